@@ -1,17 +1,29 @@
 """Public Timeloop inputs that load and map: every design, layer and tutorial of checkouts given by path.
 
     python benchmarks/public_files.py --exercises DIR --baseline DIR --dosa DIR --cosa DIR --frontend DIR [-o FILE]
+    python benchmarks/public_files.py --sparseloop DIR --sparsenaas DIR --cimloop DIR --timeloop [-o FILE]
 
 Each input is read strictly and leniently, and then mapped (or, where it has a mapping, evaluated) as the launchers do
 it: leniently, with the input's own sections, for `--seconds` at most. Layers are read one by one on a design, and
 mapped once for each distinct problem. The table says how a strict reading ends, each warning of a lenient one, and the
 result of the run or the reason of a refusal. `--seconds 0` only reads.
+
+Sparseloop's artifact and SparseNAAS come as hundreds of runs, so one row stands for all that end alike. With
+`--timeloop` the real `timeloop-model` on the PATH gets the same files (and our energies, where they have none) and its
+numbers are compared. Where a run has no mapping, it evaluates the one found here.
+
+CiMLoop's macros are made by its own Python code from the checkout, which is imported, with Timeloop's front end
+(`pytimeloop`), which must be installed. What it makes is given to `call_mapper`, and with `--timeloop` to the front
+end's function of this name, so that the real `timeloop-mapper` searches the same.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import random
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
@@ -19,15 +31,22 @@ from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TextIO
 
+import yaml
 from provenance import Write, add_output, heading, markdown, row
 
-from fadiff_mapper import map_layer
+from fadiff_mapper import evaluate, map_layer
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.dropin.calls import call_mapper, call_model
+from fadiff_mapper.dropin.calls import CallFailed, call_mapper, call_model
 from fadiff_mapper.inputs.load import load, read_document
+from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.spec.mapping import Mapping as LoopMapping
+from fadiff_mapper.spec.native.tables_text import art_yaml, ert_yaml
 from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.timeloop.compare_answers import compared, differences
+from fadiff_mapper.timeloop.run_model import run_text
+from fadiff_mapper.timeloop.verify import MODEL, TIMEOUT, real_model, verify
 from fadiff_mapper.yaml.located import Map
 
 LAYER_DESIGN = "eyeriss_like"
@@ -132,6 +151,40 @@ def architectures(checkout: Path, folder: str, layer: str) -> Iterator[PublicInp
         yield PublicInput(str(file.relative_to(checkout / folder)), (file, checkout / layer))
 
 
+def sparseloop(checkout: Path) -> Iterator[PublicInput]:
+    """The runs of Sparseloop's MICRO 2022 artifact, figure by figure, as its scripts put their files together."""
+    root = checkout / "workspace/2022.micro.artifact/evaluation_setups"
+    folder = root / "fig1_format_comparison_setup"
+    common = _yaml(folder, "arch", "dataflow", "mapper", "ert_art")
+    for problem in sorted((folder / "workload").glob("*.yaml")):
+        for formats in ("bitmask", "coordinate_list"):
+            yield PublicInput(f"figure 1, {formats}: {problem.stem}",
+                              (problem, folder / f"sparse-opt/{formats}.yaml", *common))
+    folder = root / "fig12_eyerissv2_pe_setup"
+    tables = (folder / "ert_art/ERT.yaml", folder / "ert_art/ART.yaml", folder / "hardware-specs/designs/arch.yaml")
+    points = folder / "design-points/mobilenet0.5-sparse_with_actual.yaml"
+    for point in yaml.safe_load(points.read_text(encoding="utf-8")):
+        network, layer, densities = (str(point[key]) for key in ("workloadID", "layerID", "densityID"))
+        yield PublicInput(f"figure 12, {densities}: {layer}", (
+            folder / f"workload/{network}/{densities}/{layer}.yaml", *tables,
+            folder / f"hardware-specs/configurations/{point['configID']}.yaml",
+            folder / f"mappings/{network}/{layer}-perfect_factor.yaml"))
+    for figure, pattern in (("figure 13", "fig13*/ref_outputs"), ("figure 15", "fig15*/ref_outputs"),
+                            ("table 7", "table7*/*outputs")):
+        for file in sorted(root.glob(f"{pattern}/**/aggregated_input.yaml")):
+            design = file.parent.name if figure == "figure 15" else file.parents[1].name
+            yield PublicInput(f"{figure}, {design}: {file.parents[1].name} {file.parent.name}", tuple(
+                path for name in ("aggregated_input", "ERT", "ART", "map")
+                if (path := file.parent / f"{name}.yaml").exists()))
+
+
+def sparsenaas(checkout: Path) -> Iterator[PublicInput]:
+    """The designs with problem, mapping and sparse optimizations that SparseNAAS gave to Timeloop."""
+    for file in sorted((checkout / "SparseNAAS/data/timeloop").glob("hw_.yaml*")):
+        yield PublicInput(f"runs: {file.name}", tuple(
+            file.with_name(file.name.replace("hw_", part)) for part in ("hw_", "mapping_", "problem_", "sparse_")))
+
+
 def examples(checkout: Path) -> Iterator[PublicInput]:
     """The examples of the Python front end that no other repository has, on a layer that fits them."""
     for path in sorted((checkout / "arch_spec_examples/simple_pim").glob("*.yaml")):
@@ -169,6 +222,67 @@ def run(given: PublicInput, spec: Spec, seconds: float) -> str:
             return f"no result: {str(error).splitlines()[0]}"
     verb = "mapped" if spec.mapping is None else "evaluated"
     return f"{verb}: {found.cycles} cycles, {found.energy * 1e6:.4g} uJ"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What this package says of an input.
+
+    Attributes:
+        outcome: "evaluated", "mapped", or the reason of a refusal.
+        spec: The lenient reading; None where it is refused.
+        mapping: The mapping that was evaluated; None where there is none.
+        stats: Its numbers.
+    """
+
+    outcome: str
+    spec: Spec | None = None
+    mapping: LoopMapping | None = None
+    stats: Stats | None = None
+
+
+def answer(given: PublicInput, seconds: float) -> Answer:
+    """Reads an input leniently, and evaluates its mapping or one that is found."""
+    reading = read(given)
+    spec = reading.spec
+    if spec is None:
+        return Answer(f"refused: {without_place(reading.refusal)}")
+    try:
+        if spec.mapping is not None:
+            return Answer("evaluated", spec, spec.mapping, evaluate(spec))
+        found = map_layer(spec, time_limit=seconds)
+        return Answer("mapped", spec, found.mapping, found.stats)
+    except FadiffError as error:
+        return Answer(f"refused: {without_place(shortened(str(error).splitlines()[0]))}", spec)
+
+
+def timeloops_answer(given: PublicInput, ours: Answer) -> str:
+    """Whether the real `timeloop-model` gives the same numbers for an input as its author wrote it.
+
+    An input without a mapping is handed over with the one found here, in the form in which `map --verify` does it.
+    """
+    if ours.spec is not None and ours.spec.mapping is None and ours.mapping is not None and ours.stats is not None:
+        verdict = verify(ours.spec, ours.mapping, ours.stats, real_model())
+        return compared_in_words(verdict.differences)
+    text = "\n".join(file.read_text(encoding="utf-8") for file in given.files)
+    for kind, table in (("ERT", ert_yaml), ("ART", art_yaml)):
+        if ours.spec is not None and not re.search(rf"^{kind}:", text, re.MULTILINE):
+            text += "\n" + table(ours.spec)
+    names = ours.spec.problem.dataspace_names() if ours.spec is not None else ()
+    with TemporaryDirectory() as folder:
+        try:
+            real = run_text(text, names, Path(folder), (str(real_model()),), timeout=TIMEOUT)
+        except FadiffError as error:
+            return f"no answer: {error}"
+    if real.result is None:
+        return f"rejected: {' '.join(real.error.split())}"
+    return "accepted" if ours.stats is None else compared_in_words(tuple(differences(real.result,
+                                                                                     compared(ours.stats))))
+
+
+def compared_in_words(found: Sequence[str]) -> str:
+    """The outcome of a comparison, with the place of the first difference but not its numbers."""
+    return f"{len(found)} numbers differ, first {found[0].partition(':')[0]}" if found else "every number equal"
 
 
 def shortened(message: str) -> str:
@@ -224,6 +338,53 @@ def layer_maps(spec: Spec, seconds: float, mapped: dict[str, bool]) -> bool:
     return mapped[key]
 
 
+def outcomes_table(write: Write, title: str, inputs: Sequence[PublicInput], options: argparse.Namespace) -> None:
+    """One row for all inputs of a group (the name up to its colon) that end alike."""
+    drawn = random.Random(0).sample(inputs, min(options.at_most or len(inputs), len(inputs)))
+    rows: Counter[tuple[str, str, str]] = Counter()
+    for given in drawn:
+        ours = answer(given, options.seconds)
+        real = timeloops_answer(given, ours) if options.timeloop else ""
+        rows[given.name.partition(":")[0], ours.outcome, real] += 1
+    write(f"\n## {title}\n\n{len(drawn)} of {len(inputs)} inputs.\n\n{heading('group', 'inputs', 'here', MODEL)}")
+    for (group, outcome, real), count in sorted(rows.items()):
+        write(row(group, count, outcome, real))
+
+
+def macros_table(write: Write, title: str, checkout: Path, options: argparse.Namespace) -> None:
+    """CiMLoop's macros, as its `quick_run` makes them: read as files, and given to `call_mapper` as the front end's."""
+    import pytimeloop.timeloopfe.v4 as front_end
+    sys.path.append(str(checkout / "workspace/scripts"))
+    from utils import get_spec
+    write(f"\n## {title}\n\n{heading('macro', 'read as files', 'call_mapper', MODEL, 'the real timeloop-mapper')}")
+    models = checkout / "workspace/models"
+    for folder in sorted(path.parent for path in (models / "arch/1_macro").glob("*/arch.yaml")):
+        name = folder.name
+        given = PublicInput(name, (models / "top.yaml.jinja2",),
+                            {"macro": name, "iso": name, "system": "ws_dummy_buffer_one_macro"})
+        reading = read(given)
+        cells = [f"refused: {without_place(reading.refusal)}" if reading.refusal else "loads"]
+        with TemporaryDirectory() as ours, TemporaryDirectory() as real, open(os.devnull, "w") as silent:
+            try:
+                specification = get_spec(name, max_utilization=True)
+                cells += called(specification, Path(ours), options.seconds, silent)
+                if options.timeloop:
+                    theirs = front_end.call_mapper(specification, real, log_to=silent)
+                    cells.append(f"{theirs.cycles} cycles, {theirs.energy * 1e6:.4g} uJ")
+            except (CallFailed, KeyError, RuntimeError) as error:
+                cells.append(f"no result: {type(error).__name__}: {str(error).splitlines()[0]}")
+        write(row(name, *cells, *[""] * (4 - len(cells))))
+
+
+def called(specification: Any, folder: Path, seconds: float, log: TextIO) -> Iterator[str]:
+    """The result of `call_mapper` on an object of the front end, and the real model's numbers for its mapping."""
+    found = call_mapper(specification, folder, time_limit=seconds, log_to=log)
+    yield f"{found.cycles} cycles, {found.energy * 1e6:.4g} uJ"
+    spec = load(folder / "fadiff.input.yaml", folder / "timeloop-mapper.map.yaml")
+    assert spec.mapping is not None
+    yield compared_in_words(verify(spec, spec.mapping, evaluate(spec), real_model()).differences)
+
+
 def without_place(message: str) -> str:
     """A warning or refusal without file, line and path, and with sizes left open, so that like ones can be counted."""
     return re.sub(r"^\S+:\d+: (\S+: )?", "", message)
@@ -232,10 +393,12 @@ def without_place(message: str) -> str:
 def main() -> None:
     """Reads the arguments and writes the tables of the checkouts that are given."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("exercises", "baseline", "dosa", "cosa", "frontend"):
+    for name in ("exercises", "baseline", "dosa", "cosa", "frontend", "sparseloop", "sparsenaas", "cimloop"):
         parser.add_argument(f"--{name}", type=Path, metavar="DIR", help=f"a checkout of {name}")
     parser.add_argument("--seconds", type=float, default=2.0, help="time limit of each search (0: only read)")
     parser.add_argument("--no-layers", action="store_true", help="leave the layer files out")
+    parser.add_argument("--timeloop", action="store_true", help="compare with the real timeloop-model on the PATH")
+    parser.add_argument("--at-most", type=int, metavar="N", help="runs of Sparseloop and SparseNAAS, drawn at random")
     add_output(parser)
     options = parser.parse_args()
     with markdown(options.output) as write:
@@ -252,6 +415,12 @@ def main() -> None:
                     checkout, folder, f"{workloads}/_outputs_input.4.yaml")), options)
         if options.frontend:
             inputs_table(write, "timeloop-python", list(examples(options.frontend)), options)
+        for title, checkout, runs in (("Sparseloop's artifact", options.sparseloop, sparseloop),
+                                      ("SparseNAAS", options.sparsenaas, sparsenaas)):
+            if checkout:
+                outcomes_table(write, title, list(runs(checkout)), options)
+        if options.cimloop:
+            macros_table(write, "CiMLoop", options.cimloop, options)
         if options.exercises and not options.no_layers:
             layers_table(write, "timeloop-accelergy-exercises: layers", list(layers(options.exercises)), options)
         if options.baseline and not options.no_layers:

@@ -56,11 +56,29 @@ class Counted:
     def arrivals(self) -> Iterator[tuple[Any, Any, Word]]:
         """(moment, unit, word) for every word that its unit did not hold at the moment before."""
         earlier: dict[Any, set[Word]] = {}
-        for moment in sorted(self.held):
-            for unit, words in self.held[moment].items():
+        moments = self.without_idle_loops()
+        for moment in sorted(moments):
+            for unit, words in moments[moment].items():
                 for word in words - earlier.get(unit, set()):
                     yield moment, unit, word
-            earlier = self.held[moment]
+            earlier = moments[moment]
+
+    def without_idle_loops(self) -> dict[Any, dict[Any, set[Word]]]:
+        """What is held, without the innermost loops during which no unit that works ever changes its words.
+
+        A unit without work in some steps of such a loop keeps its words until it works again.
+        """
+        moments = self.held
+        while all(moments):
+            merged: dict[Any, dict[Any, set[Word]]] = defaultdict(lambda: defaultdict(set))
+            for moment, units in moments.items():
+                for unit, words in units.items():
+                    merged[moment[:-1]][unit] |= words
+            if any(words != merged[moment[:-1]][unit] for moment, units in moments.items()
+                   for unit, words in units.items()):
+                break
+            moments = merged
+        return moments
 
     def fills(self) -> int:
         return sum(1 for _ in self.arrivals())

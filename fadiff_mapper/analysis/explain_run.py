@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.analysis.count_breakdown import ACTIONS, CountExplanation, explain_counts
 from fadiff_mapper.analysis.finished_run import FinishedRun
-from fadiff_mapper.base.errors import FadiffError, listed, nearest
+from fadiff_mapper.base.errors import FadiffError, attempted, listed, nearest
 from fadiff_mapper.model.exact.evaluate import evaluate_one
 
 if TYPE_CHECKING:
@@ -26,12 +26,14 @@ class RunExplanation:
         sensitivities: The largest elasticity first; empty where one count was asked for, on sparse designs,
             and of mappings with residuals.
         counts: Every access count, or the one that was asked for.
+        lost: Why there are no sensitivities, where working them out failed.
     """
 
     metric: str
     bound: dict[str, Any] | None
     sensitivities: tuple[Sensitivity, ...]
     counts: tuple[CountExplanation, ...]
+    lost: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """The explanation as plain values, for JSON."""
@@ -64,7 +66,8 @@ def explain_run(run: FinishedRun, count: Sequence[str] | None = None) -> RunExpl
     if spec.sparse is not None and spec.sparse.applied:  # the sensitivities are those of the dense model
         return RunExplanation(metric, bound, (), counts)
     from fadiff_mapper.analysis.sensitivity.sensitivities import sensitivities
-    return RunExplanation(metric, bound, sensitivities(layer, evaluation, metric=metric), counts)
+    found, lost = attempted("sensitivities", lambda: sensitivities(layer, evaluation, metric=metric), ())
+    return RunExplanation(metric, bound, found, counts, lost)
 
 
 def _chosen(run: FinishedRun, counts: Sequence[CountExplanation], wanted: Sequence[str]) -> tuple[CountExplanation,

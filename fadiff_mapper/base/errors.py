@@ -6,8 +6,12 @@ as it does failures of the operating system.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
+from typing import TypeVar
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 MOST_PROBLEMS = 50
 """Mistakes of one input that a message lists."""
@@ -55,6 +59,25 @@ class InvalidMapping(FadiffError):
         self.level = level
         self.reason = reason
         super().__init__(f"couldn't map level {level}: {reason}")
+
+
+def attempted(what: str, work: Callable[[], T], otherwise: U) -> tuple[T | U, str]:
+    """Work on a known result, such as its lower bound or its page, whose failure must not take the result with it.
+
+    Args:
+        what: What the work gives, for the sentence.
+        work: The work; whatever it raises, faults of this program included, becomes a sentence.
+        otherwise: What stands for it where it fails.
+
+    Returns:
+        What the work gave and "", or `otherwise` and a sentence of one line.
+    """
+    try:
+        return work(), ""
+    except Exception as error:
+        reason = ("there was no time" if isinstance(error, TimeoutError) else
+                  str(error) if isinstance(error, FadiffError) else f"{type(error).__name__}: {error}")
+        return otherwise, f"no {what}: {' '.join(reason.split())}"
 
 
 def listed(names: Iterable[object]) -> str:

@@ -1,4 +1,4 @@
-"""Runs one program that may hang, crash or never stop talking."""
+"""Runs one program that may hang, crash or never stop talking; it ends with us, even when we are killed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import secrets
 import selectors
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from fadiff_mapper.base import process_family
 from fadiff_mapper.base.errors import FadiffError
 
 KEPT = 1 << 16
@@ -30,9 +32,6 @@ Nothing was measured: it delays only the end of programs that leave children beh
 
 MARK = "FADIFF_MAPPER_RUN"
 """The environment variable that tells the processes of one run from all others, wherever they went."""
-
-LOOKS = 100
-"""Looks at most for processes that are left; a safety limit against a program that forks without end."""
 
 
 class TimeLimitPassed(FadiffError):
@@ -66,8 +65,8 @@ def run(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], 
         memory: int | None = None) -> FinishedProgram:
     """Runs a program in a folder, without a shell and without input.
 
-    Every process that the program started ends with it, and after `timeout` seconds in any case. The middle of a long
-    output is thrown away while it runs.
+    Every process that the program started ends with it, after `timeout` seconds in any case, and when this process is
+    killed. The middle of a long output is thrown away while it runs.
 
     Args:
         arguments: The program and its arguments.
@@ -82,21 +81,51 @@ def run(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], 
         FadiffError: The program cannot be started.
     """
     token = secrets.token_hex(16)
-    try:
-        process = subprocess.Popen(list(arguments), cwd=folder, env={**environment, MARK: token},
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                   start_new_session=True)
-    except OSError as error:
-        raise FadiffError(f"{arguments[0]} cannot be run: {error.strerror}") from None
-    try:
-        if memory is not None:
-            _limit_memory(process, memory)
-        output, ended = _listen(process, time.monotonic() + timeout)
-    finally:
-        _end_all(process, f"{MARK}={token}".encode())
+    with _guard(f"{MARK}={token}") as guard:
+        try:
+            process = subprocess.Popen(list(arguments), cwd=folder, env={**environment, MARK: token},
+                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                       start_new_session=True)
+        except OSError as error:
+            raise FadiffError(f"{arguments[0]} cannot be run: {error.strerror}") from None
+        try:
+            guard(process.pid)
+            if memory is not None:
+                _limit_memory(process, memory)
+            output, ended = _listen(process, time.monotonic() + timeout)
+        finally:
+            process_family.end_family(process.pid, f"{MARK}={token}".encode())
+            process.wait()
+            if process.stdout:
+                process.stdout.close()
     if not ended:
         raise TimeLimitPassed(f"{arguments[0]} did not end within {timeout:g} s")
     return FinishedProgram(process.returncode, output)
+
+
+@contextmanager
+def _guard(mark: str) -> Iterator[Callable[[object], None]]:
+    """A process that ends the program's family should this one be killed; to what it gives, it is told the program.
+
+    It is there before the program, and knows its family by the mark as long as it does not know the id.
+    """
+    def tell(line: object) -> None:
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):  # it was killed: nothing guards the program, which runs on all the same
+            process.stdin.write(f"{line}\n".encode())
+
+    try:
+        process = subprocess.Popen([sys.executable, "-I", "-S", process_family.__file__], cwd="/", bufsize=0,
+                                   stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                   start_new_session=True)
+    except OSError as error:
+        raise FadiffError(f"{sys.executable} cannot be run: {error.strerror}") from None
+    with process:
+        try:
+            tell(mark)
+            yield tell
+        finally:
+            process.kill()
 
 
 def _limit_memory(process: subprocess.Popen[bytes], memory: int) -> None:
@@ -132,41 +161,6 @@ def _listen(process: subprocess.Popen[bytes], deadline: float) -> tuple[str, boo
     return text.decode(errors="replace"), ended
 
 
-def _others() -> list[int]:
-    """All processes of this machine; none where there is no /proc: the group alone is ended there."""
-    try:
-        return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
-    except OSError:
-        return []
-
-
-def _belongs(pid: int, session: int, mark: bytes) -> bool:
-    """Whether a living process is of the program's session, or has inherited the mark in its environment."""
-    try:
-        state, _, _, own_session = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2].split()[:4]
-        if state == b"Z":
-            return False
-        return int(own_session) == session or mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except (OSError, ValueError):  # ended meanwhile, or somebody else's
-        return False
-
-
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
     """Polls with WNOWAIT: the unreaped process keeps its id, which `_end_all` needs to end the process group."""
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-
-
-def _end_all(process: subprocess.Popen[bytes], mark: bytes) -> None:
-    """Kills the program's group, then whatever left the group: the rest of its session, and processes with its mark."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    for _ in range(LOOKS):  # a process may have forked between two looks
-        left = [pid for pid in _others() if pid != process.pid and _belongs(pid, process.pid, mark)]
-        for pid in left:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        if not left:
-            break
-    process.wait()
-    if process.stdout:
-        process.stdout.close()

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.errors import FadiffError, attempted
 from fadiff_mapper.cli.arguments import (
     Commands,
     add_calibration,
@@ -77,6 +77,10 @@ def run(options: argparse.Namespace) -> int:
         imperfect=options.imperfect,
         threads=options.jobs, calibration=read_calibration_argument(options)))
     specs = load_inputs(options)
+    if options.sensitivities:
+        from fadiff_mapper.analysis.sensitivity.sensitivities import refuse_sparse
+        for spec in specs.values():
+            refuse_sparse(spec)
     check = _verification(list(specs)) if options.verify else None
     names, root, starts = list(specs), Path(options.output), _warm_starts(options.warm_start, list(specs.values()))
     folders = [root / name for name in names] if len(names) > 1 else [root]
@@ -87,18 +91,26 @@ def run(options: argparse.Namespace) -> int:
         atomic_files.check_writable(root)
         results = map_layers(
             list(specs.values()), search, warm_starts=starts, on_progress=on_progress, stopped=stopped,
+            deadline=None if options.time_limit is None else options.begun + options.time_limit,
             on_better=lambda index, result: atomic_files.write_files(folders[index], run_files(result)))
         if options.sensitivities:
-            from fadiff_mapper.analysis.sensitivity.sensitivities import mapping_sensitivities
+            results = [_with_sensitivities(result) for result in results]
             for target, result in zip(folders, results, strict=True):
-                sensitivities = mapping_sensitivities(result.spec, result.mapping, result.metric)
-                atomic_files.write_files(target, run_files(replace(result, sensitivities=sensitivities)))
+                atomic_files.write_files(target, run_files(result))
         if len(names) > 1:
             atomic_files.write_files(root, {SUMMARY: summary_json(names, results)})
     if not options.quiet:
         print_results(names, results, options.output)
     disagreed = check is not None and max(map(check, names, results))
     return INTERRUPTED if stopped() else CHECK_FAILED if disagreed else DONE
+
+
+def _with_sensitivities(result: MappedLayer) -> MappedLayer:
+    """The result with its sensitivities; where they fail, its status says so."""
+    from fadiff_mapper.analysis.sensitivity.sensitivities import mapping_sensitivities
+    found, lost = attempted("sensitivities", lambda: mapping_sensitivities(result.spec, result.mapping, result.metric),
+                            ())
+    return replace(result, sensitivities=found, status=f"{result.status}; {lost}" if lost else result.status)
 
 
 def _verification(names: list[str]) -> Callable[[str, MappedLayer], int]:

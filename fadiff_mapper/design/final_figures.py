@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.errors import attempted
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
 from fadiff_mapper.energy.find_accelergy import installed
@@ -42,14 +42,15 @@ def final_figures(bench: DesignBench, front: Sequence[DesignOutcome],
         return tuple(front), f"{source}; Accelergy is not installed"
     question: DesignQuestion = replace(bench.question, energy="accelergy")
     final = DesignBench(question, bench.folder)
-    try:
+
+    def evaluated() -> tuple[DesignOutcome, ...]:
         if over():
             raise TimeoutError
-        outcomes = tuple(evaluate_design(final, outcome.point, stopped=over) for outcome in front)
-    except TimeoutError:
-        return tuple(front), f"{source}; there was no time for Accelergy"
-    except FadiffError as error:
-        return tuple(front), f"{source}; Accelergy failed: {error}".splitlines()[0]
+        return tuple(evaluate_design(final, outcome.point, stopped=over) for outcome in front)
+
+    outcomes, lost = attempted("figures by Accelergy", evaluated, ())
+    if lost:
+        return tuple(front), f"{source}; {lost}"
     if any(outcome.reason and not outcome.mapped for outcome in outcomes):
         return outcomes, f"Accelergy; by its figures not every design keeps its limits (searched with {source})"
     return outcomes, f"Accelergy (searched with {source})"

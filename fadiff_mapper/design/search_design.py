@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.base.errors import FadiffError, attempted, listed
 from fadiff_mapper.design.descent.gradient_proposer import gradient_proposer
 from fadiff_mapper.design.design_clock import DesignClock
 from fadiff_mapper.design.design_options import DesignOptions, check_design_options
@@ -165,9 +165,12 @@ def _machine(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbo
     """The result of a run that has ended; `over`: whether there is no time for anything that it can do without."""
     question, space = bench.question, bench.question.space
     final, source = final_figures(bench, run.front, over)
-    networks = bench.networks_at(run.front[0].point, over) if run.front else ()
+    networks, lost = attempted("mappings of the best design", lambda: bench.networks_at(run.front[0].point, over)
+                               if run.front else (), ())
     warnings, differs = _changed(bench.store), ""
-    if run.front and run.front[0].cut_short:
+    if lost:
+        warnings.append(lost)
+    elif run.front and run.front[0].cut_short:
         warnings.append("there was no time to search the mappings of the best design to the end")
     elif OUT_OF_TIME in {network.status for network in networks}:
         warnings.append("there was no time to plan the best design again: its figures are those of the store, its "

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -94,6 +95,7 @@ def call_model(specification: Specification, output_dir: str | os.PathLike[str],
 def _call(program: str, specification: Specification, folder: Path, settings: ProgramSettings,
           extra_files: tuple[str, ...], log_to: Log, extra_args: tuple[str, ...], return_proc: bool) -> Any:
     """Runs a program here, or starts it in a process of its own; arguments as those of `call_mapper`."""
+    settings = replace(settings, trusted=bool(front_end_of(specification)))  # it has run what the input says already
     try:
         check_writable(folder)
         files = (*input_files(specification, folder, for_model=program == MODEL), *map(os.path.abspath, extra_files))
@@ -123,6 +125,7 @@ def _started(program: str, folder: Path, settings: ProgramSettings, words: tuple
     """Starts a program in a process of its own, as its launcher would."""
     options = [f"--seed={settings.seed}"]
     options += [f"--time-limit={settings.time_limit}"] if settings.time_limit is not None else []
+    options += ["--trusted"] if settings.trusted else []
     return subprocess.Popen([*command(program, options), *words], cwd=folder, env=dict(settings.environment),
                             stdout=log, stderr=subprocess.STDOUT)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from fadiff_mapper.base.errors import listed
@@ -12,8 +12,8 @@ from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.spec.tables import energy_sources
 
 
-def with_energies(spec: Spec, program: str, environment: Mapping[str, str],
-                  say: Callable[[str], None]) -> tuple[Spec, dict[str, str]]:
+def with_energies(spec: Spec, program: str, environment: Mapping[str, str], say: Callable[[str], None],
+                  trusted_files: Sequence[str] = ()) -> tuple[Spec, dict[str, str]]:
     """Adds the energies that Timeloop would compute with.
 
     As Timeloop does, Accelergy is asked only where the input has no ERT and describes components that it can price.
@@ -23,6 +23,8 @@ def with_energies(spec: Spec, program: str, environment: Mapping[str, str],
         program: The program that runs, which Accelergy's files are named after.
         environment: All variables that the program sees.
         say: Takes the lines that the program prints.
+        trusted_files: Files that Accelergy gets as Timeloop would hand them over, and may run; none: it gets what
+            `accelergy_tables.answer` makes of the input.
 
     Returns:
         The input with its energies, and the files that Accelergy wrote for it, by name.
@@ -38,7 +40,8 @@ def with_energies(spec: Spec, program: str, environment: Mapping[str, str],
         say(f"WARNING: no ERT in the input and no accelergy on the PATH: energies are {sources}")
         return spec, {}
     say(f"execute: {command}")
-    answer = accelergy_tables.answer(spec.arch, spec.literal, command, environment)
+    answer = (accelergy_tables.answer_about_files(trusted_files, command, environment) if trusted_files
+              else accelergy_tables.answer(spec.arch, spec.literal, command, environment))
     return replace(spec, tables=answer.tables), {f"{program}.{name}": text for name, text in answer.files.items()}
 
 

@@ -22,8 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one of Timeloop's programs.
 
     Args:
-        arguments: `[--seed N] [--time-limit SECONDS] PROGRAM WORD ...`, the words as the real program takes them;
-            None: the words of this process.
+        arguments: `[--seed N] [--time-limit SECONDS] [--trusted] PROGRAM WORD ...`, the words as the real program
+            takes them, see `programs.ProgramSettings`; None: the words of this process.
 
     Returns:
         The exit code.
@@ -31,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="fadiff-mapper launcher", add_help=False)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--time-limit", type=float)
+    parser.add_argument("--trusted", action="store_true")
     parser.add_argument("program")
     parser.add_argument("words", nargs=argparse.REMAINDER)
     try:
@@ -55,5 +56,5 @@ def _run(options: argparse.Namespace) -> None:
     from fadiff_mapper.dropin.arguments import read_arguments
     from fadiff_mapper.dropin.programs import ProgramSettings, run
     words: list[str] = options.words
-    settings = ProgramSettings(dict(os.environ), options.seed, options.time_limit)
+    settings = ProgramSettings(dict(os.environ), options.seed, options.time_limit, options.trusted)
     run(options.program, read_arguments(words), settings, lambda line: print(line, flush=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,11 +15,12 @@ from fadiff_mapper.dropin.arguments import MAPPER, MODEL, ProgramArguments
 from fadiff_mapper.dropin.energies import with_energies
 from fadiff_mapper.dropin.summary import summary_line
 from fadiff_mapper.inputs.load import load
+from fadiff_mapper.mapspace import rounded_up
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.output.timeloop_files.run_files import program_files, run_files
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.options import SearchOptions
-from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate
+from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate, is_sparse
 from fadiff_mapper.spec.mapping import Mapping as LoopMapping
 from fadiff_mapper.spec.spec import WARNING, Spec
 
@@ -43,11 +45,13 @@ class ProgramSettings:
         environment: All variables that the program sees.
         seed: Seed of a search.
         time_limit: Seconds for a search; None: no limit.
+        trusted: Whether Accelergy may run what the input says, see `energies.with_energies`.
     """
 
     environment: Mapping[str, str]
     seed: int = 0
     time_limit: float | None = None
+    trusted: bool = False
 
 
 @dataclass(frozen=True)
@@ -122,7 +126,8 @@ def _read(program: str, arguments: ProgramArguments, settings: ProgramSettings, 
     for name, value in sorted(settings.environment.items()):
         if name.startswith(SWITCHES):
             say(f"WARNING: {name}={value} is ignored: switches of Timeloop's model have no effect here")
-    spec, tables = with_energies(load(*arguments.files, strict=False), program, settings.environment, say)
+    files = tuple(map(os.path.abspath, arguments.files)) if settings.trusted else ()
+    spec, tables = with_energies(load(*arguments.files, strict=False), program, settings.environment, say, files)
     for note in spec.notes:
         say(f"WARNING: {note.removeprefix(WARNING)}" if note.startswith(WARNING) else f"note: {note}")
     return spec, tables
@@ -134,12 +139,23 @@ Write = Callable[[Mapping[str, str]], None]
 
 def _mapped(spec: Spec, settings: ProgramSettings, say: Say, write: Write) -> ProgramOutcome:
     """Searches a mapping, as `timeloop-mapper`."""
+    options = SearchOptions(seed=settings.seed, time_limit=settings.time_limit, imperfect=_has_residuals(spec, say))
     with interruptible() as stopped:
-        result = map_layers([spec], SearchOptions(seed=settings.seed, time_limit=settings.time_limit), stopped=stopped,
+        result = map_layers([spec], options, stopped=stopped,
                             on_better=lambda _, better: write(run_files(better)))[0]
     say(f"{result.status} ({result.evaluations} evaluations, {result.time_s:.2f} s)")
     say(f"\nSummary stats for best mapping found by mapper:\n  {summary_line(result.stats)}")
     return ProgramOutcome(spec, result.mapping, result.stats, stopped())
+
+
+def _has_residuals(spec: Spec, say: Say) -> bool:
+    """Whether fixed factors do not divide their dimension, which Timeloop's mapper answers with shorter last runs."""
+    whole = rounded_up(spec.problem, spec.constraints)
+    uneven = [f"{name}={bound}" for name, bound in spec.problem.bounds.items() if whole[name] != bound]
+    if not uneven or is_sparse(spec):
+        return False
+    say(f"WARNING: fixed factors do not divide {listed(uneven)}: the mapping has residual factors")
+    return True
 
 
 def _evaluated(spec: Spec, say: Say, write: Write) -> ProgramOutcome:

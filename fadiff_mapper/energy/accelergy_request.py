@@ -1,32 +1,33 @@
-"""The input of Accelergy: the architecture as literal values, and the compound components of the user's input.
+"""The input of Accelergy: primitive components alone, described by numbers, truth values and plain words.
 
-Accelergy renders its input as a template and evaluates unquoted text in it as Python. So the architecture is not
-handed over as the user wrote it, but reduced to names, numbers, and words in quotes.
+Accelergy renders its input as a template and evaluates text in it as Python, some of it twice and in quotes, too. What
+is handed over could not be run if it were: everything else has been worked out before (`accelergy_components`).
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
-from fadiff_mapper.energy.arithmetic_text import PLAIN
-from fadiff_mapper.energy.compound_components import definitions, refusal
+from fadiff_mapper.base.errors import SpecError
+from fadiff_mapper.energy.accelergy_components import REQUIRED, DescribedHardware, PartAction, PrimitiveComponent
 from fadiff_mapper.spec.arch import Architecture
-from fadiff_mapper.spec.tables import RANGE
-from fadiff_mapper.yaml.expressions import Literal
 
-COMPONENT_KEYS = ("class", "subclass", "required_actions", "enabled", "area_scale", "energy_scale", "area_share",
-                  "energy_share")
-"""The keys of a component that Accelergy reads, besides its name and attributes."""
-
-NAME = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
-"""Names of components and attributes."""
-NUMBERED = re.compile(r"\[\s*\d+\s*\.\.\s*\d+\s*\]", re.ASCII)
-"""A range of numbered instances, such as "[0..3]"."""
-ACCEPTED = "numbers and text of letters, digits and _ . , : / + -"
+WORD = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)
+"""A name of a class, an action, an attribute or an argument."""
+WORDS = re.compile(rf"(?:{WORD.pattern}(?: {WORD.pattern})*)?", re.ASCII)
+"""A text: plain words with single spaces between them, or nothing."""
+LONGEST = 100
+"""Characters of a name or text, a plain safety limit."""
+MOST_VALUES = 10_000
+"""Values of a list, a plain safety limit."""
+ACCEPTED = f"numbers, truth values, and plain words of letters, digits and _ . - ({LONGEST} characters at most)"
+SYSTEM = "asked"
+"""The name of the architecture in which Accelergy finds the components."""
 
 
 def why_not(arch: Architecture) -> str | None:
@@ -36,97 +37,107 @@ def why_not(arch: Architecture) -> str | None:
     return "it does not read the old list format"
 
 
-def request(arch: Architecture, literal: Mapping[str, Any]) -> str:
+def request(hardware: DescribedHardware) -> str:
     """Writes the input of Accelergy.
 
+    A component of the architecture that is primitive is asked about as it is, under its number. For a part of a
+    compound component there is a component whose class has nothing else: only so can an action have arguments.
+
     Args:
-        arch: The architecture, written as a tree.
-        literal: Sections of the user's input, of which the definitions are handed over (`compound_components`).
+        hardware: The components.
 
     Returns:
-        The text of a YAML file.
+        The text of a YAML file. Energies and areas come back under `asked_name`, `part_name` and `action_name`.
 
     Raises:
-        SpecError: A text of the architecture is more than a literal, or a definition more than arithmetic.
+        SpecError: A value is more than a number, a truth value or plain words; it is named.
     """
-    root = next(iter(arch.native.values()))
-    tree = {"version": _literal(root.get("version", "0.4"), "version")} | _node(root, "")
-    sections = definitions(literal, frozenset(_attribute_names(tree)))
-    return yaml.dump({"architecture": tree} | sections, Dumper=_Unquoted, sort_keys=False, width=10 ** 6)
+    version = plain_value(hardware.version, "version")
+    local = [{"name": asked_name(number), "class": _name(one.kind, one.name),
+              "area_scale": plain_value(one.area_scale, one.name),
+              "energy_scale": plain_value(one.energy_scale, one.name),
+              "required_actions": [_name(action, one.name) for action in one.actions],
+              "attributes": _plain(one.attributes, f'{one.name}: class "{one.kind}"')}
+             for number, one in enumerate(hardware.primitives)]
+    classes: dict[str, dict[str, Any]] = {}
+    actions: dict[str, dict[str, dict[str, Any]]] = {}
+    for compound in hardware.compounds:
+        place = f'{compound.name}: class "{compound.kind}"'
+        for part in compound.parts:
+            name = part_name(part)
+            if name not in classes:
+                attributes = _plain(part.attributes, f'{place}: {part.name}: class "{part.kind}"')
+                storage = {"name": "part", "class": _name(part.kind, place), "area_scale": 1, "energy_scale": 1,
+                           "attributes": attributes}
+                classes[name], actions[name] = {"name": name, "attributes": {}, "subcomponents": [storage]}, {}
+                local.append({"name": name, "class": name, "attributes": attributes})
+        for step in (step for action in compound.actions for step in action.steps):
+            known, name, at = actions[part_name(step.part)], action_name(step), f"{place}: {step.name}: {step.action}"
+            if name not in known:
+                called = {"name": _name(step.action, at), "arguments": _plain(step.arguments, at)}
+                known[name] = {"name": name, "subcomponents": [{"name": "part", "actions": [called]}]}
+    # From version 0.4 on the tree must have these as well. No component takes them from there: each has its own.
+    around = {key: 1 for key in REQUIRED if all(key in one["attributes"] for one in local)}
+    tree = {"version": version, "subtree": [{"name": SYSTEM, "attributes": around, "local": local}]}
+    sections: dict[str, Any] = {"architecture": tree}
+    if classes:
+        sections["compound_components"] = {"version": version, "classes": [
+            one | {"actions": list(actions[name].values())} for name, one in classes.items()]}
+    return json.dumps(sections, indent=1) + "\n"
 
 
-class _Unquoted(yaml.SafeDumper):
-    """Puts in quotes only text that was quoted before: to Accelergy, text in quotes is never an expression."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
+def asked_name(number: int) -> str:
+    """The name under which a primitive component is asked about, by its number among all of them."""
+    return f"component_{number}"
 
 
-_Unquoted.add_representer(Literal, lambda dumper, text: dumper.represent_scalar(
-    "tag:yaml.org,2002:str", str(text), style='"'))
+def part_name(part: PrimitiveComponent) -> str:
+    """The name under which a part of a compound component is asked about: parts that are alike have the same."""
+    return "part_" + _digest(part.kind, part.attributes)
 
 
-def _node(node: dict[str, Any], path: str) -> dict[str, Any]:
-    """One node of the tree, without the keys that do not describe hardware; `path` leads to it, for messages."""
-    hardware: dict[str, Any] = {}
-    if "name" in node:
-        hardware["name"] = _name(node["name"])
-        path = f"{path}.{node['name']}".lstrip(".")
-    if node.get("attributes"):
-        hardware["attributes"] = _attributes(node["attributes"], path)
-    if node.get("local"):
-        hardware["local"] = [_component(component, path) for component in node["local"]]
-    if node.get("subtree"):
-        hardware["subtree"] = [_node(inner, path) for inner in node["subtree"]]
-    return hardware
+def action_name(step: PartAction) -> str:
+    """The name under which an action of a part is asked about, with its arguments."""
+    return "action_" + _digest(step.action, step.arguments)
 
 
-def _component(component: dict[str, Any], path: str) -> dict[str, Any]:
-    """One component with the keys that Accelergy reads."""
-    place = f"{path}.{component['name']}"
-    literal = {"name": _name(component["name"])}
-    literal |= {key: _literal(component[key], f"{place}: {key}") for key in COMPONENT_KEYS if key in component}
-    return literal | {"attributes": _attributes(component.get("attributes") or {}, place)}
-
-
-def _attributes(attributes: object, place: str) -> dict[str, Any]:
-    """Scalars only: Accelergy knows no others, and Timeloop keeps some of its own there."""
-    if not isinstance(attributes, dict):  # of a node whose attributes Timeloop does not read
-        return {}
-    return {_key(key, place): _literal(value, f"{place}: attributes.{key}") for key, value in attributes.items()
-            if value is None or isinstance(value, bool | int | float | str)}
-
-
-def _attribute_names(node: dict[str, Any]) -> Iterator[str]:
-    """Names of all attributes in a tree."""
-    yield from node.get("attributes") or {}
-    for inner in (*node.get("local", ()), *node.get("subtree", ())):
-        yield from _attribute_names(inner)
-
-
-def _literal(value: Any, place: str) -> Any:
-    """The same value, refused where Accelergy might run it. Raises SpecError."""
-    if isinstance(value, list):
-        return [_literal(item, place) for item in value]
+def plain_value(value: Any, place: str) -> Any:
+    """The same value: nothing, a number, a truth value, plain words or a list of these. Raises SpecError."""
     if isinstance(value, str):
-        if not PLAIN.fullmatch(value) or "__" in value:
-            raise refusal(place, value, ACCEPTED)
-        return value if value.isidentifier() else Literal(value)
-    if value is None or isinstance(value, bool | int | float):
+        if not WORDS.fullmatch(value) or len(value) > LONGEST:
+            raise refusal(place, value)
+        return str(value)
+    if isinstance(value, list) and len(value) <= MOST_VALUES and not any(isinstance(item, list) for item in value):
+        return [plain_value(item, place) for item in value]
+    if value is None or isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
-    raise refusal(place, value, ACCEPTED)
+    raise refusal(place, value)
 
 
-def _key(key: Any, place: str) -> str:
-    """The name of an attribute. Raises SpecError."""
-    if not isinstance(key, str) or not NAME.fullmatch(key):
-        raise refusal(f"{place}: attributes", key, ACCEPTED)
-    return str(key)
+def refusal(place: str, value: Any) -> SpecError:
+    """The error for a value that is not handed over.
+
+    Args:
+        place: Component and class that it belongs to.
+        value: The value.
+    """
+    return SpecError(f"{place}: found {str(value)[:60]!r}, which is not handed to Accelergy as it might run it; "
+                     f"accepted: {ACCEPTED}")
 
 
-def _name(name: Any) -> str:
-    """The name of a component, with a range of numbers or without. Raises SpecError."""
-    text = str(name)
-    if not NAME.fullmatch(RANGE.sub("", text)) or not all(map(NUMBERED.fullmatch, RANGE.findall(text))):
-        raise refusal("a name in the architecture", name, ACCEPTED)
-    return text
+def _plain(values: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """Values by name. Raises SpecError."""
+    return {_name(key, place): plain_value(value, f"{place}: {key}") for key, value in values.items()}
+
+
+def _name(name: str, place: str) -> str:
+    """A name of one plain word. Raises SpecError."""
+    if not WORD.fullmatch(name) or len(name) > LONGEST:
+        raise refusal(place, name)
+    return str(name)
+
+
+def _digest(kind: str, values: Mapping[str, Any]) -> str:
+    """A name for a class or action with these values; their order counts, as it may for a plug-in."""
+    text = json.dumps([kind, list(values.items())], default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:20]

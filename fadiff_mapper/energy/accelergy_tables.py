@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,23 +13,28 @@ from typing import Any
 from fadiff_mapper.base import run_program
 from fadiff_mapper.base.errors import FadiffError, SpecError, listed
 from fadiff_mapper.energy import answer_cache
+from fadiff_mapper.energy.accelergy_answer import assembled
+from fadiff_mapper.energy.accelergy_components import DescribedHardware, described
 from fadiff_mapper.energy.accelergy_request import request
-from fadiff_mapper.energy.run_accelergy import ask, first_line
+from fadiff_mapper.energy.run_accelergy import LOG, ask, first_line, inherited
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.native.tables import read_tables
-from fadiff_mapper.spec.tables import Tables, missing_actions
-from fadiff_mapper.yaml.load import load_text
-from fadiff_mapper.yaml.located import Map
+from fadiff_mapper.spec.tables import Tables, component_name, missing_actions
+from fadiff_mapper.yaml.load import dump, load_text
+from fadiff_mapper.yaml.located import Map, with_places
+from fadiff_mapper.yaml.place import Where
 
-TIME_LIMIT_S = 600.0
-"""Seconds for one run, a safety limit: CACTI takes seconds for each memory, minutes for many large ones."""
-ANSWER_FORMAT = "2"
+TIME_LIMIT_S = 60.0
+"""Seconds for one run, a safety limit."""
+ANSWER_FORMAT = "3"
 """Number of the format of kept answers: another one leaves older answers aside."""
 ASK_VERSION = "from importlib.metadata import version; print(version('accelergy'))"
 VERSION = re.compile(r"\d[\w.+-]{0,40}", re.ASCII)
 """The printed version; anything else is taken for no answer."""
 CONFIGURATION = ".config/accelergy/accelergy_config.yaml"
 """Accelergy's configuration below the home folder."""
+FILE_NAMES = {"architecture": "flattened_architecture"}
+"""Names of the files of sections that are named otherwise."""
 AVOID = "--energy bundled, estimate or built-in does without Accelergy"
 
 
@@ -39,7 +44,7 @@ class AccelergyAnswer:
 
     Attributes:
         tables: Its ERT and ART.
-        files: Every file that it wrote, and its output, by name (see `run_accelergy.ask`).
+        files: The files that it writes for such an input, and its `LOG`, by name.
     """
 
     tables: Tables
@@ -57,7 +62,7 @@ def accelergy_tables(arch: Architecture, literal: Mapping[str, Any], program: st
         time_limit: Seconds for one run.
 
     Raises:
-        SpecError: The input holds text that Accelergy might run.
+        SpecError: The input says more than can be worked out or handed over.
         FadiffError: Accelergy fails, or leaves a component without a price. Both messages say how to do without it.
     """
     try:
@@ -87,22 +92,46 @@ def answer(arch: Architecture, literal: Mapping[str, Any], program: str, environ
 
     Raises:
         FadiffError: In one line: Accelergy fails, takes too long, or leaves a table that cannot be read.
-        SpecError: The input holds text that Accelergy might run.
+        SpecError: The input says more than can be worked out or handed over.
     """
-    text = request(arch, literal)
+    hardware = described(arch, literal)
+    text = request(hardware)
     version = installed_version(program, environment)
     key = answer_cache.key_of(ANSWER_FORMAT, text, version, *_fingerprints(program, environment))
     kept = answer_cache.read(key)
     if kept:
         try:
-            return AccelergyAnswer(_tables(kept, version), kept)
+            return _read(hardware, kept, version)
         except FadiffError:
             pass  # damaged: ask again
     files = ask(text, program, environment, time_limit)
-    fresh = AccelergyAnswer(_tables(files, version), files)
+    fresh = _read(hardware, files, version)
     if not missing_actions(arch, fresh.tables):  # else a plug-in is lacking, which may be installed later
         answer_cache.write(key, files)
     return fresh
+
+
+def answer_about_files(files: Sequence[str], program: str, environment: Mapping[str, str],
+                       time_limit: float = TIME_LIMIT_S) -> AccelergyAnswer:
+    """Asks Accelergy about input files as they are, which it may run as code; nothing is kept.
+
+    Args:
+        files: Absolute paths. What they say must be trusted: their text is evaluated, and functions and plug-ins that
+            they name are loaded.
+        program: Path of the `accelergy` command.
+        environment: Environment variables of the run.
+        time_limit: Seconds for the run.
+
+    Raises:
+        FadiffError: As in `answer`.
+    """
+    written = ask(files, program, environment, time_limit)
+    ert, art = (_section(written, kind) for kind in ("ERT", "ART"))
+    try:
+        tables = read_tables(ert, ert.where, art, art.where, _source(ert, installed_version(program, environment)))
+    except FadiffError as error:
+        raise _unusable(error) from None
+    return AccelergyAnswer(tables, written)
 
 
 def installed_version(program: str, environment: Mapping[str, str]) -> str:
@@ -120,7 +149,8 @@ def installed_version(program: str, environment: Mapping[str, str]) -> str:
             first = file.readline(1024).decode("utf-8", "replace").split()
         if not first or not first[0].startswith("#!") or "python" not in Path(first[-1]).name:
             return ""
-        done = run_program.run([first[0][2:], *first[1:], "-c", ASK_VERSION], Path(program).parent, environment, 30)
+        done = run_program.run([first[0][2:], *first[1:], "-c", ASK_VERSION], Path(program).parent,
+                               inherited(environment), 30)
     except (OSError, FadiffError):
         return ""
     said = done.output.strip()
@@ -134,23 +164,54 @@ def _fingerprints(program: str, environment: Mapping[str, str]) -> list[str]:
     return [hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else "" for file in files]
 
 
-def _tables(files: Mapping[str, str], version: str) -> Tables:
-    """The tables among the files of an answer. Raises FadiffError."""
+def _read(hardware: DescribedHardware, files: Mapping[str, str], version: str) -> AccelergyAnswer:
+    """What Accelergy's files say about the whole input. Raises FadiffError."""
     ert, art = (_section(files, kind) for kind in ("ERT", "ART"))
-    source = f"Accelergy {version}" if version else f"Accelergy (tables of version {ert.get('version', '?')})"
+    source = _source(ert, version)
     try:
-        return read_tables(ert, ert.where, art, art.where, source)
+        answered = read_tables(ert if ert.get("tables") else None, ert.where, art, art.where, source)
+        sections = assembled(hardware, answered, _estimators(files, "ERT", "primitive_estimation(s)"),
+                             _estimators(files, "ART", "primitive_estimations"))
+        if not sections["ERT"]["tables"]:
+            raise FadiffError("ERT: no component has an action")
+        tables = read_tables(with_places(sections["ERT"], Where("ERT")), Where("ERT"),
+                             with_places(sections["ART"], Where("ART")), Where("ART"), source)
     except FadiffError as error:
-        raise FadiffError(f"Accelergy left a table that cannot be used: {first_line(str(error))}") from None
+        raise _unusable(error) from None
+    written = {f"{FILE_NAMES.get(name, name)}.yaml": dump({name: section}) for name, section in sections.items()}
+    return AccelergyAnswer(tables, written | {LOG: files.get(LOG, "")})
+
+
+def _source(ert: Map, version: str) -> str:
+    """Where the figures come from, in words."""
+    return f"Accelergy {version}" if version else f"Accelergy (tables of version {ert.get('version', '?')})"
+
+
+def _unusable(error: FadiffError) -> FadiffError:
+    """The error of a table that cannot be read."""
+    return FadiffError(f"Accelergy left a table that cannot be used: {first_line(str(error))}")
+
+
+def _estimators(files: Mapping[str, str], kind: str, key: str) -> dict[str, str]:
+    """The plug-in that estimated each component, by the name that it was asked about under; none without summary."""
+    name, found = f"{kind}_summary", {}
+    rows = _section(files, name).get("table_summary") if f"{name}.yaml" in files else ()
+    for row in rows or ():
+        match row:
+            case {"name": str(asked)}:
+                match row.get(key):
+                    case [{"estimator": str(first)}, *_] | str(first):
+                        found[component_name(asked)] = first
+    return found
 
 
 def _section(files: Mapping[str, str], kind: str) -> Map:
-    """The ERT or ART in the file of its name, which must list something."""
+    """The section in the file of its name."""
     name = f"{kind}.yaml"
     try:
         section = load_text(files.get(name, ""), name).get(kind)
     except FadiffError as error:
         raise FadiffError(f"Accelergy left an {name} that cannot be read: {first_line(str(error))}") from None
-    if not isinstance(section, Map) or not section.get("tables"):
+    if not isinstance(section, Map):
         raise FadiffError(f"Accelergy left no table in {name}")
     return section

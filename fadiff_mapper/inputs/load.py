@@ -142,7 +142,7 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
     mapping = (read_mapping(document["mapping"], document.at("mapping"), arch, problem, leniency)
                if document.get("mapping") else None)
     sparse = (read_sparse_optimizations(document["sparse_optimizations"], document.at("sparse_optimizations"), arch,
-                                        problem) if document.get("sparse_optimizations") else None)
+                                        problem, keys) if document.get("sparse_optimizations") else None)
     literal = {**arch.native, "problem": literal_problem}
     literal |= {key: plain(document[key]) for key in ("compound_components", "variables", "sparse_optimizations")
                 if document.get(key)}

@@ -45,14 +45,16 @@ double Objective::value(const Scores& scores) const {
 }
 
 Chains::Chains(const Layer& layer, MapSpace space, Objective objective, std::optional<Room> room, std::uint64_t seed,
-               Evaluate instead)
+               Evaluate instead, double seconds)
     : layer_(layer), space_(std::move(space)), objective_(std::move(objective)), instead_(std::move(instead)),
       random_(seed), work_(layer_, bool(instead_)), near_(layer_), changes_(LANES),
-      best_value_(std::numeric_limits<double>::infinity()), start_(now()) {
+      best_value_(std::numeric_limits<double>::infinity()), start_(now()), deadline_(start_ + seconds) {
     if (!room) return;
     room_.emplace(layer_);
     for (int lane = 0; lane < LANES; ++lane) lay_room(*room, lane, *room_);
 }
+
+bool Chains::late() const { return now() >= deadline_; }
 
 template <typename Assign>
 void Chains::evaluate_pack(Stage stage, double* values, Assign assign) {
@@ -84,7 +86,7 @@ static void lay_changed(const Layer& layer, const Mapping& mapping, const Change
         case Change::FACTOR: lay_factor(layer, mapping, change.at, change.of, lane, pack); break;
         case Change::ORDER: lay_order(layer, mapping, change.at, lane, pack); break;
         case Change::LAYOUT: lay_layout(layer, mapping, change.at, lane, pack); break;
-        case Change::KEEP: lay_keep(layer, mapping, change.at, change.of, lane, pack);
+        case Change::KEEP: lay_keep(layer, mapping, change.of, lane, pack);
     }
 }
 
@@ -100,23 +102,21 @@ void Chains::evaluate_neighbours(const Point& from, int count, Stage stage, doub
 
 void Chains::add(std::vector<Point> points) {
     double values[LANES];
-    for (std::size_t first = 0; first < points.size(); first += LANES) {
-        MappingPack& pack = work_.pack;
-        const int count = int(std::min<std::size_t>(LANES, points.size() - first));
-        const Mapping* mappings[LANES];
-        for (int lane = 0; lane < count; ++lane) mappings[lane] = &points[first + lane].mapping;
-        pack_mappings(layer_, mappings, count, pack);
-        evaluate_pack(START, values, [&](int lane, Point& best) { best = points[first + lane]; });
-        for (int lane = 0; lane < count; ++lane)
-            chains_.push_back({std::move(points[first + lane]), values[lane], values[lane]});
-    }
+    const Mapping* mappings[LANES];
+    for (std::size_t lane = 0; lane < points.size(); ++lane) mappings[lane] = &points[lane].mapping;
+    pack_mappings(layer_, mappings, int(points.size()), work_.pack);
+    evaluate_pack(START, values, [&](int lane, Point& best) { best = points[lane]; });
+    for (std::size_t lane = 0; lane < points.size(); ++lane)
+        chains_.push_back({std::move(points[lane]), values[lane], values[lane]});
 }
 
 void Chains::start_random(int count) {
-    std::vector<Point> points(std::size_t(std::max(count, 0)), Point(layer_));
-    for (std::size_t i = 0; i < points.size(); ++i)
-        draw_point(layer_, space_, int(chains_.size() + i), random_, points[i]);
-    add(std::move(points));
+    for (int first = 0; first < count && !(first && late()); first += LANES) {
+        std::vector<Point> points(std::size_t(std::min(LANES, count - first)), Point(layer_));
+        for (std::size_t i = 0; i < points.size(); ++i)
+            draw_point(layer_, space_, int(chains_.size() + i), random_, points[i]);
+        add(std::move(points));
+    }
 }
 
 void Chains::start_at(const Mapping& mapping) { add({point_of(layer_, space_, mapping)}); }
@@ -142,7 +142,7 @@ void Chains::step(Chain& chain, double temperature) {
     bool some = false;
     near_ = chain.point;
     pack_mapping(layer_, chain.point.mapping, work_.pack);
-    for (int tried = 0; tried < plan_.tries;) {
+    for (int tried = 0; tried < plan_.tries && !late();) {
         double values[LANES];
         int count = 0;
         for (; tried < plan_.tries && count < LANES; ++tried) {
@@ -179,6 +179,7 @@ bool Chains::anneal(int rounds) {
         const double ratio = double(round_) / std::max(plan_.rounds - 1, 1);
         const double temperature = plan_.temperature_start * std::pow(plan_.temperature_end / plan_.temperature_start, ratio);
         for (Chain& chain : chains_) step(chain, temperature);
+        if (late()) return true;
         ++round_;
         if (round_ != plan_.rounds && (round_ % LOOK_EVERY || round_ < plan_.rounds_least)) continue;
         if (met() >= plan_.chains_agreeing) return agreed_ = true;
@@ -221,6 +222,7 @@ bool Chains::polish(int steps) {
         pack_mapping(layer_, from.mapping, work_.pack);
         int count = 0;
         each_neighbour(layer_, space_, from, random_, [&](const Changes& changes) {
+            if (!count && late()) return;
             apply(space_, changes, near_);
             lay_changed(layer_, near_.mapping, changes, count, work_.pack);
             take_back(space_, from, changes, near_);
@@ -228,6 +230,7 @@ bool Chains::polish(int steps) {
             if (count == LANES) evaluate_neighbours(from, std::exchange(count, 0), POLISH, values);
         });
         if (count) evaluate_neighbours(from, count, POLISH, values);
+        if (late()) return false;
         if (!(best_value_ < before - LEAST_DESCENT)) return true;
     }
     return false;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <optional>
 
 #include "evaluate.hpp"
@@ -49,13 +50,14 @@ public:
     // Scores of the mappings in a whole pack, in place of the dense evaluation; lays their tiles, too.
     using Evaluate = std::function<void(Workspace&, Scores*)>;
 
+    // After so many seconds nothing is evaluated any more but the first pack of new chains.
     Chains(const Layer& layer, MapSpace space, Objective objective, std::optional<Room> room, std::uint64_t seed,
-           Evaluate instead = nullptr);
+           Evaluate instead = nullptr, double seconds = std::numeric_limits<double>::infinity());
 
     void start_random(int count);            // adds chains at random points
     void start_at(const Mapping& mapping);   // adds a chain at a mapping of the space
     void begin(const Annealing& plan);       // starts a schedule at round 0 from the chains as they stand
-    bool anneal(int rounds);                 // runs rounds of the schedule; true once it is over or chains agree
+    bool anneal(int rounds);                 // runs rounds of the schedule; true once that or time is over, or chains agree
     bool agreed() const { return agreed_; }
     int met() const;                         // chains that met the best mapping, since the schedule began if one has
     // Keeps the chains whose present mappings are best: one of each value, then copies where places are left.
@@ -83,7 +85,8 @@ private:
     void evaluate_pack(Stage stage, double* values, Assign assign);
     // Evaluates the neighbours of a point whose changes are given and laid into the pack, and empties their lanes.
     void evaluate_neighbours(const Point& from, int count, Stage stage, double* values);
-    void add(std::vector<Point> points);
+    void add(std::vector<Point> points);     // at most `LANES`
+    bool late() const;
     bool draw_neighbour(const Chain& chain, Changes& changes);  // into near_, which is the chain's point
     void step(Chain& chain, double temperature);
 
@@ -105,7 +108,7 @@ private:
     Annealing plan_{};
     int round_ = 0;
     bool agreed_ = false;
-    double start_;
+    double start_, deadline_;
 };
 
 }  // namespace fadiff

@@ -198,6 +198,8 @@ static py::object refetch(const FusedSegment& segment, int index, const std::vec
                           Spaces staying, double room, double sums_room) {
     const FusedLayer& layer = layer_at(segment, index);
     if (tile.size() != layer.bounds.size()) throw std::invalid_argument("tile: wrong size");
+    for (double extent : tile)
+        if (!(extent >= 1 && extent <= LARGEST)) throw std::invalid_argument("tile: out of range");
     Refetch found;
     refetched(layer, tile.data(), passing, staying, room, sums_room, found);
     return found.fits ? py::object(py::cast(found.times)) : py::none();

@@ -12,6 +12,7 @@
 #include "chains.hpp"
 #include "checks.hpp"
 #include "estimate_bindings.hpp"
+#include "one_call.hpp"
 #include "pack_columns.hpp"
 #include "parts.hpp"
 #include "residual_bindings.hpp"
@@ -389,8 +390,13 @@ void start_at(Chains& chains, const Array<double>& temporal, const Array<double>
     }
 }
 
+void begin(Chains& chains, int rounds, double start, double end, int least, int agreeing, int tries, bool greedy,
+           double divided, double adopted) {
+    chains.begin({rounds, start, end, least, agreeing, tries, greedy, divided, adopted});
+}
+
 // The best mapping into the arrays of a batch of one.
-void write_best(const Chains& chains, Array<double>& temporal, Array<double>& spatial, Array<std::int64_t>& order,
+void write_best(Chains& chains, Array<double>& temporal, Array<double>& spatial, Array<std::int64_t>& order,
                 Array<bool>& keep, Array<bool>& on_y, Array<std::int64_t>& spatial_order) {
     const Layer& layer = chains.layer();
     const BatchView shapes(layer, temporal, spatial, order, keep, on_y, spatial_order);
@@ -399,7 +405,7 @@ void write_best(const Chains& chains, Array<double>& temporal, Array<double>& sp
                  spatial_order.mutable_data(), keep.mutable_data(), on_y.mutable_data(), 1}, 0);
 }
 
-py::list history_of(const Chains& chains, std::size_t first) {
+py::list history_of(Chains& chains, std::size_t first) {
     py::list entries;
     for (std::size_t i = first; i < chains.history().size(); ++i) {
         const Improvement& entry = chains.history()[i];
@@ -429,31 +435,31 @@ PYBIND11_MODULE(_kernel, module) {
     add_sparse(module);
     add_estimates(module);
     add_residuals(module);
-    py::class_<Chains>(module, "Chains")
+    py::class_<OneCall<Chains>>(module, "Chains")
         .def(py::init([](const Layer& layer, const py::dict& space, const std::vector<std::pair<double, int>>& terms,
                          const py::object& words, const py::object& counted, std::uint64_t seed, const py::object& sparse,
-                         std::pair<double, double> sums) {
-            return Chains(layer, map_space_of(space, layer), objective_of(terms, sums), room_of(layer, words, counted),
-                          seed, sparse_evaluation(sparse));
+                         std::pair<double, double> sums, double seconds) {
+            return std::make_unique<OneCall<Chains>>(layer, map_space_of(space, layer), objective_of(terms, sums),
+                                                     room_of(layer, words, counted), seed, sparse_evaluation(sparse),
+                                                     seconds);
         }), in("layer"), in("space"), in("terms"), in("room_words"), in("room_counted"), in("seed"),
-             py::arg("sparse") = py::none(), py::arg("sums") = std::make_pair(1.0, 1.0))
-        .def("start_random", &Chains::start_random, Release())
-        .def("start_at", &start_at)
-        .def("begin", [](Chains& chains, int rounds, double start, double end, int least, int agreeing, int tries,
-                         bool greedy, double divided, double adopted) {
-            chains.begin({rounds, start, end, least, agreeing, tries, greedy, divided, adopted});
-        }, in("rounds"), in("temperature_start"), in("temperature_end"), in("rounds_least"), in("chains_agreeing"),
-             in("tries"), in("greedy"), py::arg("divided") = 0, py::arg("adopted") = 0)
-        .def("anneal", &Chains::anneal, Release())
-        .def("keep_strongest", &Chains::keep_strongest)
-        .def("start_again", &Chains::start_again, Release())
-        .def("polish", &Chains::polish, Release())
-        .def("write_best", &write_best, out("temporal"), out("spatial"), out("order"), out("keep"), out("on_y"),
-             out("spatial_order"))
-        .def("history", &history_of)
-        .def_property_readonly("agreed", &Chains::agreed)
-        .def_property_readonly("met", &Chains::met)
-        .def_property_readonly("best_value", &Chains::best_value)
-        .def_property_readonly("evaluations", &Chains::evaluations)
-        .def_property_readonly("legal_evaluations", &Chains::legal_evaluations);
+             py::arg("sparse") = py::none(), py::arg("sums") = std::make_pair(1.0, 1.0),
+             py::arg("seconds") = std::numeric_limits<double>::infinity())
+        .def("start_random", one_call(&Chains::start_random), Release())
+        .def("start_at", one_call(&start_at))
+        .def("begin", one_call(&begin), in("rounds"), in("temperature_start"), in("temperature_end"),
+             in("rounds_least"), in("chains_agreeing"), in("tries"), in("greedy"), py::arg("divided") = 0,
+             py::arg("adopted") = 0)
+        .def("anneal", one_call(&Chains::anneal), Release())
+        .def("keep_strongest", one_call(&Chains::keep_strongest))
+        .def("start_again", one_call(&Chains::start_again), Release())
+        .def("polish", one_call(&Chains::polish), Release())
+        .def("write_best", one_call(&write_best), out("temporal"), out("spatial"), out("order"), out("keep"),
+             out("on_y"), out("spatial_order"))
+        .def("history", one_call(&history_of))
+        .def_property_readonly("agreed", one_call(&Chains::agreed))
+        .def_property_readonly("met", one_call(&Chains::met))
+        .def_property_readonly("best_value", one_call(&Chains::best_value))
+        .def_property_readonly("evaluations", one_call(&Chains::evaluations))
+        .def_property_readonly("legal_evaluations", one_call(&Chains::legal_evaluations));
 }

@@ -72,7 +72,8 @@ static Often block_stays(const Side& stays, const Side& streams, double room) {
     const double left = room - (streams.passing ? streams.size * streams.fewest / streams.rows : 0);
     const double block = stays.passing ? std::floor(stays.rows * left / stays.size) : left >= 0 ? stays.rows : 0;
     if (!(block >= stays.fewest)) return {NEVER, NEVER};
-    return {1, std::ceil(stays.rows / std::clamp(block, 1.0, stays.rows))};
+    // No std::clamp: it must not be asked where the rows are fewer than 1, as in a tile that lies in padding for the most.
+    return {1, std::ceil(stays.rows / std::min(std::max(block, 1.0), stays.rows))};
 }
 
 // A block of outputs of some width is summed up while both stream by; it is as high as room and sums allow.

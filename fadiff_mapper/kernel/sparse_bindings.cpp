@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "bindings.hpp"
+#include "one_call.hpp"
 #include "pack_columns.hpp"
 #include "sparse_score.hpp"
 
@@ -135,9 +136,10 @@ static std::shared_ptr<SparseDesign> design_of(const Layer& layer, const py::dic
 }
 
 // Scores a batch into out [5][B]: cycles, energy, last level accesses, excess, legal.
-static void score_sparse(Evaluator& evaluator, const Layer& layer, const Array<double>& temporal, const Array<double>& spatial,
+static void score_sparse(Evaluator& evaluator, const Array<double>& temporal, const Array<double>& spatial,
                          const Array<std::int64_t>& order, const Array<bool>& keep, const Array<bool>& on_y,
                          const Array<std::int64_t>& spatial_order, Array<double>& out) {
+    const Layer& layer = evaluator.layer();
     const BatchView batch(layer, temporal, spatial, order, keep, on_y, spatial_order);
     const std::size_t size = batch.batch;
     if (out.ndim() != 2 || out.shape(0) != 5 || std::size_t(out.shape(1)) != size)
@@ -161,14 +163,12 @@ static void score_sparse(Evaluator& evaluator, const Layer& layer, const Array<d
 
 void add_sparse(py::module_& module) {
     py::class_<SparseDesign, std::shared_ptr<SparseDesign>>(module, "SparseTables").def(py::init(&design_of));
-    py::class_<Evaluator>(module, "SparseEvaluator")
-        .def(py::init([](std::shared_ptr<SparseDesign> design) { return std::make_unique<Evaluator>(std::move(design)); }))
-        .def("score", [](Evaluator& evaluator, const Array<double>& temporal, const Array<double>& spatial,
-                         const Array<std::int64_t>& order, const Array<bool>& keep, const Array<bool>& on_y,
-                         const Array<std::int64_t>& spatial_order, Array<double>& out) {
-            score_sparse(evaluator, evaluator.layer(), temporal, spatial, order, keep, on_y, spatial_order, out);
-        }, py::arg("temporal"), py::arg("spatial"), py::arg("order"), py::arg("keep"), py::arg("on_y"),
-           py::arg("spatial_order"), py::arg("out").noconvert());
+    py::class_<OneCall<Evaluator>>(module, "SparseEvaluator")
+        .def(py::init([](std::shared_ptr<SparseDesign> design) {
+            return std::make_unique<OneCall<Evaluator>>(std::move(design));
+        }))
+        .def("score", one_call(&score_sparse), py::arg("temporal"), py::arg("spatial"), py::arg("order"),
+             py::arg("keep"), py::arg("on_y"), py::arg("spatial_order"), py::arg("out").noconvert());
 }
 
 Chains::Evaluate sparse_evaluation(const py::object& design) {

@@ -4,7 +4,7 @@ Factors are divisors of their dimension (Timeloop's "uber" map space, perfect fa
 as `timeloop-mapper` does.
 """
 
-from fadiff_mapper.mapspace.build import build_mapspace
+from fadiff_mapper.mapspace.build import build_mapspace, rounded_up
 from fadiff_mapper.mapspace.check_mapping import available, check_mapping
 from fadiff_mapper.mapspace.conflicts import conflicts
 from fadiff_mapper.mapspace.demands import Demand, demands, without
@@ -15,4 +15,4 @@ from fadiff_mapper.mapspace.space import LevelSpace, LoopSpace, MapSpace
 
 __all__ = ["NONE", "NUMBER", "Demand", "FactorTables", "LevelSpace", "LoopSpace", "MapSpace", "Size", "available",
            "build_mapspace", "check_mapping", "conflicts", "demands", "divisors", "factor_tables",
-           "factorization_count", "factorizations", "places", "reachable", "size", "without"]
+           "factorization_count", "factorizations", "places", "reachable", "rounded_up", "size", "without"]

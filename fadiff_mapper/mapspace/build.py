@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from functools import lru_cache
 
@@ -30,8 +31,8 @@ def build_mapspace(architecture: Architecture, problem: Problem, constraints: Co
     - two orders cannot matter and are taken as they come: the order of the innermost level's temporal loops where no
       fan-out lies below it, and the order of spatial loops on a fan-out along one axis.
 
-    Unlike there, a dummy level (a fan-out without storage) holds no temporal loop and keeps nothing unless a
-    constraint says so.
+    Unlike there, a level that the v0.4 front end inserts for a fan-out (`StorageLevel.is_dummy`) holds no temporal loop
+    and keeps nothing unless a constraint says so, as the constraints that the front end inserts with it say.
 
     Args:
         architecture: The architecture.
@@ -46,6 +47,24 @@ def build_mapspace(architecture: Architecture, problem: Problem, constraints: Co
         _level_space(level.name, architecture.fanout(i), level.is_dummy, i == 0, i == outermost, bounds, names, limits)
         for i, (level, limits) in enumerate(zip(architecture.levels, constraints.levels, strict=True)))
     return MapSpace(architecture, problem, constraints, levels)
+
+
+def rounded_up(problem: Problem, constraints: Constraints) -> dict[str, int]:
+    """The bounds of the least problem, from the given one on, that the fixed factors of the constraints divide.
+
+    A mapping of it that is cut off at the given bounds has residual factors. So `timeloop-mapper` understands fixed
+    factors that do not divide a dimension: free factors divide what they leave, rounded up.
+
+    Args:
+        problem: The problem.
+        constraints: Limits on its mappings.
+
+    Returns:
+        Bound by dimension; the problem's own where there is nothing to round.
+    """
+    fixed = {name: math.prod(loops.fixed.get(name, 1) for level in constraints.levels
+                             for loops in (level.temporal, level.spatial)) for name in problem.bounds}
+    return {name: -(-bound // fixed[name]) * fixed[name] for name, bound in problem.bounds.items()}
 
 
 def permitted(bound: int, loops: LoopConstraint, dimension: str, *, pinned: bool = False) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from fadiff_mapper.base.deadline import Over, in_time, never
 from fadiff_mapper.mapspace.check_mapping import source
 from fadiff_mapper.spec.constraints import Constraints, LoopConstraint
 
@@ -66,7 +67,8 @@ def _limits(level: int, kind: str, loops: LoopConstraint) -> Iterator[Claim]:
             yield Claim(level, kind, name, limit, value, source(loops.sources, f"{limit}.{name}"))
 
 
-def cores(given: Sequence[Claim], contradict: Callable[[Sequence[Claim]], bool]) -> Iterator[list[Claim]]:
+def cores(given: Sequence[Claim], contradict: Callable[[Sequence[Claim]], bool],
+          over: Over = never) -> Iterator[list[Claim]]:
     """Irreducible infeasible subsets of claims that share no claim.
 
     Deletion filtering: claims are dropped one after the other, and a claim is put back where the contradiction
@@ -76,15 +78,19 @@ def cores(given: Sequence[Claim], contradict: Callable[[Sequence[Claim]], bool])
     Args:
         given: The claims, in the order in which they are tried; earlier ones are dropped first.
         contradict: Whether some claims contradict each other. Must stay true when claims are added.
+        over: Tells whether time is over.
 
     Yields:
         Subsets that contradict, and no longer do when any one claim is dropped. An empty one contradicts without any
         claim and is the last.
+
+    Raises:
+        OutOfTime: Time was over.
     """
     left = list(given)
     while contradict(left):
         needed = list(left)
-        for claim in left:
+        for claim in in_time(left, over):
             rest = [other for other in needed if other is not claim]
             if contradict(rest):
                 needed = rest

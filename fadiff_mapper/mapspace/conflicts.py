@@ -13,13 +13,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
+from fadiff_mapper.base.deadline import Over, in_time, never
 from fadiff_mapper.mapspace.check_mapping import source
 from fadiff_mapper.mapspace.claims import Claim, claims, cores
 from fadiff_mapper.mapspace.factorize import divisors, reachable
 from fadiff_mapper.mapspace.space import MapSpace
 
 
-def conflicts(space: MapSpace) -> list[str]:
+def conflicts(space: MapSpace, over: Over = never) -> list[str]:
     """Finds reasons why no mapping can meet the constraints on this hardware.
 
     The reasons are factors of a dimension that cannot multiply to its bound, spatial factors beyond a fan-out, a
@@ -27,15 +28,19 @@ def conflicts(space: MapSpace) -> list[str]:
 
     Args:
         space: The map space.
+        over: Tells whether time is over.
 
     Returns:
         A sentence each. One sentence shares no constraint with an earlier one of its sort, so that each has to be
         resolved. None where no contradiction is found, which does not prove that there is a legal mapping.
+
+    Raises:
+        OutOfTime: Time was over before all tests were made.
     """
     in_force = claims(space.constraints)
-    return [*_factor_conflicts(space, in_force), *_fanout_conflicts(space, in_force),
-            *_capacity_conflicts(space, in_force), *_bypass_conflicts(space, in_force),
-            *_parallelism_conflicts(space, in_force)]
+    return [*_factor_conflicts(space, in_force, over), *_fanout_conflicts(space, in_force, over),
+            *_capacity_conflicts(space, in_force, over), *_bypass_conflicts(space, in_force),
+            *_parallelism_conflicts(space, in_force, over)]
 
 
 def _choices(space: MapSpace, in_force: Sequence[Claim], level: int, kind: str, dimension: str) -> tuple[int, ...]:
@@ -81,10 +86,10 @@ def _unreachable(space: MapSpace, dimension: str, in_force: Sequence[Claim]) -> 
     return space.problem.bounds[dimension] not in _reach(space, in_force, dimension, range(len(space.levels)))
 
 
-def _factor_conflicts(space: MapSpace, in_force: Sequence[Claim]) -> Iterator[str]:
-    for dimension, bound in space.problem.bounds.items():
+def _factor_conflicts(space: MapSpace, in_force: Sequence[Claim], over: Over) -> Iterator[str]:
+    for dimension, bound in in_time(space.problem.bounds.items(), over):
         limits = [claim for claim in in_force if claim.kind in ("temporal", "spatial") and claim.name == dimension]
-        for culprits in cores(limits, partial(_unreachable, space, dimension)):
+        for culprits in cores(limits, partial(_unreachable, space, dimension), over):
             yield _factor_sentence(space, dimension, bound, culprits)
 
 
@@ -119,9 +124,9 @@ def _overfull(space: MapSpace, level: int, in_force: Sequence[Claim]) -> bool:
                                         for name in space.problem.dimensions})
 
 
-def _fanout_conflicts(space: MapSpace, in_force: Sequence[Claim]) -> Iterator[str]:
-    for i in range(len(space.levels)):
-        for culprits in cores(in_force, partial(_overfull, space, i)):
+def _fanout_conflicts(space: MapSpace, in_force: Sequence[Claim], over: Over) -> Iterator[str]:
+    for i in in_time(range(len(space.levels)), over):
+        for culprits in cores(in_force, partial(_overfull, space, i), over):
             yield f"{_named(space, culprits)} do not fit together on {_fanout_text(space, i)}"
 
 
@@ -182,9 +187,9 @@ def _too_large(space: MapSpace, level: int, in_force: Sequence[Claim]) -> bool:
     return usable is not None and _least_words(space, level, in_force)[0] > usable
 
 
-def _capacity_conflicts(space: MapSpace, in_force: Sequence[Claim]) -> Iterator[str]:
-    for i in range(len(space.levels)):
-        for culprits in cores(in_force, partial(_too_large, space, i)):
+def _capacity_conflicts(space: MapSpace, in_force: Sequence[Claim], over: Over) -> Iterator[str]:
+    for i in in_time(range(len(space.levels)), over):
+        for culprits in cores(in_force, partial(_too_large, space, i), over):
             yield _capacity_sentence(space, i, culprits)
 
 
@@ -215,13 +220,13 @@ def _most_parallel(space: MapSpace, in_force: Sequence[Claim]) -> float:
     return share
 
 
-def _parallelism_conflicts(space: MapSpace, in_force: Sequence[Claim]) -> Iterator[str]:
+def _parallelism_conflicts(space: MapSpace, in_force: Sequence[Claim], over: Over) -> Iterator[str]:
     least = space.constraints.min_parallelism
 
     def too_few(some: Sequence[Claim]) -> bool:
         return _most_parallel(space, some) < least
 
-    for culprits in cores(in_force, too_few) if least > 0 else ():
+    for culprits in cores(in_force, too_few, over) if least > 0 else ():
         origin = source(space.constraints.levels[0].sources, "min_parallelism")
         reasons = f" under {_named(space, culprits)}" if culprits else " for these fan-outs and dimensions"
         yield (f"parallelism of {least:g}{origin} is out of reach: at most {_most_parallel(space, culprits):g}"

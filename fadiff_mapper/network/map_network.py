@@ -18,6 +18,7 @@ Every number of the result is exact; a plan is never worse than the layers one b
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -46,9 +47,6 @@ from fadiff_mapper.workload import Workload
 if TYPE_CHECKING:
     from fadiff_mapper.network.descent.descend import DescentEnd
     from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork
-
-LEAST_S = 0.1
-"""Seconds that layers get where there are none left."""
 
 QUICK = SearchOptions(rounds_least=10, chains=24, rounds=30, neighbours_tried=8, chains_agreeing=6, rounds_further=0,
                       divided=0.0)
@@ -178,12 +176,12 @@ def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: Networ
     missing = sorted((index for index, result in enumerate(known) if result is None), key=lambda index: -work[index])
     wanted = [specs[index] for index in missing]
     limited = clock.limit is not None
-    limit = max(clock.left_for_layers(len(missing)), LEAST_S) if limited else None
+    limit = clock.left_for_layers(len(missing)) if limited else None
     ample = clock.left() * options.workers > AMPLE_S * len(missing)
     keep = None if saved.file is None else lambda number, result: saved.keep(missing[number], result)
     try:
         mapped = map_layers(wanted, layer_search(options, limit, None if ample else SHORT), stopped=clock.stopped,
-                            bounds=False, on_end=None if calibrated else keep, before=QUICK if limited else None)
+                            bounds=False, deadline=None if limit is None else time.monotonic() + limit, on_end=None if calibrated else keep, before=QUICK if limited else None)
     finally:
         saved.write()
     for index, result in zip(missing, mapped, strict=True):

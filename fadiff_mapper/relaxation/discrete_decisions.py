@@ -8,16 +8,21 @@ dimension that slides a window is tried innermost, because only the innermost lo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import permutations
+from itertools import permutations, product
 from typing import TypeAlias
 
 import numpy as np
 
 from fadiff_mapper.mapspace import MapSpace
 from fadiff_mapper.model.loop_nest import Projection
+
+MOST_ORDERS = 5040
+"""Candidate orders of one level: those for all rankings of seven data spaces. Where there are more, so many are drawn at
+random. A plain limit that keeps the tables small; nothing was measured to choose it."""
 
 LAYOUTS = 256
 """Samples of the placement of spatial loops of one level with a two-dimensional fan-out, equal ones merged. A plain
@@ -86,12 +91,25 @@ def _orders(dimensions: tuple[str, ...], inner: tuple[str, ...], between: tuple[
     innermost, free, outermost = (_indices(part, dimensions) for part in (inner, between, outer))
     movable, fixed = [d for d in free if looping[d]], [d for d in free if not looping[d]]
     leading = [None, *(d for d in movable if d in shared)]
+    moved = dict.fromkeys(tuple(row[d] for d in movable) for row in relevant)
+    telling = [row for row in moved if len(set(row)) > 1]
     orders: dict[Dimensions, None] = {}
-    for ranking in permutations(range(len(relevant))):
-        for first in leading:
-            ordered = sorted(movable, key=lambda d: (*(relevant[t][d] for t in ranking), d != first))
-            orders[(*innermost, *fixed, *ordered, *outermost)] = None
+    for ranking, first in _rankings(telling, leading):
+        told = dict(zip(movable, zip(*ranking, strict=True), strict=False))
+        ordered = sorted(movable, key=lambda d: (told.get(d, ()), d != first))
+        orders[(*innermost, *fixed, *ordered, *outermost)] = None
     return np.array(list(orders))
+
+
+def _rankings(telling: list[tuple[bool, ...]], leading: list[int | None]) -> Iterator[
+        tuple[Sequence[tuple[bool, ...]], int | None]]:
+    """Rankings of data spaces, each with a dimension to be tried innermost: all, or `MOST_ORDERS` drawn at random."""
+    if math.factorial(len(telling)) * len(leading) <= MOST_ORDERS:
+        yield from product(permutations(telling), leading)
+        return
+    rng = np.random.default_rng(0)
+    for _ in range(MOST_ORDERS):
+        yield [telling[row] for row in rng.permutation(len(telling))], leading[rng.integers(len(leading))]
 
 
 def _indices(names: tuple[str, ...], dimensions: tuple[str, ...]) -> Dimensions:

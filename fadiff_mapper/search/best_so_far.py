@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -81,6 +82,7 @@ class SearchState:
         watcher: Told about every improvement.
         stopped: Asked between steps; once true, the search ends.
         terms: Terms of the members in the exact evaluation.
+        deadline: When time is over, seconds of `time.monotonic`.
         start: When the search began, seconds of `time.monotonic`.
         evaluations: Mappings evaluated so far, [W].
         legal_evaluations: The legal ones of these, [W].
@@ -94,6 +96,7 @@ class SearchState:
     watcher: Watcher
     stopped: Callable[[], bool]
     terms: MetricTerms = NO_TERMS
+    deadline: float = inf
     start: float = field(default_factory=time.monotonic)
     evaluations: np.ndarray = field(init=False)
     legal_evaluations: np.ndarray = field(init=False)
@@ -154,9 +157,8 @@ class SearchState:
         self.watcher(member, nest, self.history[member][-1])
 
     def out_of_time(self) -> bool:
-        """True once the search was stopped, or its time limit is over."""
-        limit = self.options.time_limit
-        return self.stopped() or (limit is not None and time.monotonic() - self.start > limit)
+        """True once the search was stopped, or its time is over."""
+        return self.stopped() or time.monotonic() > self.deadline
 
 
 def best_rows(values: np.ndarray, group: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.calibration.correction import Calibration
 from fadiff_mapper.calibration.tensor_roles import tensor_roles
@@ -31,8 +32,8 @@ RANDOM, STARTS, STEPS = 1024, 3, 100
 descent takes 3 to 15 steps."""
 
 
-def calibrated_choice(task: MappingTask, nest: Nest, calibration: Calibration, metric: str,
-                      seed: int) -> tuple[Nest, CorrectedCycles]:
+def calibrated_choice(task: MappingTask, nest: Nest, calibration: Calibration, metric: str, seed: int,
+                      over: Over = never) -> tuple[Nest, CorrectedCycles]:
     """The best mapping by the corrected metric that descents from a search's result and from random mappings find.
 
     Args:
@@ -41,6 +42,7 @@ def calibrated_choice(task: MappingTask, nest: Nest, calibration: Calibration, m
         calibration: The correction.
         metric: The metric of first priority; without cycles in it the result stays.
         seed: Seed of the random mappings.
+        over: Tells whether time is over; once true, the best so far is taken.
 
     Returns:
         The mapping, a nest of one row, no worse by the corrected metric than the given one; and its corrected cycles.
@@ -49,7 +51,7 @@ def calibrated_choice(task: MappingTask, nest: Nest, calibration: Calibration, m
     best, value = nest, _values(task, nest, calibration, metric)[0]
     if metric in EXPONENTS and EXPONENTS[metric][1]:
         for start in [nest, *_random_starts(task, calibration, metric, seed)]:
-            end, reached = _descended(task, start, calibration, metric, seed)
+            end, reached = _descended(task, start, calibration, metric, seed, over)
             if reached < value - SAME:
                 best, value = end, reached
     energy = float(score(task.layer, nest).energy[0])
@@ -86,11 +88,14 @@ def _random_starts(task: MappingTask, calibration: Calibration, metric: str, see
     return [nest.take([int(row)]) for row in order if np.isfinite(values[row])]
 
 
-def _descended(task: MappingTask, nest: Nest, calibration: Calibration, metric: str, seed: int) -> tuple[Nest, float]:
-    """Steepest descent over all neighbours, until none is better."""
+def _descended(task: MappingTask, nest: Nest, calibration: Calibration, metric: str, seed: int,
+               over: Over) -> tuple[Nest, float]:
+    """Steepest descent over all neighbours, until none is better or time is over."""
     space = compiled_space(task.family, 0)
     value = float(_values(task, nest, calibration, metric)[0])
     for _ in range(STEPS):
+        if over():
+            break
         near = Nest(*_kernel.all_neighbours(task.layer.compiled, space, *nest_arrays(nest), seed)[:6])
         if not near.batch:
             break

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from fadiff_mapper.base.deadline import OutOfTime, Over, never
 from fadiff_mapper.mapspace import Demand, MapSpace, check_mapping, conflicts, demands, without
 from fadiff_mapper.mapspace.conflicts import joined
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
@@ -54,38 +55,51 @@ class DiagnosisAttempt:
     nearest: Nest | None = None
 
 
-def diagnosis(layer: PreparedLayer, space: MapSpace, seconds: float = SECONDS) -> str:
+def diagnosis(layer: PreparedLayer, space: MapSpace, over: Over = never, seconds: float = SECONDS) -> str:
     """Says why the mappings of a space are illegal.
 
     Args:
         layer: The problem on its architecture.
         space: Its map space, in which a search met no legal mapping.
+        over: Tells whether time is over.
         seconds: Time after which the set of constraints to blame is not made smaller.
 
     Returns:
         One or several lines; they say "no mapping can" only where that is proven, by a contradiction or by the
         evaluation of every mapping.
+
+    Raises:
+        OutOfTime: Time was over before anything was known.
     """
     deadline = time.monotonic() + seconds
-    whole = attempt(layer, space)
+    whole = attempt(layer, space, over)
     if whole.legal:
         return "a second search found a legal mapping: try another seed, or more restarts, chains and rounds"
     nearest = f"; the nearest mapping fails: {shortcoming(layer, space, whole.nearest)}" if whole.nearest else ""
     asked = demands(space)
     bare = without(space, asked)
-    alone = attempt(layer, bare)
+    alone = attempt(layer, bare, over)
     if not alone.legal:
         return f"{_verdict(alone)} even without constraints{_hardware(layer, bare, alone)}"
-    core, minimal = smallest(asked, lambda kept: not attempt(layer, _only(space, asked, kept)).legal, deadline)
-    judged = attempt(layer, _only(space, asked, core))
+    core, minimal = smallest(asked, lambda kept: not attempt(layer, _only(space, asked, kept), over).legal, deadline)
+    judged = attempt(layer, _only(space, asked, core), over)
     claim = judged if judged.proven or not whole.proven else whole
     few = " (any one of them dropped, there is one)" if minimal and len(core) > 1 else ""
     return f"{_verdict(claim)} under {joined([demand.words for demand in core])}{few}{nearest}"
 
 
-def attempt(layer: PreparedLayer, space: MapSpace) -> DiagnosisAttempt:
-    """Looks for any legal mapping: among all where they are few, else by a short search (`QUICK`)."""
-    if conflicts(space):
+def attempt(layer: PreparedLayer, space: MapSpace, over: Over = never) -> DiagnosisAttempt:
+    """Looks for any legal mapping: among all where they are few, else by a short search (`QUICK`).
+
+    Args:
+        layer: The problem on its architecture.
+        space: The map space.
+        over: Tells whether time is over.
+
+    Raises:
+        OutOfTime: Time was over before a legal mapping was met.
+    """
+    if conflicts(space, over):
         return DiagnosisAttempt(legal=False, proven=True, evaluations=0)
     family, met = family_of(replace(layer, arch=space.architecture), [space]), []
 
@@ -94,9 +108,11 @@ def attempt(layer: PreparedLayer, space: MapSpace) -> DiagnosisAttempt:
             met.append(nest)
 
     def stopped() -> bool:
+        if not met and over():
+            raise OutOfTime("out of time")
         return bool(met)
 
-    size = measured(space, ENUMERATED)[0]
+    size = measured(space, ENUMERATED, over)[0]
     if not size:
         return DiagnosisAttempt(legal=False, proven=True, evaluations=0)
     if size <= ENUMERATED:

@@ -22,6 +22,7 @@ from itertools import chain, combinations, permutations, product
 
 import numpy as np
 
+from fadiff_mapper.base.deadline import Over, in_time, never
 from fadiff_mapper.mapspace import LoopSpace, MapSpace, places
 from fadiff_mapper.mapspace.build import between_on_x
 from fadiff_mapper.model.loop_nest import Nest
@@ -34,16 +35,26 @@ DIGIT = 5
 """Bits of one number in a packed tally of loops: a level has fewer than 32 dimensions."""
 
 
-def count(space: MapSpace) -> int:
-    """The number of mappings of a map space, illegal ones included; exact at any size."""
+def count(space: MapSpace, over: Over = never) -> int:
+    """The number of mappings of a map space, illegal ones included; exact at any size.
+
+    Args:
+        space: The map space.
+        over: Tells whether time is over.
+
+    Raises:
+        OutOfTime: Time was over before they were counted.
+    """
     tallies = Counter({0: 1})
     for name in space.problem.dimensions:
         longer: Counter[int] = Counter()
-        for (tally, times), (added, more) in product(tallies.items(), _factorizations_by_loops(space, name).items()):
-            longer[tally + added] += times * more
+        loops = _factorizations_by_loops(space, name).items()
+        for tally, times in in_time(tallies.items(), over):
+            for added, more in loops:
+                longer[tally + added] += times * more
         tallies = longer
     arranged = sum(times * math.prod(_arrangements(space, p, tally >> 2 * DIGIT * p)
-                                     for p in range(2 * len(space.levels))) for tally, times in tallies.items())
+                                     for p in range(2 * len(space.levels))) for tally, times in in_time(tallies.items(), over))
     return arranged << len(open_keeps(space))
 
 
@@ -116,7 +127,7 @@ class Arrangements:
     on_y: np.ndarray
 
 
-def _arranged(space: MapSpace, p: int) -> Arrangements:
+def _arranged(space: MapSpace, p: int, over: Over) -> Arrangements:
     """The orders of the loops at place `p`."""
     names = space.problem.dimensions
     loops = places(space)[p]
@@ -124,10 +135,10 @@ def _arranged(space: MapSpace, p: int) -> Arrangements:
     number, first = np.zeros((2, 1 << len(names)), dtype=np.int64)
     orders: list[tuple[int, ...]] = []
     on_y: list[list[bool]] = []
-    for real in chain.from_iterable(combinations(looping, n) for n in range(len(looping) + 1)):
+    for real in in_time(chain.from_iterable(combinations(looping, n) for n in range(len(looping) + 1)), over):
         mask, idle = sum(1 << d for d in real), [d for d in range(len(names)) if d not in real]
         first[mask] = len(orders)
-        for order, y_loops in _orders(space, p, [names[d] for d in real]):
+        for order, y_loops in in_time(_orders(space, p, [names[d] for d in real]), over):
             orders.append((*idle, *(names.index(name) for name in order)))
             on_y.append([name in y_loops for name in names])
         number[mask] = len(orders) - first[mask]
@@ -177,23 +188,31 @@ class WholeSpace:
     keep: np.ndarray
 
 
-def whole_space(space: MapSpace) -> WholeSpace:
-    """Lays out a map space. The tables grow with its size, so large ones should be refused first (see `count`)."""
+def whole_space(space: MapSpace, over: Over = never) -> WholeSpace:
+    """Lays out a map space. The tables grow with its size, so large ones should be refused first (see `count`).
+
+    Args:
+        space: The map space.
+        over: Tells whether time is over.
+
+    Raises:
+        OutOfTime: Time was over before it was laid out.
+    """
     names, pairs = space.problem.dataspace_names(), open_keeps(space)
     keep = np.array([[name in here.keep for name in names] for here in space.levels])
     keeps = keep[None].repeat(2 ** len(pairs), axis=0)
     for pair, column in zip(pairs, zip(*product((True, False), repeat=len(pairs)), strict=True), strict=True):
         keeps[:, pair[0], pair[1]] = column
-    factors = tuple(_factorizations(space, name) for name in space.problem.dimensions)
-    return WholeSpace(factors, tuple(_arranged(space, p) for p in range(2 * len(space.levels))), keeps)
+    factors = tuple(_factorizations(space, name, over) for name in space.problem.dimensions)
+    return WholeSpace(factors, tuple(_arranged(space, p, over) for p in range(2 * len(space.levels))), keeps)
 
 
-def _factorizations(space: MapSpace, name: str) -> np.ndarray:
+def _factorizations(space: MapSpace, name: str, over: Over) -> np.ndarray:
     """All factorizations of a dimension's bound, [n, P]."""
     bound = space.problem.bounds[name]
     rows: list[tuple[int, ...]] = [()]
     for loops in places(space):
-        rows = [(*row, factor) for row in rows for factor in loops.choices[name]
+        rows = [(*row, factor) for row in in_time(rows, over) for factor in loops.choices[name]
                 if bound % (math.prod(row) * factor) == 0]
     return np.array([row for row in rows if math.prod(row) == bound], dtype=np.float64).reshape(-1, len(places(space)))
 

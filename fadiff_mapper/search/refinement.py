@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 import numpy as np
 
@@ -130,7 +131,7 @@ class Refinement:
 def refinement_of(family: LayerFamily, member: int, options: SearchOptions, starts: Nest | None, *,
                   watcher: Callable[[Nest, Progress], None] | None, out_of_time: Callable[[], bool],
                   room: tuple[np.ndarray, np.ndarray] | None, weights: Sequence[float] | None,
-                  sums: tuple[float, float] | None = None,
+                  sums: tuple[float, float] | None = None, deadline: float = inf,
                   sparse: SparseTables | None = None) -> Refinement:
     """The chains of one problem at their first mappings.
 
@@ -145,6 +146,7 @@ def refinement_of(family: LayerFamily, member: int, options: SearchOptions, star
         room: Words of every level that may be filled, [L], and whether each data space counts, [L, T]; None: all.
         weights: Exponents of energy and delay in place of the metrics.
         sums: Energy and cycles of a network in which the share counts, in place of the metrics.
+        deadline: When the compiled chains end in the middle of a round, seconds of `time.monotonic`.
         sparse: The sparse design that is evaluated in place of the dense layer; None: the layer.
 
     Returns:
@@ -152,7 +154,7 @@ def refinement_of(family: LayerFamily, member: int, options: SearchOptions, star
     """
     words, counted = room or (None, None)
     chains = Chains(family.layer.compiled, compiled_space(family, member, options.orders), room_words=words,
-                    room_counted=counted, seed=options.seed, sparse=sparse,
+                    room_counted=counted, seed=options.seed, sparse=sparse, seconds=deadline - time.monotonic(),
                     **compiled_objective(options.priorities, weights, sums))
     if starts is not None:
         chains.start_at(*nest_arrays(starts))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 
@@ -94,7 +95,7 @@ class _State:
 
 
 def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, options: SearchOptions, *,
-                     stopped: Callable[[], bool] = lambda: False, seconds: float | None = None) -> SearchOutcome:
+                     stopped: Callable[[], bool] = lambda: False, deadline: float = inf) -> SearchOutcome:
     """Goes on from the end of a search without residuals.
 
     Args:
@@ -103,7 +104,7 @@ def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, opti
         outcome: The end of that search, with a legal mapping.
         options: Metrics, seed and effort of the searches of larger layers.
         stopped: Asked between steps; once true, the search ends with the best so far.
-        seconds: Seconds that are left; None: no limit.
+        deadline: When the search has to end, seconds of `time.monotonic`.
 
     Returns:
         The outcome with the better mapping, with or without residuals.
@@ -111,19 +112,19 @@ def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, opti
     start = time.monotonic()
 
     def over() -> bool:
-        return stopped() or (seconds is not None and time.monotonic() - start > seconds)
+        return stopped() or time.monotonic() > deadline
 
     before = outcome.history[-1].time_s if outcome.history else 0.0
     state = _State(task, factor_limits(task.space), options, start - before, outcome.evaluations,
                    outcome.legal_evaluations, [], [])
     state.take(without_residuals(outcome.nest), "given")
     state.history.clear()
-    brief = replace(options, time_limit=None, chains=min(CHAINS, options.chains), rounds=min(BRIEF, options.rounds),
+    brief = replace(options, chains=min(CHAINS, options.chains), rounds=min(BRIEF, options.rounds),
                     rounds_further=0, divided=0.0)
     for larger in _larger_layers(spec, task):
         if over():
             break
-        found, = search(larger.family, brief, stopped=over)
+        found, = search(larger.family, brief, stopped=stopped, deadline=deadline)
         state.evaluations += found.evaluations
         state.legal_evaluations += found.legal_evaluations
         if found.legal:

@@ -7,13 +7,18 @@ between carry no history and no lower bound: the last one has both.
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fadiff_mapper.base.errors import FadiffError
+import numpy as np
+
+from fadiff_mapper.base.deadline import Over, never
+from fadiff_mapper.base.errors import FadiffError, attempted
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.reuse import with_reuse
@@ -34,6 +39,9 @@ WRITE_EVERY = 1.0
 """Seconds between two mappings of one problem that are handed on while the search runs: most callers write files, and
 improvements come in bursts. Nothing was measured."""
 
+HANDING = 0.1
+"""Part of the time, where it is limited, that goes to handing on mappings that are not the last. Nothing was measured."""
+
 SEARCHING = "searching: the best mapping so far"
 
 
@@ -49,8 +57,12 @@ class ResultStream:
         on_end: Called with the number of a problem and its last result; None: not at all.
         calibration: The correction by which the last mapping is chosen; None: the exact model alone.
         seed: Seed of the random mappings of that choice.
+        imperfect: Whether problems may have been rounded up, so that their mappings are cut off at the bounds.
+        deadline: When time is over, seconds of `time.monotonic`.
+        late: Tells whether there is no time for anything but the last results either.
         start: When the search began, seconds of `time.monotonic`.
         handed_at: When each problem's last mapping was handed on, by its number.
+        handings: Seconds that handing on a mapping took, each time.
     """
 
     specs: Sequence[Spec]
@@ -60,14 +72,25 @@ class ResultStream:
     on_end: Callable[[int, MappedLayer], None] | None = None
     calibration: Calibration | None = None
     seed: int = 0
+    imperfect: bool = False
+    deadline: float = math.inf
+    late: Over = never
     start: float = field(default_factory=time.monotonic)
     handed_at: dict[int, float] = field(default_factory=dict)
+    handings: list[float] = field(default_factory=list)
+
+    @property
+    def last_s(self) -> float:
+        """Seconds that handing on the last mappings will take, by those that were handed on before."""
+        return sum(self.handings) / max(len(self.handings), 1) * len(self.specs)
 
     def send_first(self, tasks: Sequence[MappingTask]) -> None:
         """Hands on a legal mapping of each problem before the search begins, where one is at hand."""
         if any(task.sparse for task in tasks):
             from fadiff_mapper.sparse.score_sparse import score_sparse
         for index, task in enumerate(tasks if self.on_better else ()):
+            if not self._may_send():
+                return
             nest = first_of(task.family, 0)
             if nest is not None and (task.sparse is None or score_sparse(task.sparse, nest).legal[0]):
                 self._send(index, nest)
@@ -76,8 +99,12 @@ class ResultStream:
         """The watcher of the search (see `best_so_far.Watcher`): told of every improvement, hands on some."""
         if self.on_progress:
             self.on_progress(index, step)
-        if step.legal and time.monotonic() - self.handed_at.get(index, -math.inf) > WRITE_EVERY:
+        if step.legal and time.monotonic() - self.handed_at.get(index, -math.inf) > WRITE_EVERY and self._may_send():
             self._send(index, nest)
+
+    def _may_send(self) -> bool:
+        """Whether there is time to hand on a mapping that is not the last."""
+        return self.deadline == math.inf or sum(self.handings) <= HANDING * (time.monotonic() - self.start)
 
     def send_last(self, tasks: Sequence[MappingTask], outcomes: Sequence[SearchOutcome], options: dict[str, Any],
                   bound_of: Callable[[int], LowerBound | None]) -> list[MappedLayer]:
@@ -100,17 +127,16 @@ class ResultStream:
         stats = self._stats(tasks, outcomes)
         for index, (task, outcome) in enumerate(zip(tasks, outcomes, strict=True)):
             if not outcome.legal:
-                failures.append(_failure(task, outcome))
+                failures.append(_failure(task, outcome, self.late))
                 continue
             nest, corrected = outcome.nest, None
             if self.calibration is not None:
                 from fadiff_mapper.search.calibrated_choice import calibrated_choice  # most searches go without it
-                nest, corrected = calibrated_choice(task, nest, self.calibration, self.metrics[0], self.seed)
-            results.append(replace(
+                nest, corrected = calibrated_choice(task, nest, self.calibration, self.metrics[0], self.seed, self.late)
+            results.append(with_bound(replace(
                 self._result(index, nest, outcome.status, outcome.residuals, stats.get(index)), options=options,
                 evaluations=outcome.evaluations, corrected=corrected,
-                history=tuple(map(_improvement, outcome.history)),
-                bound=bound_of(index)))
+                history=tuple(map(_improvement, outcome.history))), partial(bound_of, index)))
             for hand_on in (self.on_better, self.on_end):
                 if hand_on:
                     hand_on(index, results[-1])
@@ -130,8 +156,13 @@ class ResultStream:
     def _send(self, index: int, nest: Nest) -> None:
         """Hands on a mapping that may not be the last."""
         if self.on_better:
-            self.on_better(index, self._result(index, nest, SEARCHING))
+            begun, residuals = time.monotonic(), None
+            if self.imperfect:
+                from fadiff_mapper.imperfect.residual_nest import cut_off  # most searches go without it
+                residuals = cut_off(nest, np.array(list(self.specs[index].problem.bounds.values())))
+            self.on_better(index, self._result(index, nest, SEARCHING, residuals))
             self.handed_at[index] = time.monotonic()
+            self.handings.append(self.handed_at[index] - begun)
 
     def _result(self, index: int, nest: Nest, status: str, residuals: ResidualNest | None = None,
                 stats: Stats | None = None) -> MappedLayer:
@@ -148,8 +179,8 @@ class ResultStream:
 
 
 @contextmanager
-def bounds_of(tasks: Sequence[MappingTask], threads: int,
-              imperfect: bool) -> Iterator[Callable[[int], LowerBound | None]]:
+def bounds_of(tasks: Sequence[MappingTask], threads: int, imperfect: bool,
+              over: Over = never) -> Iterator[Callable[[int], LowerBound | None]]:
     """Lower bounds of problems, worked out while a search runs where there is a thread to spare.
 
     A search leaves the interpreter to others most of its time, and of a batch of small layers the bounds take a third
@@ -159,37 +190,49 @@ def bounds_of(tasks: Sequence[MappingTask], threads: int,
         tasks: The problems; none: nobody asks for bounds.
         threads: Threads at work; with one, a bound is worked out when it is asked for.
         imperfect: The search takes residual factors, too.
+        over: Tells whether time is over.
 
     Yields:
-        The lower bound of a problem, by its number; None where none is known.
+        The lower bound of a problem, by its number; None where none is known. Raises OutOfTime where there was no time.
     """
     if not tasks:
         yield lambda index: None
         return
     if threads == 1:
-        yield lambda index: least_of(tasks[index], imperfect)
+        yield lambda index: least_of(tasks[index], imperfect, over)
         return
     from concurrent.futures import ThreadPoolExecutor  # a first mapping is handed on without it
-    pool = ThreadPoolExecutor(1)
+    pool, left = ThreadPoolExecutor(1), threading.Event()
     try:
-        begun = [pool.submit(least_of, task, imperfect) for task in tasks]
+        begun = [pool.submit(least_of, task, imperfect, lambda: left.is_set() or over()) for task in tasks]
         yield lambda index: begun[index].result()
     finally:
+        left.set()
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def least_of(task: MappingTask, imperfect: bool = False) -> LowerBound | None:
+def least_of(task: MappingTask, imperfect: bool = False, over: Over = never) -> LowerBound | None:
     """The lower bound over all mappings of a problem; None where none is known.
 
     Args:
         task: The problem.
         imperfect: Over those with residual factors as well.
+        over: Tells whether time is over.
+
+    Raises:
+        OutOfTime: Time was over before the bound was known.
     """
     # after the first mapping
     from fadiff_mapper.analysis.lower_bound import lower_bound, residual_lower_bound, sparse_lower_bound
     if task.sparse is not None:
-        return sparse_lower_bound(task.sparse, task.space)
-    return (residual_lower_bound if imperfect else lower_bound)(task.layer, task.space)
+        return sparse_lower_bound(task.sparse, task.space, over)
+    return (residual_lower_bound if imperfect else lower_bound)(task.layer, task.space, over=over)
+
+
+def with_bound(result: MappedLayer, bound: Callable[[], LowerBound | None]) -> MappedLayer:
+    """The result with its lower bound; where that fails, its status says so."""
+    found, lost = attempted("lower bound", bound, None)
+    return replace(result, bound=found, status=f"{result.status}; {lost}" if lost else result.status)
 
 
 def _improvement(step: Progress) -> dict[str, Any]:
@@ -197,11 +240,14 @@ def _improvement(step: Progress) -> dict[str, Any]:
     return {"time_s": step.time_s, "evaluations": step.evaluations, "value": step.metric_value, "stage": step.stage}
 
 
-def _failure(task: MappingTask, outcome: SearchOutcome) -> str:
+def _failure(task: MappingTask, outcome: SearchOutcome, late: Over) -> str:
     """Why a problem has no result, in a sentence."""
     if task.sparse:
         return (f"{task.space.problem.name}: no legal mapping was found in {outcome.evaluations} evaluations: the "
                 "formats and memories of the sparse design suit none of the mappings tried")
-    from fadiff_mapper.search.diagnosis import diagnosis  # loads torch
-    return (f"{task.space.problem.name}: no legal mapping was found in {outcome.evaluations} evaluations: "
-            f"{diagnosis(task.layer, task.space)}")
+    from fadiff_mapper.search.diagnosis import diagnosis, shortcoming  # loads torch
+    reason, lost = attempted("diagnosis", lambda: diagnosis(task.layer, task.space, late), "")
+    if lost:
+        nearest, lost_too = attempted("nearest mapping", lambda: shortcoming(task.layer, task.space, outcome.nest), "")
+        reason = f"{lost}; {lost_too or f'the nearest mapping fails: {nearest}'}"
+    return f"{task.space.problem.name}: no legal mapping was found in {outcome.evaluations} evaluations: {reason}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,7 +51,7 @@ class SearchOutcome:
 
 def search(family: LayerFamily, options: SearchOptions, *, watcher: Watcher = unwatched,
            stopped: Callable[[], bool] = lambda: False, given: Sequence[Nest] = (),
-           terms: MetricTerms = NO_TERMS) -> list[SearchOutcome]:
+           terms: MetricTerms = NO_TERMS, deadline: float = inf) -> list[SearchOutcome]:
     """Searches every member of a family.
 
     Args:
@@ -60,35 +61,37 @@ def search(family: LayerFamily, options: SearchOptions, *, watcher: Watcher = un
         stopped: Asked between steps; once true, the search ends with the best so far.
         given: Nests of one row to start from besides random ones, one for every member, or none at all.
         terms: Terms of the members in the exact evaluation.
+        deadline: When all of them have to end, seconds of `time.monotonic`.
 
     Returns:
         One outcome per member, in order; its mapping may be illegal where no legal one was met.
     """
-    start, members = time.monotonic(), len(family.spaces)
+    members = len(family.spaces)
     descended: list[SearchOutcome] | None = None
     starts: list[Nest | None] = list(given) or [None] * members
     if options.gradient:
-        descended, starts = _descended(family, options, watcher, stopped, given, terms)
+        descended, starts = _descended(family, options, watcher, stopped, given, terms, deadline)
         if not options.refinement:
             return descended
     outcomes = []
     for member in range(members):
-        left = None if options.time_limit is None else (
-            (options.time_limit - (time.monotonic() - start)) / (members - member))
+        now = time.monotonic()
+        share = now + (deadline - now) / (members - member)
         before = descended[member] if descended else None
-        outcomes.append(_refined(family, member, options, starts[member], before, left, watcher, stopped, terms))
+        outcomes.append(_refined(family, member, options, starts[member], before, share, watcher, stopped, terms))
     return outcomes
 
 
 def _descended(family: LayerFamily, options: SearchOptions, watcher: Watcher, stopped: Callable[[], bool],
-               given: Sequence[Nest], terms: MetricTerms) -> tuple[list[SearchOutcome], list[Nest | None]]:
+               given: Sequence[Nest], terms: MetricTerms,
+               deadline: float) -> tuple[list[SearchOutcome], list[Nest | None]]:
     """The best mappings of the descent, and for each member the mappings that its refinement starts from.
 
     Starts are the best mapping so far and the descents' results in turn, `SearchOptions.chains` of them.
     """
     from fadiff_mapper.search.gradient_descent import descend  # loads torch
 
-    state = SearchState(family, options, watcher, stopped, terms)
+    state = SearchState(family, options, watcher, stopped, terms, deadline)
     if given:
         state.value(joined(given), np.arange(len(given)), "given")
     nest = descend(state, options.restarts, np.random.default_rng(options.seed))
@@ -105,10 +108,9 @@ def _descended(family: LayerFamily, options: SearchOptions, watcher: Watcher, st
 
 
 def _refined(family: LayerFamily, member: int, options: SearchOptions, starts: Nest | None,
-             descended: SearchOutcome | None, seconds: float | None, watcher: Watcher, stopped: Callable[[], bool],
+             descended: SearchOutcome | None, deadline: float, watcher: Watcher, stopped: Callable[[], bool],
              terms: MetricTerms) -> SearchOutcome:
-    """The refinement of one member, within some seconds; the history goes on where the descent's ends."""
-    start = time.monotonic()
+    """The refinement of one member until a deadline; the history goes on where the descent's ends."""
     before, legal_before = (descended.evaluations, descended.legal_evaluations) if descended else (0, 0)
     elapsed = descended.history[-1].time_s if descended else 0.0
 
@@ -123,13 +125,13 @@ def _refined(family: LayerFamily, member: int, options: SearchOptions, starts: N
             watcher(member, nest, after_descent(step))
 
     def out_of_time() -> bool:
-        return stopped() or (seconds is not None and time.monotonic() - start > seconds)
+        return stopped() or time.monotonic() > deadline
 
     room = None if terms.room is None else (terms.room.words[..., member], terms.room.counted[..., member])
     weights = None if terms.weights is None else tuple(float(weight) for weight in terms.weights[:, member])
     sums = None if terms.sums is None else (float(terms.sums[0, member]), float(terms.sums[1, member]))
     refinement = refinement_of(family, member, options, starts, watcher=None if watcher is unwatched else watch,
-                               out_of_time=out_of_time, room=room, weights=weights, sums=sums,
+                               out_of_time=out_of_time, room=room, weights=weights, sums=sums, deadline=deadline,
                                sparse=None if terms.sparse is None else terms.sparse.compiled)
     converged = options.refinement and not out_of_time() and refinement.run()
     status = early_end(options, stopped(), out_of_time()) or (

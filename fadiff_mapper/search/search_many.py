@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 
@@ -39,7 +40,8 @@ class SearchJob:
 
 
 def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher: Watcher = unwatched,
-               stopped: Callable[[], bool] = lambda: False, begun: Sequence[SearchOutcome] = ()) -> list[SearchOutcome]:
+               stopped: Callable[[], bool] = lambda: False, deadline: float = inf, in_turn: bool = False,
+               begun: Sequence[SearchOutcome] = ()) -> list[SearchOutcome]:
     """Searches every task.
 
     Args:
@@ -48,9 +50,11 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
             answer does not depend on their number.
         watcher: Called with the number of a task whenever its best mapping improves; one call at a time.
         stopped: Asked between steps; once true, every search ends with its best so far.
-        begun: For each task the outcome of a shorter search that it starts from. Every search may then take all the
-            time that is left, so that the first ones run to their end, and tasks without time keep these outcomes.
-            Empty: each search has its share of the time.
+        deadline: When all searches have to end, seconds of `time.monotonic`.
+        in_turn: Whether every search may take all the time that is left, so that the first ones run to their end; else
+            each has its share.
+        begun: For each task the outcome of a shorter search that it starts from; tasks without time keep these. Empty:
+            there was none.
 
     Returns:
         One outcome per task, in order; equal tasks share theirs.
@@ -58,10 +62,9 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
     if not tasks:
         return []
     jobs = _jobs_of(tasks, LARGEST if options.gradient and not options.exhaustive else 1)
-    clock = _Clock(options.time_limit, sum(len(job.members) for job in jobs), min(options.workers, len(jobs)),
-                   in_turn=bool(begun))
+    clock = _Clock(deadline, sum(len(job.members) for job in jobs), min(options.workers, len(jobs)), in_turn)
     watching = threading.Lock()
-    alike = replace(options, time_limit=None, threads=max(1, options.workers // clock.workers))
+    alike = replace(options, threads=max(1, options.workers // clock.workers))
 
     def run(job: SearchJob) -> list[tuple[int, SearchOutcome]]:
         def tell_watcher(member: int, nest: Nest, progress: Progress) -> None:
@@ -70,16 +73,15 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
                     watcher(index, nest, progress)
 
         tell = unwatched if watcher is unwatched else tell_watcher
-        seconds = clock.share(len(job.members))
-        if begun and seconds == 0.0:
+        until = clock.share(len(job.members))
+        if begun and time.monotonic() >= until:
             return [(index, replace(begun[index], status=early_end(options, stopped(), out_of_time=True)))
                     for copies in job.members for index in copies]
         distinct = [tasks[copies[0]] for copies in job.members]
         given = [task.given for task in distinct if task.given is not None]
-        own = alike if seconds is None else replace(alike, time_limit=seconds)
         family = (distinct[0].family if len(distinct) == 1
                   else family_of(distinct[0].layer, [task.space for task in distinct]))
-        outcomes = _searched(family, own, tell, stopped, given, _terms(distinct))
+        outcomes = _searched(family, alike, tell, stopped, given, _terms(distinct), until)
         return [(index, outcome) for copies, outcome in zip(job.members, outcomes, strict=True) for index in copies]
 
     if clock.workers == 1:
@@ -93,15 +95,16 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
 
 
 def _searched(family: LayerFamily, options: SearchOptions, watcher: Watcher, stopped: Callable[[], bool],
-              given: Sequence[Nest], terms: MetricTerms) -> list[SearchOutcome]:
+              given: Sequence[Nest], terms: MetricTerms, deadline: float) -> list[SearchOutcome]:
     """The outcome of every member: of all mappings, or of a search; terms and the others as for `search`."""
     if options.exhaustive:
         from fadiff_mapper.search.exhaustive import exhaust
-        return exhaust(family, options, watcher=watcher, stopped=stopped, given=given, terms=terms)
+        return exhaust(family, options, watcher=watcher, stopped=stopped, given=given, terms=terms, deadline=deadline)
     if terms.sparse is not None and terms.sparse.compiled is None:
         from fadiff_mapper.search.sparse_search import search_sparse
-        return [search_sparse(terms.sparse, family, options, watcher=watcher, stopped=stopped, given=given)]
-    return search(family, options, watcher=watcher, stopped=stopped, given=given, terms=terms)
+        return [search_sparse(terms.sparse, family, options, watcher=watcher, stopped=stopped, given=given,
+                              deadline=deadline)]
+    return search(family, options, watcher=watcher, stopped=stopped, given=given, terms=terms, deadline=deadline)
 
 
 def _jobs_of(tasks: Sequence[MappingTask], largest: int) -> list[SearchJob]:
@@ -169,22 +172,21 @@ class _Clock:
     """Hands out the time of the whole run: to every job all that is left, or its share of the problems that are left.
 
     Attributes:
-        deadline: When the run has to end, seconds of `time.monotonic`; None: no limit.
+        deadline: When the run has to end, seconds of `time.monotonic`.
         left: Distinct problems whose search has not begun.
         workers: Jobs that run at a time.
         in_turn: Whether every job may take all that is left.
         lock: Held while `left` changes.
     """
 
-    def __init__(self, limit: float | None, problems: int, workers: int, in_turn: bool = False) -> None:
-        self.deadline = None if limit is None else time.monotonic() + limit
-        self.left, self.workers, self.in_turn, self.lock = problems, workers, in_turn, threading.Lock()
+    def __init__(self, deadline: float, problems: int, workers: int, in_turn: bool) -> None:
+        self.deadline, self.left, self.workers, self.in_turn = deadline, problems, workers, in_turn
+        self.lock = threading.Lock()
 
-    def share(self, problems: int) -> float | None:
-        """Seconds for a job of so many problems that starts now; None: no limit."""
-        if self.deadline is None:
-            return None
+    def share(self, problems: int) -> float:
+        """When a job of so many problems that starts now has to end, seconds of `time.monotonic`."""
         with self.lock:
             part = 1.0 if self.in_turn else min(1.0, problems * self.workers / self.left)
             self.left -= problems
-        return max(self.deadline - time.monotonic(), 0.0) * part
+        now = time.monotonic()
+        return now + max(self.deadline - now, 0.0) * part

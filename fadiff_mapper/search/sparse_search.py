@@ -7,8 +7,10 @@ of random moves and a last descent go on, on the exact sparse values, which take
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -39,23 +41,24 @@ RANDOM, RANDOM_BATCHES = 128, 8
 
 def search_sparse(design: SparseDesign, family: LayerFamily, options: SearchOptions, *,
                   watcher: Watcher = unwatched, stopped: Callable[[], bool] = lambda: False,
-                  given: Sequence[Nest] = ()) -> SearchOutcome:
+                  given: Sequence[Nest] = (), deadline: float = inf) -> SearchOutcome:
     """Searches one layer on a sparse design.
 
     Args:
         design: The layer on its design.
         family: The layer, as a family of one.
-        options: Metrics, seed, time limit and threads, and the effort of the dense search.
+        options: Metrics, seed and threads, and the effort of the dense search.
         watcher: Called whenever the best mapping improves.
         stopped: Asked between steps; once true, the search ends with the best so far.
         given: A nest to start from besides the candidates, or none.
+        deadline: When the search has to end, seconds of `time.monotonic`.
 
     Returns:
         The outcome; its mapping may be illegal where no legal one was met.
     """
     own = replace(options, neighbours_tried=min(TRIES, options.neighbours_tried), chains=min(CHAINS, options.chains),
                   rounds=min(ROUNDS, options.rounds))
-    state = SearchState(family, own, watcher, stopped, MetricTerms(sparse=design))
+    state = SearchState(family, own, watcher, stopped, MetricTerms(sparse=design), deadline)
     candidates: list[Nest] = list(given)
     if given:
         state.value(joined(given), np.zeros(len(given), dtype=np.int64), "given")
@@ -64,8 +67,8 @@ def search_sparse(design: SparseDesign, family: LayerFamily, options: SearchOpti
         if step.legal:
             candidates.append(nest)
 
-    half = None if options.time_limit is None else options.time_limit / 2
-    search(family, replace(options, time_limit=half), watcher=collect, stopped=stopped)
+    search(family, options, watcher=collect, stopped=stopped,
+           deadline=inf if deadline == inf else (time.monotonic() + deadline) / 2)
     pool = joined(candidates[-CANDIDATES:] or [_random(family, options.seed)])
     values = state.value(pool, np.zeros(pool.batch, dtype=np.int64), "descent")
     for batch in range(RANDOM_BATCHES):

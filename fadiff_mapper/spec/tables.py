@@ -51,6 +51,11 @@ class EnergyTable:
     source: str = field(default="", compare=False)
     argued: tuple[ArguedEnergy, ...] = ()
 
+    @property
+    def entries(self) -> tuple[ArguedEnergy, ...]:
+        """All entries, those without arguments included."""
+        return self.argued or tuple(ArguedEnergy(action, energy) for action, energy in self.actions.items())
+
 
 @dataclass(frozen=True)
 class Tables:
@@ -227,9 +232,7 @@ def argued_energies(name: str, action: str, tables: Tables) -> list[ArguedEnergy
         action: Name of the action.
         tables: The tables in force.
     """
-    own = [table for table in tables.ert if component_name(table.component) == name]
-    return [entry for table in own
-            for entry in table.argued or [ArguedEnergy(key, energy) for key, energy in table.actions.items()]
+    return [entry for table in tables.ert if component_name(table.component) == name for entry in table.entries
             if entry.action == action]
 
 

@@ -3,6 +3,10 @@
 A plan charges operators, and apart from them the tensors that joins read besides the one that flows on, such as
 residual operands (`joined_operands`). Left out are nodes that are not understood, operators that read constants alone
 (a compiler computes them once), and all else that nodes between operators do.
+
+A node that is not understood may have any number of multiply-accumulates. Where it is not known, it counts as the
+number that it may well have (`Node.possible`), and the share is a bound: at most so much is understood, if it has
+these.
 """
 
 from __future__ import annotations
@@ -28,8 +32,10 @@ class Coverage:
 
     Attributes:
         understood: multiply-accumulates of all operators.
-        missing: known multiply-accumulates of nodes that are not understood.
+        missing: known multiply-accumulates of nodes that are not understood, and of `sums`.
+        possible: those that the others of these nodes may well have; None where the shapes of one are not known.
         not_understood: these nodes.
+        sums: sums of products that were multiplied point by point, and stay steps between operators.
         folded: operators that read constants alone, whose multiply-accumulates count on neither side.
         free: operation -> number of nodes without multiply-accumulates, which cost nothing in a plan.
         joined_words: words that nodes of the kind join read besides the tensor that flows on.
@@ -39,7 +45,9 @@ class Coverage:
 
     understood: int
     missing: int
+    possible: int | None
     not_understood: tuple[NotUnderstood, ...]
+    sums: tuple[Folded, ...]
     folded: tuple[Folded, ...]
     free: dict[str, int]
     joined_words: int
@@ -48,13 +56,14 @@ class Coverage:
 
     @property
     def share(self) -> float:
-        """The part of all known multiply-accumulates that is understood."""
-        return self.understood / (self.understood + self.missing)
+        """The part of all multiply-accumulates, possible ones among them, that is understood; 0 where a node leaves
+        that open."""
+        return 0.0 if self.possible is None else self.understood / (self.understood + self.missing + self.possible)
 
     @property
     def uncounted(self) -> tuple[NotUnderstood, ...]:
         """The nodes that are not understood and may have any number of multiply-accumulates."""
-        return tuple(node for node in self.not_understood if node.macs is None)
+        return tuple(node for node in self.not_understood if node.macs is None and node.possible != 0)
 
     @property
     def complete(self) -> bool:
@@ -63,13 +72,13 @@ class Coverage:
 
     def sentences(self) -> list[str]:
         """The same in sentences, the most important one first; of long lists the largest entries."""
-        known = f"{self.understood:,} of {self.understood + self.missing:,} multiply-accumulates"
-        lines = [f"understood: {_percent(self.share)} ({known})"]
-        if self.uncounted:
-            lines[0] += f"; how many {_counted([node.what for node in self.uncounted])} has is not known"
+        lines = [self._headline()]
         if self.missing:
-            largest = sorted((n for n in self.not_understood if n.macs), key=lambda n: -(n.macs or 0))
-            lines.append("left out: " + _shown([f"{n.what} ({n.node}), {_percent(n.share or 0)}" for n in largest]))
+            whole = self.understood + self.missing + (self.possible or 0)
+            left = [(n.macs, f"{n.what} ({n.node})") for n in self.not_understood if n.macs]
+            left += [(n.macs, f"{n.what} ({n.node})") for n in self.sums]
+            lines.append("left out: " + _shown([f"{name}, {_percent(macs / whole)}" for macs, name in
+                                                sorted(left, key=lambda entry: -entry[0])]))
         if self.folded:
             listed = sorted(self.folded, key=lambda entry: -entry.macs)
             lines.append("computed from constants alone, not counted: "
@@ -80,12 +89,26 @@ class Coverage:
         lines += [f"assumed of {number} operators: {what}" for what, number in self.assumed.items()]
         return lines
 
+    def _headline(self) -> str:
+        """The share, or why it is a bound."""
+        unsure = _counted([node.what for node in self.uncounted])
+        if self.possible is None:
+            return (f"understood: an unknown part ({self.understood:,} multiply-accumulates); how many {unsure} has is "
+                    "not known, nor the shapes of its tensors")
+        known = f"{self.understood:,} of {self.understood + self.missing + self.possible:,} multiply-accumulates"
+        if not self.uncounted:
+            return f"understood: {_percent(self.share)} ({known})"
+        return (f"understood: at most {_percent(self.share)} ({known}); how many {unsure} has is not known, and counts "
+                f"as {self.possible:,}: one product of its tensors, or one pass of its loop")
 
     def as_dict(self) -> dict[str, Any]:
-        """The same as plain values for YAML and JSON; the share is of known multiply-accumulates, in [0, 1]."""
+        """The same as plain values for YAML and JSON; the share, in [0, 1], is of known and possible
+        multiply-accumulates."""
         return {"share": self.share, "multiply_accumulates": self.understood, "left_out": self.missing,
-                "not_understood": [{"node": node.node, "what": node.what, "macs": node.macs}
+                "possible": self.possible,
+                "not_understood": [{"node": node.node, "what": node.what, "macs": node.macs, "possible": node.possible}
                                    for node in self.not_understood],
+                "sums_of_products": [{"node": entry.node, "macs": entry.macs} for entry in self.sums],
                 "from_constants": [{"node": entry.node, "what": entry.what, "macs": entry.macs}
                                    for entry in self.folded],
                 "free_operators": dict(sorted(self.free.items())),
@@ -99,11 +122,16 @@ def coverage(network: Workload) -> Coverage:
         network: the network.
     """
     unknown = network.not_understood()
+    possible = [node.possible for node in unknown if node.macs is None]
+    sums = tuple(Folded(node.name, f"{node.op} of products point by point", node.macs) for node in network.nodes
+                 if node.kind == "reduce" and node.macs)
     joined = joined_operands(network.nodes)
     free = Counter(node.what or node.op for node in network.nodes
                    if node.kind not in ("layer", "input", "not_understood"))
-    return Coverage(network.macs, sum(node.macs or 0 for node in unknown), unknown, network.folded, dict(free),
-                    sum(operand.words for operand in joined), len({operand.node for operand in joined}),
+    return Coverage(network.macs, sum(node.macs or 0 for node in unknown) + sum(entry.macs for entry in sums),
+                    None if None in possible else sum(number or 0 for number in possible), unknown, sums,
+                    network.folded, dict(free), sum(operand.words for operand in joined),
+                    len({operand.node for operand in joined}),
                     dict(Counter(node.what for node in network.layers if node.what)))
 
 
@@ -116,7 +144,8 @@ def require_coverage(network: Workload, allow_partial: bool, remedy: str) -> Non
         remedy: how to ask for a part of it, for the message.
 
     Raises:
-        FadiffError: less than `LEAST` of its multiply-accumulates are understood, and not any part will do.
+        FadiffError: less than `LEAST` of its multiply-accumulates are understood, those that it may well have
+            counted, and not any part will do.
     """
     found = coverage(network)
     if found.share < LEAST and not allow_partial:

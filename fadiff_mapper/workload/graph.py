@@ -17,7 +17,7 @@ from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.workload.node import INPUT, NOT_UNDERSTOOD, Node
 from fadiff_mapper.workload.operator import Operator, Shape
 from fadiff_mapper.workload.producer_consumer import Link, find_links, readers_of
-from fadiff_mapper.workload.shapes import output_shape
+from fadiff_mapper.workload.shapes import output_shape, possible_macs
 from fadiff_mapper.workload.shared_operands import with_shared_operands
 from fadiff_mapper.workload.tensor_routes import Route, routes
 from fadiff_mapper.workload.written_out_norms import with_named_norms
@@ -58,12 +58,14 @@ class NotUnderstood:
         node: its name.
         what: the framework's name of its operation.
         macs: its multiply-accumulates, None where they are not known.
+        possible: where they are not, those that it may well have (`Node.possible`).
         share: its part of all multiply-accumulates that are known; None where its own are not.
     """
 
     node: str
     what: str
     macs: int | None
+    possible: int | None
     share: float | None
 
 
@@ -200,8 +202,8 @@ class Workload:
         """The nodes that were not understood; shares are of all multiply-accumulates that are known."""
         unknown = [node for node in self.nodes if node.op == NOT_UNDERSTOOD]
         total = self.macs + sum(node.macs or 0 for node in unknown)
-        return tuple(NotUnderstood(node.name, node.what, node.macs, None if node.macs is None else node.macs / total)
-                     for node in unknown)
+        return tuple(NotUnderstood(node.name, node.what, node.macs, node.possible,
+                                   None if node.macs is None else node.macs / total) for node in unknown)
 
     def totals(self, costs: Sequence[tuple[float, int]]) -> Totals:
         """Energy and cycles of the network from those of its problems.
@@ -279,11 +281,17 @@ def _ordered(nodes: Sequence[Node]) -> list[Node]:
 
 
 def _with_shapes(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """Nodes in topological order with the shapes of their outputs, each from those of its inputs."""
+    """Nodes in topological order with the shapes of their outputs, each from those of its inputs.
+
+    Those that are not understood, and say nothing of their multiply-accumulates, get the number that may well be.
+    """
     shapes: dict[str, Shape | None] = {}
     done = []
     for node in nodes:
-        shape = shapes[node.name] = output_shape(node, [shapes[tensor] for tensor in node.inputs])
+        operands = [shapes[tensor] for tensor in node.inputs]
+        shape = shapes[node.name] = output_shape(node, operands)
+        if node.op == NOT_UNDERSTOOD and node.macs is None and node.possible is None:
+            node = replace(node, possible=possible_macs(operands, [shape]))
         done.append(node if node.shape == shape else replace(node, shape=shape))
     return tuple(done)
 

@@ -93,7 +93,11 @@ class Node:
         what: for nodes that are not understood and for `GENERIC` ones, the framework's name; for operators, what was
             assumed of them (the spread of rows over experts).
         experts: for a product of experts, how many there are, of which `layer.repeat` are at work; 0 for all others.
-        macs: for nodes that are not understood, their multiply-accumulates where they are known.
+        macs: for nodes that are not understood, their multiply-accumulates where they are known; for a reduction that
+            sums a product of two tensors point by point, those of the product.
+        possible: for nodes that are not understood, where theirs are not known, how many they may well have: those of
+            one product of their tensors (`shapes.possible_macs`), or of one pass of a loop; None where shapes are not
+            known either.
         where: place in the source, for messages.
     """
 
@@ -109,6 +113,7 @@ class Node:
     what: str = ""
     experts: int = 0
     macs: int | None = None
+    possible: int | None = None
     where: Where = field(default=Where("network"), compare=False, repr=False)
 
     @property

@@ -83,6 +83,27 @@ def _inferred_shape(node: Node, operands: Operands) -> Shape | None:
     return shape
 
 
+def possible_macs(operands: Operands, results: Operands) -> int | None:
+    """Multiply-accumulates that an operator may well have of which nothing but its tensors is known.
+
+    No contraction of two tensors of a and b elements to one of c has more than sqrt(a b c) of them (the inequality of
+    Loomis and Whitney), and a matrix product has just as many. An operator that multiplies more than once has more.
+
+    Args:
+        operands: shapes of the tensors that it reads, constants among them.
+        results: shapes of those that it writes.
+
+    Returns:
+        The number for its two largest operands (one counts twice) and all its results; results of unknown shapes count
+        as the largest operand. None where no shape of an operand is known.
+    """
+    read = sorted((math.prod(shape) for shape in operands if shape is not None), reverse=True)
+    if not read:
+        return 0 if not operands else None
+    written = sum(read[0] if shape is None else math.prod(shape) for shape in results)
+    return math.isqrt(read[0] * read[:2][-1] * written)
+
+
 def whole_axes(node: Node, rank: int) -> frozenset[int]:
     """The axes along which a node of kind rows or reduce needs whole rows.
 

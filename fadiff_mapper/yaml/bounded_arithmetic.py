@@ -60,11 +60,14 @@ def _added(left: Any, right: Any) -> Any:
 def _multiplied(left: Any, right: Any) -> Any:
     if isinstance(left, int) and isinstance(right, int):
         _checked_bits(left.bit_length() + right.bit_length())
-    for text, count in ((left, right), (right, left)):
-        if isinstance(text, str) and isinstance(count, int) and len(text) * count > MAX_SIZE:
+    for repeated, count in ((left, right), (right, left)):
+        if isinstance(repeated, str) and isinstance(count, int) and len(repeated) * count > MAX_SIZE:
             raise ExpressionError(f"the result is too long; accepted: at most {MAX_SIZE} characters")
-    if isinstance(left, list | tuple) or isinstance(right, list | tuple):
-        raise ExpressionError("a list cannot be multiplied")
+        if isinstance(repeated, list | tuple) and isinstance(count, int):
+            if any(isinstance(item, list | tuple) for item in repeated):  # each such product would multiply the size
+                raise ExpressionError("a list of lists cannot be multiplied")
+            if len(repeated) * count > MAX_SIZE // 10:
+                raise ExpressionError(f"the result is too long; accepted: at most {MAX_SIZE // 10} elements")
     return left * right
 
 

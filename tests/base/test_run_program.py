@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -138,3 +139,38 @@ def test_processes_of_others_are_left_alone(tmp_path: Path) -> None:
     finally:
         bystander.kill()
         bystander.wait()
+
+
+PARENT = """
+import os, pathlib, sys
+from fadiff_mapper.base import run_program
+run_program.run([sys.executable, "-c", sys.argv[1]], pathlib.Path.cwd(), os.environ, 60)
+"""
+"""A program of ours that runs another one, to be killed while it waits."""
+
+
+@needs_proc
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("escape", ["in the background", "in a session of its own"])
+def test_when_we_are_killed_the_program_and_its_children_end(escape: str, end: signal.Signals, tmp_path: Path) -> None:
+    program = f"import os, pathlib, subprocess, sys, time; CHILD = {QUIET_CHILD!r}; {ESCAPES[escape]}" \
+              "pathlib.Path('program').write_text(str(os.getpid())); time.sleep(60)"
+    ours = subprocess.Popen([sys.executable, "-c", PARENT, program], cwd=tmp_path)
+    written = [tmp_path / "program", tmp_path / "child"]
+    deadline = time.monotonic() + 30
+    while not all(path.exists() and path.read_text() for path in written) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    started = [int(path.read_text()) for path in written]
+    assert all(map(runs, started))
+    ours.send_signal(end)
+    assert ours.wait(30) == -end
+    assert all(map(ended_soon, started))
+
+
+@needs_proc
+def test_nothing_is_left_of_a_run_that_ends_well(tmp_path: Path) -> None:
+    def children() -> set[str]:
+        return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
+    before = children()
+    assert ran("pass", tmp_path).returncode == 0
+    assert children() == before

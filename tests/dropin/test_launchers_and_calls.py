@@ -179,6 +179,17 @@ def test_call_mapper_searches(tmp_path: Path) -> None:
     assert found.cycles == evaluate(load(tmp_path / "fadiff.input.yaml")).cycles
 
 
+def test_fixed_factors_that_divide_nothing_give_a_shorter_last_run(tmp_path: Path) -> None:
+    """Timeloop's mapper goes on with them ("imperfect constraint"), whatever its kind of map space."""
+    log, constraint = StringIO(), {"target": "Scratchpad", "type": "temporal", "factors": ["P=3"]}
+    (tmp_path / "more.yaml").write_text(yaml.safe_dump({"constraints": {"targets": [constraint]}}))
+    found = call_mapper([find("arch/gemmini_small"), find("layers/resnet18/conv3x3_64_64_56_s1"),
+                         tmp_path / "more.yaml"], tmp_path / "out", log_to=log, time_limit=0.3)
+    assert "WARNING: fixed factors do not divide P=56: the mapping has residual factors" in log.getvalue()
+    assert "P=3" in (tmp_path / "out" / "timeloop-mapper.map.yaml").read_text()
+    assert found.cycles == evaluate(load(tmp_path / "out" / "fadiff.input.yaml")).cycles
+
+
 def test_return_proc_gives_the_process(tmp_path: Path) -> None:
     with call_model(MESH, tmp_path, return_proc=True, log_to=tmp_path / "log") as process:
         assert process.wait(timeout=60) == 0
@@ -265,3 +276,27 @@ def test_accelergy_is_handed_nothing_that_it_could_run(tmp_path: Path) -> None:
     with pytest.raises(CallFailed, match="not handed to Accelergy"):
         call_model(UNPRICED | {"compound_components": components}, tmp_path / "out",
                    environment={"PATH": f"{tmp_path}:{EMPTY_PATH}"}, log_to=StringIO())
+
+
+@pytest.mark.parametrize("own_process", [False, True])
+def test_accelergy_gets_the_input_of_a_front_ends_object_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                                  own_process: bool) -> None:
+    """The front end has evaluated it with Python already: lists, functions and plug-ins are Accelergy's to read."""
+    tables = yaml.safe_load(MESH.read_text())
+    for kind in ("ERT", "ART"):
+        (tmp_path / kind).write_text(yaml.safe_dump({kind: tables[kind]}))
+    accelergy(tmp_path, f"cp $1 $(dirname $0)/handed; {GIVE}")
+    text = yaml.safe_dump(UNPRICED | {"globals": {"expression_custom_functions": ["f.py"]}, "compound_components": {
+        "version": "0.4", "classes": [{"name": "cell", "attributes": {"histogram": "f([1, 2])"}}]}})
+    specification, modules = front_end(text)
+    for name, module in modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    found = call_model(specification, tmp_path / "out", environment={"PATH": f"{tmp_path}:{EMPTY_PATH}"},
+                       log_to=tmp_path / "log", return_proc=own_process)
+    if own_process:
+        with found as process:
+            assert process.wait(timeout=60) == 0, (tmp_path / "log").read_text()
+    assert (tmp_path / "handed").read_text() == text
+    stats = (tmp_path / "out" / "timeloop-model.stats.txt").read_text()
+    assert f"Energy: {evaluate(load(MESH)).energy_pj / 1e6:.2f} uJ" in stats
+    assert (tmp_path / "out" / "timeloop-model.ERT.yaml").read_text() == (tmp_path / "ERT").read_text()

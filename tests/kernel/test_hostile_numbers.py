@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -140,6 +142,48 @@ def test_a_draw_of_factors_follows_no_number_out_of_its_table(name: str, wrong: 
     with pytest.raises(ValueError, match="out of range"):
         _kernel.draw_columns(np.zeros((2, 1, 4)), None, 2.0, 1.0, np.zeros(4, np.int64), hard=np.zeros((2, 1, 4)),
                              slope=np.zeros((2, 1, 4)), **tables)
+
+
+@pytest.mark.parametrize("extent", [0.5, 0.0, -1.0, np.nan, np.inf])
+def test_a_tile_has_at_least_one_point_along_each_dimension(extent: float) -> None:
+    layer = _kernel.SegmentLayer({
+        "bounds": [4.0, 4.0], "spaces": [[[(0, 1.0)]], [[(1, 1.0)]], [[(0, 1.0)], [(1, 1.0)]]], "output": 2,
+        "linked": -1, "inside": 0.0, "known": [(1.0, [1.0, 1.0])], "sums_room": 16.0, "read": 0.0, "write": 0.0,
+        "words_per_cycle": 1.0, "home_reads": [1.0] * 3, "home_price": [1.0]}, 1)
+    segment = _kernel.FusedSegment([layer], [], 1.0)
+    assert segment.refetched(0, [4.0, 4.0], 0b11, 0, 8.0, 16.0) == [1, 1, 1]
+    with pytest.raises(ValueError, match="tile: out of range"):
+        segment.refetched(0, [4.0, extent], 0b11, 0, 8.0, 16.0)
+
+
+CHAINS: dict[str, Callable[[_kernel.Chains], Any]] = {
+    "start_random": lambda chains: chains.start_random(1), "start_at": lambda chains: chains.start_at(*NEST),
+    "begin": lambda chains: chains.begin(1, 1.0, 1.0, 1, 1, 1, True), "anneal": lambda chains: chains.anneal(1),
+    "keep_strongest": lambda chains: chains.keep_strongest(4), "start_again": lambda chains: chains.start_again(4),
+    "polish": lambda chains: chains.polish(1), "history": lambda chains: chains.history(0),
+    "write_best": lambda chains: chains.write_best(*(array[..., :1].copy() for array in NEST)),
+    **{name: lambda chains, name=name: getattr(chains, name)
+       for name in ("agreed", "met", "best_value", "evaluations", "legal_evaluations")}}
+
+
+@pytest.mark.parametrize("call", CHAINS)
+def test_chains_are_used_by_one_call_at_a_time(call: str) -> None:
+    refusal = ""
+    with ThreadPoolExecutor(1) as pool:
+        while not refusal:    # until the call falls into the time of the other thread's
+            chains = _kernel.Chains(LAYER, space_table(), [(1.0, 0)], None, None, 0)
+            chains.start_random(4)
+            chains.begin(400, 1.0, 0.1, 400, 5, 8, False)
+            other = pool.submit(chains.anneal, 400)
+            while not other.running() and not other.done():
+                time.sleep(0)
+            try:
+                CHAINS[call](chains)
+            except RuntimeError as error:
+                refusal = str(error)
+            other.exception()    # this thread's call may have come before it
+    assert refusal == "in use by another call"
+    CHAINS[call](chains)
 
 
 @pytest.mark.filterwarnings("ignore:.*cast:RuntimeWarning")

@@ -16,7 +16,7 @@ from fadiff_mapper.base import bundled_files
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.mapspace import build_mapspace
 from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
-from fadiff_mapper.model.loop_nest import Nest, pack
+from fadiff_mapper.model.loop_nest import Nest, active_parts, pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.model.smooth.evaluate import SmoothEvaluation, evaluate_smooth
@@ -51,6 +51,17 @@ def test_without_windows_the_smooth_counts_are_the_exact_ones(case: Case) -> Non
     exact, smooth = evaluate_nest(layer, nest), evaluate_smooth(layer, tensors(nest))
     assume(not exact.raw.links.any())
     assert np.abs(counts(smooth) - counts(exact)).max() < 1
+
+
+@given(cases(loops=4))
+@settings(max_examples=200, deadline=None)
+def test_what_is_left_out_because_it_does_nothing_changes_nothing(case: Case) -> None:
+    """Windows lie over a fan-out outside which no loop is left, too."""
+    layer, nest = prepare_layer(case.arch, case.problem, Tables()), pack([case.mapping], case.problem)
+    whole, parts = evaluate_smooth(layer, nest), evaluate_smooth(layer, nest, active_parts(nest))
+    np.testing.assert_array_equal(counts(parts), counts(whole))
+    assert parts.cost.energy == whole.cost.energy
+    assert parts.cost.cycles == whole.cost.cycles
 
 
 @given(p=st.integers(1, 6), r=st.integers(1, 6), short=st.integers(1, 4), k=st.integers(1, 5), swap=st.booleans())

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
-from fadiff_mapper import SearchOptions, evaluate, load, map_layer
+from fadiff_mapper import SearchOptions, evaluate, load, map_layer, map_layers
 from fadiff_mapper.analysis.lower_bound import lower_bound, residual_lower_bound
 from fadiff_mapper.base.bundled_files import find
 from fadiff_mapper.base.errors import FadiffError
@@ -47,6 +47,25 @@ def test_residuals_fill_an_array_that_no_divisor_fills() -> None:
     assert evaluate(replace(spec, mapping=found.mapping)).to_dict() == found.stats.to_dict()
     assert found.bound is not None and found.bound.edp <= found.stats.edp
     assert found.mapping == again.mapping and found.evaluations == again.evaluations
+
+
+def test_fixed_factors_that_divide_nothing_are_kept_and_cut_off() -> None:
+    """As `timeloop-mapper` takes them: 14 rows by a fixed 3 leave 5 to the free factors; the last run is shorter."""
+    spec = pointwise()
+    outermost = spec.constraints.levels[-1]
+    temporal = replace(outermost.temporal, fixed={**outermost.temporal.fixed, "P": 3})
+    spec = replace(spec, constraints=replace(spec.constraints, levels=(
+        *spec.constraints.levels[:-1], replace(outermost, temporal=temporal))))
+    with pytest.raises(FadiffError, match="P=14 cannot be split: temporal P=3 at DRAM alone does not divide it"):
+        map_layer(spec, replace(OPTIONS, imperfect=False))
+    better: list[dict[str, object]] = []
+    found, = map_layers([spec], OPTIONS, on_better=lambda _, result: better.append(result.stats.to_dict()))
+    assert found.mapping.imperfect and found.mapping.levels[-1].temporal["P"] == 3
+    assert all(found.mapping.covered(name) == bound for name, bound in spec.problem.bounds.items())
+    assert evaluate(replace(spec, mapping=found.mapping)).to_dict() == found.stats.to_dict() == better[-1]
+    assert len(better) > 1 and all(stats["computes"] == found.stats.computes for stats in better)
+    with pytest.raises(FadiffError, match="warm start: found with constraints whose factors do not divide"):
+        map_layer(spec, OPTIONS, warm_start=found.mapping)
 
 
 def test_the_command_writes_residuals_that_can_be_evaluated_again(tmp_path: Path) -> None:

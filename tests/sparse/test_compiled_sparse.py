@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -13,11 +15,11 @@ from test_recorded_sparse import DESIGNS, SPARSE, sparse_document
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.loop_nest import Nest, joined, pack
+from fadiff_mapper.model.loop_nest import Nest, joined, nest_arrays, pack
 from fadiff_mapper.search.compiled_space import compiled_space
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.sparse.score_sparse import score_one_by_one, score_sparse
-from fadiff_mapper.spec.densities import BANDED
+from fadiff_mapper.spec.densities import BANDED, HYPERGEOMETRIC
 from fadiff_mapper.spec.spec import Spec
 
 RANDOM = 6
@@ -81,3 +83,27 @@ def test_banded_densities_are_compiled() -> None:
         np.testing.assert_array_equal(ours.cycles, full.cycles)
         legal += int(full.legal.sum())
     assert legal >= 10
+
+
+def test_an_evaluator_refuses_a_call_from_inside_its_own() -> None:
+    spec = next(spec for spec in specs_of("fan_cp") if (found := mapping_task(spec).sparse) and found.compiled and any(
+        density.distribution == HYPERGEOMETRIC for density in spec.problem.densities.values()))
+    handed: list[Any] = []
+    with mock.patch("fadiff_mapper.sparse.compiled_design._kernel.SparseTables", lambda *given: handed.extend(given)):
+        task = mapping_task(spec)
+        assert task.sparse is not None
+        assert task.sparse.compiled is None
+    layer, table = handed
+    refusals: list[str] = []
+
+    def asking(*given: Any) -> dict[str, Any]:
+        try:
+            evaluator.score(*nest, np.empty((5, 1)))
+        except RuntimeError as error:
+            refusals.append(str(error))
+        found: dict[str, Any] = table["occupancy_of"](*given)
+        return found
+    nest = nest_arrays(pack([spec.mapping], spec.problem))
+    evaluator = _kernel.SparseEvaluator(_kernel.SparseTables(layer, table | {"occupancy_of": asking}))
+    evaluator.score(*nest, np.empty((5, 1)))
+    assert set(refusals) == {"in use by another call"}

@@ -241,6 +241,15 @@ def test_code_from_files_is_refused_by_name(tmp_path: Path) -> None:
         load(written(tmp_path, text=text), strict=False)
 
 
+def test_code_from_files_is_refused_before_the_expressions_that_call_it(tmp_path: Path) -> None:
+    text = v04(buffer(attributes="width: 8, datawidth: 8, depth: size"),
+               sections="variables: {size: twice(8)}\nglobals: {expression_custom_functions: [my_functions.py]}")
+    with pytest.raises(SpecError) as caught:
+        load(written(tmp_path, text=text), strict=False)
+    problem, = caught.value.problems
+    assert "(my_functions.py)" in problem and problem.endswith("given to fadiff_mapper.call_mapper")
+
+
 def test_the_front_end_hands_unknown_mapper_options_on(tmp_path: Path) -> None:
     lenient = load(written(tmp_path, text=v04(buffer(), sections="mapper: {num_thread: 3}")), strict=False)
     assert [text.split(": ", 2)[2] for text in lenient.warnings] == [

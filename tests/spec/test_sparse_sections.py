@@ -64,6 +64,21 @@ def test_what_is_written_out_is_read_again() -> None:
     assert (again.problem, again.sparse, again.arch.levels) == (spec.problem, spec.sparse, spec.arch.levels)
 
 
+def test_a_key_that_timeloop_passes_over_changes_nothing() -> None:
+    """Timeloop never rewrites `payload-word-bits`, as `word-bits` is rewritten first: it takes its default width."""
+    plain = native("rs_rle", "conv3x3")
+    old = copy.deepcopy(plain)
+    stored = next(target["representation_format"] for target in old["sparse_optimizations"]["targets"]
+                  if "representation_format" in target)
+    stored["data_spaces"][0]["ranks"][0]["payload-word-bits"] = 7
+    with pytest.raises(SpecError, match='unknown key "payload-word_bits" of a rank'):
+        load(old)
+    lenient = load(old, strict=False)
+    assert lenient.sparse == load(plain).sparse
+    assert [text.split(": ", 2)[2] for text in lenient.warnings] == [
+        'unknown key "payload-word_bits" of a rank (did you mean "payload_word_bits"?): Timeloop ignores it']
+
+
 BAD = [
     ({"densities": {"A": 1.5}}, {}, "found a density of 1.5; accepted: a number from 0 to 1"),
     ({"densities": {"Q": 0.5}}, {}, 'unknown data space "Q"'),

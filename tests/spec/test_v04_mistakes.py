@@ -100,10 +100,10 @@ def test_the_innermost_node_computes() -> None:
 
 @pytest.mark.parametrize("key, meant", [
     ("multiple_bufering", "multiple_buffering"), ("shared_bandwith", "shared_bandwidth"),
-    ("read-bandwidth", "read_bandwidth")])
+    ("read-bandwidth", "read_bandwidth"), ("block-size", "block_size")])
 def test_misspelt_attributes_are_found_at_the_users_line(key: str, meant: str) -> None:
-    native = to_native(document(buffer(attributes=f"width: 8, datawidth: 8, depth: 16, {key}: 2")))
     with pytest.raises(SpecError, match=rf'design\.yaml:4: .*did you mean "{meant}"'):
+        native = to_native(document(buffer(attributes=f"width: 8, datawidth: 8, depth: 16, {key}: 2")))
         read_architecture(native["architecture"], native.at("architecture"))
 
 

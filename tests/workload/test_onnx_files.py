@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -109,17 +111,41 @@ def test_a_file_of_more_than_a_gibibyte_of_weights_takes_the_memory_of_its_graph
 def test_a_graph_that_would_take_much_memory_is_refused(content: bytes, tmp_path: Path,
                                                         monkeypatch: pytest.MonkeyPatch) -> None:
     model = onnx_networks.resnet18().SerializeToString()
-    monkeypatch.setattr(onnx_file.MemoryLeft.__init__, "__defaults__", (4 * MIB, onnx_file.FIELDS))
+    monkeypatch.setattr(onnx_file.MemoryLeft.__init__, "__defaults__", (4 * MIB, onnx_file.FIELDS, onnx_file.STEPS))
     assert thin(tmp_path, model).graph.node
     with pytest.raises(SpecError, match="MiB of memory without its weights"):
         thin(tmp_path, model + content)
 
 
 def test_a_graph_of_very_many_fields_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnx_file.MemoryLeft.__init__, "__defaults__", (onnx_file.MEMORY, 1000))
+    monkeypatch.setattr(onnx_file.MemoryLeft.__init__, "__defaults__", (onnx_file.MEMORY, 1000, onnx_file.STEPS))
     thin(tmp_path, bytes((32, 32)) * 1000)  # its version as a number, again and again
     with pytest.raises(SpecError, match="fields without its weights"):
         thin(tmp_path, bytes((32, 32)) * 1001)
+
+
+@pytest.mark.parametrize("skipped", [
+    pytest.param(field(6, b"") * 5000, id="documentation"), pytest.param(field(14, b"") * 5000, id="metadata"),
+    pytest.param(field(7, field(10, b"") * 5000), id="documentation of the graph"),
+    pytest.param(field(7, field(5, field(2, bytes([TensorProto.STRING])) + field(6, b"") * 9000)), id="texts"),
+    pytest.param((varint(999 << 3) + b"\xff" * 9 + b"\x01") * 1000, id="unknown fields")])
+def test_skipped_fields_are_counted_as_well(skipped: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = onnx_networks.resnet18().SerializeToString()
+    monkeypatch.setattr(onnx_file.MemoryLeft.__init__, "__defaults__", (onnx_file.MEMORY, onnx_file.FIELDS, 10_000))
+    assert thin(tmp_path, model).graph.node
+    with pytest.raises(SpecError, match="MiB of numbers, lengths and names of fields"):
+        thin(tmp_path, model + skipped)
+
+
+@pytest.mark.parametrize("start", [b"", field(7, b"", 1_900_000_000)], ids=["a hole", "a graph that is a hole"])
+def test_a_large_file_of_nothing_is_refused_at_once(start: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(start)
+    os.truncate(path, 1_900_000_000 + len(start))
+    begun = time.process_time()
+    with pytest.raises(SpecError, match="is no ONNX model"):
+        read_thin(path, Where(str(path)))
+    assert time.process_time() - begun < 1
 
 
 def test_messages_may_lie_within_one_another_as_deep_as_in_protobuf_itself(tmp_path: Path) -> None:

@@ -6,8 +6,10 @@ import os
 import resource
 import subprocess
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +203,38 @@ def test_a_broken_graph_ends_in_one_line(build: Callable[[Graph], str], message:
     with pytest.raises(SpecError, match=message) as caught:
         of(build, 1, 4, 8, 8)
     assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(("changed", "message"), [
+    ({"ref_attr_name": "size"}, "node conv .Conv.: the attribute kernel_shape names an attribute of a function"),
+    ({"type": onnx.AttributeProto.UNDEFINED}, "node conv .Conv.: the attribute kernel_shape has no type")])
+@pytest.mark.parametrize("inside", [False, True])
+def test_an_attribute_without_a_value_is_named(changed: dict[str, Any], message: str, inside: bool) -> None:
+    g = Graph("net", (1, 4, 8, 8))
+    model = g.model(g.op("Conv", "x", g.weight(4, 4, 3, 3), kernel_shape=[3, 3], name="conv"))
+    (attribute,) = model.graph.node[0].attribute
+    for name, value in changed.items():
+        setattr(attribute, name, value)
+    if inside:
+        branch = helper.make_graph(list(model.graph.node), "branch", [], list(model.graph.output))
+        del model.graph.node[:]
+        model.graph.node.append(helper.make_node("If", ["x"], [], then_branch=branch, else_branch=branch))
+    with pytest.raises(SpecError, match=message):
+        load_network(model)
+
+
+@pytest.mark.parametrize("build", [
+    lambda g: g.op("Div", g.op("Shape", "x"), g.numbers(0, 0, 0, 0)),
+    lambda g: g.op("Mod", g.op("Shape", "x"), g.numbers(0, 0, 0, 0)),
+    lambda g: g.op("ConstantOfShape", g.numbers(*[2 ** 62] * 20))], ids=["Div", "Mod", "ConstantOfShape"])
+def test_numbers_that_are_none_raise_no_warning(build: Callable[[Graph], str]) -> None:
+    g = Graph("net", (1, 4, 8, 8))
+    computed = build(g)
+    model = g.model(g.op("Add", g.conv("x", 4, 4, 1), g.op("Reshape", "x", computed)))
+    with warnings.catch_warnings(record=True) as warned, suppress(SpecError):
+        warnings.simplefilter("always")
+        load_network(model)
+    assert not [str(one.message) for one in warned if issubclass(one.category, RuntimeWarning)]
 
 
 def test_a_cycle_is_named() -> None:

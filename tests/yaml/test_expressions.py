@@ -32,6 +32,7 @@ NAMES = {"depth": 512, "width": 64, "spec": {"problem": {"instance": {"C": 3, "M
     ("[width] + [depth]", [64, 512]),
     ("(1, 2)", [1, 2]),
     ('"a" * 3', "aaa"),
+    ("[0, 1] * 2 + 3 * [width]", [0, 1, 0, 1, 64, 64, 64]),
     ("factorial(5) + comb(5, 2)", 130),
 ])
 def test_what_architects_write(text: str, value: object) -> None:
@@ -60,7 +61,8 @@ def test_python_itself_is_out_of_reach(text: str) -> None:
 
 @pytest.mark.parametrize("text", [
     "10**10**10", "'a' * 10**9", "1 << 10**9", "factorial(10**9)", "comb(10**6, 10**5)", "prod(range(1, 9999))",
-    "round(5, -10**9)", "range(10**9)", "sizes * 10**9", "pow(10, 10**9)", "-" * 900 + "1", "1+" * 5000 + "1",
+    "round(5, -10**9)", "range(10**9)", "sizes * 10**9", "sizes * 10**4", "[sizes] * 2", "(1, [2]) * 2",
+    "pow(10, 10**9)", "-" * 900 + "1", "1+" * 5000 + "1",
     "(" * 300 + ")" * 300, "'%1000000000d' % 1", "(-1) ** 0.5", "1.5 << 2", "max()", "sizes[7]", "int('x')",
     "1e308 * 10 ** 400", "\0", "\ud800", "", "lambda",
 ])

@@ -24,6 +24,7 @@ from fadiff_mapper.analysis.lower_bound.accesses import AccessPrices, Addend, Ke
 from fadiff_mapper.analysis.lower_bound.least_shares import LeastShares, all_happen, least_shares, with_room_at_most
 from fadiff_mapper.analysis.lower_bound.least_traffic import BoundInputs, Keepers, bound_inputs, crossings_of
 from fadiff_mapper.analysis.lower_bound.parallel import Parallelism, parallelism
+from fadiff_mapper.base.deadline import Over, in_time, never
 from fadiff_mapper.mapspace import MapSpace
 from fadiff_mapper.model.machine import UNLIMITED, word_energy
 from fadiff_mapper.model.prepared_layer import PreparedLayer
@@ -32,6 +33,10 @@ from fadiff_mapper.sparse.evaluate_sparse import SparseDesign
 MOST_CHOICES = 32
 """Keep-or-bypass choices tried together; with more, every data space is bounded by itself, each word sent once. A limit
 on time; nothing was measured."""
+
+MOST_SETS = 4096
+"""Sets of levels that may keep one data space, which are tried one by one; with more it is left out of the bound. Those
+of one data space on 12 levels (2,048) take 0.4 s."""
 
 States = Callable[[tuple[int, ...]], Parallelism]
 """The states of parallelism, by the innermost level that keeps each data space."""
@@ -80,7 +85,7 @@ class LowerBound:
         return float(getattr(self, metric))
 
 
-def sparse_lower_bound(design: SparseDesign, space: MapSpace) -> LowerBound | None:
+def sparse_lower_bound(design: SparseDesign, space: MapSpace, over: Over = never) -> LowerBound | None:
     """Bounds all metrics of one layer on a sparse design from below.
 
     The bound of the dense layer, of whose accesses and computes no more is saved than can be saved at most, in memories
@@ -89,18 +94,22 @@ def sparse_lower_bound(design: SparseDesign, space: MapSpace) -> LowerBound | No
     Args:
         design: The layer on its design.
         space: Its map space, with the constraints.
+        over: Tells whether time is over.
 
     Returns:
         The bound; None where none is proven: see `lower_bound`, and for designs with spatial skipping or bands.
+
+    Raises:
+        OutOfTime: Time was over before the bound was known.
     """
     if design.compiled is None:
         return None
     roomy = replace(space, architecture=with_room_at_most(design, design.layer.arch))
-    return lower_bound(design.layer, roomy, least_shares(design))
+    return lower_bound(design.layer, roomy, least_shares(design), over=over)
 
 
 def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | None = None, *,
-                tiled: bool = True) -> LowerBound | None:
+                tiled: bool = True, over: Over = never) -> LowerBound | None:
     """Bounds all metrics of one layer from below.
 
     Args:
@@ -108,33 +117,47 @@ def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | Non
         space: Its map space, with the constraints.
         shares: Least shares of the dense accesses and computes that zeros leave; None: everything.
         tiled: Whether factors divide their dimensions, so that all tiles are known; else every word is sent once.
+        over: Tells whether time is over.
 
     Returns:
         The bound; None where none is proven: for an output whose rank is a sum of dimensions, since Timeloop's count
         of the words that need not be read back can exceed those that are written there.
+
+    Raises:
+        OutOfTime: Time was over before the bound was known.
     """
     if any(windowed and written for windowed, written
            in zip(layer.projection.windowed, layer.projection.read_write, strict=True)):
         return None
     inputs, shares = bound_inputs(space, tiled), shares or all_happen(layer)
-    states = cache(partial(parallelism, space, inputs.spread))
-    kept = [_keepers(space, name) for name in space.problem.dataspace_names()]
+    states = cache(partial(parallelism, space, inputs.spread, over=over))
+    kept = [_holders(space, name, layer.reuse.coalesced[:, t])
+            for t, name in enumerate(space.problem.dataspace_names())]
     if math.prod(map(len, kept)) <= MOST_CHOICES:
         bounds = [_joint_bound(layer, inputs, _keep_choice(inputs, states, keepers), shares)
-                  for keepers in itertools.product(*kept)]
+                  for keepers in in_time(itertools.product(*kept), over)]
     else:
-        bounds = [_separate_bound(layer, replace(inputs, tiles=(None,) * len(inputs.tiles)), states, kept, shares)]
+        bounds = [_separate_bound(layer, replace(inputs, tiles=(None,) * len(inputs.tiles)), states, kept, shares,
+                                  over)]
     edp, energy, delay, accesses = (min(getattr(bound, name) for bound in bounds) * SLACK
                                     for name in ("edp", "energy", "delay", "last_level_accesses"))
     return LowerBound(edp, energy, delay, accesses, min(bounds, key=lambda bound: bound.edp).parts)
 
 
-def _keepers(space: MapSpace, name: str) -> list[tuple[int, ...]]:
-    """Every set of levels that may keep a data space, the innermost first; none is empty."""
+def _holders(space: MapSpace, name: str, coalesced: np.ndarray) -> list[tuple[int, ...]]:
+    """Every set of levels that may hold a data space, the innermost first; none is empty.
+
+    Levels that keep it without coalescing, outside of every one that coalesces it, hold nothing
+    (`model/access_counts.py:holding`). Where there are too many sets, an empty one alone: what is sent of the data
+    space is left out of the bound.
+    """
+    if 1 << sum(name in level.open for level in space.levels) > MOST_SETS:
+        return [()]
     each = [(True,) if name in level.keep else (False,) if name in level.bypass else (False, True)
             for level in space.levels]
     rows = (tuple(i for i, kept in enumerate(row) if kept) for row in itertools.product(*each))
-    return [row for row in rows if row]
+    held = dict.fromkeys(tuple(i for i in row if any(coalesced[j] for j in row if j >= i)) for row in rows)
+    return [row for row in held if row]
 
 
 def _keep_choice(inputs: BoundInputs, states: States, keepers: Keepers) -> KeepChoice:
@@ -159,7 +182,7 @@ def _joint_bound(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, 
 
 
 def _separate_bound(layer: PreparedLayer, inputs: BoundInputs, states: States,
-                    kept: Sequence[Sequence[tuple[int, ...]]], shares: LeastShares) -> LowerBound:
+                    kept: Sequence[Sequence[tuple[int, ...]]], shares: LeastShares, over: Over) -> LowerBound:
     """The bound where there are too many choices: each data space at its cheapest, as if it were alone.
 
     Without tiles: for a data space alone mostly some tile fits, and some loop outside does not move it.
@@ -170,24 +193,26 @@ def _separate_bound(layer: PreparedLayer, inputs: BoundInputs, states: States,
         states: The states of parallelism.
         kept: For each data space every set of levels that may keep it.
         shares: Least shares of the dense accesses and computes that zeros leave.
+        over: Tells whether time is over.
     """
     alone = [[_keep_choice(inputs, states, tuple(keepers if t == tensor else () for t in range(len(kept))))
-              for keepers in options] for tensor, options in enumerate(kept)]
+              for keepers in in_time(options, over)] for tensor, options in enumerate(kept)]
     energies: list[BoundPart] = []
     limits: list[BoundPart] = []
     accesses = 0.0
     for options in alone:
-        totals = [least_total(layer, inputs, choice, _energies(layer, inputs, shares)) for choice in options]
+        totals = [least_total(layer, inputs, choice, _energies(layer, inputs, shares))
+                  for choice in in_time(options, over)]
         cheapest = min(totals, key=lambda total: sum(float(addend.value.min()) for addend in total))
         energies += [BoundPart("energy", addend.where, float(addend.value.min()), addend.source)
                      for addend in cheapest]
         slowest = [max(_cycle_limits(layer, inputs, choice, shares), key=lambda limit: float(limit.value.min()))
-                   for choice in options]
+                   for choice in in_time(options, over)]
         limit = min(slowest, key=lambda limit: float(limit.value.min()))
         limits.append(BoundPart("delay", limit.where, float(limit.value.min()), limit.source))
         accesses += min(sum(float(addend.value.min())
                             for addend in least_total(layer, inputs, choice, _outermost(layer)))
-                        for choice in options)
+                        for choice in in_time(options, over))
     delay = max(part.value for part in limits) + layer.machine.network_latency
     macs = np.array([max(choice.states.macs.max() for options in alone for choice in options)])
     energies += [BoundPart("energy", addend.where, float(addend.value[0]), addend.source)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fadiff_mapper.base.deadline import Over, in_time, never
 from fadiff_mapper.mapspace import MapSpace
 from fadiff_mapper.spec.problem import DataSpace
 
@@ -81,7 +82,7 @@ def _separating(widest: Mapping[str, int], dataspace: DataSpace) -> frozenset[st
     return frozenset(dimensions)
 
 
-def parallelism(space: MapSpace, spread: Spread, innermost: Sequence[int]) -> Parallelism:
+def parallelism(space: MapSpace, spread: Spread, innermost: Sequence[int], over: Over = never) -> Parallelism:
     """The undominated states of a map space.
 
     Spatial loops are added from the outermost level inwards. As in Timeloop's check the expansion on each axis fits
@@ -92,6 +93,10 @@ def parallelism(space: MapSpace, spread: Spread, innermost: Sequence[int]) -> Pa
         space: The map space.
         spread: The reach of its spatial loops.
         innermost: The innermost level that keeps each data space, [T]; -1 for one that is left out.
+        over: Tells whether time is over.
+
+    Raises:
+        OutOfTime: Time was over before all states were known.
     """
     tensors = len(innermost)
     states: set[tuple[int, ...]] = {(1, 1, *[1] * tensors)}
@@ -102,13 +107,13 @@ def parallelism(space: MapSpace, spread: Spread, innermost: Sequence[int]) -> Pa
             if widest == 1 or not space.levels[level].axes[name]:
                 continue
             shared = [level <= innermost[t] and name not in apart[t] for t in range(tensors)]
-            states = _extended(states, space, level, name, shared, (unit.mesh_x, unit.mesh_y))
+            states = _extended(states, space, level, name, shared, (unit.mesh_x, unit.mesh_y), over)
     table = np.array(sorted(states), dtype=np.float64)
     return Parallelism(table[:, 0] * table[:, 1], table[:, 2:])
 
 
 def _extended(states: set[tuple[int, ...]], space: MapSpace, level: int, name: str, shared: Sequence[bool],
-              mesh: tuple[int, int]) -> set[tuple[int, ...]]:
+              mesh: tuple[int, int], over: Over) -> set[tuple[int, ...]]:
     """The states after one dimension's spatial loop at one level.
 
     A state is (units along X, units along Y, receivers of one access for each data space). `shared` says for which
@@ -116,20 +121,21 @@ def _extended(states: set[tuple[int, ...]], space: MapSpace, level: int, name: s
     """
     here = space.levels[level]
     factors, axes = here.spatial.choices[name], here.axes[name]
-    extended = {(x * (f if axis == "X" else 1), y * (f if axis == "Y" else 1),
-                 *(m * f if s else m for m, s in zip(rest, shared, strict=True)))
-                for x, y, *rest in states for f in factors for axis in axes}
-    extended = _undominated({state for state in extended if state[0] <= mesh[0] and state[1] <= mesh[1]} or states)
+    steps = [(f if axis == "X" else 1, f if axis == "Y" else 1, f) for f in factors for axis in axes]
+    fitting = {(x * dx, y * dy, *(m * f if s else m for m, s in zip(rest, shared, strict=True)))
+               for x, y, *rest in in_time(states, over) for dx, dy, f in steps
+               if x * dx <= mesh[0] and y * dy <= mesh[1]}
+    extended = _undominated(fitting or states, over)
     return extended if len(extended) <= MOST_STATES else {tuple(max(part) for part in zip(*extended, strict=True))}
 
 
-def _undominated(states: set[tuple[int, ...]]) -> set[tuple[int, ...]]:
+def _undominated(states: set[tuple[int, ...]], over: Over) -> set[tuple[int, ...]]:
     """The states without those that another state of the same units along X and Y exceeds in sharing."""
     by_extent: dict[tuple[int, int], list[tuple[int, ...]]] = {}
     for state in states:
         by_extent.setdefault((state[0], state[1]), []).append(state)
     kept = set()
-    for group in by_extent.values():
+    for group in in_time(by_extent.values(), over):
         if len(group) == 1:
             kept |= set(group)
             continue
@@ -137,7 +143,7 @@ def _undominated(states: set[tuple[int, ...]]) -> set[tuple[int, ...]]:
         if len(best) <= PAIRED:  # states differ, so that one which reaches another everywhere exceeds it somewhere
             worse = (best[:, None] >= best).all(axis=2).sum(axis=0) > 1
         else:
-            worse = np.array([(best >= state).all(axis=1).sum() > 1 for state in best])
+            worse = np.array([(best >= state).all(axis=1).sum() > 1 for state in in_time(best, over)])
         kept |= {state for state, drop in zip(group, worse, strict=True) if not drop}
     return kept
 

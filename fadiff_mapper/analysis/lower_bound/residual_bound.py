@@ -12,21 +12,26 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fadiff_mapper.analysis.lower_bound.assemble import LowerBound, lower_bound
+from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.mapspace import MapSpace
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 
 
-def residual_lower_bound(layer: PreparedLayer, space: MapSpace) -> LowerBound | None:
+def residual_lower_bound(layer: PreparedLayer, space: MapSpace, over: Over = never) -> LowerBound | None:
     """Bounds all metrics of one layer from below, whatever whole numbers its factors are.
 
     Args:
         layer: The problem on its architecture.
         space: Its map space, with the constraints.
+        over: Tells whether time is over.
 
     Returns:
         The bound; None where none is proven, see `lower_bound`.
+
+    Raises:
+        OutOfTime: Time was over before the bound was known.
     """
-    return lower_bound(layer, with_any_factor(space), tiled=False)
+    return lower_bound(layer, with_any_factor(space), tiled=False, over=over)
 
 
 def with_any_factor(space: MapSpace) -> MapSpace:

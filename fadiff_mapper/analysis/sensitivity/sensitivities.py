@@ -82,11 +82,16 @@ def mapping_sensitivities(spec: Spec, mapping: Mapping, metric: str) -> tuple[Se
     Raises:
         FadiffError: The design is sparse: the differentiable model is dense.
     """
+    refuse_sparse(spec)
+    layer, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, details=True)
+    return sensitivities(layer, evaluation, metric=metric)
+
+
+def refuse_sparse(spec: Spec) -> None:
+    """Raises FadiffError for a sparse design, of which no sensitivities are known."""
     if spec.sparse is not None and spec.sparse.applied:
         raise FadiffError("sensitivities are those of the dense model and not known for sparse designs; accepted: an "
                           "input without sparse_optimizations")
-    layer, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, details=True)
-    return sensitivities(layer, evaluation, metric=metric)
 
 
 def _metric(metric: str, cycles: float, energy: float) -> float:

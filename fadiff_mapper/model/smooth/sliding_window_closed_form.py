@@ -120,15 +120,15 @@ def _since(values: Array, start: Array) -> Array:
 
     Args:
         values: [..., S, B]. One value for each loop.
-        start: [N]. Position of the innermost loop outside each boundary.
+        start: [N]. Position of the innermost loop outside each boundary; S where there is none.
 
     Returns:
         [..., N, S, B]. Sums; before `start` they mean nothing.
     """
     xp = array_namespace(values)
     whole = xp.astype(values, xp.int64)
-    inside = xp.cumulative_sum(whole, axis=-2) - whole
-    return inside[..., None, :, :] - xp.take(inside, start, axis=-2)[..., None, :]
+    inside = xp.cumulative_sum(whole, axis=-2, include_initial=True)
+    return inside[..., None, :-1, :] - xp.take(inside, start, axis=-2)[..., None, :]
 
 
 def _repeats(run: Array, times: Array, innermost: Array, further: Array, slides_on: Array, stays: Array,

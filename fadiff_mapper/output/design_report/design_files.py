@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -21,26 +22,26 @@ FRONT = "front"
 """The folder with the architecture of every design of a front of several metrics."""
 
 
-def design_files(result: DesignedMachine) -> dict[str, dict[str, str]]:
+def design_files(result: DesignedMachine) -> Iterator[tuple[str, dict[str, str]]]:
     """All files of a run folder but the page.
 
     Args:
         result: The end of a search.
 
-    Returns:
-        Folder -> file name -> text: a folder per network with all that `network` writes, `FRONT`, and last the folder
-        "" with the best design's architecture, both tables, and the run as JSON.
+    Yields:
+        Folder, and its texts by file name: the folder "" with the best design's architecture, both tables and the run
+        as JSON; `FRONT`; and a folder per network with all that `network` writes.
     """
     folders = network_folders(result)
-    files = {str(PurePosixPath(folder, inner)): texts for folder, network in
-             zip(folders, result.mapped_networks, strict=True) for inner, texts in network_files(network).items()}
-    if len(result.front) > 1:
-        files[FRONT] = {f"{number:03d}.yaml": architecture_yaml(result, number) for number in
-                        range(1, len(result.documents) + 1)}
     best = {"architecture.yaml": architecture_yaml(result, 1)} if result.documents else {}
-    return files | {"": {
-        **best, "front.csv": front_csv(result), "designs.csv": designs_csv(result.outcomes),
-        "fadiff.design.json": design_json(result)}}
+    yield "", {**best, "front.csv": front_csv(result), "designs.csv": designs_csv(result.outcomes),
+               "fadiff.design.json": design_json(result)}
+    if len(result.front) > 1:
+        yield FRONT, {f"{number:03d}.yaml": architecture_yaml(result, number) for number in
+                      range(1, len(result.documents) + 1)}
+    for folder, network in zip(folders, result.mapped_networks, strict=True):
+        for inner, texts in network_files(network).items():
+            yield str(PurePosixPath(folder, inner)), texts
 
 
 def network_folders(result: DesignedMachine) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.output.design_report.draw_convergence import draw_convergence
 from fadiff_mapper.output.design_report.draw_front import draw_front, least_of_both
 from fadiff_mapper.output.design_report.level_shares import draw_levels, level_shares
@@ -85,19 +84,20 @@ class NetworkSection:
 
 
 def design_html(result: DesignedMachine, folders: Sequence[str],
-                sensitivities: Sequence[Sensitivity] = ()) -> str:
+                sensitivities: Sequence[Sensitivity] = (), unknown: str = "") -> str:
     """The page as text.
 
     Args:
         result: The end of a search.
         folders: The folder of each network's files, relative to the page.
         sensitivities: Of the best design's EDP, the largest first.
+        unknown: Why there are none, where there should be.
 
     Returns:
         HTML in which every number of the tables stands in a `data` element whose `value` is exact.
     """
     weighted = [(figures.weight, network) for figures, network in
-                zip(result.best.networks, result.mapped_networks, strict=True)] if result.front else []
+                zip(result.best.networks, result.mapped_networks, strict=True)] if result.mapped_networks else []
     edp = unit_for((outcome.edp for outcome in result.front), EDP)
     return page_template(TEMPLATE).render(
         result=result, versions=versions(), colours=COLOURS, figures=_figures(result) if result.front else (),
@@ -106,40 +106,34 @@ def design_html(result: DesignedMachine, folders: Sequence[str],
         cycles=unit_for((outcome.cycles for outcome in result.front), COUNT),
         convergence=draw_convergence(result), worths=parameter_worths(result) if result.front else (),
         better=better_neighbour(result),
-        sensitivities=sensitivities[:MOST_SENSITIVITIES],
+        sensitivities=sensitivities[:MOST_SENSITIVITIES], unknown=unknown,
         levels=draw_levels(level_shares(weighted)) if weighted else None,
         networks=[_network(weight, network, folder)
                   for (weight, network), folder in zip(weighted, folders, strict=True)],
         refusals=_refusals(result.outcomes))
 
 
-def best_sensitivities(result: DesignedMachine, over: Callable[[], bool] = lambda: False,
-                       ) -> tuple[tuple[Sensitivity, ...], tuple[str, ...]]:
-    """The sensitivities of the best design's EDP, every layer by itself; none for a sparse design.
+def best_sensitivities(result: DesignedMachine, over: Callable[[], bool] = lambda: False) -> tuple[Sensitivity, ...]:
+    """The sensitivities of the best design's EDP, every layer by itself.
 
     Args:
         result: The end of a search; takes about 0.2 s per distinct layer.
         over: Asked again and again; once true, there is no time for them.
 
-    Returns:
-        (the sensitivities, a sentence where there was no time for them)
+    Raises:
+        FadiffError: The design is sparse.
+        TimeoutError: There was no time.
     """
-    left_out = ("there was no time for the sensitivities of the page",)
-    if not result.front:
-        return (), ()
+    if not result.mapped_networks:
+        return ()
     if over():
-        return (), left_out
+        raise TimeoutError
     from fadiff_mapper.analysis.sensitivity.several_layers import RepeatedLayer, combined_sensitivities
     layers = [RepeatedLayer(figures.weight * outcome.count, outcome.spec, outcome.mapping, outcome.stats.energy_pj,
                         outcome.stats.cycles)
               for figures, network in zip(result.best.networks, result.mapped_networks, strict=True)
               for outcome in network.layers]
-    try:
-        return combined_sensitivities(layers, over), ()
-    except TimeoutError:
-        return (), left_out
-    except FadiffError:
-        return (), ()
+    return combined_sensitivities(layers, over)
 
 
 def _figures(result: DesignedMachine) -> tuple[BestFigure, ...]:

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from fadiff_mapper.base.atomic_files import lock, write_files
+from fadiff_mapper.base.errors import attempted
+from fadiff_mapper.base.html_table import paragraph
 from fadiff_mapper.output.design_report.design_files import design_files, network_folders
 from fadiff_mapper.output.design_report.design_page import best_sensitivities, design_html
 from fadiff_mapper.results.designed_machine import DesignedMachine
@@ -38,9 +40,9 @@ def write_open_folder(result: DesignedMachine, folder: str | Path,
     Returns:
         The result with a warning where they were left out.
     """
-    for name, files in design_files(result).items():
+    for name, files in design_files(result):
         write_files(Path(folder) / name, files)
-    sensitivities, left_out = best_sensitivities(result, over)
-    result = replace(result, warnings=(*result.warnings, *left_out))
-    write_files(folder, {"design.html": design_html(result, network_folders(result), sensitivities)})
-    return result
+    sensitivities, unknown = attempted("sensitivities", lambda: best_sensitivities(result, over), ())
+    page, lost = attempted("page", lambda: design_html(result, network_folders(result), sensitivities, unknown), "")
+    write_files(folder, {"design.html": page or paragraph(lost)})
+    return replace(result, warnings=(*result.warnings, *filter(None, (unknown, lost))))

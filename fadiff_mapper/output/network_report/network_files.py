@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from fadiff_mapper.base.errors import attempted
+from fadiff_mapper.base.html_table import paragraph
 from fadiff_mapper.base.json_text import json_text
 from fadiff_mapper.fusion.groups.fused_group import Hardware
 from fadiff_mapper.output.looptree_files.group_text import looptree_yaml
@@ -34,7 +36,7 @@ def network_files(result: MappedNetwork) -> dict[str, dict[str, str]]:
         Folder -> file name -> text. The plan, in the folder "", comes last: written in this order, `plan.yaml` names
         only folders that are there.
     """
-    return {**dict(mapping_folders(result)), "": plan_files(result)}
+    return {**dict(mapping_folders(result)), "": plan_files(result) | page_file(result)}
 
 
 def mapping_folders(result: MappedNetwork) -> Iterator[tuple[str, dict[str, str]]]:
@@ -60,9 +62,14 @@ def mapping_folders(result: MappedNetwork) -> Iterator[tuple[str, dict[str, str]
 
 
 def plan_files(result: MappedNetwork) -> dict[str, str]:
-    """The files of a plan as a whole: file name -> text."""
-    return {"plan.yaml": plan_yaml(result), "fadiff.network.json": network_json(result),
-            "report.html": network_html(result)}
+    """The files of a plan as a whole, without its page: file name -> text."""
+    return {"plan.yaml": plan_yaml(result), "fadiff.network.json": network_json(result)}
+
+
+def page_file(result: MappedNetwork) -> dict[str, str]:
+    """The page of a plan: file name -> text; a page that cannot be drawn is the sentence that says so."""
+    page, lost = attempted("page", lambda: network_html(result), "")
+    return {"report.html": page or paragraph(lost)}
 
 
 def looptree_files(outcome: GroupInNetwork, hardware: Hardware) -> dict[str, str]:
@@ -75,10 +82,13 @@ def looptree_files(outcome: GroupInNetwork, hardware: Hardware) -> dict[str, str
     Returns:
         File name -> text, a single file.
     """
-    reasons = beyond_looptree(outcome.group, hardware, alike=False)
-    if reasons:
-        return {"looptree.txt": "LoopTree cannot express this group:\n" + "".join(f"{line}\n" for line in reasons)}
-    return {"looptree.yaml": looptree_yaml(outcome.group, hardware, alike=False)}
+    def written() -> dict[str, str]:
+        reasons = beyond_looptree(outcome.group, hardware, alike=False)
+        if reasons:
+            return {"looptree.txt": "LoopTree cannot express this group:\n" + "".join(f"{line}\n" for line in reasons)}
+        return {"looptree.yaml": looptree_yaml(outcome.group, hardware, alike=False)}
+    files, lost = attempted("input of LoopTree", written, {})
+    return files or {"looptree.txt": f"{lost}\n"}
 
 
 def tile_files(tile: TileMapping) -> dict[str, str]:

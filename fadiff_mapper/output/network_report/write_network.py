@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from fadiff_mapper.base.atomic_files import lock, write_files
-from fadiff_mapper.output.network_report.network_files import mapping_folders, plan_files
+from fadiff_mapper.output.network_report.network_files import mapping_folders, page_file, plan_files
 from fadiff_mapper.results.mapped_network import MappedNetwork
 
 WRITERS = 8
@@ -47,4 +47,5 @@ def write_held(result: MappedNetwork, folder: Path) -> None:
         plan = plan_files(result)       # its texts are made while the others go to disk
         for done in writing.values():
             done.result()
-    write_files(folder, plan)           # last, as the plan names folders that are there
+    write_files(folder, plan)           # after the others, as the plan names folders that are there
+    write_files(folder, page_file(result))

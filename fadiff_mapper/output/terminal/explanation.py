@@ -39,6 +39,8 @@ def print_explained(run: FinishedRun, explained: RunExplanation) -> None:
         out.print(_savings(run.stats))
     elif explained.sensitivities:
         out.print(_sensitivities(explained))
+    if explained.lost:
+        out.print(explained.lost, markup=False)
     print_counts(explained)
 
 

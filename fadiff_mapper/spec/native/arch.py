@@ -14,6 +14,7 @@ from typing import Any
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.spec.arch import FANOUT, Architecture, Arithmetic, MetadataStorage, StorageLevel
 from fadiff_mapper.spec.native.attributes import read_attributes, word_width
+from fadiff_mapper.spec.native.hyphens import underscored
 from fadiff_mapper.spec.native.interconnects import INTERCONNECT_CLASSES, Component, named_interconnects, read_wires
 from fadiff_mapper.spec.tables import BITS_PER_KIB
 from fadiff_mapper.yaml.leniency import STRICT, Leniency
@@ -58,7 +59,7 @@ def read_architecture(node: Any, where: Where, key: str = "architecture", lenien
         SpecError: An unknown key (where strict), a size or word width that does not fit, a memory without a size, two
             components of one name, or meshes that do not divide.
     """
-    root = mapping(node, where)
+    root = underscored(mapping(node, where))
     components, name = (_from_lists(root, leniency), "") if "storage" in root else _from_tree(root, leniency)
     storage = [_storage(*c, leniency) for c in components if _matches(c[1], STORAGE_CLASSES)]
     arithmetic = [_arithmetic(*c, leniency) for c in components

@@ -20,45 +20,30 @@ LEVEL_ATTRIBUTES = (
     "network_result", "reduction_supported", "network_type", "technology", "allow_overbooking")
 """The attributes of a component that change a result. Others go to Accelergy and are kept as they are."""
 
-REWRITTEN_HYPHENS = (
-    "word-bits", "block-size", "cluster-size", "num-banks", "num-ports", "multiple-buffering", "min-utilization",
-    "vector-access-energy", "addr-gen-energy", "cluster-area", "router-energy", "wire-energy", "energy-per-hop",
-    "tile-width", "network-type")
-"""Old hyphenated spellings that Timeloop still understands; it ignores all others in silence."""
-
-
-def underscored(key: str) -> str:
-    """The spelling under which Timeloop knows an attribute: an old hyphenated one is rewritten, others stay."""
-    return key.replace("-", "_") if key in REWRITTEN_HYPHENS else key
-
 
 def read_attributes(name: str, attributes: Map, leniency: Leniency = STRICT) -> Reader:
     """Prepares the attributes of a component for reading.
 
     Args:
         name: Name of the component, for messages.
-        attributes: As written; unknown attributes may stay, as they are for Accelergy.
+        attributes: As written, hyphenated words rewritten; unknown attributes may stay, as they are for Accelergy.
         leniency: Decides about attributes that look like misspelt ones of `LEVEL_ATTRIBUTES`, which Timeloop drops.
 
     Returns:
-        A reader of the attributes in Timeloop's spelling.
+        A reader of the attributes.
 
     Raises:
         SpecError: There is such an attribute, and the reading is strict.
     """
-    node = Map(where=attributes.where)
-    for key, value in attributes.items():
-        spelling = underscored(key)
-        node[spelling] = value
-        node.places[spelling] = attributes.at(key)
-        dropped = (isinstance(key, str) and key not in LEVEL_ATTRIBUTES and key not in REWRITTEN_HYPHENS
+    for key in attributes:
+        dropped = (isinstance(key, str) and key not in LEVEL_ATTRIBUTES
                    and (_squash(key) in _SQUASHED or _one_edit(key)))
         if dropped:
             meant = _SQUASHED.get(_squash(key)) or _one_edit(key)
             leniency.meet([Oddity(
                 attributes.at(key), f"attribute {key}",
                 f'Timeloop ignores the attribute "{key}" of "{name}" (did you mean "{meant}"?)', f'"{meant}"', "")])
-    return Reader(node)
+    return Reader(attributes)
 
 
 def word_width(value: Any, where: Where) -> int:

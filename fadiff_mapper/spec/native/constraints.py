@@ -16,6 +16,7 @@ from fadiff_mapper.spec.arch import StorageLevel
 from fadiff_mapper.spec.constraints import Constraints, LevelConstraints, LoopConstraint
 from fadiff_mapper.spec.native.constraint_sections import ConstraintEntry, find_constraints, open_entry
 from fadiff_mapper.spec.native.factors import factors_text, parse_factors
+from fadiff_mapper.spec.native.hyphens import underscored
 from fadiff_mapper.spec.native.permutation import parse_permutation, permutation_text
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.yaml.leniency import STRICT, Leniency
@@ -99,7 +100,7 @@ def read_constraints(
     statements: list[ConstraintStatement] = []
     native: dict[str, list[dict[str, Any]]] = {}
     mistakes: list[str] = []
-    for constraint in find_constraints(document, leniency):
+    for constraint in find_constraints(underscored(document), leniency):
         try:
             entry = open_entry(constraint, leniency)
             statements += _statements(entry, scope)
@@ -107,7 +108,6 @@ def read_constraints(
         except SpecError as error:
             mistakes += error.problems
     mistakes += _repetitions(statements, scope)
-    mistakes += _words_from_nowhere(statements, scope)
     if mistakes:
         raise SpecError(*mistakes)
     return Constraints(
@@ -246,17 +246,6 @@ def _repetitions(statements: Sequence[ConstraintStatement], scope: ConstraintSco
         if first is not statement and not harmless:
             yield (f"{statement.where}: {_subject(statement)} at {scope.levels[statement.level]} is already "
                    f"constrained at {first.where}; accepted: one constraint for each")
-
-
-def _words_from_nowhere(statements: Sequence[ConstraintStatement], scope: ConstraintScope) -> Iterator[str]:
-    """A message for every `no_coalesce` of words that the outermost level does not hold; Timeloop forgets these."""
-    outermost = len(scope.levels) - 1
-    passed_by = {s.part for s in statements if (s.kind, s.level, s.value) == ("dataspace", outermost, False)}
-    for statement in (s for s in statements if s.part == "no_coalesce"):
-        lost = sorted(statement.value if statement.level == outermost else statement.value & passed_by)
-        if lost:
-            yield (f'{statement.where}: "no_coalesce" of {listed(lost)} at {scope.levels[statement.level]}, but '
-                   f"{scope.levels[-1]}, the outermost level, does not hold them; accepted: data spaces that it holds")
 
 
 def _subject(statement: ConstraintStatement) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fadiff_mapper.spec.mapper import METRICS, MapperOptions
+from fadiff_mapper.spec.native.hyphens import underscored
 from fadiff_mapper.yaml.leniency import STRICT, Leniency
 from fadiff_mapper.yaml.located import Reader, anything, integer, mapping, one_of, sequence
 from fadiff_mapper.yaml.place import Where
@@ -39,7 +40,7 @@ UNSET = (None, False, -1, "timeloop-mapper")
 
 
 def read_mapper(node: Any, where: Where, leniency: Leniency = STRICT) -> MapperOptions:
-    """Reads the mapper section; hyphens may stand for underscores.
+    """Reads the mapper section; in options that change nothing here, hyphens may stand for underscores.
 
     Args:
         node: The section.
@@ -49,19 +50,19 @@ def read_mapper(node: Any, where: Where, leniency: Leniency = STRICT) -> MapperO
     Raises:
         SpecError: An unknown key or metric.
     """
-    reader = Reader(mapping(node, where), leniency)
+    reader = Reader(underscored(mapping(node, where)), leniency)
     reader.take("version", anything, None)
-    spelling = ("optimization_metric", "optimization_metrics", "optimization-metric", "optimization-metrics")
+    spelling = ("optimization_metric", "optimization_metrics")
     written = reader.take(spelling, anything, None)
     key = next((name for name in spelling if reader.has(name)), spelling[0])
     metrics: tuple[str, ...] = ("edp",)
     if isinstance(written, str):
-        metrics = (one_of(*METRICS)(written.replace("-", "_"), reader.at(key)),)
+        metrics = (one_of(*METRICS)(written, reader.at(key)),)
     elif written is not None:
         rows = sequence(written, reader.at(key))
-        metrics = tuple(one_of(*METRICS)(str(value).replace("-", "_"), rows.at(i)) for i, value in enumerate(rows))
+        metrics = tuple(one_of(*METRICS)(str(value), rows.at(i)) for i, value in enumerate(rows))
         metrics = metrics or ("edp",)
-    threads = reader.take(("num_threads", "num-threads"), integer(1), None)
+    threads = reader.take("num_threads", integer(1), None)
     ignored = []
     for name, why in WITHOUT_MEANING.items():
         if reader.take((name, name.replace("_", "-")), anything, None) not in UNSET:

@@ -11,6 +11,7 @@ from typing import Any
 
 from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.spec.native.density_section import density_tree, read_densities
+from fadiff_mapper.spec.native.hyphens import underscored
 from fadiff_mapper.spec.problem import DataSpace, Problem, Term
 from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
 from fadiff_mapper.yaml.located import Map, Reader, Seq, anything, boolean, integer, mapping, sequence, text
@@ -50,10 +51,6 @@ FOR_THE_READER = ("H", "W", "Hpad", "Wpad")
 SPARSE = ("densities", "commonDensity")
 """Keys of an instance that give densities; Timeloop's Python front end writes an empty `densities` into every one."""
 
-HYPHENATED = {"data-spaces": "data_spaces", "read-write": "read_write", "cnn-layer": "cnn_layer",
-              "gemm-ABZ": "gemm_ABZ"}
-"""Old spellings that Timeloop rewrites. It rewrites no others in a problem."""
-
 
 def read_problem(node: Any, where: Where, keys: Leniency = STRICT,
                  instance_keys: Leniency = STRICT) -> tuple[Problem, dict[str, Any]]:
@@ -74,7 +71,7 @@ def read_problem(node: Any, where: Where, keys: Leniency = STRICT,
         SpecError: An unknown key, a dimension without a bound, a key of the instance other than 1 that is neither a
             dimension nor a coefficient of the shape, or more than `MOST_COMPUTES` computes.
     """
-    reader = Reader(mapping(node, where), keys)
+    reader = Reader(underscored(mapping(node, where)), keys)
     reader.take("version", anything, None)
     reader.take("name", text, None)
     shape = _shape(reader.take("shape", anything, "cnn_layer"), reader.at("shape"))
@@ -85,7 +82,7 @@ def read_problem(node: Any, where: Where, keys: Leniency = STRICT,
     name = shape_reader.take("name", text, "")
     dimensions = _names(shape_reader.take("dimensions", sequence), "dimension")
     defaults = _coefficients(shape_reader.take("coefficients", sequence, Seq(where=shape.where)), keys)
-    spaces = shape_reader.take(("data_spaces", "data-spaces"), sequence)
+    spaces = shape_reader.take("data_spaces", sequence)
     if len(spaces) > MOST_NAMES:
         raise spaces.where.error(f"found {len(spaces)} data spaces", f"at most {MOST_NAMES}")
     shape_reader.finish(" in the problem's shape")
@@ -151,10 +148,9 @@ def literal_problem(problem: Problem, defaults: dict[str, int], coefficients: di
 def _shape(value: Any, where: Where) -> Map:
     """The shape itself, by name or inline; a shape file included as a whole has one more key `shape` around it."""
     if isinstance(value, str):
-        name = HYPHENATED.get(value, value)
-        if name not in NAMED_SHAPES:
+        if value not in NAMED_SHAPES:
             raise where.error(f'unknown shape "{value}"{nearest(value, list(NAMED_SHAPES))}', listed(NAMED_SHAPES))
-        return mapping(NAMED_SHAPES[name], where)
+        return mapping(NAMED_SHAPES[value], where)
     shape = mapping(value, where)
     return mapping(shape["shape"], shape.at("shape")) if set(shape) == {"shape"} else shape
 
@@ -223,11 +219,13 @@ def _dataspace(node: Any, where: Where, bounds: dict[str, int], coefficients: di
     reader = Reader(mapping(node, where), keys)
     name = reader.take("name", text)
     projection = reader.take("projection", sequence)
-    read_write = reader.take(("read_write", "read-write"), boolean, False)
+    read_write = reader.take("read_write", boolean, False)
     reader.take("ranks", anything, None)
     reader.finish(f' of the data space "{name}"')
     if projection and all(isinstance(item, str) for item in projection):
         projection = Seq([[[item]] for item in projection], where=projection.where, places=projection.places)
+    if not projection:
+        raise projection.where.error("an empty projection", "a list of ranks, at least one")
     ranks = []
     for i, rank in enumerate(projection):
         terms = sequence(rank, projection.at(i))

@@ -8,6 +8,7 @@ from typing import Any
 
 from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.spec.arch import Architecture, StorageLevel
+from fadiff_mapper.spec.native.hyphens import underscored
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.sparse_optimizations import (
     BITMASK,
@@ -20,6 +21,7 @@ from fadiff_mapper.spec.sparse_optimizations import (
     Representation,
     SparseOptimizations,
 )
+from fadiff_mapper.yaml.leniency import STRICT, Leniency
 from fadiff_mapper.yaml.located import Map, Reader, Seq, anything, integer, mapping, one_of, sequence, text
 from fadiff_mapper.yaml.place import Where
 
@@ -33,13 +35,19 @@ SKIPS = ("skip_on_not_aligned_operands", "skipping")
 
 @dataclass(frozen=True)
 class _Names:
-    """Names that the section may use, and the levels behind them."""
+    """Names that the section may use, the levels behind them, and what becomes of keys that Timeloop ignores."""
 
     arch: Architecture
     problem: Problem
+    leniency: Leniency
+
+    def reader(self, node: Any, where: Where) -> Reader:
+        """A reader of one mapping of the section."""
+        return Reader(mapping(node, where), self.leniency)
 
 
-def read_sparse_optimizations(node: Any, where: Where, arch: Architecture, problem: Problem) -> SparseOptimizations:
+def read_sparse_optimizations(node: Any, where: Where, arch: Architecture, problem: Problem,
+                              leniency: Leniency = STRICT) -> SparseOptimizations:
     """Reads the section.
 
     Args:
@@ -47,6 +55,7 @@ def read_sparse_optimizations(node: Any, where: Where, arch: Architecture, probl
         where: Its place.
         arch: The architecture, whose levels the targets name.
         problem: The problem, whose data spaces and dimensions they name.
+        leniency: Decides about keys that Timeloop ignores.
 
     Returns:
         The optimizations of every level. Where a level is listed twice, each part of the later entry replaces that of
@@ -55,22 +64,22 @@ def read_sparse_optimizations(node: Any, where: Where, arch: Architecture, probl
     Raises:
         SpecError: An unknown level, data space, dimension, format or option, or a format that Timeloop refuses.
     """
-    reader = Reader(mapping(node, where))
+    names = _Names(arch, problem, leniency)
+    reader = names.reader(underscored(mapping(node, where)), where)
     reader.take("version", anything, None)
     targets = reader.take("targets", sequence, Seq(where=where))
     reader.finish(" in the sparse optimizations")
-    names = _Names(arch, problem)
     levels = [LevelOptimizations()] * len(arch.levels)
     computes: frozenset[str] = frozenset()
     applied = False
     for i, target in enumerate(targets):
-        entry = Reader(mapping(target, targets.at(i)))
+        entry = names.reader(target, targets.at(i))
         name = entry.take("name", text)
         parts = {part: entry.take(part, anything, None) for part in PARTS}
         entry.finish(f' of the target "{name}"')
         applied = applied or any(value is not None for value in parts.values())
         if parts["compute_optimization"] is not None:
-            computes = _compute_options(parts["compute_optimization"], entry, name, arch)
+            computes = _compute_options(parts["compute_optimization"], entry, name, names)
         if parts["action_optimization"] is not None or parts["representation_format"] is not None:
             level = _level_index(name, entry.at("name"), arch)
             levels[level] = _level_options(levels[level], parts, entry, arch.levels[level], names)
@@ -84,14 +93,14 @@ def _level_index(name: str, where: Where, arch: Architecture) -> int:
     return known.index(name)
 
 
-def _compute_options(value: Any, entry: Reader, name: str, arch: Architecture) -> frozenset[str]:
-    if name != arch.arithmetic.name:
-        raise entry.at("name").error(f'the optimizations of computes name "{name}"',
-                                     f'the arithmetic, "{arch.arithmetic.name}"')
+def _compute_options(value: Any, entry: Reader, name: str, names: _Names) -> frozenset[str]:
+    arithmetic = names.arch.arithmetic.name
+    if name != arithmetic:
+        raise entry.at("name").error(f'the optimizations of computes name "{name}"', f'the arithmetic, "{arithmetic}"')
     options = sequence(value, entry.at("compute_optimization"))
     found = set()
     for i, option in enumerate(options):
-        reader = Reader(mapping(option, options.at(i)))
+        reader = names.reader(option, options.at(i))
         found.add("gate" if reader.take("type", one_of(*GATES, *SKIPS)) in GATES else "skip")
         reader.finish(" of an optimization of computes")
     return frozenset(found)
@@ -120,7 +129,7 @@ def _actions(options: Seq, names: _Names) -> dict[str, tuple[Choice, ...]]:
     """Field of `LevelOptimizations` -> its choices, those of them that the list names."""
     found: dict[str, list[Choice]] = {}
     for i, option in enumerate(options):
-        reader = Reader(mapping(option, options.at(i)))
+        reader = names.reader(option, options.at(i))
         kind = reader.take("type", text)
         if kind not in ACTIONS:
             hint = ' (Timeloop aborts on this word; did you mean "skipping_spatial"?)' * (kind == "spatial_skipping")
@@ -129,7 +138,7 @@ def _actions(options: Seq, names: _Names) -> dict[str, tuple[Choice, ...]]:
         if choices is None:
             group: Choice = (_conditioned(reader, names),)
         else:
-            group = tuple(_conditioned(Reader(mapping(choice, choices.at(j))), names)
+            group = tuple(_conditioned(names.reader(choice, choices.at(j)), names)
                           for j, choice in enumerate(choices))
             reader.take("target", anything, None)
             reader.take("condition_on", anything, None)
@@ -151,12 +160,12 @@ def _conditioned(reader: Reader, names: _Names) -> ConditionedAccess:
 
 
 def _formats(node: Map, level: StorageLevel, names: _Names) -> dict[str, Representation]:
-    reader = Reader(node)
+    reader = names.reader(node, node.where)
     spaces = reader.take("data_spaces", sequence, Seq(where=node.where))
     reader.finish(" of a representation format")
     result = {}
     for i, space in enumerate(spaces):
-        entry = Reader(mapping(space, spaces.at(i)))
+        entry = names.reader(space, spaces.at(i))
         name = entry.take("name", one_of(*names.problem.dataspace_names()))
         result[name] = _representation(entry, level, names)
     return result
@@ -181,7 +190,7 @@ def _representation(entry: Reader, level: StorageLevel, names: _Names) -> Repres
 
 
 def _rank(node: Any, where: Where, level: StorageLevel, names: _Names) -> RankFormat:
-    reader = Reader(mapping(node, where))
+    reader = names.reader(node, where)
     word = reader.take("format", text)
     kind = word.lower()
     if kind not in FORMATS or word not in (kind, word.upper()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fadiff_mapper.spec.native.hyphens import underscored
 from fadiff_mapper.spec.tables import ArguedEnergy, EnergyTable, Tables
 from fadiff_mapper.yaml.leniency import STRICT, Leniency
 from fadiff_mapper.yaml.located import Reader, anything, mapping, number, plain, sequence, text
@@ -35,7 +36,7 @@ def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: 
     Raises:
         SpecError: A table without name or actions, or an energy that is no number or above `MOST_ENERGY`.
     """
-    ert_reader = Reader(mapping(ert, ert_where), leniency) if ert is not None else None
+    ert_reader = Reader(underscored(mapping(ert, ert_where)), leniency) if ert is not None else None
     version = "0.4"
     energy_tables = []
     if ert_reader is not None:
@@ -47,7 +48,7 @@ def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: 
             raise ert_where.error("the ERT has no table", "at least one table with name and actions")
     areas = {}
     if art is not None:
-        art_reader = Reader(mapping(art, art_where), leniency)
+        art_reader = Reader(underscored(mapping(art, art_where)), leniency)
         art_reader.take("version", anything, None)
         rows = art_reader.take("tables", sequence)
         art_reader.finish(" in the ART")

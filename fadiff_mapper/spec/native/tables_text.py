@@ -37,7 +37,7 @@ def ert_tree(arch: Architecture, tables: Tables) -> dict[str, Any]:
         tables: The tables in force.
     """
     rows = ([{"name": table.component, "actions": _actions(table)} for table in tables.ert]
-            or [{"name": full_name(arch, name), "actions": _entries(actions)}
+            or [{"name": full_name(arch, name), "actions": _actions(EnergyTable(name, actions))}
                 for name, actions in _built_in_energies(arch, tables).items()])
     idle = [{"name": full_name(arch, one.name), "actions": [{"name": one.action, "energy": 0.0}]}
             for one in multicasts(arch) if not component_actions(one.name, tables)]  # Timeloop insists on an entry
@@ -57,14 +57,8 @@ def art_tree(arch: Architecture, tables: Tables) -> dict[str, Any]:
 
 def _actions(table: EnergyTable) -> list[dict[str, Any]]:
     """The entries of a table, with arguments where it has any."""
-    if not table.argued:
-        return _entries(table.actions)
     return [{"name": entry.action, "energy": entry.energy}
-            | ({"arguments": dict(entry.arguments)} if entry.arguments else {}) for entry in table.argued]
-
-
-def _entries(actions: dict[str, float]) -> list[dict[str, Any]]:
-    return [{"name": action, "energy": energy} for action, energy in actions.items()]
+            | ({"arguments": dict(entry.arguments)} if entry.arguments else {}) for entry in table.entries]
 
 
 def _built_in_energies(arch: Architecture, tables: Tables) -> dict[str, dict[str, float]]:

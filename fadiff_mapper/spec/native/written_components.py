@@ -11,7 +11,6 @@ from typing import Any
 
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.native.arch import bare
-from fadiff_mapper.spec.native.attributes import underscored
 from fadiff_mapper.yaml.located import number
 from fadiff_mapper.yaml.place import Where
 
@@ -22,7 +21,7 @@ class WrittenComponent:
 
     Attributes:
         name: Name without its range.
-        own: Its own attributes, old hyphenated spellings rewritten.
+        own: Its own attributes.
         inherited: Attributes of the nodes around it, in the same way.
         component: All its keys, as they are.
     """
@@ -47,10 +46,10 @@ def written_components(arch: Architecture) -> dict[str, WrittenComponent]:
 def _components(tree: dict[str, Any], around: dict[str, Any]) -> Iterator[WrittenComponent]:
     """The components of a node and of those inside it; `around` are the attributes of the nodes outside."""
     for entry in (*_entries(tree.get("storage")), *_entries([tree.get("arithmetic")])):
-        yield WrittenComponent(bare(str(entry.get("name", ""))), _spelt(entry), around, entry)
-    around = around | _spelt(tree.get("attributes"))
+        yield WrittenComponent(bare(str(entry.get("name", ""))), _attributes(entry), around, entry)
+    around = around | _attributes(tree.get("attributes"))
     for entry in _entries(tree.get("local")):
-        yield WrittenComponent(bare(str(entry.get("name", ""))), _spelt(entry.get("attributes")), around, entry)
+        yield WrittenComponent(bare(str(entry.get("name", ""))), _attributes(entry.get("attributes")), around, entry)
     for node in _entries(tree.get("subtree")):
         yield from _components(node, around)
 
@@ -60,16 +59,16 @@ def _entries(value: object) -> list[dict[str, Any]]:
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
-def _spelt(attributes: object) -> dict[str, Any]:
-    """Attributes in today's spelling; those of a node that Timeloop does not read may be no mapping."""
-    return {underscored(str(key)): value for key, value in attributes.items()} if isinstance(attributes, dict) else {}
+def _attributes(attributes: object) -> dict[str, Any]:
+    """Attributes by text; those of a node that Timeloop does not read may be no mapping."""
+    return {str(key): value for key, value in attributes.items()} if isinstance(attributes, dict) else {}
 
 
 Attributes = dict[str, Any]
 
 
 def written_attributes(arch: Architecture) -> dict[str, Attributes]:
-    """The own attributes of every component by its name without range, old hyphenated spellings rewritten."""
+    """The own attributes of every component by its name without range."""
     return {name: component.own for name, component in written_components(arch).items()}
 
 

@@ -73,13 +73,13 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
         SpecError: Something that the front end would refuse, or ignore where strict, or that is valid but not modelled.
     """
     reader = Reader(without_ignored(document))
+    shared = _globals(reader)
     variables = _variables(reader, leniency)
     problem_node = _problem_node(reader, variables)
     problem, literal_problem = read_problem(problem_node, problem_node.where, STRICT, leniency)
     names = _names(variables, problem_node)
     tree = read_tree(reader.take("architecture", mapping), names)
-    if not leniency.strict:  # a strict reading refuses them as misspelt, like those that Timeloop would ignore
-        refuse_hyphens(tree)
+    refuse_hyphens(tree)
     placed = place_levels(tree)
     levels = tuple(level for level in placed if not level.is_network)
     scope = ExpressionScope(problem, names, leniency)
@@ -94,6 +94,7 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     entries = reader.take("mapping", sequence, None)
     if entries is not None:
         items["mapping"] = native_mapping(entries, tree, levels, groups, scope)
+    items |= {"globals": shared} if shared is not None else {}
     items |= _other_sections(reader, document)
     sparse = _sparse_optimizations(reader, levels)
     items |= {"sparse_optimizations": sparse} if sparse is not None else {}
@@ -178,7 +179,6 @@ def _other_sections(reader: Reader, document: Map) -> dict[str, Any]:
     reader.refuse("design_space", "this is a space of designs, for the command `design`; one of its designs is wanted")
     _check_mapspace(reader)
     sections: dict[str, Map | None] = {key: reader.take(key, mapping, None) for key in PASSED_ON}
-    sections["globals"] = _globals(reader)
     mapper = reader.take("mapper", mapping, None)
     sections["mapper"] = None if mapper is None else without_ignored(mapper)
     sections["compound_components"] = _components(reader, [str(key) for key in document if COMPONENTS in str(key)])
@@ -210,7 +210,10 @@ def _check_mapspace(reader: Reader) -> None:
 
 
 def _globals(reader: Reader) -> Map | None:
-    """The globals, for Accelergy. Code from files and switches that change Timeloop's results are refused."""
+    """The globals, for Accelergy. Code from files and switches that change Timeloop's results are refused.
+
+    They are read first: where expressions call such code, its absence would be reported as that of a name.
+    """
     node = reader.take("globals", mapping, None)
     if node is None:
         return None
@@ -231,7 +234,8 @@ def _refuse_custom_functions(reader: Reader) -> None:
     files = reader.take("expression_custom_functions", sequence, Seq(where=reader.node.where))
     if files:
         raise reader.at("expression_custom_functions").error(
-            f'"expression_custom_functions" is not supported: expressions call no code from files ({listed(files)})')
+            f'"expression_custom_functions" is not supported: expressions call no code from files ({listed(files)})',
+            "the Specification that Timeloop's front end makes of this input, given to fadiff_mapper.call_mapper")
 
 
 def _components(reader: Reader, keys: Sequence[str]) -> Map | None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from fadiff_mapper.workload import Folded, Node, make_operator
 from fadiff_mapper.workload.node import INPUT, NOT_UNDERSTOOD
 from fadiff_mapper.workload.operator import Shape
+from fadiff_mapper.workload.shapes import possible_macs
 from fadiff_mapper.yaml.place import Where
 
 
@@ -49,12 +50,14 @@ class Assembly:
         nodes: the nodes so far, in the order in which they were added.
         taken: name -> times that it was asked for, so that every node's name is unique.
         folded: operators with multiply-accumulates that read constants alone.
+        constants: name of a node without multiply-accumulates -> shapes of the constants that it reads.
         busy_experts: experts over which rows are spread, None for all.
     """
 
     nodes: list[Node] = field(default_factory=list)
     taken: dict[str, int] = field(default_factory=dict)
     folded: list[Folded] = field(default_factory=list)
+    constants: dict[str, tuple[Shape, ...]] = field(default_factory=dict)
     busy_experts: int | None = None
 
     def unique(self, name: str) -> str:
@@ -85,27 +88,39 @@ class Assembly:
             axes: for the kinds rows, reduce and transpose (`Node.axes`).
             what: the framework's name, where `op` is one of `node.GENERIC`.
         """
-        return self.put(Node(name, op, tuple(t.node for t in operands if t.node), shape, axes=axes, what=what,
+        made = self.put(Node(name, op, tuple(t.node for t in operands if t.node), shape, axes=axes, what=what,
                              where=where))
+        constants = tuple(t.shape for t in operands if t.constant)
+        if constants and made.node:
+            self.constants[made.node] = constants
+        return made
 
     def input(self, name: str, shape: Shape, where: Where) -> Tensor:
         """Adds an input of the network."""
         return self.plain_node(name, INPUT, (), shape, where)
 
-    def unknown(self, name: str, what: str, operands: Sequence[Tensor], shape: Shape | None, where: Where,
-                macs: int | None = None) -> Tensor:
-        """Adds a node that is not understood.
+    def unknown(self, name: str, what: str, operands: Sequence[Tensor], shapes: Sequence[Shape | None], where: Where,
+                macs: int | None = None, possible: int | None = None) -> list[Tensor]:
+        """Adds the results of an operation that is not understood, a node for each.
 
         Args:
             name: its name, made unique.
             what: the framework's name of the operation.
-            operands: the values that it reads; constants among them are left out.
-            shape: extents of its output, None where they are not known.
+            operands: the values that it reads; constants among them are no inputs of the nodes.
+            shapes: extents of its results, None where they are not known.
             where: place in the source, for messages.
             macs: its multiply-accumulates, where they are known.
+            possible: where they are not, how many it may well have; by default those of one product of its tensors.
+
+        Returns:
+            The results, of which the first node has all the multiply-accumulates.
         """
         inputs = tuple(t.node for t in operands if t.node)
-        return self.put(Node(name, NOT_UNDERSTOOD, inputs, shape, what=what, macs=macs, where=where))
+        if macs is None and possible is None:
+            possible = possible_macs([t.shape if t.known else None for t in operands], shapes)
+        return [self.put(Node(name if len(shapes) == 1 else f"{name}.{index}", NOT_UNDERSTOOD, inputs, shape, what=what,
+                              macs=0 if index else macs, possible=None if index else possible, where=where))
+                for index, shape in enumerate(shapes)]
 
     def note_folded(self, name: str, what: str, macs: int) -> None:
         """Notes an operator that reads constants alone; one without multiply-accumulates is not worth a note."""
@@ -181,11 +196,11 @@ def product(to: Assembly, name: str, a: Tensor, b: Tensor, shape: Shape, where: 
 
 def _swapped(to: Assembly, name: str, a: Tensor, b: Tensor, shape: Shape, where: Where) -> Tensor:
     """A product whose left operand is a constant: a b is the transpose of (the transpose of b) (that of a)."""
-    right = to.transpose(f"{name}.turned", b, _turned(len(b.shape)), where)
+    right = to.transpose(f"{name}.turned", b, turned(len(b.shape)), where)
     left = Tensor((*a.shape[:-2], a.shape[-1], a.shape[-2]))
     lead = _broadcast(a.shape[:-2], b.shape[:-2])
     out = product(to, name, right, left, (*lead, b.shape[-1], a.shape[-2]), where)
-    back = to.transpose(f"{name}.back", out, _turned(len(out.shape)), where)
+    back = to.transpose(f"{name}.back", out, turned(len(out.shape)), where)
     return to.reshape(f"{name}.shape", back, shape, where)
 
 
@@ -200,7 +215,7 @@ def linear(to: Assembly, name: str, x: Tensor, weight: Tensor, shape: Shape, whe
         shape: extents of the output, [..., out].
         where: place in the source, for messages.
     """
-    return product(to, name, x, to.transpose(f"{name}.weight", weight, _turned(len(weight.shape)), where), shape, where)
+    return product(to, name, x, to.transpose(f"{name}.weight", weight, turned(len(weight.shape)), where), shape, where)
 
 
 def attention(to: Assembly, name: str, operands: tuple[Tensor, Tensor, Tensor], mask: Tensor | None, shape: Shape,
@@ -218,18 +233,26 @@ def attention(to: Assembly, name: str, operands: tuple[Tensor, Tensor, Tensor], 
     """
     q, k, v = operands
     heads = q.shape[:-2]
-    k, v = (_for_heads(to, f"{name}.{what}", t, heads, where) for what, t in (("keys", k), ("values", v)))
-    turned = to.transpose(f"{name}.keys_t", k, _turned(len(k.shape)), where)
+    k, v = (for_heads(to, f"{name}.{what}", t, heads, where) for what, t in (("keys", k), ("values", v)))
+    keys = to.transpose(f"{name}.keys_t", k, turned(len(k.shape)), where)
     scores = (*heads, q.shape[-2], k.shape[-2])
-    products = product(to, f"{name}.qk", q, turned, scores, where)
+    products = product(to, f"{name}.qk", q, keys, scores, where)
     if mask is not None and not mask.constant:
         products = to.plain_node(f"{name}.mask", "add", [products, mask], scores, where)
     rows = to.plain_node(f"{name}.softmax", "softmax", [products], scores, where, (-1,))
     return product(to, f"{name}.av", rows, v, shape, where)
 
 
-def _for_heads(to: Assembly, name: str, t: Tensor, heads: Shape, where: Where) -> Tensor:
-    """Keys or values [..., heads, tokens, size] with one head for each of the queries: neighbours share one."""
+def for_heads(to: Assembly, name: str, t: Tensor, heads: Shape, where: Where) -> Tensor:
+    """Keys or values with one head for each of the queries: neighbours share one.
+
+    Args:
+        to: the network.
+        name: name of its node, if there is any.
+        t: keys or values, [..., heads, tokens, size].
+        heads: leading extents of the queries.
+        where: place in the source, for messages.
+    """
     own = t.shape[:-2]
     if own[:-1] == heads[:-1] and own and 1 < own[-1] < heads[-1] and heads[-1] % own[-1] == 0:
         apart = to.reshape(f"{name}.heads", t, (*own, 1, *t.shape[-2:]), where)
@@ -238,11 +261,30 @@ def _for_heads(to: Assembly, name: str, t: Tensor, heads: Shape, where: Where) -
     return to.expand(name, t, (*heads, *t.shape[-2:]), where)
 
 
-def _turned(rank: int) -> tuple[int, ...]:
-    """The order of axes that swaps the last two."""
+def turned(rank: int) -> tuple[int, ...]:
+    """The order of axes that swaps the last two.
+
+    Args:
+        rank: number of axes.
+    """
     order = list(range(rank))
     order[-2:] = order[-2:][::-1]
     return tuple(order)
+
+
+def fourier_macs(points: int, rows: int, real: bool) -> int:
+    """Multiply-accumulates of fast Fourier transforms.
+
+    Args:
+        points: points of each.
+        rows: number of transforms.
+        real: whether the signal, or the result, is real.
+
+    Returns:
+        Those of radix 2 (Cooley and Tukey): points / 2 * log2(points) complex products of four multiplications each, of
+        real signals half as many; log2 is rounded up where there is no such radix.
+    """
+    return rows * points * (points - 1).bit_length() * (1 if real else 2)
 
 
 def _broadcast(a: Shape, b: Shape) -> Shape:

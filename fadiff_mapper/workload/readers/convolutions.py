@@ -21,7 +21,7 @@ from itertools import product as combinations
 
 from fadiff_mapper.workload import Node, make_operator
 from fadiff_mapper.workload.operator import Shape, sliding
-from fadiff_mapper.workload.readers.assembly import Assembly, Tensor
+from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, product
 from fadiff_mapper.workload.window_slide import WindowSlide
 from fadiff_mapper.yaml.place import Where
 
@@ -69,7 +69,7 @@ def convolution(to: Assembly, name: str, x: Tensor, weight: Tensor, slide: Slidi
     kernel = weight.shape[2:]
     if len(kernel) not in (1, 2, 3):
         macs = math.prod(shape) * math.prod(weight.shape[1:])
-        return to.unknown(name, f"convolution over {len(kernel)} axes", [x, weight], shape, where, macs)
+        return to.unknown(name, f"convolution over {len(kernel)} axes", [x, weight], [shape], where, macs)[0]
     batch = (1,) * (len(kernel) + 2 - len(x.shape))  # a missing batch axis
     flat = (1,) if len(kernel) == 1 else ()
     image = to.reshape(f"{name}.image", x, batch + x.shape + flat, where)
@@ -87,6 +87,28 @@ def convolution(to: Assembly, name: str, x: Tensor, weight: Tensor, slide: Slidi
     pad = (*slide.pad, *((0, 0) for _ in flat))
     return to.put(Node(name, layer_op, tuple(node for node, _ in read), shape, layer, tuple(space for _, space in read),
                        pad, where=where))
+
+
+def deformable_convolution(to: Assembly, name: str, operands: Sequence[Tensor], weight: Tensor, groups: int,
+                           shape: Shape, where: Where) -> Tensor:
+    """Adds a convolution whose points are picked by computed offsets: gathered points, and a product over them.
+
+    Args:
+        to: the network.
+        name: name of its node.
+        operands: all that it reads.
+        weight: [out, in / groups, kernel...].
+        groups: groups of channels that are convolved apart.
+        shape: extents of the output, [N, out, extent...].
+        where: place in the source, for messages.
+    """
+    (n, m), points, taps = shape[:2], math.prod(shape[2:]), math.prod(weight.shape[1:])
+    columns = to.plain_node(f"{name}.points", "gather", operands, (n, groups, points, taps), where)
+    filters = to.reshape(f"{name}.filters", weight, (groups, m // groups, taps), where)
+    right = to.transpose(f"{name}.turned", filters, (0, 2, 1), where)
+    rows = product(to, name, columns, right, (n, groups, points, m // groups), where)
+    moved = to.transpose(f"{name}.channels", rows, (0, 1, 3, 2), where)
+    return to.reshape(f"{name}.image", moved, shape, where)
 
 
 def _template(axes: int, dims: dict[str, int]) -> str:

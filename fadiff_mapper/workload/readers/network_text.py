@@ -121,7 +121,8 @@ def _node(node: Node, ids: dict[Hashable, str]) -> dict[str, Any]:
                   "dilation": list(node.window.dilation)}
     pad = None if node.op in ("slice", "scatter") else node.window.pad if node.window else node.pad
     extra = {"pad": None if pad is None else [list(pair) for pair in pad], "axes": list(node.axes) or None,
-             "what": node.what or None, "experts": node.experts or None, "macs": node.macs, "out": _list(node.shape)}
+             "what": node.what or None, "experts": node.experts or None, "macs": node.macs,
+             "possible": node.possible, "out": _list(node.shape)}
     return entry | {key: value for key, value in extra.items() if value is not None}
 
 

@@ -138,10 +138,13 @@ def _plain_node(name: str, common: dict[str, Any], reader: Reader) -> Node:
     if op in ("pad", "slice", "scatter") and entries != len(details["axes"]):
         raise reader.at("axes").error(f"{name} ({op}): the axes {list(details['axes'])}, entries for "
                                       f"{entries}", "one entry per axis")
+    if kind == "reduce":
+        details["macs"] = reader.take("macs", integer(0), None)
     if op in GENERIC:
         details["what"] = reader.take("what", text)
     if op == NOT_UNDERSTOOD:
-        details |= {"what": reader.take("what", text), "macs": reader.take("macs", integer(0), None)}
+        details |= {"what": reader.take("what", text), "macs": reader.take("macs", integer(0), None),
+                    "possible": reader.take("possible", integer(0), None)}
     if kind not in ("join", "opaque", NOT_UNDERSTOOD) and len(common["inputs"]) != 1:
         raise reader.at("from").error(f"{name} ({op}) reads {len(common['inputs'])} tensors", "one")
     return Node(name, op, **common, **details)

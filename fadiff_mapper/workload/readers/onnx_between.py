@@ -82,7 +82,8 @@ def _reduce(call: OnnxCall, to: Assembly) -> Tensor:
     stated = call.attributes.get("axes")
     given = tuple(stated) if stated is not None else (call.numbers[1] if len(call.numbers) > 1 else ())
     if given is None:
-        return to.unknown(call.name, f"{call.operator} over computed axes", call.tensors, call.out, call.where)
+        return to.plain_node(call.name, "other", call.tensors, call.out, call.where,
+                             what=f"{call.operator} over computed axes")
     if not given and call.whole("noop_with_empty_axes", 0):
         return call.first
     axes = tuple(given) or tuple(range(rank))

@@ -38,6 +38,10 @@ FIELDS = 1 << 20
 """Fields of a model that are read, in 3 s of processor time on a busy core. 50,000 operators with two attributes each
 have 700,000."""
 
+STEPS = 1 << 23
+"""Bytes of numbers, lengths and names of fields in a file, those of skipped fields too, which are read one by one: in
+5 s of processor time on a busy core. A field has two or three."""
+
 DEEPEST = 100
 """Messages within one another: the limit of protobuf's own parsers."""
 
@@ -89,12 +93,14 @@ class MemoryLeft:
     Attributes:
         where: The file, for messages.
         bytes: Bytes left.
-        fields: Fields left, as each takes its time however small it is.
+        fields: Fields left that are kept, as each takes its time however small it is.
+        steps: Bytes left that are read one by one.
     """
 
     where: Where
     bytes: int = MEMORY
     fields: int = FIELDS
+    steps: int = STEPS
 
     def pay(self, field: Any, size: int) -> None:
         """Takes one field of so many bytes in the file. Raises SpecError where too much was taken."""
@@ -108,6 +114,13 @@ class MemoryLeft:
         if self.bytes < 0:
             raise self.where.error(f"takes more than {MEMORY >> 20} MiB of memory without its weights",
                                    "a smaller graph")
+
+    def step(self, read: int) -> None:
+        """Takes so many bytes that were read one by one. Raises SpecError where too many were."""
+        self.steps -= read
+        if self.steps < 0:
+            raise self.where.error(f"has more than {STEPS >> 20} MiB of numbers, lengths and names of fields",
+                                   "a model with fewer fields, in its weights and documentation, too")
 
 
 @functools.cache
@@ -139,6 +152,8 @@ def _thin(file: BinaryIO, length: int, message: Any, budget: MemoryLeft, depth: 
     while left > 0:
         tag, used = _varint(file)
         number, kind = divmod(tag, 8)
+        if not number:  # no field of any message, but the zeros of a hole in a file
+            raise DecodeError
         content = None
         if kind == VARINT:
             value, size = _varint(file)
@@ -153,6 +168,7 @@ def _thin(file: BinaryIO, length: int, message: Any, budget: MemoryLeft, depth: 
         left -= used + size
         if left < 0:
             raise DecodeError
+        budget.step(used + size if kind == VARINT else used)
         field = kept.get(number)
         if field is None or (field.message_type is not None and kind != LENGTH):
             if content is None:

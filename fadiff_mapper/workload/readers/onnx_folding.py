@@ -52,6 +52,7 @@ class Folding:
     opsets: Iterable[Any]
     computed: dict[str, np.ndarray] = field(default_factory=dict)
 
+    @np.errstate(all="ignore")  # a division by 0 in a model is no fault of this program, and its result a value
     def fold(self, shapes: Mapping[str, Shape | None]) -> bool:
         """Computes what can be computed.
 

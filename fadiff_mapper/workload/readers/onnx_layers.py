@@ -6,11 +6,18 @@ of ONNX Runtime's own (github.com/microsoft/onnxruntime, docs/ContribOperators.m
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 
-from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, attention, product
-from fadiff_mapper.workload.readers.convolutions import Sliding, convolution, transposed_convolution
-from fadiff_mapper.workload.readers.einsum import contraction
+from fadiff_mapper.workload import Node, Window
+from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, attention, fourier_macs, product, turned
+from fadiff_mapper.workload.readers.convolutions import (
+    Sliding,
+    convolution,
+    deformable_convolution,
+    transposed_convolution,
+)
+from fadiff_mapper.workload.readers.einsum import einsum
 from fadiff_mapper.workload.readers.onnx_call import OnnxCall
 from fadiff_mapper.workload.readers.onnx_names import POINTWISE
 from fadiff_mapper.workload.readers.onnx_padding import padding, transposed_padding
@@ -82,31 +89,73 @@ def _recurrent(call: OnnxCall, to: Assembly) -> list[Tensor]:
 
 
 def _einsum(call: OnnxCall, to: Assembly) -> Tensor:
-    """Einsum of two tensors as a matrix product; of one, elements are picked or summed."""
+    """Einsum of any number of tensors."""
     stated = call.attributes.get("equation", b"")
     equation = stated.decode(errors="replace") if isinstance(stated, bytes) else str(stated)
     tensors = [call.operand(index) for index in range(len(call.operands))]
-    if len(tensors) == 1:
-        return to.plain_node(call.name, "other", tensors, call.out, call.where, what=call.operator)
-    if len(tensors) > 2:
-        return to.unknown(call.name, f"Einsum of {len(tensors)} tensors", tensors, call.out, call.where)
-    return contraction(to, call.name, equation, tensors[0], tensors[1], call.out, call.where)
+    return einsum(to, call.name, equation, tensors, call.out, call.where)
 
 
-def _gemm(call: OnnxCall, to: Assembly) -> Tensor:
-    """Gemm: a product of two matrices, either of them transposed, and a computed bias added."""
-    a, b = call.operand(0), call.operand(1)
-    if not len(a.shape) == len(b.shape) == 2:
-        raise call.where.error(f"operands {list(a.shape)} and {list(b.shape)}", "two matrices")
-    if call.whole("transA", 0):
-        a = to.transpose(f"{call.name}.left", a, (1, 0), call.where)
-    if call.whole("transB", 0):
-        b = to.transpose(f"{call.name}.right", b, (1, 0), call.where)
-    result = product(to, call.name, a, b, call.out, call.where)
-    bias = call.operands[2] if len(call.operands) > 2 else None
-    if bias is None or bias.constant:
-        return result
-    return to.plain_node(f"{call.name}.add", "add", [result, bias], call.out, call.where)
+def _gemm(left: int, right: int, bias: int) -> Callable[[OnnxCall, Assembly], Tensor]:
+    """A product of two matrices, either of them transposed, and a computed bias added, which stand at these places."""
+    def make(call: OnnxCall, to: Assembly) -> Tensor:
+        a, b = call.operand(left), call.operand(right)
+        if not len(a.shape) == len(b.shape) == 2:
+            raise call.where.error(f"operands {list(a.shape)} and {list(b.shape)}", "two matrices")
+        result = _turned_product(call, to)(a, b)
+        added = call.operands[bias] if len(call.operands) > bias else None
+        if added is None or added.constant:
+            return result
+        return to.plain_node(f"{call.name}.add", "add", [result, added], call.out, call.where)
+    return make
+
+
+def _turned_product(call: OnnxCall, to: Assembly) -> Callable[[Tensor, Tensor], Tensor]:
+    """A product of two tensors, whose last two axes change places where `transA` and `transB` say so."""
+    def make(a: Tensor, b: Tensor) -> Tensor:
+        a, b = (to.transpose(f"{call.name}.{tag}", t, turned(len(t.shape)), call.where) if call.whole(key, 0) else t
+                for tag, t, key in (("left", a, "transA"), ("right", b, "transB")))
+        return product(to, call.name, a, b, call.out, call.where)
+    return make
+
+
+def _fused_product(call: OnnxCall, to: Assembly) -> Tensor:
+    """FusedMatMul: a product of two tensors, either of them transposed, scaled."""
+    if call.whole("transBatchA", 0) or call.whole("transBatchB", 0):
+        return to.unknown(call.name, call.operator, call.tensors, [call.out], call.where)[0]
+    return _turned_product(call, to)(call.operand(0), call.operand(1))
+
+
+def _packed_product(call: OnnxCall, to: Assembly) -> Tensor:
+    """A product with weights whose words hold several numbers each; the output says how many columns they have."""
+    x, packed = call.operand(0), call.operand(1)
+    shape = (x.shape[-1], call.out[-1])
+    weight = Tensor(shape) if packed.constant else to.plain_node(f"{call.name}.unpacked", "other", [packed], shape,
+                                                                  call.where, what="unpacked weights")
+    return product(to, call.name, x, weight, call.out, call.where)
+
+
+def _deformable(call: OnnxCall, to: Assembly) -> Tensor:
+    """A convolution whose points are picked by computed offsets."""
+    return deformable_convolution(to, call.name, call.tensors, call.operand(1), call.whole("group", 1), call.out,
+                                  call.where)
+
+
+def _fourier(call: OnnxCall, to: Assembly) -> Tensor:
+    """A Fourier transform, which is named with its multiply-accumulates (`assembly.fourier_macs`)."""
+    x, out = call.operand(0), call.out
+    if call.operator == "STFT":     # [batch, frames, bins, 2] of a window, or of frames of a stated length
+        length = call.numbers[3] if len(call.numbers) > 3 else None
+        window = call.operands[2] if len(call.operands) > 2 else None
+        points, rows = length[0] if length else window.shape[0] if window else 0, math.prod(out[:2])
+    else:
+        axis = call.numbers[2] if len(call.numbers) > 2 else None
+        along = (axis[0] if axis else call.whole("axis", 1 if call.version < 20 else -2)) % len(x.shape)
+        length = call.numbers[1] if len(call.numbers) > 1 else None
+        points = length[0] if length else x.shape[along]
+        rows = math.prod(x.shape[:-1]) // x.shape[along]
+    macs = fourier_macs(points, rows, x.shape[-1] != 2) if points > 0 else None
+    return to.unknown(call.name, call.operator, call.tensors, [out], call.where, macs)[0]
 
 
 def _product(left: int, right: int) -> Callable[[OnnxCall, Assembly], Tensor]:
@@ -117,20 +166,82 @@ def _product(left: int, right: int) -> Callable[[OnnxCall, Assembly], Tensor]:
 
 
 def _attention(call: OnnxCall, to: Assembly) -> Tensor:
-    """Attention over heads that have an axis of their own, without a cache of keys and values."""
-    q, k, v = (call.operand(index) for index in range(3))
-    if len(q.shape) != 4 or len(call.tensors) > 4:
-        return to.unknown(call.name, "Attention over packed heads or with a cache", call.tensors, call.out, call.where)
+    """Attention over heads that have an axis of their own, or stand side by side [batch, tokens, heads * size]; keys
+    and values are those of a cache [batch, heads, tokens, size], and the new ones behind them."""
+    heads = [call.whole("q_num_heads", 0), *(call.whole("kv_num_heads", 0),) * 2]
     mask = call.operands[3] if len(call.operands) > 3 else None
-    return attention(to, call.name, (q, k, v), mask, call.out, call.where)
+    return _attended(call, to, [call.operand(index) for index in range(3)], heads, mask, 4)
+
+
+def _runtime_attention(call: OnnxCall, to: Assembly) -> Tensor:
+    """MultiHeadAttention and GroupQueryAttention of ONNX Runtime over queries, keys and values that stand apart."""
+    tensors = [t for t in call.operands[:3] if t is not None and t.known and len(t.shape) == 3]
+    if len(tensors) < 3:
+        return to.unknown(call.name, call.operator, call.tensors, call.outs[:1], call.where)[0]
+    heads = call.whole("num_heads", 1)
+    grouped = call.operator.endswith("GroupQueryAttention")
+    shared = call.whole("kv_num_heads", heads) if grouped else heads
+    mask = None if grouped or len(call.operands) < 6 else call.operands[5]
+    return _attended(call, to, tensors, [heads, shared, shared], mask, 3 if grouped else 6)
+
+
+def _packed_attention(call: OnnxCall, to: Assembly) -> Tensor:
+    """Attention and QAttention of ONNX Runtime: a projection [in, 3 * out] to queries, keys and values first."""
+    x, weight = call.operand(0), call.operand(1)
+    batch, tokens, _ = x.shape
+    width, past = weight.shape[1] // 3, 4 if call.operator.endswith(".Attention") else 8
+    cached = len(call.operands) > past and call.operands[past] is not None
+    if width * 3 != weight.shape[1] or call.attributes.get("qkv_hidden_sizes") or cached or call.out[-1] != width:
+        return to.unknown(call.name, call.operator, call.tensors, call.outs[:1], call.where)[0]
+    packed = product(to, f"{call.name}.projection", x, weight, (batch, tokens, 3 * width), call.where)
+    parts = [to.put(Node(f"{call.name}.{what}", "slice", (packed.node or "",), (batch, tokens, width), axes=(2,),
+                         window=Window((1,), (1,), ((-index * width, 0),), (1,)), where=call.where))
+             for index, what in enumerate(("q", "k", "v"))]
+    return _attended(call, to, parts, [call.whole("num_heads", 1)] * 3, None, len(call.operands))
+
+
+def _attended(call: OnnxCall, to: Assembly, tensors: Sequence[Tensor], heads: Sequence[int], mask: Tensor | None,
+              past: int) -> Tensor:
+    """Attention of queries, keys and values whose heads stand side by side unless they have an axis of their own;
+    `past` is the place of the cached keys among the operands, that of the values follows."""
+    apart = []
+    for index, (t, count, what) in enumerate(zip(tensors, heads, ("queries", "keys", "values"), strict=True)):
+        if len(t.shape) == 3 and count > 0 and t.shape[2] % count == 0:
+            batch, tokens, width = t.shape
+            cut = to.reshape(f"{call.name}.{what}", t, (batch, tokens, count, width // count), call.where)
+            t = to.transpose(f"{call.name}.{what}_heads", cut, (0, 2, 1, 3), call.where)
+        place = past + index - 1
+        cache = call.operands[place] if index and place < len(call.operands) else None
+        if cache is not None and len(cache.shape) == len(t.shape) == 4:
+            whole = (*t.shape[:2], cache.shape[2] + t.shape[2], t.shape[3])
+            t = to.plain_node(f"{call.name}.all_{what}", "concat", [cache, t], whole, call.where)
+        apart.append(t)
+    q, k, v = apart
+    if any(len(t.shape) != 4 for t in apart):
+        return to.unknown(call.name, call.operator, call.tensors, call.outs[:1], call.where)[0]
+    shape = (*q.shape[:3], v.shape[3])
+    out = attention(to, call.name, (q, k, v), mask, shape, call.where)
+    if len(call.out) == 3:
+        out = to.transpose(f"{call.name}.tokens", out, (0, 2, 1, 3), call.where)
+    return to.reshape(f"{call.name}.shape", out, call.out, call.where)
 
 
 LAYERS: dict[str, Callable[[OnnxCall, Assembly], Tensor | list[Tensor]]] = {
     "Conv": _convolution(0, 1), "ConvInteger": _convolution(0, 1), "QLinearConv": _convolution(0, 3),
     "ConvTranspose": _convolution(0, 1, transposed=True), "com.microsoft.FusedConv": _fused_convolution,
-    "Gemm": _gemm, "MatMul": _product(0, 1), "MatMulInteger": _product(0, 1), "QLinearMatMul": _product(0, 3),
-    "com.microsoft.MatMulIntegerToFloat": _product(0, 1), "com.microsoft.DynamicQuantizeMatMul": _product(0, 1),
+    "DeformConv": _deformable,
+    "Gemm": _gemm(0, 1, 2), "com.microsoft.FusedGemm": _gemm(0, 1, 2), "com.microsoft.GemmFloat8": _gemm(0, 1, 2),
+    "com.microsoft.QGemm": _gemm(0, 3, 6),
+    "MatMul": _product(0, 1), "MatMulInteger": _product(0, 1), "QLinearMatMul": _product(0, 3),
+    **dict.fromkeys((f"com.microsoft.{name}" for name in (
+        "MatMulIntegerToFloat", "DynamicQuantizeMatMul", "MatMulInteger16", "GemmFastGelu")), _product(0, 1)),
+    **dict.fromkeys((f"com.microsoft.{name}" for name in (
+        "FusedMatMul", "TransposeMatMul", "FusedMatMulActivation")), _fused_product),
+    **dict.fromkeys((f"com.microsoft.{name}" for name in ("MatMulNBits", "MatMulBnb4", "MatMulFpQ4")), _packed_product),
     "Einsum": _einsum, "Attention": _attention, "LSTM": _recurrent, "GRU": _recurrent, "RNN": _recurrent,
     "com.microsoft.DynamicQuantizeLSTM": _recurrent,
+    "com.microsoft.MultiHeadAttention": _runtime_attention, "com.microsoft.GroupQueryAttention": _runtime_attention,
+    "com.microsoft.Attention": _packed_attention, "com.microsoft.QAttention": _packed_attention,
+    "DFT": _fourier, "STFT": _fourier,
 }
 """Operators with multiply-accumulates; for these an unknown shape is an error."""

@@ -8,16 +8,18 @@ constants alone are constants. Models come from elsewhere, so their names are ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
 
-from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.base.errors import FadiffError, SpecError, listed
 from fadiff_mapper.workload import Workload, build_workload
 from fadiff_mapper.workload.graph import MOST_NODES
+from fadiff_mapper.workload.node import INPUT
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor
 from fadiff_mapper.workload.readers.onnx_names import FILLS
@@ -27,7 +29,7 @@ from fadiff_mapper.yaml.place import Where
 
 try:
     import onnx
-    from onnx import helper, numpy_helper
+    from onnx import helper, inliner, numpy_helper
 except ImportError as error:
     raise FadiffError(f"reading ONNX models needs the package onnx ({error}); accepted: pip install "
                       '"fadiff-mapper[onnx]"') from None
@@ -39,6 +41,8 @@ from fadiff_mapper.workload.readers.onnx_inputs import close_inputs, refuse_open
 from fadiff_mapper.workload.readers.onnx_layers import LAYERS
 from fadiff_mapper.workload.readers.onnx_shapes import with_shapes
 from fadiff_mapper.workload.readers.onnx_twins import shape_twins
+from fadiff_mapper.workload.readers.recurrent import repeated
+from fadiff_mapper.workload.readers.written_out_products import recognise_products
 
 MOST_OPERATORS = 4 * MOST_NODES
 """Operators of a model: more than nodes of a network, as those that compute constants and shapes leave none."""
@@ -74,6 +78,7 @@ def read_model(model: Any, name: str, file: str, given: Given | None = None) -> 
     where = Where(file)
     if not all(isinstance(text, str) for text in _texts(model)):
         raise where.error("a name in it is not UTF-8 text", "an ONNX model")
+    _refuse_attributes(model, where)
     if len(model.graph.node) > MOST_OPERATORS:
         raise where.error(f"{len(model.graph.node)} operators", f"at most {MOST_OPERATORS}")
     if not model.graph.node or not model.opset_import:
@@ -111,24 +116,37 @@ def _is_whole(nodes: Sequence[Any], shapes: Mapping[str, Shape | None]) -> bool:
                for node in nodes)
 
 
+def _graphs(graph: Any) -> Iterator[Any]:
+    """A graph and the branches and bodies in it, which lie in attributes."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                yield from _graphs(inner)
+
+
 def _texts(model: Any) -> Iterator[object]:
     """All names that are read; protobuf hands out those that are no text as bytes."""
     yield from (entry.domain for entry in model.opset_import)
-    yield from _graph_texts(model.graph)
+    for graph in _graphs(model.graph):
+        yield graph.name
+        yield from (named.name for named in (*graph.input, *graph.output, *graph.initializer))
+        for node in graph.node:
+            yield from (node.name, node.op_type, node.domain, *node.input, *node.output,
+                        *(attribute.name for attribute in node.attribute))
+        for value in (*graph.input, *graph.output, *graph.value_info):
+            yield from (dimension.dim_param for dimension in value.type.tensor_type.shape.dim)
 
 
-def _graph_texts(graph: Any) -> Iterator[object]:
-    """The names in a graph and in its branches."""
-    yield graph.name
-    yield from (named.name for named in (*graph.input, *graph.output, *graph.initializer))
-    for node in graph.node:
-        yield from (node.name, node.op_type, node.domain, *node.input, *node.output,
-                    *(attribute.name for attribute in node.attribute))
-        for attribute in node.attribute:
-            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                yield from _graph_texts(inner)
-    for value in (*graph.input, *graph.output, *graph.value_info):
-        yield from (dimension.dim_param for dimension in value.type.tensor_type.shape.dim)
+def _refuse_attributes(model: Any, where: Where) -> None:
+    """Raises SpecError for an attribute without a value: one that names an attribute of a function, or has no type."""
+    for graph in _graphs(model.graph):
+        for node in graph.node:
+            for attribute in node.attribute:
+                if attribute.ref_attr_name or attribute.type == onnx.AttributeProto.UNDEFINED:
+                    what = "names an attribute of a function" if attribute.ref_attr_name else "has no type"
+                    raise _place(where, node).error(f"the attribute {clean(attribute.name)} {what}",
+                                                    "a value, as the operator is in no function")
 
 
 def _light(model: Any, where: Where, given: Given) -> Any:
@@ -143,6 +161,8 @@ def _light(model: Any, where: Where, given: Given) -> Any:
     graph.input.extend(model.graph.input)
     graph.output.extend(model.graph.output)
     graph.value_info.extend(model.graph.value_info)
+    _inline_functions(light, where)
+    graph = light.graph
     close_inputs(graph, {tensor.name for tensor in model.graph.initializer}, given, where)
     declared = {value.name for value in graph.input}
     for tensor in model.graph.initializer:
@@ -153,6 +173,33 @@ def _light(model: Any, where: Where, given: Given) -> Any:
         elif tensor.name not in declared:
             graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
     return light
+
+
+def _inline_functions(model: Any, where: Where) -> None:
+    """Puts the bodies of a model's own functions where they are called. Raises SpecError where that is too much."""
+    bodies = {(function.domain, function.name): function.node for function in model.functions}
+    sizes: dict[tuple[str, str], int | None] = {}
+
+    def size(nodes: Any) -> int:
+        return sum(called(key) if (key := (node.domain, node.op_type)) in bodies else
+                   1 + sum(size(graph.node) for graph in _graphs(node)) for node in nodes)
+
+    def called(key: tuple[str, str]) -> int:
+        if key not in sizes:
+            sizes[key] = None
+            sizes[key] = size(bodies[key])
+        found = sizes[key]
+        if found is None:
+            raise where.error(f"its function {clean(key[1])} calls itself")
+        return found
+    if not bodies:
+        return
+    if (operators := size(model.graph.node)) > MOST_OPERATORS:
+        raise where.error(f"{operators} operators in its functions", f"at most {MOST_OPERATORS}")
+    try:
+        model.CopyFrom(inliner.inline_local_functions(model))
+    except Exception as error:  # whatever its C++ raises on a broken model
+        raise where.error(f"its functions cannot be inlined: {' '.join(str(error).split())[:300]}") from None
 
 
 def _small(tensor: Any) -> bool:
@@ -184,7 +231,8 @@ def _network(nodes: Sequence[Any], model: Any, constants: set[str], title: str, 
     shapes = _shapes(graph)
     version = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
     walk = _Walk(Assembly(), {name: Tensor(shapes.get(name) or ()) for name in constants},
-                 {tensor.name: _numbers(tensor) for tensor in graph.initializer}, shapes, version, where)
+                 {tensor.name: _numbers(tensor) for tensor in graph.initializer}, shapes, version, where,
+                 inferred={node.output[0]: node for node in graph.node if node.output and _graphs(node)})
     for value in graph.input:
         if value.name not in constants:
             source = Where(where.file, path=f"input {clean(value.name)}")
@@ -195,9 +243,9 @@ def _network(nodes: Sequence[Any], model: Any, constants: set[str], title: str, 
     if not any(node.layer for node in walk.to.nodes) and (deciding := _deciding(nodes, graph, constants)):
         raise where.error(f"the network has no layer outside of branches (If), decided by {listed(deciding)}",
                           " ".join(f"--value {name}=N" for name in deciding))
-    outputs = [walk.values[value.name].node for value in graph.output if value.name in walk.values]
-    return build_workload(title, walk.to.nodes, tuple(dict.fromkeys(node for node in outputs if node)), where,
-                          walk.to.folded)
+    outputs = [node for value in graph.output if (node := walk.values.get(value.name, Tensor(())).node)]
+    recognise_products(walk.to, outputs)
+    return build_workload(title, walk.to.nodes, tuple(dict.fromkeys(outputs)), where, walk.to.folded)
 
 
 def _deciding(nodes: Sequence[Any], graph: Any, constants: set[str]) -> list[str]:
@@ -225,15 +273,17 @@ class _Walk:
         version: version of the operator set.
         where: the source, for messages.
         ends: the operators at which shapes end, by the names of values that have none.
+        inferred: the nodes with graphs of their own, with shapes in these, by the name of the first output.
     """
 
     to: Assembly
-    values: dict[str, Tensor]
-    numbers: dict[str, tuple[int, ...]]
-    shapes: Mapping[str, Shape | None]
+    values: MutableMapping[str, Tensor]
+    numbers: MutableMapping[str, tuple[int, ...]]
+    shapes: MutableMapping[str, Shape | None]
     version: int
     where: Where
     ends: dict[str, str] = field(default_factory=dict)
+    inferred: Mapping[str, Any] = field(default_factory=dict)
 
     def enter(self, node: Any) -> None:
         """Enters the outputs of one ONNX node into `values`."""
@@ -246,11 +296,11 @@ class _Walk:
         call = self._call(node, source)
         if node.op_type == "Constant" and isinstance(call.attributes.get("value"), onnx.TensorProto):
             self.numbers[node.output[0]] = _numbers(call.attributes["value"])
-        regions = any(item.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for item in node.attribute)
         results = [Tensor(shape or ()) for shape in call.outs]
-        if node.op_type not in FILLS and (regions or not all(t is None or t.constant for t in call.operands)):
-            results = understood(call, self.to) if call.tensors else [
-                self.to.unknown(call.name, call.operator, [], shape, source) for shape in call.outs]
+        if graphs := _graphs(self.inferred.get(node.output[0], node)):
+            results = self._region(call, graphs)
+        elif node.op_type not in FILLS and not all(t is None or t.constant for t in call.operands):
+            results = understood(call, self.to)
         elif call.operator in LAYERS and all(call.outs):
             self._fold(call)
         lost = next((self.ends[name] for name in node.input if name in self.ends), "")
@@ -258,6 +308,40 @@ class _Walk:
             self.values[name] = tensor
             if shape is None and not tensor.constant:
                 self.ends[name] = lost or f"{clean(_name(node))} ({clean(node.op_type)})"
+
+    def _region(self, call: OnnxCall, graphs: Sequence[Any]) -> list[Tensor]:
+        """The operators of a loop whose number of passes is known; else a node that is not understood, which may well
+        have the multiply-accumulates of one pass, or of the larger branch."""
+        free = list(dict.fromkeys(name for graph in graphs for name in _free(graph) if name in self.values))
+        operands = [*call.tensors, *(self.values[name] for name in free)]
+        try:
+            passes = [self._pass(graph, free) for graph in graphs]
+        except SpecError:   # shapes that end within
+            passes = []
+        times = _passes(call) if len(passes) == 1 else None
+        if times is not None:
+            return repeated(self.to, call.name, passes[0], times, operands, call.outs, call.where)
+        possible = max((one.macs + sum(node.possible or 0 for node in one.nodes) for one in passes), default=0)
+        counted = passes and call.operator in ("If", "Loop", "Scan")
+        return self.to.unknown(call.name, call.operator, operands, call.outs, call.where,
+                               possible=possible if counted else None)
+
+    def _pass(self, graph: Any, free: Sequence[str]) -> Assembly:
+        """The nodes of one run of a graph that reads values from outside."""
+        shapes, inner = ChainMap(_shapes(graph), self.shapes), Assembly()
+        own = {tensor.name: Tensor(tuple(tensor.dims)) for tensor in graph.initializer}
+        for name in (*free, *(value.name for value in graph.input)):
+            if name not in own:
+                outer = self.values.get(name)
+                own[name] = outer if outer and outer.constant else inner.plain_node(
+                    clean(name), INPUT, (), shapes.get(name), self.where)
+        values = ChainMap(own, self.values)
+        numbers = ChainMap({tensor.name: _numbers(tensor) for tensor in graph.initializer}, self.numbers)
+        walk = _Walk(inner, values, numbers, shapes, self.version, self.where)
+        for node in graph.node:
+            walk.enter(node)
+        recognise_products(inner, [values[out.name].node or "" for out in graph.output if out.name in values])
+        return inner
 
     def _call(self, node: Any, source: Where) -> OnnxCall:
         """An ONNX node with its operands."""
@@ -277,6 +361,34 @@ class _Walk:
         if all(tensor is None or tensor.shape for tensor in call.operands):
             understood(replace(call, operands=operands), alone)
             self.to.note_folded(call.name, call.operator, alone.macs)
+
+
+def _graphs(node: Any) -> list[Any]:
+    """The graphs among a node's attributes."""
+    return [graph for item in node.attribute for graph in (*([item.g] if item.HasField("g") else []), *item.graphs)]
+
+
+def _free(graph: Any) -> Iterator[str]:
+    """Names that a graph, or a graph within, reads from outside."""
+    own = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    own |= {name for node in graph.node for name in node.output}
+    for node in graph.node:
+        yield from (name for name in (*node.input, *(inner for part in _graphs(node) for inner in _free(part)))
+                    if name and name not in own)
+    yield from (value.name for value in graph.output if value.name not in own)
+
+
+def _passes(call: OnnxCall) -> int | None:
+    """The passes of a loop: the extent of what a Scan scans, the limit of a Loop that no computed value ends before."""
+    if call.operator == "Scan" and call.version >= 9:
+        count, axes = call.whole("num_scan_inputs", 1), call.attributes.get("scan_input_axes") or [0]
+        scanned = call.operands[len(call.operands) - count] if 0 < count <= len(call.operands) else None
+        axis = axes[0] if scanned is not None and scanned.known else len(axes)
+        return scanned.shape[axis] if scanned is not None and axis < len(scanned.shape) else None
+    if call.operator == "Loop" and len(call.operands) > 1:
+        limit, go = call.numbers[0], call.operands[1]
+        return limit[0] if limit and len(limit) == 1 and (go is None or go.constant) and limit[0] > 0 else None
+    return None
 
 
 def _shapes(graph: Any) -> dict[str, Shape | None]:

@@ -49,6 +49,27 @@ OPAQUE = {
 }
 """Operators that pick, repeat or put together elements -> their names here."""
 
+OTHERS = frozenset((
+    "ArgMax", "ArgMin", "BitCast", "Bernoulli", "Constant", "ConstantOfShape", "CumProd", "MelWeightMatrix",
+    "BlackmanWindow", "HammingWindow", "HannWindow", "ImageDecoder", "Multinomial", "NegativeLogLikelihoodLoss",
+    "SoftmaxCrossEntropyLoss", "OptionalHasElement", "RandomNormal", "RandomUniform", "Range", "RegexFullMatch",
+    "RotaryEmbedding", "SequenceEmpty", "SequenceErase", "SequenceLength", "StringConcat", "StringNormalizer",
+    "StringSplit", "SwiGLU", "TensorScatter", "TfIdfVectorizer",
+    *(f"ai.onnx.ml.{name}" for name in (
+        "ArrayFeatureExtractor", "Binarizer", "CastMap", "CategoryMapper", "DictVectorizer", "FeatureVectorizer",
+        "Imputer", "LabelEncoder", "Normalizer", "OneHotEncoder", "Scaler", "ZipMap", "TreeEnsemble",
+        "TreeEnsembleClassifier", "TreeEnsembleRegressor")),
+    *(f"com.microsoft.{name}" for name in (
+        "BiasAdd", "BiasDropout", "BiasSoftmax", "BiasSplitGelu", "BitmaskBiasDropout", "BitmaskDropout", "ComplexMul",
+        "ComplexMulConj", "CropAndResize", "DequantizeBFP", "DequantizeWithOrder", "EmbedLayerNormalization",
+        "ExpandDims", "GatherBlockQuantized", "GatherND", "GemmaRotaryEmbedding", "GridSample", "GroupNorm",
+        "MaxpoolWithMask", "MulInteger", "MurmurHash3", "NGramRepeatBlock", "NhwcMaxPool", "Pad",
+        "QLinearReduceMean", "QLinearSoftmax", "QLinearWhere", "QuantizeBFP", "QuantizeWithOrder", "Range",
+        "ReduceSumInteger", "RelativePositionBias", "RemovePadding", "RestorePadding", "RotaryEmbedding",
+        "SkipGroupNorm", "Tokenizer", "TorchEmbedding", "Trilu", "UnfoldTensor", "Unique")),
+))
+"""Further operators without multiply-accumulates, through which no tile is followed."""
+
 ROWS = {"CumSum": "cumsum", "LpNormalization": "rmsnorm"}
 """Operators that need whole rows along one axis -> their names here."""
 

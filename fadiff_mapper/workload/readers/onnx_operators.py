@@ -7,12 +7,12 @@ attributes. An operator in no table becomes a node that is not understood.
 from __future__ import annotations
 
 from fadiff_mapper.workload import Node
-from fadiff_mapper.workload.node import GENERIC, NOT_UNDERSTOOD
+from fadiff_mapper.workload.node import GENERIC
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor
 from fadiff_mapper.workload.readers.onnx_between import OPERATORS
 from fadiff_mapper.workload.readers.onnx_call import OnnxCall
 from fadiff_mapper.workload.readers.onnx_layers import LAYERS
-from fadiff_mapper.workload.readers.onnx_names import ELEMENTWISE, JOINS, OPAQUE, POINTWISE, SAME
+from fadiff_mapper.workload.readers.onnx_names import ELEMENTWISE, JOINS, OPAQUE, OTHERS, POINTWISE, SAME
 from fadiff_mapper.workload.readers.picked_details import Details, onnx_details
 
 
@@ -62,15 +62,17 @@ def _pointwise(call: OnnxCall, to: Assembly) -> Tensor:
 
 def _each_output(call: OnnxCall, to: Assembly) -> list[Tensor]:
     """A node per output, opaque or not understood; a slice or a padding that changes nothing is left out."""
+    if not any(call.operator in table for table in (OPAQUE, OPERATORS, OTHERS)):
+        stated = [Tensor((len(value),)) for value in call.attributes.values() if isinstance(value, list)]
+        stated += [Tensor(tuple(value.dims)) for value in call.attributes.values() if hasattr(value, "dims")]
+        return to.unknown(call.name, call.operator, [*call.tensors, *stated], call.outs, call.where)
     outputs = []
     for index, shape in enumerate(call.outs):
         name = call.name if len(call.outs) == 1 else f"{call.name}.{index}"
-        op = OPAQUE.get(call.operator, "other" if call.operator in OPERATORS else NOT_UNDERSTOOD)
+        op = OPAQUE.get(call.operator, "other")
         same = op in ("slice", "pad", "expand", "resize") and shape == call.tensors[0].shape
         if same and call.tensors[0].known:
             outputs.append(call.tensors[0])
-        elif op == NOT_UNDERSTOOD:
-            outputs.append(to.unknown(name, call.operator, call.tensors, shape, call.where))
         else:
             outputs.append(_picked(call, to, name, index, op))
     return outputs

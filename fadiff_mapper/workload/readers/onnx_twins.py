@@ -15,7 +15,8 @@ DOMAIN = "com.microsoft"
 
 UNCHANGED = ("Gelu", "FastGelu", "BiasGelu", "QuickGelu", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization",
              "SimplifiedLayerNormalization", "LayerNormalization", "QLinearSigmoid", "QLinearLeakyRelu",
-             "QLinearSoftmax", "RotaryEmbedding", "QuantizeLinear", "DequantizeLinear")
+             "QLinearSoftmax", "RotaryEmbedding", "QuantizeLinear", "DequantizeLinear", "BiasAdd", "BiasSoftmax",
+             "BiasDropout", "GroupNorm", "SkipGroupNorm", "Trilu")
 """Operators whose outputs, as far as they carry data on, have the shape of the first operand."""
 
 
@@ -58,6 +59,18 @@ def _sequence(node: Any) -> Any:
     return twin
 
 
+def _turned(node: Any) -> Any:
+    """The twin of a product whose operands may be transposed."""
+    turned = {item.name: item.i for item in node.attribute}
+    equation = f"...{'ki' if turned.get('transA') else 'ik'},...{'jk' if turned.get('transB') else 'kj'}->...ij"
+    return helper.make_node("Einsum", list(node.input[:2]), [node.output[0]], equation=equation)
+
+
+def _packed(node: Any) -> Any:
+    """The twin of a product with packed weights [columns, blocks, words]."""
+    return helper.make_node("Einsum", list(node.input[:2]), [node.output[0]], equation="...k,jbw->...j")
+
+
 SHAPING = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides", "ceil_mode", "transA", "transB")
 """Attributes that twins keep."""
 
@@ -66,5 +79,9 @@ TWINS: dict[str, Callable[[Any], Any]] = {
     "QLinearGlobalAveragePool": _twin("GlobalAveragePool", 0), "QLinearAveragePool": _twin("AveragePool", 0),
     "QLinearConcat": _joined, "MatMulIntegerToFloat": _twin("MatMul", 0, 1),
     "DynamicQuantizeMatMul": _twin("MatMul", 0, 1), "DynamicQuantizeLSTM": _sequence,
+    "MatMulInteger16": _twin("MatMul", 0, 1), "GemmFastGelu": _twin("MatMul", 0, 1), "FusedGemm": _twin("Gemm", 0, 1),
+    "GemmFloat8": _twin("Gemm", 0, 1), "QGemm": _twin("Gemm", 0, 3),
+    "FusedMatMul": _turned, "TransposeMatMul": _turned, "FusedMatMulActivation": _turned, "MatMulNBits": _packed,
+    **dict.fromkeys(("MultiHeadAttention", "GroupQueryAttention", "Attention", "QAttention"), _twin("Identity", 0)),
 }
 """Operators with shapes of their own -> the function that makes their twin."""

@@ -1,4 +1,4 @@
-"""Builds nodes from recurrent layers: LSTM, GRU and plain ones, in one or both directions.
+"""Builds nodes from recurrent layers: LSTM, GRU and plain ones, in one or both directions; and from loops.
 
 A layer of T steps is two products. The gates' part that comes from the layer's inputs is one product over all steps;
 the part that comes from the state is a product of one step, repeated T times, each run behind the one before:
@@ -12,8 +12,10 @@ and so do the outputs, which join both products: no tile is followed through eit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+from fadiff_mapper.workload.node import NOT_UNDERSTOOD
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, linear, product
 from fadiff_mapper.yaml.place import Where
@@ -61,6 +63,41 @@ def recurrent_layer(to: Assembly, name: str, x: Tensor, weights: Recurrence, whe
     inner = to.plain_node(f"{name}.hidden", "recurrence", joined, (steps, batch, hidden), where)
     return product(to, f"{name}.projection", inner,
                    _every_step(to, f"{name}.projection", weights.projection, steps, where), (steps, batch, out), where)
+
+
+def repeated(to: Assembly, name: str, body: Assembly, times: int, operands: Sequence[Tensor],
+             shapes: Sequence[Shape | None], where: Where, in_turn: bool = True) -> list[Tensor]:
+    """Adds the operators of a loop's body, each repeated for all passes.
+
+    Args:
+        to: the network.
+        name: prefix of the nodes' names, unless those of the body have it already.
+        body: the nodes of one pass.
+        times: passes.
+        operands: the values that the loop reads.
+        shapes: extents of the loop's results.
+        where: place in the source, for messages.
+        in_turn: False where no pass reads a result of another.
+
+    Returns:
+        The results, each computed from all operators. No tile is followed within a pass, nor from or into the loop.
+    """
+    between = "recurrence" if in_turn else "other"
+    what = "" if in_turn else "loop"
+    made: list[Tensor] = []
+    for node in body.nodes:
+        if node.op == NOT_UNDERSTOOD or (node.macs and not node.layer):
+            made += to.unknown(node.name, f"{node.what or node.op} (x {times})", operands, [node.shape], node.where,
+                               *(None if macs is None else macs * times for macs in (node.macs, node.possible)))
+        elif node.layer:
+            layer = replace(node.layer, repeat=node.layer.repeat * times)
+            read = [to.plain_node(f"{node.name}.{space}", between, operands, layer.tensor_shape(space), node.where,
+                                  what=what) for space in node.operands]
+            made.append(to.put(replace(node, layer=layer, inputs=tuple(t.node for t in read if t.node), pad=None,
+                                       shape=layer.tensor_shape(layer.problem.output.name))))
+    to.folded += body.folded
+    return [to.plain_node(f"{name}.result{index}", between, made or operands, shape, where, what=what)
+            for index, shape in enumerate(shapes)]
 
 
 def _every_step(to: Assembly, name: str, weight: Tensor, steps: int, where: Where) -> Tensor:

@@ -9,7 +9,10 @@ from collections.abc import Callable
 
 from fadiff_mapper.workload import Node, Window
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor
+from fadiff_mapper.workload.readers.complex_numbers import as_complex, as_pairs
 from fadiff_mapper.workload.readers.torch_call import TorchCall, per_axis
+from fadiff_mapper.workload.window_slide import WindowSlide
+from fadiff_mapper.yaml.place import Where
 
 
 def _pool(call: TorchCall, to: Assembly) -> Tensor:
@@ -71,6 +74,62 @@ def _expand(call: TorchCall, to: Assembly) -> Tensor:
     return to.expand(call.name, call.first, call.out, call.where)
 
 
+def _complex(call: TorchCall, to: Assembly) -> Tensor:
+    """Pairs of real numbers as complex ones."""
+    return as_complex(to, call.name, call.first, call.where)
+
+
+def _pairs(call: TorchCall, to: Assembly) -> Tensor:
+    """Complex numbers as pairs of real ones."""
+    return as_pairs(to, call.name, call.first, call.where)
+
+
+def _windows(call: TorchCall, to: Assembly) -> Tensor:
+    """The points under each window of an image, over its last axes (im2col): [N, C, ...] as [N, C * taps, windows]."""
+    kernel = tuple(call.arguments["kernel_size"])
+    stride, dilation = per_axis(call.get("stride", 1), kernel), per_axis(call.get("dilation", 1), kernel)
+    x, lead = call.first, len(call.first.shape) - len(kernel)
+    for index, (size, step, apart, pad) in enumerate(zip(kernel, stride, dilation,
+                                                         per_axis(call.get("padding", 0), kernel), strict=True)):
+        x = windows(to, f"{call.name}.{index}", x, lead + index * 2, WindowSlide(size, step, apart, pad), call.where)
+    rank = len(x.shape)
+    order = (*range(lead), *range(lead + 1, rank, 2), *range(lead, rank, 2))
+    return to.reshape(call.name, to.transpose(f"{call.name}.moved", x, order, call.where), call.out, call.where)
+
+
+def _unfolded(call: TorchCall, to: Assembly) -> Tensor:
+    """The points under each window along one axis, on a further axis behind all others."""
+    rank = len(call.first.shape)
+    axis = call.get("dimension", 0) % rank
+    x = windows(to, f"{call.name}.windows", call.first, axis, WindowSlide(call.arguments["size"],
+                                                                          call.arguments["step"]), call.where)
+    order = (*range(axis + 1), *range(axis + 2, rank + 1), axis + 1)
+    return to.transpose(call.name, x, order, call.where)
+
+
+def windows(to: Assembly, name: str, x: Tensor, axis: int, slide: WindowSlide, where: Where) -> Tensor:
+    """Cuts an axis into windows: [..., extent, ...] as [..., windows, points, ...].
+
+    Args:
+        to: the network.
+        name: prefix of the nodes' names.
+        x: the tensor.
+        axis: the axis.
+        slide: the windows; points before and behind the axis are zeros.
+        where: place in the source, for messages.
+
+    Returns:
+        The points rearranged, where windows stand side by side; else picked out of the axis, all of which is there
+        then.
+    """
+    before, extent, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1:]
+    count = (extent + 2 * slide.pad - slide.reach(1)) // slide.stride + 1
+    flat = (*before, count * slide.kernel, *after)
+    if not (count * slide.kernel == extent and slide == WindowSlide(slide.kernel, slide.kernel)) and not x.constant:
+        x = to.put(Node(f"{name}.picked", "gather", (x.node or "",), flat, axes=(axis,), where=where))
+    return to.reshape(f"{name}.apart", Tensor(flat, x.node), (*before, count, slide.kernel, *after), where)
+
+
 def _overwritten(call: TorchCall, to: Assembly) -> Tensor:
     """A tensor whose elements are all those of another one."""
     return to.expand(call.name, call.arguments["src"], call.out, call.where)
@@ -92,5 +151,8 @@ FUNCTIONS: dict[str, Callable[[TorchCall, Assembly], Tensor]] = {
                      "adjoint"), _transpose),
     **dict.fromkeys(("expand", "expand_as", "broadcast_to"), _expand),
     "copy": _overwritten,
+    **dict.fromkeys(("view_as_complex", "view_as_complex_copy"), _complex),
+    **dict.fromkeys(("view_as_real", "view_as_real_copy"), _pairs),
+    "im2col": _windows, "unfold": _unfolded,
 }
 """Other operators that need arguments -> the function that adds their nodes."""

@@ -23,6 +23,7 @@ class TorchCall:
         shape: shape of the result, a list of shapes where it has several.
         where: place in the program, for messages.
         tag: PyTorch's tag of the operator: "pointwise", "reduction" or "".
+        is_complex: whether its result has complex numbers.
     """
 
     operator: str
@@ -32,6 +33,7 @@ class TorchCall:
     shape: Any
     where: Where
     tag: str = ""
+    is_complex: bool = False
 
     def get(self, name: str, default: Any = None) -> Any:
         """An argument, or the default where it is missing or None."""

@@ -1,9 +1,9 @@
 """Makes exported programs flat: one writer for each value, no regions, unknown operators taken apart by PyTorch itself.
 
-`ExportedProgram.run_decompositions` makes updates in place explicit and puts the bodies of `no_grad` and `autocast`
-regions where they stand, whatever table it is given. The table here has the operators that `torch_operators` does not
-know by name, as far as PyTorch has a decomposition for them (einsum, tensordot, cells of recurrent layers, ...). The
-operators of a decomposition are looked at again.
+`ExportedProgram.run_decompositions` makes updates in place and maps over a batch (`torch.vmap`) explicit and puts the
+bodies of `no_grad` and `autocast` regions where they stand, whatever table it is given. The table here has the
+operators that `torch_operators` does not know by name, as far as PyTorch has a decomposition for them (tensordot, cells
+of recurrent layers, ...). The operators of a decomposition are looked at again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from torch._decomp import decomposition_table
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
-from fadiff_mapper.workload.readers.einsum import is_plain
 from fadiff_mapper.workload.readers.torch_names import FILLS
 from fadiff_mapper.workload.readers.torch_operators import has_name
 from fadiff_mapper.workload.readers.torch_regions import without_regions
@@ -39,7 +38,8 @@ def flattened(program: ExportedProgram) -> ExportedProgram:
             program = _explicit(program)
         given_up: set[Any] = set()
         for _ in range(ROUNDS):
-            unknown = {node.target for node in program.graph.nodes if _is_unknown(node)} - given_up
+            graphs = [part.graph for part in program.graph_module.modules() if isinstance(part, torch.fx.GraphModule)]
+            unknown = {node.target for graph in graphs for node in graph.nodes if _is_unknown(node)} - given_up
             if not unknown:
                 break
             table = {target: _decompositions()[target] for target in unknown if target in _decompositions()}
@@ -82,7 +82,7 @@ def _decompositions() -> dict[Any, Any]:
 
 
 def _changes(program: ExportedProgram) -> bool:
-    """True where there are regions, or updates in place that a later reader of the tensor must see.
+    """True where there are regions, maps over a batch, or updates in place that a later reader of the tensor must see.
 
     Most updates are of a tensor that nobody else reads (a ReLU behind a convolution) or of constants (masks, running
     means, new zeros of a computed shape). Making those explicit would trace the whole network once more.
@@ -91,7 +91,7 @@ def _changes(program: ExportedProgram) -> bool:
     computed: set[torch.fx.Node] = set()
     seen: set[torch.fx.Node] = set()
     for node in program.graph.nodes:
-        if isinstance(node.target, torch._ops.HigherOrderOperator):
+        if isinstance(node.target, torch._ops.HigherOrderOperator) or maps_over_a_batch(node.target):
             return True
         reads = any(source in computed for source in node.all_input_nodes)
         if (reads and operator_name(node.target) not in FILLS) or kinds.get(node.name) == InputKind.USER_INPUT:
@@ -100,6 +100,15 @@ def _changes(program: ExportedProgram) -> bool:
             return True
         seen.add(node)
     return False
+
+
+def maps_over_a_batch(target: Any) -> bool:
+    """Whether a call begins or ends a region of `torch.vmap`, within which shapes leave the batch out.
+
+    Args:
+        target: what a call of a program calls.
+    """
+    return str(getattr(target, "__module__", "")).startswith("torch._functorch")
 
 
 def _updates(node: torch.fx.Node) -> bool:
@@ -129,8 +138,6 @@ def _is_unknown(node: torch.fx.Node) -> bool:
 
     Repetitions of each element by a number are taken apart, too: as expanded axes their way is followed.
     """
-    if node.target is torch.ops.aten.einsum.default:
-        return not is_plain(str(node.args[0]))
     if node.target is torch.ops.aten.repeat_interleave.self_int:
         return bool(node.all_input_nodes)
     return (node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload)

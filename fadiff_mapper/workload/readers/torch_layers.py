@@ -8,10 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, attention, linear, product
-from fadiff_mapper.workload.readers.convolutions import Pads, Sliding, convolution, transposed_convolution
-from fadiff_mapper.workload.readers.einsum import contraction, is_plain
+from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, attention, fourier_macs, linear, product
+from fadiff_mapper.workload.readers.complex_numbers import complex_einsum
+from fadiff_mapper.workload.readers.convolutions import (
+    Pads,
+    Sliding,
+    convolution,
+    deformable_convolution,
+    transposed_convolution,
+)
+from fadiff_mapper.workload.readers.einsum import einsum
 from fadiff_mapper.workload.readers.experts import experts
+from fadiff_mapper.workload.readers.gradients import attention_gradients, convolution_gradients
 from fadiff_mapper.workload.readers.recurrent import Recurrence, recurrent_stack
 from fadiff_mapper.workload.readers.torch_call import TorchCall, per_axis
 from fadiff_mapper.workload.window_slide import WindowSlide
@@ -20,7 +28,14 @@ from fadiff_mapper.workload.window_slide import WindowSlide
 def _convolution(call: TorchCall, to: Assembly) -> Tensor:
     """A convolution, transposed where its name or the general operator's argument says so."""
     transposed = call.get("transposed", False) or "transpose" in call.operator
-    x, weight = call.arguments["input"], call.arguments["weight"]
+    x, weight = call.operands[:2]
+    make = transposed_convolution if transposed else convolution
+    groups = call.get("groups", 1) if transposed else x.shape[1 - len(weight.shape)] // weight.shape[1]
+    return make(to, call.name, x, weight, _sliding(call, weight, groups), call.out, call.where)
+
+
+def _sliding(call: TorchCall, weight: Tensor, groups: int) -> Sliding:
+    """The movement of a convolution's kernel."""
     kernel = weight.shape[2:]
     stride, dilation = per_axis(call.get("stride", 1), kernel), per_axis(call.get("dilation", 1), kernel)
     padding = call.get("padding", 0)
@@ -30,26 +45,28 @@ def _convolution(call: TorchCall, to: Assembly) -> Tensor:
         pad: Pads = tuple((span // 2, span - span // 2) for span in spans)
     else:
         pad = tuple((p, p) for p in per_axis(padding, kernel))
-    make = transposed_convolution if transposed else convolution
-    return make(to, call.name, x, weight, Sliding(stride, pad, dilation, call.get("groups", 1)), call.out, call.where)
+    return Sliding(stride, pad, dilation, groups)
+
+
+def _convolution_gradients(call: TorchCall, to: Assembly) -> list[Tensor]:
+    """The gradients of input, weights and bias."""
+    gradient, x, weight = call.operands[:3]
+    if len(weight.shape) > 5:
+        return to.unknown(call.name, call.operator, call.operands, call.shape, call.where)
+    return convolution_gradients(to, call.name, (gradient, x, weight), _sliding(call, weight, call.get("groups", 1)),
+                                 call.get("transposed", False), call.arguments["output_mask"], call.where)
 
 
 def _deformable(call: TorchCall, to: Assembly) -> Tensor:
-    """A convolution whose points are picked by computed offsets: gathered points, and a product over them."""
-    weight, groups = call.arguments["weight"], call.get("groups", 1)
-    (n, m), points = call.out[:2], math.prod(call.out[2:])
-    taps = math.prod(weight.shape[1:])
-    columns = to.plain_node(f"{call.name}.points", "gather", call.operands, (n, groups, points, taps), call.where)
-    filters = to.reshape(f"{call.name}.filters", weight, (groups, m // groups, taps), call.where)
-    right = to.transpose(f"{call.name}.turned", filters, (0, 2, 1), call.where)
-    rows = product(to, call.name, columns, right, (n, groups, points, m // groups), call.where)
-    moved = to.transpose(f"{call.name}.channels", rows, (0, 1, 3, 2), call.where)
-    return to.reshape(f"{call.name}.image", moved, call.out, call.where)
+    """A convolution whose points are picked by computed offsets."""
+    weight = call.arguments["weight"]
+    groups = call.first.shape[1] // weight.shape[1]
+    return deformable_convolution(to, call.name, call.operands, weight, groups, call.out, call.where)
 
 
 def _linear(call: TorchCall, to: Assembly) -> Tensor:
     """A product with the transpose of a weight."""
-    return linear(to, call.name, call.arguments["input"], call.arguments["weight"], call.out, call.where)
+    return linear(to, call.name, call.operands[0], call.operands[1], call.out, call.where)
 
 
 def _product(call: TorchCall, to: Assembly) -> Tensor:
@@ -66,11 +83,33 @@ def _product(call: TorchCall, to: Assembly) -> Tensor:
 
 
 def _experts(call: TorchCall, to: Assembly) -> Tensor:
-    """Rows in the order of their experts, and a weight for each expert: [S, in] and [experts, in, out]."""
+    """Products of groups, of which one axis holds all: rows in the order of their experts [S, in], and a weight for
+    each expert [experts, in, out]. With an axis for the groups on both sides they are products of a batch."""
     rows, weights = call.operands[:2]
-    if not (len(rows.shape) == 2 and len(weights.shape) == 3 and weights.constant):
-        return to.unknown(call.name, call.operator, call.operands, call.out, call.where)
-    return experts(to, call.name, rows, (weights.shape[0], weights.shape[1], weights.shape[2]), call.out, call.where)
+    if len(rows.shape) == len(weights.shape) == 3:
+        return product(to, call.name, rows, weights, call.out, call.where)
+    if len(rows.shape) == 2 and len(weights.shape) == 3 and weights.constant:
+        return experts(to, call.name, rows, (weights.shape[0], weights.shape[1], weights.shape[2]), call.out,
+                       call.where)
+    macs = rows.shape[-2] * rows.shape[-1] * weights.shape[-1]  # groups of rows, of columns, or of the inner axis
+    return to.unknown(call.name, call.operator, call.operands, [call.out], call.where, macs)[0]
+
+
+def _packed_product(call: TorchCall, to: Assembly) -> Tensor:
+    """A product with weights whose words hold several numbers each, in an order of the kernel's own."""
+    x, packed = call.operands[:2]
+    k, m = x.shape[-1], call.out[-1]
+    weight = Tensor((k, m)) if packed.constant else to.plain_node(f"{call.name}.unpacked", "other", [packed], (k, m),
+                                                                  call.where, what="unpacked weights")
+    return product(to, call.name, x, weight, call.out, call.where)
+
+
+def _fourier(call: TorchCall, to: Assembly) -> Tensor:
+    """A Fourier transform, which is named with its multiply-accumulates (`assembly.fourier_macs`)."""
+    signal = call.first.shape if call.operator == "_fft_r2c" else call.out
+    points = math.prod(signal[axis] for axis in call.arguments["dim"])
+    macs = fourier_macs(points, math.prod(signal) // points, call.operator != "_fft_c2c")
+    return to.unknown(call.name, call.operator, call.operands, [call.out], call.where, macs)[0]
 
 
 def _added_product(call: TorchCall, to: Assembly) -> Tensor:
@@ -115,19 +154,43 @@ def _bilinear(call: TorchCall, to: Assembly) -> Tensor:
     return to.plain_node(f"{call.name}.add", "add", [result, bias], call.out, call.where)
 
 
+COMPLEX = {"mm": "nk,km->nm", "bmm": "bnk,bkm->bnm", "mv": "nk,k->n", "dot": "k,k->", "vdot": "k,k->",
+           "linear": "...k,mk->...m", "addmm": "nk,km->nm", "baddbmm": "bnk,bkm->bnm", "addmv": "nk,k->n"}
+"""Products of complex numbers that are counted -> their equation; matmul and einsum besides."""
+
+
+def complex_product(call: TorchCall, to: Assembly) -> Tensor | list[Tensor]:
+    """A product of complex numbers; any other operator on them is named with four multiply-accumulates for each.
+
+    Args:
+        call: a call of an operator of `LAYERS`.
+        to: the network.
+    """
+    operands = call.operands[1:3] if call.operator.startswith(("addm", "badd")) else call.operands
+    if call.operator == "matmul":
+        left, right = (len(tensor.shape) > 1 for tensor in operands)
+        equation = (f"{'...n' if left else ''}k,{'...km' if right else 'k'}->"
+                    f"{'...' if left or right else ''}{'n' if left else ''}{'m' if right else ''}")
+    else:
+        equation = str(call.arguments["equation"]) if call.operator == "einsum" else COMPLEX.get(call.operator, "")
+    if "->" in equation:
+        result = complex_einsum(to, call.name, equation, operands[:equation.count(",") + 1], call.out, call.where)
+        return result if len(operands) == len(call.operands) else _plus(call, to, result)
+    alone = Assembly()
+    LAYERS[call.operator](call, alone)
+    return to.unknown(call.name, f"complex {call.operator}", call.operands,
+                      call.shape if isinstance(call.shape, list) else [call.shape], call.where, 4 * alone.macs)
+
+
 def _einsum(call: TorchCall, to: Assembly) -> Tensor:
-    """Einsum of two tensors; PyTorch takes any other one apart."""
-    if not is_plain(call.arguments["equation"]):
-        return to.unknown(call.name, f"einsum {call.arguments['equation']}", call.operands, call.out, call.where)
-    left, right = call.arguments["tensors"]
-    return contraction(to, call.name, call.arguments["equation"], left, right, call.out, call.where)
+    """Einsum of any number of tensors."""
+    return einsum(to, call.name, call.arguments["equation"], call.arguments["tensors"], call.out, call.where)
 
 
 def _recurrent(call: TorchCall, to: Assembly) -> list[Tensor]:
     """lstm.input, gru.input, rnn_tanh.input, rnn_relu.input: a stack of layers, then the last states."""
     if "input" not in call.arguments:
-        return [to.unknown(f"{call.name}.{index}", f"{call.operator} of packed sequences", call.operands, shape,
-                           call.where) for index, shape in enumerate(call.shape)]
+        return to.unknown(call.name, f"{call.operator} of packed sequences", call.operands, call.shape, call.where)
     data, weights = call.arguments["input"], list(call.arguments["params"])
     first, bidirectional = call.get("batch_first", False), call.get("bidirectional", False)
     projected = call.operator == "lstm" and weights[1].shape[0] != 4 * weights[1].shape[1]
@@ -143,6 +206,14 @@ def _recurrent(call: TorchCall, to: Assembly) -> list[Tensor]:
                    for index, shape in enumerate(call.shape[1:]))]
 
 
+def _attention_gradients(call: TorchCall, to: Assembly) -> list[Tensor]:
+    """The gradients of queries, keys and values; those of masks carry nothing on."""
+    gradient, *operands = call.operands[:4]
+    q, k, v = operands
+    return [*attention_gradients(to, call.name, gradient, (q, k, v), call.where),
+            *(Tensor(shape) for shape in call.shape[3:])]
+
+
 def _attention(call: TorchCall, to: Assembly) -> Tensor:
     """Scaled dot-product attention, whichever kernel PyTorch chose for it."""
     operands = (call.arguments["query"], call.arguments["key"], call.arguments["value"])
@@ -151,16 +222,30 @@ def _attention(call: TorchCall, to: Assembly) -> Tensor:
 
 LAYERS: dict[str, Callable[[TorchCall, Assembly], Tensor | list[Tensor]]] = {
     **dict.fromkeys(("convolution", "conv1d", "conv2d", "conv3d", "_convolution", "conv_transpose1d",
-                     "conv_transpose2d", "conv_transpose3d"), _convolution),
+                     "conv_transpose2d", "conv_transpose3d", "convolution_overrideable", "cudnn_convolution",
+                     "cudnn_convolution_transpose", "miopen_convolution", "miopen_convolution_transpose",
+                     "miopen_depthwise_convolution", "mkldnn_convolution", "_mps_convolution",
+                     "_mps_convolution_transpose", "conv_depthwise3d", "_conv_depthwise2d", "slow_conv_dilated2d",
+                     "slow_conv_dilated3d", "_nnpack_spatial_convolution"), _convolution),
+    **dict.fromkeys(("convolution_backward", "convolution_backward_overrideable"), _convolution_gradients),
     "torchvision::deform_conv2d": _deformable,
-    "linear": _linear, "bilinear": _bilinear,
-    **dict.fromkeys(("mm", "bmm", "matmul", "mv", "dot", "vdot"), _product),
-    **dict.fromkeys(("addmm", "baddbmm", "addmv"), _added_product),
-    **dict.fromkeys(("_grouped_mm", "transformers::grouped_mm_fallback"), _experts),
+    **dict.fromkeys(("linear", "mkldnn_linear", "_weight_int8pack_mm"), _linear), "bilinear": _bilinear,
+    **dict.fromkeys(("mm", "bmm", "matmul", "mv", "dot", "vdot", "_int_mm", "_scaled_mm", "_scaled_mm_v2"), _product),
+    **dict.fromkeys(("addmm", "baddbmm", "addmv", "_addmm_activation"), _added_product),
+    **dict.fromkeys(("_grouped_mm", "_scaled_grouped_mm", "_scaled_grouped_mm_v2", "transformers::grouped_mm_fallback"),
+                    _experts),
+    **dict.fromkeys(("_weight_int4pack_mm", "_weight_int4pack_mm_for_cpu", "_weight_int4pack_mm_with_scales_and_zeros",
+                     "_dyn_quant_matmul_4bit", "_mixed_dtypes_linear", "_sparse_semi_structured_linear"),
+                    _packed_product),
+    **dict.fromkeys(("_fft_c2c", "_fft_r2c", "_fft_c2r"), _fourier),
     "addbmm": _summed_products, "einsum": _einsum,
     **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), _recurrent),
     **dict.fromkeys(("scaled_dot_product_attention", "_scaled_dot_product_flash_attention_for_cpu",
                      "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention",
-                     "_scaled_dot_product_cudnn_attention"), _attention),
+                     "_scaled_dot_product_cudnn_attention", "_scaled_dot_product_fused_attention_overrideable",
+                     "_scaled_dot_product_attention_math", "_scaled_dot_product_attention_math_for_mps"), _attention),
+    **dict.fromkeys((f"_scaled_dot_product_{kernel}_backward" for kernel in (
+        "flash_attention", "flash_attention_for_cpu", "efficient_attention", "cudnn_attention",
+        "fused_attention_overrideable")), _attention_gradients),
 }
 """Operators with multiply-accumulates -> the function that adds their nodes."""

@@ -19,13 +19,14 @@ from fadiff_mapper.workload.readers.assembly import Assembly, Tensor
 from fadiff_mapper.workload.readers.picked_details import torch_details
 from fadiff_mapper.workload.readers.torch_between import FUNCTIONS
 from fadiff_mapper.workload.readers.torch_call import TorchCall
-from fadiff_mapper.workload.readers.torch_layers import LAYERS
+from fadiff_mapper.workload.readers.torch_layers import LAYERS, complex_product
 from fadiff_mapper.workload.readers.torch_names import (
     ELEMENTWISE,
     FILLS,
     FURTHER_REDUCTIONS,
     JOINS,
     OPAQUE,
+    OTHERS,
     POINTWISE,
     REDUCE,
     RESHAPES,
@@ -41,8 +42,8 @@ def has_name(operator: str, tag: str) -> bool:
         operator: its name.
         tag: PyTorch's tag of it.
     """
-    tables = (SAME, RESHAPES, FILLS, POINTWISE, ELEMENTWISE, JOINS, OPAQUE, ROWS, REDUCE, FURTHER_REDUCTIONS, LAYERS,
-              FUNCTIONS)
+    tables = (SAME, RESHAPES, FILLS, POINTWISE, ELEMENTWISE, JOINS, OPAQUE, OTHERS, ROWS, REDUCE, FURTHER_REDUCTIONS,
+              LAYERS, FUNCTIONS)
     return bool(tag) or any(operator in table for table in tables)
 
 
@@ -68,6 +69,8 @@ def understood(call: TorchCall, to: Assembly) -> Any:
         return to.reshape(call.name, call.first, call.out, call.where)
     if name in ("batch_norm", "native_batch_norm", *TRAINED) and (name in TRAINED or call.get("training")):
         return _results(call, _batch_statistics(call, to))
+    if name in LAYERS and call.is_complex and not name.startswith("_fft"):
+        return _results(call, complex_product(call, to))
     if name in LAYERS or name in FUNCTIONS:
         return _results(call, (LAYERS.get(name) or FUNCTIONS[name])(call, to))
     if name in ROWS or name in REDUCE or (name in FURTHER_REDUCTIONS and call.tag != "pointwise"):
@@ -78,10 +81,12 @@ def understood(call: TorchCall, to: Assembly) -> Any:
         shapes = call.shape if isinstance(call.shape, list) else [call.shape]
         parts = [_picked(call, to, index, shapes) for index in range(len(shapes))]
         return parts if isinstance(call.shape, list) else parts[0]
-    if call.tag == "reduction":
+    if call.tag == "reduction" or name in OTHERS:
         return _each(call, lambda tag, shape: to.plain_node(call.name + tag, "other", call.operands, shape, call.where,
                                                             what=name))
-    return _each(call, lambda tag, shape: to.unknown(call.name + tag, name, call.operands, shape, call.where))
+    results = to.unknown(call.name, name, call.operands, call.shape if isinstance(call.shape, list) else [call.shape],
+                         call.where)
+    return results if isinstance(call.shape, list) else results[0]
 
 
 def _results(call: TorchCall, first: Tensor | list[Tensor]) -> Any:

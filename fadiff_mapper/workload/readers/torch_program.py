@@ -29,13 +29,31 @@ from fadiff_mapper.workload import Workload, build_workload
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor
 from fadiff_mapper.workload.readers.torch_call import TorchCall
-from fadiff_mapper.workload.readers.torch_decompositions import flattened, operator_name, tag_of
+from fadiff_mapper.workload.readers.torch_decompositions import (
+    flattened,
+    maps_over_a_batch,
+    operator_name,
+    tag_of,
+)
 from fadiff_mapper.workload.readers.torch_layers import LAYERS
 from fadiff_mapper.workload.readers.torch_operators import understood
+from fadiff_mapper.workload.readers.torch_subgraphs import GraphCall, entered
+from fadiff_mapper.workload.readers.written_out_products import recognise_products
 from fadiff_mapper.yaml.place import Where
 
 DATA_DEPENDENT = "; accepted: modules whose steps and shapes no value decides, such as a detector without its choice"
 """The end of the message about a module that `torch.export` cannot follow."""
+
+QUANTIZED = ("; accepted: the module before prepare or convert of torch.ao.quantization, which has the same "
+             "multiply-accumulates (the design says how wide words are)")
+"""The same about a module with quantised parts of PyTorch's own, whose packed weights cannot be traced."""
+
+DIFFERENTIATED = ("; accepted: of a training step the module of its loss, as load_network(torch.export.experimental."
+                  "_export_forward_backward(torch.export.export(loss, inputs)))")
+"""The same about a module that computes gradients."""
+
+DIFFERENTIATING = ("fake tensor in the exported program constant's list", "functorch")
+"""Parts of the messages of `torch.export` about a module that computes gradients itself."""
 
 
 def read_module(source: torch.nn.Module | ExportedProgram, example_inputs: Sequence[Any] | None,
@@ -59,15 +77,63 @@ def read_module(source: torch.nn.Module | ExportedProgram, example_inputs: Seque
     title = name or type(source).__name__
     to = Assembly(busy_experts=busy_experts)
     values = _inputs(program, to, title)
-    calls = [node for node in program.graph.nodes if node.op == "call_function"]
-    names = _names(calls)
-    for node in calls:
-        values[node.name] = _called(node, names[node.name], values, to, title)
-        if (updated := _updated(node)) is not None:
-            values[updated] = values[node.name]
+    _add_calls(program.graph_module, values, to, title)
     outputs = [value.node for value in (values.get(name) for name in program.graph_signature.user_outputs
                                         if isinstance(name, str)) if isinstance(value, Tensor) and value.node]
+    recognise_products(to, outputs)
     return build_workload(title, to.nodes, tuple(dict.fromkeys(outputs)), Where(title), to.folded)
+
+
+def _add_calls(module: torch.fx.GraphModule, values: dict[str, Any], to: Assembly, title: str,
+               prefix: str = "") -> None:
+    """Adds the calls of a graph to a network, and their values to those of its placeholders and constants.
+
+    `prefix` stands before the names of nodes.
+    """
+    calls = [node for node in module.graph.nodes if node.op == "call_function"]
+    names = _names(calls)
+    for node in calls:
+        name = prefix + names[node.name]
+        if isinstance(node.target, torch._ops.HigherOrderOperator):
+            values[node.name] = _entered(node, name, module, values, to, title)
+        else:
+            values[node.name] = _called(node, name, values, to, title)
+        if (updated := _updated(node)) is not None:
+            values[updated] = values[node.name]
+
+
+def _entered(node: torch.fx.Node, name: str, module: torch.fx.GraphModule, values: Mapping[str, Any], to: Assembly,
+             title: str) -> list[Any] | None:
+    """The results of an operator of higher order."""
+    def argument(item: Any) -> Any:
+        if isinstance(item, torch.fx.Node):
+            graph = getattr(module, str(item.target), None) if item.op == "get_attr" else None
+            return graph if isinstance(graph, torch.fx.GraphModule) else values.get(item.name)
+        return [argument(part) for part in item] if isinstance(item, list | tuple) else item
+
+    def walk(graph: torch.fx.GraphModule, given: Sequence[Any], into: Assembly) -> list[Any]:
+        inner: dict[str, Any] = {item.name: Tensor(shape) for item in graph.graph.nodes if item.op == "get_attr"
+                                 and isinstance(shape := _shapes(item, title), tuple)}
+        inner |= zip((item.name for item in graph.graph.nodes if item.op == "placeholder"), given, strict=False)
+        _add_calls(graph, inner, into, title, f"{name}.")
+        (output,) = (item for item in graph.graph.nodes if item.op == "output")
+        returned = output.args[0] if isinstance(output.args[0], list | tuple) else [output.args[0]]
+        return [inner.get(getattr(item, "name", "")) for item in returned]
+    shapes = _shapes(node, title)
+    if shapes is None:
+        return None
+    operator = operator_name(node.target)
+    if operator.startswith("auto_functionalized"):  # of an operator that writes to its arguments
+        operator = operator_name(node.args[0])
+    arguments = [argument(item) for item in (*node.args, *node.kwargs.values())]
+    call = GraphCall(operator, name, arguments, shapes if isinstance(shapes, list) else [shapes],
+                     Where(title, path=node.name))
+    if not all(tensor.constant for tensor in call.operands):
+        return entered(call, to, walk)
+    alone = Assembly()
+    entered(replace(call, arguments=[_computed(item, alone, call.where) for item in arguments]), alone, walk)
+    to.note_folded(name, operator, alone.macs)
+    return [Tensor(shape) for shape in call.shapes]
 
 
 def _exported(module: torch.nn.Module, inputs: Sequence[Any] | None,
@@ -84,7 +150,9 @@ def _exported(module: torch.nn.Module, inputs: Sequence[Any] | None,
             program = torch.export.export(module, given, dict(keywords or {}))
     except Exception as error:  # whatever the module's own code raises
         reason = " ".join(str(error).split())[:300]
-        accepted = DATA_DEPENDENT if isinstance(error, GuardOnDataDependentSymNode) else ""
+        packed = any(type(part).__module__.startswith("torch.ao.") for part in module.modules())
+        accepted = (QUANTIZED if packed else DATA_DEPENDENT if isinstance(error, GuardOnDataDependentSymNode) else
+                    DIFFERENTIATED if any(text in reason for text in DIFFERENTIATING) else "")
         raise FadiffError(f"{type(module).__name__}: torch.export cannot trace it: {type(error).__name__}: "
                           f"{reason}{accepted}") from error
     sys.stderr.write(said.getvalue())
@@ -133,13 +201,16 @@ def _called(node: torch.fx.Node, name: str, values: dict[str, Any], to: Assembly
         several = values.get(getattr(source, "name", ""))
         return several[index] if isinstance(several, list) and isinstance(index, int) else several
     shape = _shapes(node, title)
+    if maps_over_a_batch(node.target):
+        raise Where(title, path=node.name).error("a call of torch.func that PyTorch does not take apart",
+                                                 "the same with an axis for the batch, without torch.vmap")
     if shape is None:
         return None
     arguments = _arguments(node, values)
     operands = list(_tensors(arguments.values()))
     empty = not any(map(math.prod, shape if isinstance(shape, list) else [shape]))
     call = TorchCall(operator_name(node.target), name, arguments, operands, shape, Where(title, path=node.name),
-                     tag_of(node.target))
+                     tag_of(node.target), _is_complex(node))
     if empty or all(tensor.constant for tensor in operands):
         if call.operator in LAYERS and not empty:
             to.note_folded(name, call.operator, _macs_alone(call))
@@ -150,14 +221,16 @@ def _called(node: torch.fx.Node, name: str, values: dict[str, Any], to: Assembly
 def _macs_alone(call: TorchCall) -> int:
     """Multiply-accumulates of a call that reads constants, counted as if they were computed."""
     alone = Assembly()
-
-    def computed(item: Any) -> Any:
-        if isinstance(item, list):
-            return [computed(part) for part in item]
-        return alone.input("constant", item.shape, call.where) if isinstance(item, Tensor) else item
-    arguments = {name: computed(item) for name, item in call.arguments.items()}
+    arguments = {name: _computed(item, alone, call.where) for name, item in call.arguments.items()}
     understood(replace(call, arguments=arguments, operands=list(_tensors(arguments.values()))), alone)
     return alone.macs
+
+
+def _computed(item: Any, alone: Assembly, where: Where) -> Any:
+    """An argument with constants as inputs of an assembly of its own."""
+    if isinstance(item, list):
+        return [_computed(part, alone, where) for part in item]
+    return alone.input("constant", item.shape, where) if isinstance(item, Tensor) else item
 
 
 def _names(calls: Sequence[torch.fx.Node]) -> dict[str, str]:
@@ -201,6 +274,13 @@ def _shapes(node: torch.fx.Node, title: str) -> Any:
     if isinstance(value, list | tuple):
         return [_static(item, node, title) if isinstance(item, torch.Tensor) else () for item in value]
     return None
+
+
+def _is_complex(node: torch.fx.Node) -> bool:
+    """Whether a node's tensor, or the first of several, has complex numbers."""
+    value = node.meta.get("val")
+    first = value[0] if isinstance(value, list | tuple) and value else value
+    return isinstance(first, torch.Tensor) and first.is_complex()
 
 
 def _static(value: torch.Tensor, node: torch.fx.Node, title: str) -> Shape:
