@@ -39,7 +39,7 @@ LIBRARIES = {
     "torch": "mapping (gradient descent), networks from PyTorch modules",
     "scipy": "sensitivities of capacities and fan-outs, rank correlations",
     "networkx": "networks as graphs",
-    "joblib": "designs evaluated side by side",
+    "joblib": "designs evaluated on a cluster",
     "PyYAML": "reading files",
     "Jinja2": "reading templates",
     "rich": "tables and progress",

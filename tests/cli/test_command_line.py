@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from fadiff_validation.cli import main as validate
+
+from fadiff_mapper.cli import main
 
 BUNDLED_TABLES = ("--energy", "bundled")
 """The same numbers whether Accelergy is installed or not."""
@@ -153,3 +156,15 @@ def test_lines_of_errors_have_a_length(words: tuple[str, str]) -> None:
     done = run(*words)
     [line] = done.stderr.splitlines()
     assert done.returncode == 2 and line.startswith("error: ") and len(line) < 3100
+
+
+@pytest.mark.parametrize("jobs", ["999999999999", "1025", "99999999999999999999", "0", "-1", "two"])
+@pytest.mark.parametrize("words", [["map", "a", "-o", "b"], ["network", "a", "b", "-o", "c"],
+                                   ["design", "a", "b", "-o", "c"], ["run"]])
+def test_more_at_a_time_than_any_machine_can_do_is_refused(words: list[str], jobs: str,
+                                                           capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        (validate if words == ["run"] else main)([*words, f"--jobs={jobs}"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith(
+        f'error: argument --jobs: found "{jobs}"; accepted: a whole number from 1 to 1024')

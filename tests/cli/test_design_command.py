@@ -10,6 +10,7 @@ import pytest
 from design_texts import PAIR, SPACE
 
 from fadiff_mapper.cli import main
+from fadiff_mapper.design.evaluation.result_store import ResultStore
 
 
 @pytest.fixture
@@ -71,6 +72,19 @@ def test_a_mistake_is_told_in_one_line_and_nothing_is_written(given: Path, words
     assert code == 2
     assert said in printed and "Traceback" not in printed
     assert not (given / "out").exists()
+
+
+def test_a_store_that_says_what_is_not_so_fails_the_command(given: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["design", "space.yaml", "pair.yaml", "-o", "out", "--method", "exhaustive", "--evaluations", "1",
+             "--no-fusion", "--jobs=1", "--quiet"]
+    assert main(words) == 0
+    assert capsys.readouterr().err == ""
+    for file in Path("out/store").glob("*/*.json"):
+        entry = json.loads(file.read_text())["entry"]
+        if "cycles" in entry:
+            ResultStore(Path("out/store")).put(file.stem, entry | {"cycles": entry["cycles"] * 0.99})
+    assert main(words) == 1
+    assert capsys.readouterr().err.startswith("warning: the best design, evaluated again, takes ")
 
 
 def test_a_space_is_no_input_of_map(given: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 from design_texts import SPACE
 
 from fadiff_mapper.base.bundled_files import find
+from fadiff_mapper.design.evaluation.layer_entries import OUT_OF_TIME
 from fadiff_mapper.dropin.command import command
 
 ARCHITECTURE = SPACE.partition("design_space")[0]
@@ -70,6 +72,30 @@ def test_no_module_of_the_working_folder_runs(name: str, place: Path) -> None:
     done = subprocess.run(COMMANDS[name], cwd=place, capture_output=True, text=True, timeout=120, check=False)
     assert not (place / "ran").exists(), (place / "ran").read_text()
     assert done.returncode == 0, done.stderr
+
+
+BIG = "design_space: {version: 0.1, parameters: {" + ", ".join(
+    f"{name}: {{path: {memory}.attributes.depth, range: [1, 1000000], step: 1}}"
+    for name, memory in (("first", "Scratchpad"), ("second", "Accumulator"))) + "}}"
+
+
+def test_a_search_of_too_many_designs_for_its_time_ends_with_what_it_has(place: Path) -> None:
+    """Judged by processor time, as other programs may be at work: 3 s, workers included; 14 s in all without a limit on
+    the first design and on the report."""
+    (place / "space.yaml").write_text(BIG)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run([*BY_MODULE, "design", "space.yaml", "bundled:networks/mobilenet_v1", "--arch",
+                           "bundled:arch/gemmini_large", "-o", "out", "--time-limit", "1"], cwd=place,
+                          capture_output=True, text=True, timeout=120, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.returncode == 0, done.stderr
+    assert "1,000,000,000,000 designs, 1 proposed, 1 mapped" in done.stdout
+    assert "out of time after 1 s: the best designs so far" in done.stdout
+    assert done.stderr.splitlines() == [
+        "warning: there was no time to search the mappings of the best design to the end",
+        "warning: there was no time for the sensitivities of the page"]
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 7
+    assert json.loads((place / "out" / "mobilenet_v1" / "fadiff.network.json").read_text())["status"] == OUT_OF_TIME
 
 
 def unshared(script: str, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:

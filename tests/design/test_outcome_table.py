@@ -38,7 +38,7 @@ def table(*outcomes: DesignOutcome) -> OutcomeTable:
 
 
 def test_outcomes_of_every_kind_come_back_as_they_were() -> None:
-    given = [MAPPED, REFUSED, PRUNED, UNMAPPABLE, REFUSED]
+    given = [MAPPED, REFUSED, PRUNED, UNMAPPABLE, replace(MAPPED, cut_short=True), REFUSED]
     found = table(*given)
     assert list(found) == given == found[:] == found
     assert found[-1] == REFUSED
@@ -48,7 +48,7 @@ def test_outcomes_of_every_kind_come_back_as_they_were() -> None:
     assert found != given[:-1]
     assert table() == []
     with pytest.raises(IndexError):
-        found[5]
+        found[6]
 
 
 def test_a_design_takes_a_tenth_of_a_kilobyte() -> None:

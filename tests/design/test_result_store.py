@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -40,10 +42,53 @@ def test_several_writers_of_the_same_entries_leave_whole_ones(tmp_path: Path) ->
 def test_a_file_that_is_no_entry_counts_as_missing(content: bytes, tmp_path: Path) -> None:
     store = ResultStore(tmp_path)
     store.put(KEY, {"energy_pj": 1.0})
-    next(tmp_path.rglob("*.json")).write_bytes(content)
+    file = next(tmp_path.rglob("*.json"))
+    file.write_bytes(content)
     assert store.get(KEY) is None
+    assert list(store.changed) == [file]
     store.put(KEY, {"energy_pj": 2.0})
     assert store.get(KEY) == {"energy_pj": 2.0}
+
+
+def changed_number(text: str) -> str:
+    return text.replace("3.5", "2.5")
+
+
+def without_digest(text: str) -> str:
+    return json.dumps(json.loads(text)["entry"])
+
+
+def more_beside(text: str) -> str:
+    content = json.loads(text)
+    content["entry"]["status"] = "certain"
+    return json.dumps(content)
+
+
+@pytest.mark.parametrize("edited", [changed_number, without_digest, more_beside])
+def test_an_entry_that_was_edited_counts_as_missing_and_is_named(edited: Callable[[str], str], tmp_path: Path) -> None:
+    store = ResultStore(tmp_path)
+    store.put(KEY, {"energy_pj": 3.5, "cycles": math.inf, "mapping": [{"target": "DRAM"}]})
+    assert store.get(KEY) is not None
+    file = next(tmp_path.rglob("*.json"))
+    file.write_text(edited(file.read_text()))
+    assert store.get(KEY) is None
+    assert list(store.changed) == [file]
+
+
+def test_an_entry_under_the_name_of_another_counts_as_missing(tmp_path: Path) -> None:
+    store, other = ResultStore(tmp_path), KEY[:-1] + "1"
+    store.put(KEY, {"energy_pj": 3.5})
+    store.put(other, {"energy_pj": 2.5})
+    shutil.copyfile(tmp_path / "ab" / f"{other}.json", tmp_path / "ab" / f"{KEY}.json")
+    assert store.get(KEY) is None
+    assert store.get(other) == {"energy_pj": 2.5}
+    assert list(store.changed) == [tmp_path / "ab" / f"{KEY}.json"]
+
+
+def test_a_key_without_an_entry_is_no_change(tmp_path: Path) -> None:
+    store = ResultStore(tmp_path)
+    assert store.get(KEY) is None
+    assert not store.changed
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

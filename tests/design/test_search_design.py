@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from small_spaces import SECTION, small_network, small_question, small_space
 
 import fadiff_mapper
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.design import final_figures as final_module
 from fadiff_mapper.design.descent import gradient_proposer as proposer_module
 from fadiff_mapper.design.design_clock import DesignClock
 from fadiff_mapper.design.design_options import DesignOptions
@@ -20,6 +23,8 @@ from fadiff_mapper.design.evaluation import layer_entries as entries_module
 from fadiff_mapper.design.evaluation import work_force as work_force_module
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
+from fadiff_mapper.design.evaluation.layer_entries import OUT_OF_TIME, layer_entries
+from fadiff_mapper.design.evaluation.result_store import ResultStore
 from fadiff_mapper.design.evaluation.work_force import TimeLeft
 from fadiff_mapper.design.proposers.random_designs import all_points
 from fadiff_mapper.design.search_design import search_design
@@ -88,6 +93,54 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.M
         searched(question, **settings)
     assert searched(question, **settings).evaluations == 5
     assert len(calls) == 3 + 3  # two designs were in the store
+
+
+def edited(store: Path, change: Callable[[dict[str, Any]], dict[str, Any]], digests: bool) -> int:
+    """Changes all entries of a store that have energies; `digests`: as one does who works the digests out anew."""
+    files = [file for file in store.glob("*/*.json") if "energy_pj" in json.loads(file.read_text())["entry"]]
+    for file in files:
+        content = json.loads(file.read_text())
+        if digests:
+            ResultStore(store).put(file.stem, change(content["entry"]))
+        else:
+            file.write_text(json.dumps(content | {"entry": change(content["entry"])}))
+    return len(files)
+
+
+def half(entry: dict[str, Any]) -> dict[str, Any]:
+    return entry | {name: entry[name] / 2 for name in ("energy_pj", "cycles")}
+
+
+def test_a_store_that_was_edited_makes_no_design_win(truth: list[DesignOutcome], tmp_path: Path) -> None:
+    """The figures of the worst design are made better than those of the best."""
+    worst = max(truth, key=lambda outcome: outcome.edp)
+    question, store = small_question(tmp_path), tmp_path / "store"
+    evaluate_design(DesignBench(question, store), worst.point)
+    count = edited(store, lambda entry: entry | {"energy_pj": 1.0, "cycles": 1.0}, digests=False)
+    settings = {"method": "exhaustive", "store": store, "prune": False}
+    machine = searched(question, **settings)
+    assert list(machine.outcomes) == truth
+    assert machine.confirmed
+    assert len(machine.warnings) == 1
+    assert machine.warnings[0].startswith(f"{count} entries of the store were not as they had been written, and what "
+                                          f"they hold was evaluated anew: {store}")
+    assert searched(question, **settings).warnings == ()  # the store is whole again
+
+
+@pytest.mark.parametrize("fuse", [False, True])
+def test_a_best_design_that_is_not_what_the_store_says_is_reported(fuse: bool, tmp_path: Path) -> None:
+    question, settings = small_question(tmp_path, fuse=fuse), {"evaluations": 1, "store": tmp_path / "store"}
+    honest = searched(question, **settings)
+    assert (honest.confirmed, honest.warnings) == (True, ())
+    assert searched(question, **settings).confirmed
+    edited(tmp_path / "store", half, digests=True)
+    machine = searched(question, **settings)
+    assert not machine.confirmed
+    assert machine.warnings == (
+        f"the best design, evaluated again, takes {honest.best.energy_pj:.6g} pJ and {honest.best.cycles:.6g} cycles "
+        f"for two_layers, not {honest.best.energy_pj / 2:.6g} pJ and {honest.best.cycles / 2:.6g} cycles as the store "
+        "has it: it was changed, or filled by another machine; search again without it",)
+    assert machine.mapped_networks[0].stats == honest.mapped_networks[0].stats
 
 
 def test_shards_put_their_designs_together(truth: list[DesignOutcome], tmp_path: Path,
@@ -219,6 +272,63 @@ def test_a_search_whose_proposer_runs_out_of_time_says_so(store: Path, tmp_path:
     assert machine.status == "out of time after 8 s: the best designs so far"
 
 
+def test_a_design_that_is_cut_short_has_sound_mappings_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    question, store = small_question(tmp_path), tmp_path / "store"
+    specs = DesignBench(question, None).specs_at((1, 2))
+    whole = layer_entries(specs, question.layer_options, ResultStore(None))
+    cut = layer_entries(specs, question.layer_options, ResultStore(store), lambda: True, give_up=False)
+    assert {entry.status for entry in cut} == {OUT_OF_TIME}
+    for short, long in zip(cut, whole, strict=True):
+        assert long.energy_pj * long.cycles <= short.energy_pj * short.cycles <= 1.5 * long.energy_pj * long.cycles
+    with pytest.raises(TimeoutError):
+        layer_entries(specs, question.layer_options, ResultStore(store), lambda: True)
+    assert not store.exists()
+    known = ResultStore(store)
+    assert layer_entries(specs, question.layer_options, known) == whole
+    assert layer_entries(specs, question.layer_options, known, lambda: True) == whole  # nothing is left to search
+
+
+@pytest.mark.parametrize("fuse", [False, True])
+def test_a_search_without_time_has_a_design_with_its_mappings(fuse: bool, tmp_path: Path) -> None:
+    machine = searched(small_question(tmp_path, fuse=fuse), method="gradient", time_limit=1e-9, store=tmp_path / "s")
+    assert machine.best.cut_short
+    assert machine.confirmed
+    assert machine.status == "out of time after 1e-09 s: the best designs so far"
+    assert machine.warnings == ("there was no time to search the mappings of the best design to the end",)
+    plan, = machine.mapped_networks
+    assert plan.status == OUT_OF_TIME
+    assert (plan.stats.energy_pj, plan.stats.cycles) == (machine.best.energy_pj, machine.best.cycles)
+    assert not list((tmp_path / "s").glob("*/*.json"))
+
+
+def test_a_best_design_that_cannot_be_planned_again_in_time_is_named(tmp_path: Path) -> None:
+    question, store = small_question(tmp_path, fuse=True), tmp_path / "store"
+    searched(question, evaluations=1, store=store)
+    machine = searched(question, evaluations=1, store=store, time_limit=1e-9)
+    assert not machine.best.cut_short
+    assert machine.warnings == ("there was no time to plan the best design again: its figures are those of the store, "
+                                "its files have the plan that was found",)
+
+
+def test_accelergy_is_not_asked_where_there_is_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(final_module, "installed", lambda: "/nowhere/accelergy")
+    machine = searched(small_question(tmp_path), time_limit=1e-9)
+    assert machine.final == machine.front
+    assert machine.final_source == "estimate; there was no time for Accelergy"
+
+
+def test_half_of_the_time_is_for_judging_before_a_design_is_mapped() -> None:
+    clock = DesignClock(60.0, lambda: 0, time.time() - 29)
+    assert not clock.over_for_proposals()
+    clock.start -= 2
+    assert clock.over_for_proposals()
+    clock.mappings.append(1.0)
+    assert not clock.over_for_proposals()
+    clock.start -= 30
+    assert clock.over_for_proposals() and clock.over()
+    assert not DesignClock(None, lambda: 0, 0.0).over_for_proposals()
+
+
 def test_time_is_kept_back_for_plans_that_must_be_found_again(tmp_path: Path) -> None:
     clock = DesignClock(60.0, lambda: 1, time.time())
     assert clock.left() > 59  # nothing is known of designs yet
@@ -238,6 +348,7 @@ def test_time_is_kept_back_for_plans_that_must_be_found_again(tmp_path: Path) ->
     ({"shard": (4, 3), "store": Path("x")}, "shard: found 4/3; accepted: i/n with i from 1 to n"),
     ({"shard": (1, 3), "method": "tpe", "store": Path("x")}, "shard: the method tpe learns from every design"),
     ({"shard": (1, 3)}, "shard: found no store"),
+    ({"jobs": 999_999_999_999}, "jobs: found 999999999999; accepted: a whole number from 1 to 1024"),
     ({"time_limit": -1.0}, "time limit: found -1.0; accepted: seconds greater than 0"),
 ])
 def test_options_out_of_range_are_refused(settings: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from fadiff_mapper.output.design_report.draw_front import draw_front, least_of_b
 from fadiff_mapper.output.design_report.level_shares import level_shares
 from fadiff_mapper.output.design_report.log_axis import axis_of
 from fadiff_mapper.output.design_report.parameter_steps import better_neighbour, parameter_worths
-from fadiff_mapper.output.design_report.write_design import write_design
+from fadiff_mapper.output.design_report.write_design import write_design, write_open_folder
 from fadiff_mapper.output.network_report.drawing import Dot, Stroke
 from fadiff_mapper.output.terminal.design_summary import print_design
 from fadiff_mapper.yaml.load import load_text
@@ -168,6 +168,23 @@ def test_a_neighbour_that_is_better_than_the_best_is_told(capsys: pytest.Capture
     assert "more evaluations are worth their time" in design_html(short, ("three",))
     print_design(short, "out")
     assert "with depth 1024 edp is -25.0 %" in capsys.readouterr().out
+
+
+def test_what_a_reader_should_know_stands_on_the_page_and_in_the_record(tmp_path: Path) -> None:
+    told = machine(warnings=("the store was <changed>",))
+    assert "The store was &lt;changed&gt;." in design_html(told, ("three",))
+    assert json.loads(design_json(told))["notes"] == ["warning: the store was <changed>"]
+
+
+def test_sensitivities_are_left_out_where_there_is_no_time(tmp_path: Path) -> None:
+    asked = iter([False, False, True, True, True])
+    written = write_open_folder(machine(), tmp_path, lambda: next(asked))
+    assert written.warnings == ("there was no time for the sensitivities of the page",)
+    page = (tmp_path / "design.html").read_text()
+    assert "There was no time for the sensitivities" in page and "What constants of the machine are worth" not in page
+    assert (tmp_path / "fadiff.design.json").exists()
+    assert write_open_folder(machine(), tmp_path).warnings == ()
+    assert "What constants of the machine are worth" in (tmp_path / "design.html").read_text()
 
 
 def test_energies_of_the_levels_add_up_to_the_networks() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from configparser import ConfigParser
+from pathlib import Path
 
 import jinja2
 import pytest
@@ -156,3 +158,11 @@ def test_no_text_raises_anything_but_a_spec_error(text: str) -> None:
     except FadiffError:
         return
     assert len(result.lines) == result.text.count("\n") + 1
+
+
+def test_no_version_of_jinja_with_known_ways_out_of_the_sandbox_is_accepted() -> None:
+    """3.1.5 and 3.1.6 mended such ways: by a reference to `str.format`, and by the filter `attr`."""
+    setup = ConfigParser()
+    setup.read(Path(__file__).parents[2] / "setup.cfg", encoding="utf-8")
+    floor, = (line.split(">=")[1] for line in setup["options"]["install_requires"].splitlines() if "Jinja2" in line)
+    assert tuple(map(int, floor.split("."))) >= (3, 1, 6)
