@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fadiff_mapper.base import standard_streams
+
 DONE = 0
 """The command did what it was asked for."""
 
@@ -11,5 +13,5 @@ CHECK_FAILED = 1
 BAD_INPUT = 2
 """The input or the arguments are wrong; the error lines say what is accepted."""
 
-INTERRUPTED = 130
-"""Ctrl-C ended the command; the best mappings so far are there. 128 + SIGINT, as shells have it."""
+INTERRUPTED = standard_streams.INTERRUPTED
+"""Ctrl-C ended the command; the best mappings so far are there."""

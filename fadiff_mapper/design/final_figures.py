@@ -41,8 +41,8 @@ def final_figures(bench: DesignBench, front: Sequence[DesignOutcome]) -> tuple[t
     question: DesignQuestion = replace(bench.question, energy="accelergy")
     final = DesignBench(question, bench.folder)
     outcomes, lost = attempted("figures by Accelergy", lambda: tuple(
-        evaluate_design(final, outcome.point) for outcome in front), ())
-    if lost:
+        evaluate_design(final, outcome.point) for outcome in front))
+    if outcomes is None:
         return tuple(front), f"{source}; {lost}"
     if any(outcome.reason and not outcome.mapped for outcome in outcomes):
         return outcomes, f"Accelergy; by its figures not every design keeps its limits (searched with {source})"

@@ -158,7 +158,7 @@ def _machine(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbo
     final, source = final_figures(bench, run.front)
     reference = run.reference()
     networks, lost = attempted("mappings of the best design", lambda: bench.networks_at(run.front[0].point)
-                               if run.front else (), ())
+                               if run.front else ())
     effort = {name: getattr(options, name) for name in ("method", "evaluations", "time_limit", "prune", "shard")}
     return DesignedMachine(
         name=space.name, space_size=space.size,
@@ -166,7 +166,7 @@ def _machine(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbo
         limits={limit.name: limit.most for limit in space.limits},
         metrics=question.metrics, outcomes=run.archive, front=tuple(run.front),
         documents=tuple(design_document(space, outcome.point) for outcome in run.front),
-        mapped_networks=networks, neighbours=neighbours,
+        mapped_networks=networks or (), neighbours=neighbours,
         final=final, final_source=source,
         hypervolume=hypervolume(run.values(), reference) if reference else None, reference=reference,
         history=run.improvements(),

@@ -10,7 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import zip_longest
+from typing import TYPE_CHECKING
 
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.mapspace import MapSpace, check_mapping, conflicts
@@ -29,6 +31,9 @@ from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping, is_spars
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import single_letter
 from fadiff_mapper.spec.spec import Spec
+
+if TYPE_CHECKING:
+    from fadiff_mapper.analysis.lower_bound import LowerBound
 
 LEAST = 0.1
 """Seconds of a search that follows another one at least. Set by hand, not measured."""
@@ -116,8 +121,9 @@ def with_bounds(results: Sequence[MappedLayer], stopped: Callable[[], bool] = la
         stopped: Asked before every bound; once true, the results left stay without.
     """
     specs = [result.spec for result in results]
-    return [result if stopped() else with_bound(
-                result, lambda spec=spec, layer=layer: least_of(mapping_task(spec, layer=layer)))
+    def bound(spec: Spec, layer: PreparedLayer) -> LowerBound | None:
+        return least_of(mapping_task(spec, layer=layer))
+    return [result if stopped() else with_bound(result, partial(bound, spec, layer))
             for result, spec, layer in zip(results, specs, layers_of(specs), strict=True)]
 
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.errors import FadiffError, attempted
@@ -109,7 +110,7 @@ class ResultStream:
             results.append(with_bound(replace(
                 self._result(index, nest, outcome.status, outcome.residuals, stats.get(index)), options=options,
                 evaluations=outcome.evaluations, corrected=corrected,
-                history=tuple(map(_improvement, outcome.history))), lambda index=index: bound_of(index)))
+                history=tuple(map(_improvement, outcome.history))), partial(bound_of, index)))
             for hand_on in (self.on_better, self.on_end):
                 if hand_on:
                     hand_on(index, results[-1])
@@ -193,7 +194,7 @@ def least_of(task: MappingTask, imperfect: bool = False) -> LowerBound | None:
 
 def with_bound(result: MappedLayer, bound: Callable[[], LowerBound | None]) -> MappedLayer:
     """The result with its lower bound; where that fails, its status says so."""
-    found, lost = attempted("lower bound", bound, None)
+    found, lost = attempted("lower bound", bound)
     return replace(result, bound=found, status=f"{result.status}; {lost}" if lost else result.status)
 
 
@@ -208,6 +209,6 @@ def _failure(task: MappingTask, outcome: SearchOutcome) -> str:
         return (f"{task.space.problem.name}: no legal mapping was found in {outcome.evaluations} evaluations: the "
                 "formats and memories of the sparse design suit none of the mappings tried")
     from fadiff_mapper.search.diagnosis import diagnosis  # loads torch
-    reason, lost = attempted("diagnosis", lambda: diagnosis(task.layer, task.space), "")
+    reason, lost = attempted("diagnosis", lambda: diagnosis(task.layer, task.space))
     return (f"{task.space.problem.name}: no legal mapping was found in {outcome.evaluations} evaluations: "
             f"{reason or lost}")

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from fadiff_mapper.base.atomic_files import check_writable, write_shared
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.yaml.input_file import read_bytes
 
 LARGEST = 2 ** 24
 """Bytes of an entry that are read: a safety limit against files that are none, not measured."""
@@ -62,11 +64,11 @@ class ResultStore:
         if self.folder is None:
             return None
         path = self._path(key)
+        if not path.is_file():    # mostly so; `read_bytes` would look for names like it
+            return None
         try:
-            if not path.is_file() or path.stat().st_size > LARGEST:    # a pipe would be waited for
-                return None
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
+            content = json.loads(read_bytes(path, "an entry", LARGEST))
+        except (FadiffError, ValueError, RecursionError):
             return None
         return content if isinstance(content, dict) else None
 

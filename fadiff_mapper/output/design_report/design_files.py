@@ -45,8 +45,8 @@ def design_files(result: DesignedMachine) -> Iterator[tuple[str, dict[str, str]]
     for folder, network in zip(folders, result.mapped_networks, strict=True):
         for inner, texts in network_files(network).items():
             yield str(PurePosixPath(folder, inner)), texts
-    sensitivities, unknown = attempted("sensitivities", lambda: best_sensitivities(result), ())
-    page, lost = attempted("page", lambda: design_html(result, folders, sensitivities, unknown), "")
+    sensitivities, unknown = attempted("sensitivities", lambda: best_sensitivities(result))
+    page, lost = attempted("page", lambda: design_html(result, folders, sensitivities or (), unknown))
     yield "", {"design.html": page or paragraph(lost)}
 
 
