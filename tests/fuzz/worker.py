@@ -52,7 +52,7 @@ def peak(of_children: int) -> int:
 
 
 def unseemly(text: str) -> str:
-    """What no command may print: characters that steer terminals, and analyses that failed by a fault of the program."""
+    """What no command may print: what steers a terminal, and sentences of analyses that failed by a fault of ours."""
     found = re.search(r"no [a-z ]+: [A-Z]\w*(?:Error|Exception|Warning): .*", text)
     steering = re.search(r"[^\n\t -~\u00a0-\U0010ffff].*|.*[\u202a-\u202e\u2066-\u2069].*", text)
     return next((f"printed: {match[0]!r}" for match in (found, steering) if match), "")
