@@ -108,9 +108,8 @@ def run(options: argparse.Namespace) -> int:
 def _with_sensitivities(result: MappedLayer) -> MappedLayer:
     """The result with its sensitivities; where they fail, its status says so."""
     from fadiff_mapper.analysis.sensitivity.sensitivities import mapping_sensitivities
-    found, lost = attempted("sensitivities", lambda: mapping_sensitivities(result.spec, result.mapping, result.metric),
-                            ())
-    return replace(result, sensitivities=found, status=f"{result.status}; {lost}" if lost else result.status)
+    found, lost = attempted("sensitivities", lambda: mapping_sensitivities(result.spec, result.mapping, result.metric))
+    return replace(result, sensitivities=found or (), status=f"{result.status}; {lost}" if lost else result.status)
 
 
 def _verification(names: list[str]) -> Callable[[str, MappedLayer], int]:

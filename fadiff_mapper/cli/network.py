@@ -57,6 +57,7 @@ def run(options: argparse.Namespace) -> int:
     from fadiff_mapper.inputs.load import read_document
     from fadiff_mapper.inputs.load_layers import files_of
     from fadiff_mapper.network.layers.options import NetworkOptions
+    from fadiff_mapper.output.network_report import PLAN_FILES
     from fadiff_mapper.output.network_report.write_network import write_held
     from fadiff_mapper.output.terminal.network_plan import print_plan, progress
     from fadiff_mapper.output.terminal.verdict import print_plan_verdicts
@@ -72,6 +73,7 @@ def run(options: argparse.Namespace) -> int:
     require_coverage(network, options.allow_partial, "--allow-partial")
     design = read_document(*files_of(options.files), jinja_data=dict(options.variables))
     root = Path(options.output)
+    atomic_files.check_names(root, (*PLAN_FILES, CHECKPOINT))
     with atomic_files.lock(root), interruptible() as stopped, progress(
             options.quiet, options.time_limit) as on_progress:
         from fadiff_mapper.network.map_network import map_network

@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 from fadiff_mapper.base.atomic_files import check_writable
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.standard_streams import say
 from fadiff_mapper.dropin.arguments import MAPPER, MODEL, read_arguments
 from fadiff_mapper.dropin.command import command
 from fadiff_mapper.dropin.output_stats import output_stats
@@ -103,7 +104,7 @@ def _call(program: str, specification: Specification, folder: Path, settings: Pr
             if return_proc:
                 return _started(program, folder, settings, (*extra_args, *files), log)
             done = run(program, read_arguments((*extra_args, *files), folder), settings,
-                       lambda line: print(line, file=log, flush=True))
+                       lambda line: say(line, log, flush=True))
     except FadiffError as error:
         raise CallFailed(str(error)) from error
     if done.interrupted:

@@ -277,7 +277,10 @@ def test_accelergy_gets_the_input_of_a_front_ends_object_as_it_is(tmp_path: Path
     tables = yaml.safe_load(MESH.read_text())
     for kind in ("ERT", "ART"):
         (tmp_path / kind).write_text(yaml.safe_dump({kind: tables[kind]}))
-    accelergy(tmp_path, f"cp $1 $(dirname $0)/handed; {GIVE}")
+    program = tmp_path / "accelergy"
+    program.write_text(f"#!/bin/sh\ncp $1 {tmp_path}/handed\n"
+                       f"cp {tmp_path}/ERT out/ERT.yaml && cp {tmp_path}/ART out/ART.yaml\n")
+    program.chmod(0o755)
     text = yaml.safe_dump(UNPRICED | {"globals": {"expression_custom_functions": ["f.py"]}, "compound_components": {
         "version": "0.4", "classes": [{"name": "cell", "attributes": {"histogram": "f([1, 2])"}}]}})
     specification, modules = front_end(text)

@@ -25,6 +25,7 @@ from torch.export.graph_signature import InputKind
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.standard_streams import say
 from fadiff_mapper.workload import Workload, build_workload
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor
@@ -155,7 +156,8 @@ def _exported(module: torch.nn.Module, inputs: Sequence[Any] | None,
                     DIFFERENTIATED if any(text in reason for text in DIFFERENTIATING) else "")
         raise FadiffError(f"{type(module).__name__}: torch.export cannot trace it: {type(error).__name__}: "
                           f"{reason}{accepted}") from error
-    sys.stderr.write(said.getvalue())
+    if text := said.getvalue().rstrip("\n"):
+        say(text, sys.stderr)
     return program
 
 
