@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from fadiff_mapper.cli.arguments import (
     load_inputs,
     read_calibration_argument,
     read_options,
+    reading_in_time,
 )
 from fadiff_mapper.cli.exit_codes import CHECK_FAILED, DONE, INTERRUPTED
 from fadiff_mapper.spec.mapper import METRICS
@@ -76,10 +78,12 @@ def run(options: argparse.Namespace) -> int:
         tuple(options.metric or ()), options.seed, options.time_limit, exhaustive=options.exhaustive,
         imperfect=options.imperfect,
         threads=options.jobs, calibration=read_calibration_argument(options)))
-    specs = load_inputs(options)
+    with reading_in_time(options):
+        specs = load_inputs(options)
     check = _verification(list(specs)) if options.verify else None
     names, root, starts = list(specs), Path(options.output), _warm_starts(options.warm_start, list(specs.values()))
     folders = [root / name for name in names] if len(names) > 1 else [root]
+    deadline = None if options.time_limit is None else options.begun + options.time_limit
     with atomic_files.lock(root), interruptible() as stopped, progress(names, quiet=options.quiet) as on_progress:
         from fadiff_mapper.output.timeloop_files.run_files import run_files
         from fadiff_mapper.output.timeloop_files.summary_json import summary_json
@@ -87,13 +91,19 @@ def run(options: argparse.Namespace) -> int:
         atomic_files.check_writable(root)
         results = map_layers(
             list(specs.values()), search, warm_starts=starts, on_progress=on_progress, stopped=stopped,
-            deadline=None if options.time_limit is None else options.begun + options.time_limit,
+            deadline=deadline,
             on_better=lambda index, result: atomic_files.write_files(folders[index], run_files(result)))
         if options.sensitivities:
             from fadiff_mapper.analysis.sensitivity.sensitivities import mapping_sensitivities
-            for target, result in zip(folders, results, strict=True):
-                sensitivities = mapping_sensitivities(result.spec, result.mapping, result.metric)
-                atomic_files.write_files(target, run_files(replace(result, sensitivities=sensitivities)))
+            from fadiff_mapper.base.deadline import OutOfTime, with_grace
+            late = with_grace(inf if deadline is None else deadline, stopped)
+            for index, (target, result) in enumerate(zip(folders, results, strict=True)):
+                try:
+                    sensitivities = mapping_sensitivities(result.spec, result.mapping, result.metric, late)
+                    results[index] = replace(result, sensitivities=sensitivities)
+                except OutOfTime:
+                    results[index] = replace(result, status=f"{result.status}; there was no time for sensitivities")
+                atomic_files.write_files(target, run_files(results[index]))
         if len(names) > 1:
             atomic_files.write_files(root, {SUMMARY: summary_json(names, results)})
     if not options.quiet:

@@ -131,7 +131,7 @@ def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | Non
         return None
     inputs, shares = bound_inputs(space, tiled), shares or all_happen(layer)
     states = cache(partial(parallelism, space, inputs.spread, over=over))
-    kept = [_keepers(space, name) for name in space.problem.dataspace_names()]
+    kept = [_keepers(space, name) for name in in_time(space.problem.dataspace_names(), over)]
     if math.prod(map(len, kept)) <= MOST_CHOICES:
         bounds = [_joint_bound(layer, inputs, _keep_choice(inputs, states, keepers), shares)
                   for keepers in in_time(itertools.product(*kept), over)]
