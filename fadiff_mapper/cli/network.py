@@ -17,6 +17,7 @@ from fadiff_mapper.cli.arguments import (
     inputs,
     read_calibration_argument,
     read_options,
+    reading_in_time,
 )
 from fadiff_mapper.cli.exit_codes import CHECK_FAILED, DONE, INTERRUPTED
 from fadiff_mapper.network.layers.options import METRICS
@@ -68,10 +69,11 @@ def run(options: argparse.Namespace) -> int:
     search = read_options(options.option, NetworkOptions(
         options.metric, not options.no_fusion, options.seed, options.time_limit, threads=options.jobs,
         calibration=read_calibration_argument(options)))
-    network = load_network(options.network, dims=dict(options.dims), shapes=dict(options.shapes),
-                           values=dict(options.values), busy_experts=options.busy_experts)
-    require_coverage(network, options.allow_partial, "--allow-partial")
-    design = read_document(*files_of(options.files), jinja_data=dict(options.variables))
+    with reading_in_time(options):
+        network = load_network(options.network, dims=dict(options.dims), shapes=dict(options.shapes),
+                               values=dict(options.values), busy_experts=options.busy_experts)
+        require_coverage(network, options.allow_partial, "--allow-partial")
+        design = read_document(*files_of(options.files), jinja_data=dict(options.variables))
     root = Path(options.output)
     atomic_files.check_names(root, (*PLAN_FILES, CHECKPOINT))
     with atomic_files.lock(root), interruptible() as stopped, progress(
