@@ -260,6 +260,8 @@ def used_instances(mapping: Mapping, level: int) -> int:
 def _counts(arch: Architecture, problem: Problem, mapping: Mapping, space: DataSpace) -> Iterator[Counted]:
     span = spans(mapping, problem)
     kept = [space.name in level.keep for level in mapping.levels]
+    coalescing = [level for level, here in enumerate(mapping.levels) if space.name in here.keep - here.no_coalesce]
+    kept = [here and level <= max(coalescing, default=-1) for level, here in enumerate(kept)]  # others are forgotten
     last = max((level for level, here in enumerate(kept) if here), default=-1)
     raw = [cross(arch, problem, mapping, space, level) for level in range(len(span))]
     share = [outer.delivered for outer in raw[1:]] + [0.0]

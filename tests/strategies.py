@@ -102,15 +102,16 @@ def forgetful_cases(draw: DrawFn, shapes: dict[str, tuple[DataSpace, ...]] | Non
 
 @st.composite
 def switched_cases(draw: DrawFn, shapes: dict[str, tuple[DataSpace, ...]] | None = None) -> Case:
-    """A forgetful case without some links, plain first writes and, inside a level that holds, coalescing."""
+    """A forgetful case without some links, plain first writes and, but for one level, coalescing."""
     case = draw(forgetful_cases(shapes))
     some = st.frozensets(st.sampled_from(case.problem.dataspace_names()))
-    levels, held = list(case.mapping.levels), frozenset[str]()
-    for index in reversed(range(len(levels))):
+    levels = list(case.mapping.levels)
+    for index in range(len(levels)):
         unlinked = draw(some) if case.arch.fanout(index) != (1, 1) else frozenset()
         levels[index] = replace(levels[index], no_link_transfer=unlinked, rmw_first_update=draw(some),
-                                no_coalesce=draw(some) & held)
-        held |= levels[index].keep - levels[index].no_coalesce
+                                no_coalesce=draw(some))
+    held = {name for level in levels for name in level.keep - level.no_coalesce}
+    levels = [replace(level, no_coalesce=level.no_coalesce & held) for level in levels]
     return replace(case, mapping=Mapping(tuple(levels)))
 
 

@@ -126,13 +126,13 @@ def explain_counts(layer: PreparedLayer, evaluation: Evaluation, row: int = 0) -
         row: The row of the batch that is explained.
 
     Returns:
-        One explanation for each level, data space that it keeps, and action, from the outermost level inwards.
+        One explanation for each level, data space that it holds, and action, from the outermost level inwards.
     """
     nest = evaluation.nest
     wanted = exact_traffic(layer, nest, with_hops=False).wanted
     case = _Case(layer, evaluation, row, wanted[..., row])
     return tuple(explanation for level in reversed(range(len(layer.arch.levels)))
-                 for tensor in range(len(layer.problem.dataspaces)) if nest.keep[level, tensor, row]
+                 for tensor in range(len(layer.problem.dataspaces)) if evaluation.held[level, tensor, row]
                  for explanation in _of_level(case, level, tensor))
 
 
@@ -191,7 +191,7 @@ def _sent(case: _Case, level: int, tensor: int, action: str, further: list[Count
 def _filled(case: _Case, level: int, tensor: int) -> CountExplanation:
     """The count of words that a level gets from further out."""
     key = (level, tensor, "fills")
-    if not case.evaluation.nest.keep[level + 1:, tensor, case.row].any():
+    if not case.evaluation.held[level + 1:, tensor, case.row].any():
         return _explanation(case, key, [CountFactor(0, "0 (no level further out keeps it)")],
                             _over_links(case, level, tensor), [])
     factors, notes = _demand(case, level, tensor)
@@ -208,7 +208,7 @@ def _filled(case: _Case, level: int, tensor: int) -> CountExplanation:
 
 def _receiver(case: _Case, level: int, tensor: int) -> int:
     """The next level inwards that holds the data space for several uses; -1 is the arithmetic."""
-    held = case.evaluation.nest.keep[:level, tensor, case.row] & case.layer.reuse.coalesced[:level, tensor]
+    held = case.evaluation.held[:level, tensor, case.row] & case.layer.reuse.coalesced[:level, tensor]
     kept = np.flatnonzero(held)
     return int(kept[-1]) if len(kept) else -1
 

@@ -14,7 +14,16 @@ import numpy as np
 from fadiff_mapper.imperfect.average_usage import AverageUsage, average_usage
 from fadiff_mapper.imperfect.residual_nest import ResidualNest
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.access_counts import Counts, Delivery, Rounding, accesses, bypassed, from_outside, sum_kinds
+from fadiff_mapper.model.access_counts import (
+    Counts,
+    Delivery,
+    Rounding,
+    accesses,
+    bypassed,
+    from_outside,
+    holding,
+    sum_kinds,
+)
 from fadiff_mapper.model.bandwidth import Bandwidth, bandwidth
 from fadiff_mapper.model.energy_latency import cost_of
 from fadiff_mapper.model.exact.evaluate import EXACT, Evaluation
@@ -120,7 +129,7 @@ def averaged(layer: PreparedLayer, walks: ResidualWalks) -> Evaluation:
 def _evaluated(layer: PreparedLayer, walks: ResidualWalks, use: AverageUsage, raw: Delivery,
                rounding: Rounding) -> Evaluation:
     """The evaluation from the words over every boundary on, which is the dense one's but for averages."""
-    nest = walks.batch.nest
+    nest = holding(walks.batch.nest, layer.reuse)
     active = active_parts(nest)
     tile = replace(tiles(nest, layer.projection, active), size=walks.size, across_size=walks.across)
     laid_out = Usage(use.expansion_x, use.expansion_y, use.compute_cycles)
@@ -136,7 +145,7 @@ def _evaluated(layer: PreparedLayer, walks: ResidualWalks, use: AverageUsage, ra
         checks = [LegalityCheck("calls", layer.arch.arithmetic.name, walks.calls, MOST_CALLS, walks.calls > MOST_CALLS),
                   *untouched_sums(outputs, nest, layer.arch, touched, counts.partition),
                   *(_on_average(check, layer, use) for check in limits(nest, tile, laid_out, layer.arch))]
-    return Evaluation(nest, tile, use, raw, tally, counts, spent, network, checks, legal(checks))
+    return Evaluation(walks.batch.nest, nest.keep, tile, use, raw, tally, counts, spent, network, checks, legal(checks))
 
 
 def _asked(counts: Counts, use: AverageUsage, laid_out: Usage, layer: PreparedLayer, rounding: Rounding) -> Bandwidth:

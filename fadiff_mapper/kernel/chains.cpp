@@ -84,7 +84,7 @@ static void lay_changed(const Layer& layer, const Mapping& mapping, const Change
         case Change::FACTOR: lay_factor(layer, mapping, change.at, change.of, lane, pack); break;
         case Change::ORDER: lay_order(layer, mapping, change.at, lane, pack); break;
         case Change::LAYOUT: lay_layout(layer, mapping, change.at, lane, pack); break;
-        case Change::KEEP: lay_keep(layer, mapping, change.at, change.of, lane, pack);
+        case Change::KEEP: lay_keep(layer, mapping, change.of, lane, pack);
     }
 }
 

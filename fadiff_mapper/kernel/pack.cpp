@@ -28,10 +28,8 @@ void pack_mappings(const Layer& layer, const Mapping* const* mappings, int count
             if (pack.whole() || pack.temporal_dims(level)) lay_order(layer, *own[lane], level, lane, pack);
             if (pack.whole() || pack.spatial_dims(level)) lay_layout(layer, *own[lane], level, lane, pack);
         }
-    const std::uint8_t* keep[LANES];
-    for (int lane = 0; lane < LANES; ++lane) keep[lane] = own[lane]->keep.data();
-    for (std::size_t at = 0; at < pack.keep.size(); ++at)
-        pack.keep[at] = mask_where([&](int lane) { return keep[lane][at]; });
+    for (int t = 0; t < layer.tensors; ++t)
+        for (int lane = 0; lane < LANES; ++lane) lay_keep(layer, *own[lane], t, lane, pack);
 }
 
 void pack_mapping(const Layer& layer, const Mapping& mapping, MappingPack& pack) {
@@ -49,7 +47,10 @@ void pack_mapping(const Layer& layer, const Mapping& mapping, MappingPack& pack)
             std::memset(&pack.spatial_order[at * LANES], mapping.spatial_order[at], LANES);
         }
     }
-    for (std::size_t at = 0; at < pack.keep.size(); ++at) pack.keep[at] = mask_of(mapping.keep[at]);
+    for (int t = 0; t < layer.tensors; ++t) {
+        lay_keep(layer, mapping, t, 0, pack);
+        for (std::size_t at = t; at < pack.keep.size(); at += layer.tensors) pack.keep[at] = mask_of(pack.keep[at][0]);
+    }
     pack.looping = mapping.looping;
 }
 
@@ -76,9 +77,14 @@ void lay_layout(const Layer& layer, const Mapping& mapping, int level, int lane,
     }
 }
 
-void lay_keep(const Layer& layer, const Mapping& mapping, int level, int tensor, int lane, MappingPack& pack) {
-    const std::size_t at = std::size_t(level) * layer.tensors + tensor;
-    flat(pack.keep)[at * LANES + lane] = -std::int64_t(mapping.keep[at]);
+void lay_keep(const Layer& layer, const Mapping& mapping, int tensor, int lane, MappingPack& pack) {
+    bool coalesced = false;
+    for (int level = layer.levels - 1; level >= 0; --level) {
+        const std::size_t at = std::size_t(level) * layer.tensors + tensor;
+        const bool keep = mapping.keep[at];
+        flat(pack.keep)[at * LANES + lane] = -std::int64_t(keep && (layer.coalesced[at] || coalesced));
+        coalesced |= keep && layer.coalesced[at];
+    }
 }
 
 }  // namespace fadiff

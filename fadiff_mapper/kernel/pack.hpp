@@ -14,7 +14,7 @@ struct MappingPack {
     std::vector<Lanes> position;              // [L][D]; where the temporal loop of a dimension stands in its level,
                                               // innermost 0; nothing of dimensions without one
     std::vector<Mask> on_y;                   // [L][D]
-    std::vector<Mask> keep;                   // [L][T]
+    std::vector<Mask> keep;                   // [L][T]; without levels that Timeloop forgets, see lay_keep
     std::vector<std::uint8_t> spatial_order;  // [L][D][LANES]; dimensions, as in Mapping; nothing of levels without loops
     std::vector<std::uint8_t> order;          // [L][D][LANES]; the same in time, or none: dense counts do without
     std::vector<Dims> looping;                // [2 L]; dimensions that may have a loop in some lane, all others have none
@@ -52,10 +52,11 @@ void pack_mappings(const Layer& layer, const Mapping* const* mappings, int count
 void pack_mapping(const Layer& layer, const Mapping& mapping, MappingPack& pack);
 
 // Lay parts of a mapping into one lane: a factor, the order of a level's temporal loops, the layout of its spatial
-// loops, whether it keeps a data space.
+// loops, the levels that keep a data space. A level that keeps it without coalescing, outside of every level that
+// coalesces it, is forgotten (model/access_counts.py, holding).
 void lay_factor(const Layer& layer, const Mapping& mapping, int place, int dim, int lane, MappingPack& pack);
 void lay_order(const Layer& layer, const Mapping& mapping, int level, int lane, MappingPack& pack);
 void lay_layout(const Layer& layer, const Mapping& mapping, int level, int lane, MappingPack& pack);
-void lay_keep(const Layer& layer, const Mapping& mapping, int level, int tensor, int lane, MappingPack& pack);
+void lay_keep(const Layer& layer, const Mapping& mapping, int tensor, int lane, MappingPack& pack);
 
 }  // namespace fadiff

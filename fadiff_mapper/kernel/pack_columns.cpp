@@ -120,9 +120,14 @@ static void pack_all(const Layer& layer, const Batch& batch, const Columns<FULL>
                 pack.on_y[cell + at] = columns.mask(batch.on_y + own);
             }
         }
-        for (int t = 0; t < layer.tensors; ++t) {
-            const std::size_t kept = std::size_t(level) * layer.tensors + t;
-            pack.keep[kept] = columns.mask(batch.keep + kept * batch.batch);
+    }
+    for (int t = 0; t < layer.tensors; ++t) {  // as lay_keep does it
+        Mask coalesced = mask_of(false);
+        for (int level = layer.levels - 1; level >= 0; --level) {
+            const std::size_t at = std::size_t(level) * layer.tensors + t;
+            const Mask keep = columns.mask(batch.keep + at * batch.batch);
+            pack.keep[at] = layer.coalesced[at] ? keep : keep & coalesced;
+            if (layer.coalesced[at]) coalesced = coalesced | keep;
         }
     }
     if ((~counted).any()) throw std::invalid_argument("temporal, spatial: a factor below 1");

@@ -31,8 +31,8 @@ def build_mapspace(architecture: Architecture, problem: Problem, constraints: Co
     - two orders cannot matter and are taken as they come: the order of the innermost level's temporal loops where no
       fan-out lies below it, and the order of spatial loops on a fan-out along one axis.
 
-    Unlike there, a dummy level (a fan-out without storage) holds no temporal loop and keeps nothing unless a
-    constraint says so.
+    Unlike there, a level that the v0.4 front end inserts for a fan-out (`StorageLevel.is_dummy`) holds no temporal loop
+    and keeps nothing unless a constraint says so, as the constraints that the front end inserts with it say.
 
     Args:
         architecture: The architecture.

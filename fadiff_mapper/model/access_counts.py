@@ -128,6 +128,27 @@ def sum_kinds(values: Array) -> Array:
     return total([values[kind] for kind in range(values.shape[0])])
 
 
+def holding(nest: Nest, reuse: Reuse) -> Nest:
+    """The mappings without the levels that Timeloop forgets.
+
+    A level that keeps a data space without coalescing, outside of every level that coalesces it, has nobody to ask:
+    Timeloop counts as if the data space bypassed it, and no capacity for it. Where no level is left, Timeloop ends on
+    an assertion.
+
+    Args:
+        nest: The mappings.
+        reuse: Levels that coalesce a data space.
+
+    Returns:
+        The same mappings; `nest` itself where every level coalesces everything.
+    """
+    if reuse.coalesced.all():
+        return nest
+    xp = array_namespace(nest.keep)
+    coalesces = xp.asarray(reuse.coalesced)[:, :, None]
+    return replace(nest, keep=nest.keep & (coalesces | kept_further_out(nest.keep & coalesces)))
+
+
 def bypassed(tally: Delivery, keep: Array, reuse: Reuse | None = None) -> Delivery:
     """The tally after levels that do not keep a data space have handed their traffic outwards.
 

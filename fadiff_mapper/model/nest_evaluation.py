@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fadiff_mapper.model.access_counts import Counts, Delivery, Rounding, accesses, bypassed
+from fadiff_mapper.model.access_counts import Counts, Delivery, Rounding, accesses, bypassed, holding
 from fadiff_mapper.model.energy_latency import Cost, cost
 from fadiff_mapper.model.loop_nest import Active, Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
@@ -18,6 +18,7 @@ class NestEvaluation:
     """Results of the shared equations for a batch; see the classes named for axes and units.
 
     Attributes:
+        nest: The mappings, without levels that Timeloop forgets (`access_counts.holding`).
         tile: Boxes and sizes of tiles.
         use: Instances in use and compute cycles.
         raw: Traffic over every boundary as if every level kept every data space.
@@ -26,6 +27,7 @@ class NestEvaluation:
         cost: Cycles and energy.
     """
 
+    nest: Nest
     tile: Tiles
     use: Usage
     raw: Delivery
@@ -51,9 +53,10 @@ def evaluate_with(layer: PreparedLayer, nest: Nest, active: Active, traffic: Cal
     Returns:
         The results; energy without interconnects.
     """
+    nest = holding(nest, layer.reuse)
     tile, use = tiles(nest, layer.projection, active), usage(nest, active)
     raw = traffic(tile)
     tally = bypassed(raw, nest.keep, layer.reuse)
     counts = accesses(nest, layer.projection, tile, raw, tally, use.instances, rounding, active,
                       layer.reuse)
-    return NestEvaluation(tile, use, raw, tally, counts, cost(counts, use, layer.machine, use.computes, rounding))
+    return NestEvaluation(nest, tile, use, raw, tally, counts, cost(counts, use, layer.machine, use.computes, rounding))

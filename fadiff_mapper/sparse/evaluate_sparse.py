@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping as AnyMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import compress
 
 from fadiff_mapper.base.errors import FadiffError, InvalidMapping
 from fadiff_mapper.kernel import _kernel
@@ -140,7 +141,10 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, row: int, mapping: 
         FadiffError: Timeloop aborts on it, or its numbers are undefined.
     """
     arch, problem = design.layer.arch, design.layer.problem
-    if any(all(space.name not in level.keep for level in mapping.levels) for space in problem.dataspaces):
+    names = problem.dataspace_names()
+    mapping = Mapping(tuple(replace(level, keep=frozenset(compress(names, dense.held[index, :, row])))
+                            for index, level in enumerate(mapping.levels)))
+    if any(all(name not in level.keep for level in mapping.levels) for name in names):
         raise InvalidMapping(arch.arithmetic.name, "one of the tensors is bypassed in all storage levels")
     check_formats(arch, problem, design.sparse, mapping)
     for model in design.models:

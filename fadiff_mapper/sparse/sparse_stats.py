@@ -104,10 +104,27 @@ def _level(design: SparseDesign, dense: Evaluation, row: int, found: SparseEvalu
            sections: bool) -> dict[str, Any]:
     """The fields of one storage level."""
     level, use = design.layer.arch.levels[number], found.levels[number]
-    spaces = {name: _dataspace(design, dense, row, found, number, t, sections=sections)
-              for t, name in enumerate(design.layer.problem.dataspace_names()) if t in use.tiles}
+    spaces = {name: _dataspace(design, dense, row, found, number, t, sections=sections) if t in use.tiles
+              else _forgotten(design, dense, row, found, number, t, sections=sections)
+              for t, name in enumerate(design.layer.problem.dataspace_names()) if dense.nest.keep[number, t, row]}
     return {"name": level.name, "cycles": use.cycles, "slowdown": use.slowdown, "max_instances": use.instances,
             "leakage_energy_pj": use.leakage, "energy_pj_total": use.energy, "dataspaces": spaces}
+
+
+def _forgotten(design: SparseDesign, dense: Evaluation, row: int, found: SparseEvaluation, number: int, t: int, *,
+               sections: bool) -> dict[str, Any]:
+    """The fields of a data space that a level keeps and Timeloop forgets (`model/access_counts.py:holding`)."""
+    instances, none = found.use.levels[number][t], dict.fromkeys(("algorithmic", *KINDS), 0)
+    zeros = dict.fromkeys(("partition_size", "utilized_capacity", "temporal_reductions", "address_generations",
+                           "decompression_counts", "compression_counts"), 0)
+    rates = dict.fromkeys(("energy_pj_per_instance", "energy_pj_total", *(
+        f"{way}_bandwidth{share}" for way in ("shared", "read", "write") for share in ("", "_format_share"))), 0.0)
+    density = design.layer.problem.density(design.layer.problem.dataspaces[t].name)
+    return {**zeros, "utilized_instances": instances.average,
+            "utilized_clusters": int(dense.cost.clusters[number, row]), "reads": none, "fills": none, "updates": none,
+            "format": [], **rates} | (
+        {"tile_density_distribution": density.name, "data_tile_shape": 0, "utilized_instances_max": instances.most}
+        if sections else {"format_tile_size": []})
 
 
 def _dataspace(design: SparseDesign, dense: Evaluation, row: int, found: SparseEvaluation, number: int, t: int, *,

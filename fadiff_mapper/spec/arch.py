@@ -7,11 +7,12 @@ innermost, next to the arithmetic, to the outermost, usually DRAM.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
-FANOUT = "dummy_storage"
-"""The class of a level that stands only for a fan-out."""
+FANOUT = re.compile(r"inter_.*_spatial")
+"""Names by which Timeloop's v0.4 front end calls the levels, of class `dummy_storage`, that stand for a fan-out."""
 
 
 @dataclass(frozen=True)
@@ -148,8 +149,12 @@ class StorageLevel:
 
     @property
     def is_dummy(self) -> bool:
-        """Whether the level stands only for a fan-out, as the v0.4 front end inserts them."""
-        return self.kind == FANOUT
+        """Whether the level stands only for a fan-out, as the v0.4 front end inserts them.
+
+        It inserts constraints, too, that keep all data and temporal loops out. Other levels of their class, such as the
+        analog parts of CiMLoop's designs, are memories.
+        """
+        return self.kind == "dummy_storage" and bool(FANOUT.fullmatch(self.name))
 
     @property
     def is_dram(self) -> bool:

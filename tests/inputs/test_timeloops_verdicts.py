@@ -19,7 +19,7 @@ from fadiff_mapper.timeloop.compare_answers import compared, differences
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "verdicts" / "verdicts.jsonl.gz"
 
-READ = ("fixed-structured", "hyphenated-sparse-keys")
+READ = ("fixed-structured", "hyphenated-sparse-keys", "no-coalesce-outermost")
 """Inputs that every reading takes."""
 
 

@@ -134,6 +134,13 @@ def test_a_dummy_level_holds_nothing_unless_told_to() -> None:
     assert told.keep == {"Z"} and told.bypass == {"A", "B"}
 
 
+def test_other_levels_of_a_dummy_levels_class_are_memories() -> None:
+    """As to the real mapper, and as CiMLoop writes its analog parts."""
+    cell = space(arch=chip(storage("Cell", (4, 1), 2, kind="dummy_storage"), storage("DRAM", size=None, kind="DRAM"),
+                           macs=(4, 1))).levels[0]
+    assert cell.temporal.choices["K"][:3] == (1, 2, 4) and cell.open == {"A", "B", "Z"}
+
+
 # Which constraints a mapping breaks.
 
 def level(temporal: dict[str, int], order: str = "MKN", spatial: dict[str, int] | None = None,

@@ -11,6 +11,7 @@ import pytest
 from small_specs import QUICK, product, whole_space
 
 from fadiff_mapper import FadiffError, SearchOptions, evaluate, load, map_layer, map_layers
+from fadiff_mapper.analysis.lower_bound.assemble import lower_bound
 from fadiff_mapper.base.bundled_files import designs, find
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.mapspace import build_mapspace, check_mapping
@@ -56,6 +57,23 @@ def test_the_search_knows_what_constraints_do_not_let_it_reuse() -> None:
     assert found.mapping.levels[0].rmw_first_update == {"Z"}
     assert found.mapping.levels[0].no_coalesce == {"A"}
     assert found.stats.energy_pj > map_layer(product(), QUICK, metric="energy").stats.energy_pj
+
+
+def test_the_search_knows_what_timeloop_forgets() -> None:
+    """DRAM coalesces no A: where the buffer keeps A, DRAM is asked for none, and where it does not, A is nowhere."""
+    spec = product(mapspace_constraints={"targets": [{"target": "DRAM", "type": "bypass", "no_coalesce": ["A"]}]})
+    layer = prepare_layer(spec.arch, spec.problem, spec.tables,
+                          constrained_reuse(spec.constraints, spec.problem.dataspace_names()))
+    scores = score(layer, whole_space(spec))
+    assert not scores.legal[~whole_space(spec).keep[0, 0]].any()
+    found = map_layer(spec, QUICK, metric="energy")
+    assert math.log(found.stats.energy_pj) == pytest.approx(
+        float(exact_value(scores, ("energy",)).min()), abs=1e-9)
+    forgotten = found.stats.levels[1]["dataspaces"]["A"]
+    assert (forgotten["reads"], forgotten["utilized_capacity"], forgotten["energy_pj_total"]) == (0, 0, 0)
+    assert found.stats.energy_pj < map_layer(product(), QUICK, metric="energy").stats.energy_pj
+    bound = lower_bound(layer, build_mapspace(spec.arch, spec.problem, spec.constraints))
+    assert bound is not None and 0 < bound.energy <= found.stats.energy_pj
 
 
 @pytest.mark.parametrize("design", designs())

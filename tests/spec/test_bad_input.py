@@ -142,8 +142,6 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
     "a switch that mappings lack": (lambda d: d["mapping"][2].update(no_multicast_no_reduction=["A"]),
                                     ["no_multicast_no_reduction", "not supported", "no_reuse"]),
     "links of nothing": (lambda d: d["mapping"][2].update(no_link_transfer=["AA"]), ["no_link_transfer", '"AA"', "Z"]),
-    "words from nowhere": (lambda d: d["mapping"].append({"target": "DRAM", "type": "bypass", "no_coalesce": ["A"]}),
-                           ["no_coalesce", "of A at DRAM", "further out"]),
     "a word width for each data space": (lambda d: local(d, 1).update(word_bits={"A": 8}),
                                          ["word_bits", "all data spaces of a level the same word width"]),
     "unknown metric": (lambda d: d.update(mapper={"optimization_metrics": ["speed"]}), ["speed", "edp"]),

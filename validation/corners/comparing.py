@@ -13,6 +13,9 @@ from ..questions import Question
 ASSERTION = "content_accesses + tile_nest[cur].peer_accesses) >= tile_nest[cur].partition_size' failed"
 """Timeloop's words where an output's partition has words that are never touched."""
 
+HELD_NOWHERE = "`utilized_capacity > 0' failed"
+"""Timeloop's words where no level holds a data space that some level keeps (`access_counts.holding`)."""
+
 
 def mistakes(question: Question, answer: ModelAnswer) -> list[str]:
     """Differences between the exact model and Timeloop about one mapping.
@@ -29,6 +32,8 @@ def mistakes(question: Question, answer: ModelAnswer) -> list[str]:
     if not evaluation.legal[0]:
         broken = violations(evaluation.checks, 0)
         said = ASSERTION if broken[0].constraint == "untouched" else str(rejection(broken))
+        if broken[0].constraint == "nowhere" and evaluation.nest.keep.any(axis=0).all():
+            said = HELD_NOWHERE
         if answer.result is not None:
             return [f"rejected, where Timeloop accepts: {said}"]
         return [] if said in answer.error else [f"rejected: {said} instead of {answer.error}"]

@@ -149,12 +149,10 @@ def switches(rng: random.Random) -> Corner:
         in_time, in_space = (frozenset(name for name in names if rng.random() < 0.3) for _ in range(2))
         levels.append(replace(level, no_temporal_reuse=in_time,
                               no_multicast=in_space if machine.fan != (1, 1) else frozenset()))
-    held: frozenset[str] = frozenset()
-    for index in reversed(range(len(levels))):
+    for index in range(len(levels)):
         unlinked, read, passing = (frozenset(name for name in names if rng.random() < 0.2) for _ in range(3))
-        levels[index] = replace(levels[index], rmw_first_update=read, no_coalesce=passing & held,
+        levels[index] = replace(levels[index], rmw_first_update=read, no_coalesce=passing,
                                 no_link_transfer=unlinked if corner.levels[index].fan != (1, 1) else frozenset())
-        held |= levels[index].keep - levels[index].no_coalesce
     return replace(corner, mapping=Mapping(tuple(levels)))
 
 

@@ -118,7 +118,8 @@ def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | Non
         return None
     inputs, shares = bound_inputs(space, tiled), shares or all_happen(layer)
     states = cache(partial(parallelism, space, inputs.spread))
-    kept = [_keepers(space, name) for name in space.problem.dataspace_names()]
+    kept = [_holders(space, name, layer.reuse.coalesced[:, t])
+            for t, name in enumerate(space.problem.dataspace_names())]
     if math.prod(map(len, kept)) <= MOST_CHOICES:
         bounds = [_joint_bound(layer, inputs, _keep_choice(inputs, states, keepers), shares)
                   for keepers in itertools.product(*kept)]
@@ -129,12 +130,17 @@ def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | Non
     return LowerBound(edp, energy, delay, accesses, min(bounds, key=lambda bound: bound.edp).parts)
 
 
-def _keepers(space: MapSpace, name: str) -> list[tuple[int, ...]]:
-    """Every set of levels that may keep a data space, the innermost first; none is empty."""
+def _holders(space: MapSpace, name: str, coalesced: np.ndarray) -> list[tuple[int, ...]]:
+    """Every set of levels that may hold a data space, the innermost first; none is empty.
+
+    Levels that keep it without coalescing, outside of every one that coalesces it, hold nothing
+    (`model/access_counts.py:holding`).
+    """
     each = [(True,) if name in level.keep else (False,) if name in level.bypass else (False, True)
             for level in space.levels]
     rows = (tuple(i for i, kept in enumerate(row) if kept) for row in itertools.product(*each))
-    return [row for row in rows if row]
+    held = dict.fromkeys(tuple(i for i in row if any(coalesced[j] for j in row if j >= i)) for row in rows)
+    return [row for row in held if row]
 
 
 def _keep_choice(inputs: BoundInputs, states: States, keepers: Keepers) -> KeepChoice:

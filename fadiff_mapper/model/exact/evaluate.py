@@ -49,6 +49,8 @@ class Evaluation:
 
     Attributes:
         nest: The mappings.
+        held: [L, T, B]. Whether the level holds the data space: it keeps it, and Timeloop does not forget that
+            (`access_counts.holding`).
         tile: Boxes and sizes of tiles.
         use: Instances in use and compute cycles.
         raw: Traffic over every boundary as if every level kept every data space.
@@ -61,6 +63,7 @@ class Evaluation:
     """
 
     nest: Nest
+    held: np.ndarray
     tile: Tiles
     use: Usage
     raw: Delivery
@@ -104,20 +107,20 @@ def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, ro
     with np.errstate(divide="ignore", invalid="ignore"):
         shared = evaluate_with(layer, nest, active,
                                lambda _: exact_traffic(layer, nest, with_hops).delivery, EXACT)
-        network = interconnect_use(layer.interconnects, layer.projection, nest.keep, shared.tally,
+        network = interconnect_use(layer.interconnects, layer.projection, shared.nest.keep, shared.tally,
                                    shared.counts.partition, shared.use.instances) if with_hops else None
-        checks = [*_untouched(layer, nest, shared), *limits(nest, shared.tile, shared.use, layer.arch, room)]
-    return Evaluation(nest, shared.tile, shared.use, shared.raw, shared.tally, shared.counts, shared.cost, network,
-                      checks, legal(checks))
+        checks = [*_untouched(layer, shared), *limits(shared.nest, shared.tile, shared.use, layer.arch, room)]
+    return Evaluation(nest, shared.nest.keep, shared.tile, shared.use, shared.raw, shared.tally, shared.counts,
+                      shared.cost, network, checks, legal(checks))
 
 
-def _untouched(layer: PreparedLayer, nest: Nest, shared: NestEvaluation) -> list[LegalityCheck]:
+def _untouched(layer: PreparedLayer, shared: NestEvaluation) -> list[LegalityCheck]:
     """`untouched_sums` of the outputs that may have untouched words; nothing for all usual layers."""
     outputs = outputs_with_holes(layer.projection)
     if not outputs:
         return []
     touched = sum_kinds(shared.tally.words) + from_outside(shared.tally.links) / shared.use.instances[:, None]
-    return untouched_sums(outputs, nest, layer.arch, touched, shared.counts.partition)
+    return untouched_sums(outputs, shared.nest, layer.arch, touched, shared.counts.partition)
 
 
 def evaluate_one(arch: Architecture, problem: Problem, tables: Tables, mapping: Mapping, *,

@@ -198,8 +198,9 @@ def _dataspace(layer: PreparedLayer, evaluation: Evaluation, level: int, t: int,
     read, write = float(cost.bandwidth.read[at]) * slowdown, float(cost.bandwidth.write[at]) * slowdown
     energy, address = float(cost.access_energy[at]), float(cost.address_energy[at])
     clusters = int(cost.clusters[level, row])
+    held = int(evaluation.held[at])
     result = {
-        "partition_size": int(counts.partition[at]), "utilized_capacity": int(evaluation.tile.size[at]),
+        "partition_size": held * int(counts.partition[at]), "utilized_capacity": held * int(evaluation.tile.size[at]),
         "utilized_instances": instances, "utilized_clusters": clusters,
         "reads": int(counts.reads[at]), "fills": int(counts.fills[at]), "updates": int(counts.updates[at]),
         "temporal_reductions": int(counts.reads[at]) if layer.projection.read_write[t] else 0,

@@ -108,7 +108,6 @@ def read_constraints(
         except SpecError as error:
             mistakes += error.problems
     mistakes += _repetitions(statements, scope)
-    mistakes += _words_from_nowhere(statements, scope)
     if mistakes:
         raise SpecError(*mistakes)
     return Constraints(
@@ -247,17 +246,6 @@ def _repetitions(statements: Sequence[ConstraintStatement], scope: ConstraintSco
         if first is not statement and not harmless:
             yield (f"{statement.where}: {_subject(statement)} at {scope.levels[statement.level]} is already "
                    f"constrained at {first.where}; accepted: one constraint for each")
-
-
-def _words_from_nowhere(statements: Sequence[ConstraintStatement], scope: ConstraintScope) -> Iterator[str]:
-    """A message for every `no_coalesce` of words that the outermost level does not hold; Timeloop forgets these."""
-    outermost = len(scope.levels) - 1
-    passed_by = {s.part for s in statements if (s.kind, s.level, s.value) == ("dataspace", outermost, False)}
-    for statement in (s for s in statements if s.part == "no_coalesce"):
-        lost = sorted(statement.value if statement.level == outermost else statement.value & passed_by)
-        if lost:
-            yield (f'{statement.where}: "no_coalesce" of {listed(lost)} at {scope.levels[statement.level]}, but '
-                   f"{scope.levels[-1]}, the outermost level, does not hold them; accepted: data spaces that it holds")
 
 
 def _subject(statement: ConstraintStatement) -> str:

@@ -6,7 +6,7 @@ Permutations are written innermost loop first; the first `split` dimensions of a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -72,7 +72,6 @@ def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem,
         reader.finish(f" of a {kind} directive")
     found = Mapping(tuple(levels))
     _check_products(found, problem, where)
-    check_passed_words(found, arch.level_names(), problem.dataspace_names(), where)
     return found
 
 
@@ -132,27 +131,6 @@ def _spatial(reader: Reader, level: LevelMapping, index: int, arch: Architecture
     unlinked = _unused(reader, ("no_link_transfer",), level.no_link_transfer, problem)
     return replace(level, spatial=factors, spatial_last=last, spatial_order=order, split=split, no_multicast=off,
                    no_link_transfer=unlinked)
-
-
-def check_passed_words(mapping: Mapping, levels: Sequence[str], names: Sequence[str], where: Where) -> None:
-    """Raises SpecError for words that pass through a level (`no_coalesce`) and come from nowhere.
-
-    Timeloop forgets such a data space at all levels outside the outermost one that coalesces it.
-
-    Args:
-        mapping: The mapping.
-        levels: Names of the levels, innermost first.
-        names: Names of the data spaces.
-        where: Its place.
-    """
-    for name in names:
-        held = False
-        for index in reversed(range(len(levels))):
-            level = mapping.levels[index]
-            if name in level.keep and name in level.no_coalesce and not held:
-                raise where.error(f'"no_coalesce" of {name} at {levels[index]}, outside every level that holds it',
-                                  "a level further out that keeps it without no_coalesce")
-            held |= name in level.keep
 
 
 def _unused(reader: Reader, keys: tuple[str, ...], before: frozenset[str], problem: Problem) -> frozenset[str]:
