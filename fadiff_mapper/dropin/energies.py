@@ -39,6 +39,8 @@ def with_energies(spec: Spec, program: str, environment: Mapping[str, str],
         return spec, {}
     say(f"execute: {command}")
     answer = accelergy_tables.answer(spec.arch, spec.literal, command, environment)
+    for note in answer.notes:
+        say(f"WARNING: {note}")
     return replace(spec, tables=answer.tables), {f"{program}.{name}": text for name, text in answer.files.items()}
 
 
