@@ -40,7 +40,7 @@ WRITE_EVERY = 1.0
 improvements come in bursts. Nothing was measured."""
 
 HANDING = 0.1
-"""Part of the time, where it is limited, that goes to handing on mappings that are not the last. Nothing was measured."""
+"""Part of the time, where it is limited, for handing on mappings that are not the last. Nothing was measured."""
 
 SEARCHING = "searching: the best mapping so far"
 

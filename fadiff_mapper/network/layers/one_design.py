@@ -81,7 +81,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _all_but_bounds(layer: Operator) -> Hashable:
-    """Equal for problems that differ in their bounds alone, and in none that is 1: v0.4 orders these loops by itself."""
+    """Equal for problems that differ in their bounds alone, none of which is 1: v0.4 orders these loops by itself."""
     problem, bounds = layer.problem, layer.problem.bounds
     others = [(name, value) for name, value in layer.literal["instance"].items() if name not in bounds]
     return (problem.name, problem.dimensions, problem.dataspaces, tuple(name for name in bounds if bounds[name] == 1),
