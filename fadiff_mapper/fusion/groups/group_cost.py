@@ -22,7 +22,7 @@ import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.fusion.groups.fused_counts import fused_counts
-from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, Hardware
+from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, Hardware, Shape
 from fadiff_mapper.fusion.groups.group_legality import structure_violations, tile_violations
 from fadiff_mapper.fusion.groups.step_evaluation import (
     EvaluatedLayer,
@@ -61,6 +61,23 @@ class GroupTraffic:
 
 
 @dataclass(frozen=True)
+class StepCost:
+    """Steps of a layer that do the same work: a tile of one shape, with the same words left in place by earlier steps.
+
+    Attributes:
+        shape: extents of the tile, in the order of the layer's dimensions.
+        times: number of these steps in one run of the group.
+        cycles: cycles of one step.
+        energy_pj: energy of one step.
+    """
+
+    shape: Shape
+    times: int
+    cycles: float
+    energy_pj: float
+
+
+@dataclass(frozen=True)
 class LayerCost:
     """A layer within its group, over all steps, before the group is repeated.
 
@@ -71,6 +88,7 @@ class LayerCost:
         recomputed: multiply-accumulates beyond those of the layer, for halos that are computed again.
         traffic: (level, data space) -> words.
         components: level or arithmetic -> pJ, and `NOC` -> pJ of all wires where these cost energy.
+        steps: the parts of both sums.
     """
 
     cycles: float
@@ -79,6 +97,7 @@ class LayerCost:
     recomputed: int
     traffic: dict[tuple[str, str], GroupTraffic]
     components: dict[str, float]
+    steps: tuple[StepCost, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -247,15 +266,18 @@ def _layer_cost(needed: int, evaluated: EvaluatedLayer, steps: _PricedSteps, fir
     cycles, energy, executed = 0.0, 0.0, 0
     traffic: dict[tuple[str, str], GroupTraffic] = {}
     components: Counter[str] = Counter()
-    for row, times in enumerate(evaluated.classes.values(), first):
+    alike = []
+    for row, (step, times) in enumerate(evaluated.classes.items(), first):
         tile = steps.tiles[row]
-        cycles += times * float(steps.price.cycles[row])
-        energy += times * (float(steps.price.energy[row]) + tile.wires)
+        alike.append(StepCost(step.shape, times, float(steps.price.cycles[row]),
+                              float(steps.price.energy[row]) + tile.wires))
+        cycles += times * alike[-1].cycles
+        energy += times * alike[-1].energy_pj
         executed += times * tile.layer.problem.computes
         components.update(_components(tile, steps.price, row, times))
         for key, words in _traffic(tile, steps.counts, row, times).items():
             traffic[key] = traffic.get(key, GroupTraffic()).plus(words)
-    return LayerCost(cycles, energy, executed, executed - needed, traffic, dict(components))
+    return LayerCost(cycles, energy, executed, executed - needed, traffic, dict(components), tuple(alike))
 
 
 def _components(tile: EvaluatedTile, price: Cost, row: int, times: int) -> dict[str, float]:

@@ -15,7 +15,7 @@ from fadiff_mapper.workload.window_slide import WindowSlide
 from fadiff_mapper.yaml.load import dump
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_network import GroupInNetwork, MappedNetwork
+    from fadiff_mapper.results.mapped_network import GroupInNetwork, MappedNetwork, TileMapping
 
 
 def plan_yaml(result: MappedNetwork) -> str:
@@ -28,7 +28,8 @@ def plan_yaml(result: MappedNetwork) -> str:
         YAML under the key `plan`: network, design, status, coverage (the understood share of the multiply-accumulates,
         and all that is left out), options, cost with and without fusion (pJ, cycles, pJ * cycles), the part of either
         that residual and other joined operands make up (groups read some on the chip), the saved part of the EDP, every
-        group, every layer in no group with the reason, and every distinct layer by itself.
+        group with its tiles, how often each runs and what a run costs there, every layer in no group with the reason,
+        and every distinct layer by itself.
     """
     layers = []
     for outcome in result.layers:
@@ -91,9 +92,17 @@ def _group(number: int, outcome: GroupInNetwork) -> dict[str, Any]:
         **({"second_reads": [_second_read(outcome.nodes, read) for read in group.second_reads]}
            if group.second_reads else {}), "sigma": list(outcome.sigma),
         "cost": _totals(outcome.cost), "unfused_cost": _totals(outcome.unfused),
-        "tiles": [{"node": tile.node, "bounds": dict(tile.spec.problem.bounds),
-                   "folder": tile_folder(number, tile.node, tuple(tile.spec.problem.bounds.values()))}
-                  for tile in outcome.tiles]}
+        "tiles": [_tile(number, outcome, tile) for tile in outcome.tiles]}
+
+
+def _tile(number: int, outcome: GroupInNetwork, tile: TileMapping) -> dict[str, Any]:
+    """One tile with its steps in the group: the group's cost is the sum over all tiles of runs * cost of one run."""
+    bounds = tile.spec.problem.bounds
+    shape = tuple(bounds.values())
+    layer = outcome.cost.layers[outcome.nodes.index(tile.node)]
+    return {"node": tile.node, "bounds": dict(bounds), "folder": tile_folder(number, tile.node, shape),
+            "steps": [{"runs": outcome.group.repeat * step.times, "energy_pj": step.energy_pj, "cycles": step.cycles}
+                      for step in layer.steps if step.shape == shape]}
 
 
 def _layer(name: str, layer: FusedLayer) -> dict[str, Any]:
