@@ -87,7 +87,7 @@ def request(hardware: DescribedHardware) -> str:
 
 
 def left_out(hardware: DescribedHardware) -> list[str]:
-    """Attributes of containers that no component is asked about with, as they are no plain values; in order."""
+    """Attributes that no component is asked about with, as they are no plain values and none of its own; in order."""
     return sorted(hardware.unknown.union(*map(_untold, hardware.primitives)))
 
 
@@ -125,8 +125,8 @@ def _refusal(place: str, value: Any) -> SpecError:
 
 
 def _untold(one: PrimitiveComponent) -> set[str]:
-    """The attributes that a component has from the containers around it alone and that are no plain values."""
-    return {key for key in one.inherited if not (WORD.fullmatch(key) and _is_plain(one.attributes[key]))}
+    """The attributes that are no plain values and can be spared."""
+    return {key for key in one.spare if not (WORD.fullmatch(key) and _is_plain(one.attributes[key]))}
 
 
 def _is_plain(value: Any) -> bool:
