@@ -253,8 +253,9 @@ class _Rules:
 
         if self.legacy:
             complete(REQUIRED[0], done.get("latency", 1e-9))
-            if isinstance(done.get(REQUIRED[0]), str):
-                done[REQUIRED[0]] = done[REQUIRED[0]].replace("ns", "e-9").replace(" ", "")
+            cycle = done.get(REQUIRED[0])
+            if isinstance(cycle, str):
+                done[REQUIRED[0]] = type(cycle)(cycle.replace("ns", "e-9").replace(" ", ""))
             return done
         complete(REQUIRED[0])
         complete("action_latency_cycles", 1)
