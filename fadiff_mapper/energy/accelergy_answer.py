@@ -81,7 +81,7 @@ def assembled(hardware: DescribedHardware, answered: Tables, energies_by: Mappin
 def _figure(figures: Mapping[str, float], name: str, whose: str) -> float:
     """One figure of the answer. Raises FadiffError."""
     if name not in figures:
-        raise FadiffError(f"Accelergy left a table without a figure of {whose}")
+        raise FadiffError(f"no figure of {whose}")
     return figures[name]
 
 

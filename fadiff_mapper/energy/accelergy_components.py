@@ -33,7 +33,7 @@ REQUIRED = ("global_cycle_seconds", "technology")
 MUST_SPECIFY = "must_specify"
 """In place of a default: the attribute has none."""
 TIMELOOPS = re.compile(r"power_gated_at|network[_-]\w+", re.ASCII)
-"""Attributes whose texts, such as "1:N", are for Timeloop alone."""
+"""Attributes whose texts, such as "1:N" or the name of a level, are for Timeloop alone."""
 INSTANCES = re.compile(r"\[(-?\d+)\.\.(-?\d+)\]", re.ASCII)
 """A range of instances whose bounds are worked out."""
 ACCEPTED = "numbers, words in quotes, and arithmetic with them and with attributes"
@@ -55,7 +55,7 @@ class PrimitiveComponent:
         area_scale: Factor on its area; within a compound component those of all components around it included.
         energy_scale: Factor on its energies, in the same way.
         actions: The actions that the architecture asks for; none within a compound component.
-        inherited: The attributes that it has from the containers around it: all of theirs, whatever they are for.
+        spare: The attributes that it has from the containers around it, whatever they are for, or for Timeloop alone.
     """
 
     name: str
@@ -64,7 +64,7 @@ class PrimitiveComponent:
     area_scale: float = 1.0
     energy_scale: float = 1.0
     actions: tuple[str, ...] = ()
-    inherited: frozenset[str] = frozenset()
+    spare: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -211,10 +211,9 @@ class _Rules:
         if number is not None or not isinstance(text, str):
             return text if number is None else number
         word = text.strip()
-        if word == "None" or (word.isidentifier() and word in names):
-            return names.get(word)
         try:
-            result = evaluate(text, names)
+            result = names.get(word) if word == "None" or (word.isidentifier() and word in names) \
+                else evaluate(text, names)
         except ExpressionError as error:
             if words and (self.legacy or not _is_expression(text)):
                 return text
@@ -254,8 +253,9 @@ class _Rules:
 
         if self.legacy:
             complete(REQUIRED[0], done.get("latency", 1e-9))
-            if isinstance(done.get(REQUIRED[0]), str):
-                done[REQUIRED[0]] = done[REQUIRED[0]].replace("ns", "e-9").replace(" ", "")
+            cycle = done.get(REQUIRED[0])
+            if isinstance(cycle, str):
+                done[REQUIRED[0]] = type(cycle)(cycle.replace("ns", "e-9").replace(" ", ""))
             return done
         complete(REQUIRED[0])
         complete("action_latency_cycles", 1)
@@ -303,8 +303,9 @@ class _Rules:
         if not self.legacy:
             _check_required(attributes, place)
         if kind not in self.classes:
+            spare = {key for key in attributes if key in component["inherited"] or TIMELOOPS.fullmatch(key)}
             return PrimitiveComponent(name, kind, attributes, area, energy, tuple(required),
-                                      frozenset(component["inherited"]) - {*REQUIRED})
+                                      frozenset(spare - {*REQUIRED}))
         if self.classes[kind].get("primitive_type") is not None:
             raise SpecError(f'{place}: its class "{kind}" has a primitive_type, which is not worked out here; '
                             "accepted: a class with subcomponents and actions alone")
@@ -458,10 +459,9 @@ def _scale_of(action: Mapping[str, Any]) -> Any:
 
 
 def _attributes(attributes: object) -> dict[str, Any]:
-    """Attributes of the architecture without those of Timeloop alone, of which Accelergy knows nothing."""
-    return {str(key): value for key, value in attributes.items()
-            if not isinstance(value, dict) and not (isinstance(value, str) and TIMELOOPS.fullmatch(str(key)))} \
-        if isinstance(attributes, dict) else {}
+    """Attributes of the architecture without tables, of which Accelergy knows nothing; names of Timeloop are words."""
+    return {str(key): Literal(value) if isinstance(value, str) and TIMELOOPS.fullmatch(str(key)) else value
+            for key, value in attributes.items() if not isinstance(value, dict)} if isinstance(attributes, dict) else {}
 
 
 def _check_required(attributes: Names, place: str) -> None:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from fadiff_mapper.base.errors import SpecError
@@ -57,8 +57,7 @@ def request(hardware: DescribedHardware) -> str:
               "area_scale": plain_value(one.area_scale, one.name),
               "energy_scale": plain_value(one.energy_scale, one.name),
               "required_actions": [_name(action, one.name) for action in one.actions],
-              "attributes": _plain({key: value for key, value in one.attributes.items() if key not in _untold(one)},
-                                  f'{one.name}: class "{one.kind}"')}
+              "attributes": _plain(one.attributes, f'{one.name}: class "{one.kind}"', _untold(one))}
              for number, one in enumerate(hardware.primitives)]
     classes: dict[str, dict[str, Any]] = {}
     actions: dict[str, dict[str, dict[str, Any]]] = {}
@@ -88,7 +87,7 @@ def request(hardware: DescribedHardware) -> str:
 
 
 def left_out(hardware: DescribedHardware) -> list[str]:
-    """Attributes of containers that no component is asked about with, as they are no plain values; in order."""
+    """Attributes that no component is asked about with, as they are no plain values and none of its own; in order."""
     return sorted(hardware.unknown.union(*map(_untold, hardware.primitives)))
 
 
@@ -111,29 +110,23 @@ def plain_value(value: Any, place: str) -> Any:
     """The same value: nothing, a number, a truth value, plain words or a list of these. Raises SpecError."""
     if isinstance(value, str):
         if not WORDS.fullmatch(value) or len(value) > LONGEST:
-            raise refusal(place, value)
+            raise _refusal(place, value)
         return str(value)
     if isinstance(value, list) and len(value) <= MOST_VALUES and not any(isinstance(item, list) for item in value):
         return [plain_value(item, place) for item in value]
     if value is None or isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
-    raise refusal(place, value)
+    raise _refusal(place, value)
 
 
-def refusal(place: str, value: Any) -> SpecError:
-    """The error for a value that is not handed over.
-
-    Args:
-        place: Component and class that it belongs to.
-        value: The value.
-    """
+def _refusal(place: str, value: Any) -> SpecError:
     return SpecError(f"{place}: found {str(value)[:60]!r}, which is not handed to Accelergy as it might run it; "
                      f"accepted: {ACCEPTED}")
 
 
 def _untold(one: PrimitiveComponent) -> set[str]:
-    """The attributes that a component has from the containers around it alone and that are no plain values."""
-    return {key for key in one.inherited if not _is_plain(one.attributes[key])}
+    """The attributes that are no plain values and can be spared."""
+    return {key for key in one.spare if not (WORD.fullmatch(key) and _is_plain(one.attributes[key]))}
 
 
 def _is_plain(value: Any) -> bool:
@@ -144,15 +137,16 @@ def _is_plain(value: Any) -> bool:
     return True
 
 
-def _plain(values: Mapping[str, Any], place: str) -> dict[str, Any]:
+def _plain(values: Mapping[str, Any], place: str, without: Collection[str] = ()) -> dict[str, Any]:
     """Values by name. Raises SpecError."""
-    return {_name(key, place): plain_value(value, f"{place}: {key}") for key, value in values.items()}
+    return {_name(key, place): plain_value(value, f"{place}: {key}") for key, value in values.items()
+            if key not in without}
 
 
 def _name(name: str, place: str) -> str:
     """A name of one plain word. Raises SpecError."""
     if not WORD.fullmatch(name) or len(name) > LONGEST:
-        raise refusal(place, name)
+        raise _refusal(place, name)
     return str(name)
 
 

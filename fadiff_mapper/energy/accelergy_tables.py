@@ -200,7 +200,7 @@ def _estimators(files: Mapping[str, str], kind: str, key: str) -> dict[str, str]
     """The plug-in that estimated each component, by the name that it was asked about under; none without summary."""
     name, found = f"{kind}_summary", {}
     rows = _section(files, name).get("table_summary") if f"{name}.yaml" in files else ()
-    for row in rows or ():
+    for row in rows if isinstance(rows, list) else ():
         match row:
             case {"name": str(asked)}:
                 match row.get(key):

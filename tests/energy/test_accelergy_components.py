@@ -147,6 +147,9 @@ def test_an_older_version_takes_text_that_is_no_expression_as_a_word() -> None:
     assert bank(words, version="0.3").attributes["rows"] == "unknown_word"
     with pytest.raises(SpecError, match=r'"row_storage": bank: rows: found .unknown_word.*is not defined'):
         bank(words)
+    named = with_parts({"attributes": {"twisted": 8, "rows": "form"}})
+    named |= {"attributes": CLASS["attributes"] | {"form": "twisted"}}  # type: ignore[operator]
+    assert bank(named, version="0.3").attributes["rows"] == "twisted"
 
 
 def test_ranges_defaults_and_scales_of_nested_classes_count_at_every_level() -> None:
