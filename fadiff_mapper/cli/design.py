@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fadiff_mapper.base.standard_streams import say_error
 from fadiff_mapper.cli.arguments import (
     Commands,
     add_calibration,
@@ -112,7 +112,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.quiet:
         print_design(result, options.output)
     for warning in result.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        say_error(warning, "warning: ")
     verdicts = [print_plan_verdicts(network, program) for network in result.mapped_networks] if program else []
     return INTERRUPTED if stopped() else CHECK_FAILED if any(verdicts) or not result.confirmed else DONE
 

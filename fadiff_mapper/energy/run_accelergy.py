@@ -48,10 +48,10 @@ def ask(given: str | Sequence[str], program: str, environment: Mapping[str, str]
         (folder / "out").mkdir()
         if isinstance(given, str):
             (folder / "input.yaml").write_text(given, encoding="utf-8")
-            words, variables = ["input.yaml", "-p", PRECISION], inherited(environment)
+            words, variables = ["input.yaml", "-o", "out", "-p", PRECISION], inherited(environment)
         else:  # files that are trusted, run as Timeloop runs them
-            words, variables = [*given], dict(environment)
-        done = run_program.run([program, *words, "-o", "out"], folder, variables, time_limit, MEMORY)
+            words, variables = [*given, "-o", "out"], dict(environment)
+        done = run_program.run([program, *words], folder, variables, time_limit, MEMORY)
         if done.returncode != 0:
             raise FadiffError(f"{program} {done.how}: {_reason(done.output)}")
         written = [path for path in sorted((folder / "out").glob("*.yaml")) if path.is_file()]

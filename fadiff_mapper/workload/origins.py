@@ -145,13 +145,13 @@ def overwritten(own: Origins, part: Origins, shape: Shape, axis: int, places: ra
     return result
 
 
-def joined(paths: Sequence[Origins]) -> Origins:
+def joined(paths: Sequence[Origins], rank: int) -> Origins:
     """Tensors joined point by point, axes aligned at the last one.
 
     Args:
         paths: the origins of each operand, or of one over each path; an element needs the producer if any operand does.
+        rank: axes of the result, as many as any operand has, of those from elsewhere too.
     """
-    rank = max(path.ndim for path in paths)
     result = all_own(rank) & False
     for path in paths:
         result = result | path.reshape((1,) * (rank - path.ndim) + path.shape)

@@ -171,7 +171,7 @@ def _joined(route: Route, node: Node, arrivals: Sequence[Arrival]) -> Route:
     paths = [arrival.own for arrival in own if arrival.own is not None]
     if len(paths) < len(own):
         return replace(route, axes=tuple(axes), own=None, elsewhere=min(arrival.elsewhere for arrival in own))
-    return _of_origins(replace(route, axes=tuple(axes)), origins.joined(paths))
+    return _of_origins(replace(route, axes=tuple(axes)), origins.joined(paths, len(axes)))
 
 
 def _is_repetition(axis: TensorAxis) -> bool:

@@ -68,5 +68,5 @@ def test_places_that_are_not_stated_or_lie_outside_are_not_followed() -> None:
 
 def test_an_element_needs_the_producer_if_any_operand_of_its_join_or_any_summand_does() -> None:
     left, right = np.array([[True, False, False]]), np.array([False, True, False])
-    assert origins.joined([left, right]).tolist() == [[True, True, False]]
+    assert origins.joined([left, right], 2).tolist() == [[True, True, False]]
     assert origins.reduced(left, (1,)).tolist() == [[True]]

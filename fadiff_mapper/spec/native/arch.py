@@ -84,7 +84,7 @@ def read_architecture(node: Any, where: Where, key: str = "architecture", lenien
     memories = [c for c in reversed(components) if _matches(c[1], STORAGE_CLASSES)]
     units = [c for c in components if _matches(c[1], COMPUTE_CLASSES) and c not in memories]
     named = named_interconnects(networks, [(c[0], c[2]) for c in (*units, *memories)], leniency)
-    arch = Architecture(name, levels, arithmetic[0], named, {key: plain(root)})
+    arch = Architecture(name, levels, arithmetic[0], named, {key: plain(node)})
     _check_fanouts(arch, where)
     return arch
 

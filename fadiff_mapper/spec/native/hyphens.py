@@ -49,7 +49,8 @@ def underscored(value: Any) -> Any:
         SpecError: A key stands there in both spellings.
     """
     if isinstance(value, str):
-        return _HYPHENATED.sub(lambda found: found[0].replace("-", "_"), value) if "-" in value else value
+        text = _HYPHENATED.sub(lambda found: found[0].replace("-", "_"), value) if "-" in value else value
+        return value if text == value else type(value)(text)  # words in quotes stay such
     if isinstance(value, Map):
         items = {underscored(key): underscored(item) for key, item in value.items()}
         if len(items) < len(value):
