@@ -20,6 +20,7 @@ from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.tables import RANGE
 from fadiff_mapper.yaml.bounded_arithmetic import ExpressionError
 from fadiff_mapper.yaml.expressions import Literal, evaluate, syntax_tree
+from fadiff_mapper.yaml.located import LARGEST
 
 MOST_WORK = 200_000
 """Values that are worked out for one input, long expressions counting more, a plain safety limit.
@@ -223,8 +224,8 @@ class _Rules:
     def factor(self, text: Any, names: Names, place: str) -> float:
         """A scale, 1 where none is written."""
         value = 1.0 if text is None else self.value(text, names, place, words=False)
-        if not isinstance(value, bool | int | float):
-            raise _refusal(place, value)
+        if not isinstance(value, bool | int | float) or not abs(value) <= LARGEST:
+            raise _refusal(place, value, accepted=f"numbers up to {LARGEST:g}, and arithmetic with attributes")
         return value
 
     def in_turn(self, texts: Mapping[str, Any], names: Names, place: str, strict: bool = True) -> dict[str, Any]:
@@ -272,7 +273,7 @@ class _Rules:
         if not (bracket and closed and ".." in bounds):
             return str(text)
         first, last = (self.factor(bound, names, place) for bound in bounds.split("..", 1))
-        if not (math.isfinite(first) and math.isfinite(last) and int(first) <= int(last)):
+        if int(first) > int(last):
             raise _refusal(place, text, accepted=RANGES)
         return f"{base}[{int(first)}..{int(last)}]"
 
@@ -375,10 +376,11 @@ class _Expansion:
         for action in self._actions(self.kind):
             place = self._place(self.kind, f'action "{action["name"]}"')
             scale = _scale_of(action)
-            if not isinstance(scale, bool | int | float | None):  # no names are in reach there
+            if isinstance(scale, str):  # no names are in reach there
                 raise _refusal(f"{place}: energy_scale", scale)
+            factor = self.rules.factor(scale, {}, f"{place}: energy_scale")
             for arguments in self._combinations(action, place):
-                steps = self.steps(action, "", self.attributes, arguments, 1.0 if scale is None else scale, known)
+                steps = self.steps(action, "", self.attributes, arguments, factor, known)
                 yield CompoundAction(str(action["name"]), arguments, tuple(steps))
 
     def steps(self, action: Mapping[str, Any], path: str, attributes: Names, arguments: Names, scale: float,
@@ -393,7 +395,7 @@ class _Expansion:
             kind, inner = self.places[RANGE.sub("", name)]
             for step in _dicts(called.get("actions"), f"{place}: {name}"):
                 at, verb = f"{place}: {name}", str(step.get("name"))
-                factor = self.rules.factor(1 if _scale_of(step) is None else _scale_of(step), names, at) * scale
+                factor = self.rules.factor(_scale_of(step), names, at) * scale
                 given = self.rules.in_turn(_dict(step.get("arguments"), f"{at}: arguments"), names, at)
                 if kind not in self.rules.classes:
                     yield PartAction(name, known[RANGE.sub("", name)], verb, given, factor)

@@ -199,6 +199,8 @@ REFUSED: dict[str, tuple[list[dict[str, Any]], str]] = {
     "a range of names backwards": ([with_parts({"name": "bank[3..half - 40]"})], "a range of whole numbers"),
     "a name that is run": ([with_parts({"name": "bank[0..(lambda: 1)()]"})], "subcomponents: found"),
     "a scale that is run": ([with_parts({"area_scale": "e[(lambda: 1)()]"})], "bank: area_scale: found"),
+    "a scale beyond all numbers": ([with_parts({"area_scale": "10 ** 400"})], "accepted: numbers up to 1e.30"),
+    "a range beyond all numbers": ([with_parts({"name": "bank[0..10 ** 400]"})], "accepted: numbers up to 1e.30"),
     "a scale that is a word": ([with_parts({"area_scale": "'two'"})], "bank: area_scale: found 'two'"),
     "an attribute without end": ([with_parts({"attributes": {"n": "depth ** depth ** 9"}})], "bank: n: found.*too lar"),
     "an attribute without room": ([with_parts({"attributes": {"n": "'x' * 10 ** 9"}})], "bank: n: found.*too long"),
