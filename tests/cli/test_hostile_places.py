@@ -93,7 +93,7 @@ def test_a_search_of_too_many_designs_for_its_time_ends_with_what_it_has(place: 
     assert "out of time after 1 s: the best designs so far" in done.stdout
     assert done.stderr.splitlines() == [
         "warning: there was no time to search the mappings of the best design to the end",
-        "warning: there was no time for the sensitivities of the page"]
+        "warning: no sensitivities: there was no time"]
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 7
     assert json.loads((place / "out" / "mobilenet_v1" / "fadiff.network.json").read_text())["status"] == OUT_OF_TIME
 

@@ -314,7 +314,7 @@ def test_accelergy_is_not_asked_where_there_is_no_time(tmp_path: Path, monkeypat
     monkeypatch.setattr(final_module, "installed", lambda: "/nowhere/accelergy")
     machine = searched(small_question(tmp_path), time_limit=1e-9)
     assert machine.final == machine.front
-    assert machine.final_source == "estimate; there was no time for Accelergy"
+    assert machine.final_source == "estimate; no figures by Accelergy: there was no time"
 
 
 def test_half_of_the_time_is_for_judging_before_a_design_is_mapped() -> None:
