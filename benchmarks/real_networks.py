@@ -58,7 +58,7 @@ class Imported:
 
     Attributes:
         name: Its name in the table.
-        share: Part of its multiply-accumulates that is understood.
+        share: Part of its multiply-accumulates that is understood, at most where there are unknown operators.
         unknown: Operators that may have any number of multiply-accumulates.
         layers: Its layers, distinct ones, and links between them.
         macs: Multiply-accumulates, those that are missing and those from constants alone included.
@@ -179,7 +179,7 @@ def imported(name: str, network: Workload, counts: int | None, seconds: float) -
 def line(network: Imported) -> str:
     """A row of the table."""
     layers, distinct, links = network.layers
-    understood = f"{network.share:.2%}" + (f" + {network.unknown} unknown" if network.unknown else "")
+    understood = ("at most " if network.unknown else "") + f"{network.share:.2%}"
     counted = network.counted
     equal = "not counted" if not counted else "yes" if counted == network.macs else f"{network.macs / counted:.4f}"
     return row(network.name, f"{layers} / {distinct}", f"{network.macs:,}", understood, equal,

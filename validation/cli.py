@@ -12,8 +12,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.standard_streams import ended, say_error
 from fadiff_mapper.cli.arguments import Parser, jobs, positive
+from fadiff_mapper.cli.exit_codes import BAD_INPUT
 
 from . import commands
 from .operators import operators
@@ -36,20 +37,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if not given or (given[0].startswith("-") and given[0] not in ("-h", "--help")):
         given = ["run", *given]
-    try:
+    def run() -> int:
         options = _parser().parse_args(given)
         options.command = shlex.join(["fadiff-validate", *given])
+        return _run(options)
+    return ended(run, BAD_INPUT)
+
+
+def _run(options: argparse.Namespace) -> int:
+    """Runs the command of the options."""
+    try:
         return int(options.run(options))
-    except FadiffError as error:
-        for line in str(error).splitlines():
-            print(f"error: {line}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"error: {error.filename or 'standard output'}: {error.strerror or error}", file=sys.stderr)
-        return 2
     except KeyboardInterrupt:
-        print("interrupted; the answers so far are kept, the same command goes on from here", file=sys.stderr)
-        return 130
+        say_error("the answers so far are kept, the same command goes on from here", "")
+        raise
 
 
 def _parser() -> Parser:

@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
 from fadiff_mapper.base import atomic_files
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.standard_streams import say
 from fadiff_mapper.output.terminal.console import console, table
+from fadiff_mapper.output.terminal.progress_line import progress_line
 from fadiff_mapper.output.timeloop_files.versions import versions
 from fadiff_mapper.timeloop.find_programs import find_real
 from fadiff_mapper.timeloop.run_model import cleared
@@ -78,9 +79,9 @@ def corners(options: argparse.Namespace) -> int:
             run_corners(outcome, count, tool, options.cache, options.jobs, advance)
     finally:  # a run that is stopped reports what it has
         atomic_files.write_files(options.output, corner_files(outcome, options.command))
-        print(f"{corner_verdict(outcome)}\nReport: {options.output / 'corners.md'}")
+        say(f"{corner_verdict(outcome)}\nReport: {options.output / 'corners.md'}")
     for failure in outcome.failures[:10]:
-        print(f"no answer: {failure}", file=sys.stderr)
+        say(f"no answer: {failure}", sys.stderr)
     return 0 if outcome.agrees else 1
 
 
@@ -104,10 +105,11 @@ def record(options: argparse.Namespace) -> int:
     """
     if backend_name(options) == "recorded":
         raise FadiffError("record needs a real tool; accepted: --backend native or container")
+    atomic_files.check_names(options.output.parent, [options.output.name])
     recording = asked(options)
-    _write(options.output, recordings.written(recording))
+    atomic_files.write_files(options.output.parent, {options.output.name: recordings.written(recording)})
     failures = [item.failure for item in recording.answers if item.failure]
-    print("\n".join([*failures, f"{options.output}: {len(recording.answers) - len(failures)} answers"]))
+    say("\n".join([*failures, f"{options.output}: {len(recording.answers) - len(failures)} answers"]))
     return 1 if failures else 0
 
 
@@ -121,10 +123,11 @@ def mapping(options: argparse.Namespace) -> int:
     atomic_files.write_files(target.parent, {target.name: json.dumps(content, indent=1) + "\n"})
     for layer in content["layers"]:
         wrong = layer["differences"]
-        print(f"{layer['folder']}: " + (f"{len(wrong)} differences" if wrong else
-                                        f"all {layer['numbers']} numbers as {PROGRAM} gives them"))
-        print("".join(f"  {text}\n" for text in wrong), end="")
-    print(f"certificate: {target}")
+        say(f"{layer['folder']}: " + (f"{len(wrong)} differences" if wrong else
+                                      f"all {layer['numbers']} numbers as {PROGRAM} gives them"))
+        for text in wrong:
+            say(f"  {text}")
+    say(f"certificate: {target}")
     return 0 if agrees else 1
 
 
@@ -182,22 +185,12 @@ def _questions(options: argparse.Namespace) -> Iterator[Question]:
             advance()
 
 
-def _write(path: Path, content: bytes) -> None:
-    """Writes a file of bytes whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_bytes(content)
-    partial.replace(path)
-
-
 @contextmanager
 def _progress(title: str, total: int) -> Iterator[Callable[[], None]]:
     """A bar on the terminal's standard error; nothing where that is a file."""
-    screen = Console(stderr=True)
-    with Progress(TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=screen,
-                  disable=not screen.is_terminal) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda: bar.advance(task)
+    with progress_line(title, False, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()) as update:
+        update(total=total)
+        yield lambda: update(advance=1)
 
 
 def _print(context: Context, folder: Path) -> None:
@@ -207,6 +200,6 @@ def _print(context: Context, folder: Path) -> None:
     for row in summary.rows:
         printed.add_row(*row)
     console().print(printed)
-    print("\n" + verdict(context) + f"\nReport: {folder / 'report.html'}")
+    say("\n" + verdict(context) + f"\nReport: {folder / 'report.html'}")
     for failure in context.failures[:10]:
-        print(f"no answer: {failure}", file=sys.stderr)
+        say(f"no answer: {failure}", sys.stderr)

@@ -66,8 +66,8 @@ def explain_run(run: FinishedRun, count: Sequence[str] | None = None) -> RunExpl
     if spec.sparse is not None and spec.sparse.applied:  # the sensitivities are those of the dense model
         return RunExplanation(metric, bound, (), counts)
     from fadiff_mapper.analysis.sensitivity.sensitivities import sensitivities
-    found, lost = attempted("sensitivities", lambda: sensitivities(layer, evaluation, metric=metric), ())
-    return RunExplanation(metric, bound, found, counts, lost)
+    found, lost = attempted("sensitivities", lambda: sensitivities(layer, evaluation, metric=metric))
+    return RunExplanation(metric, bound, found or (), counts, lost)
 
 
 def _chosen(run: FinishedRun, counts: Sequence[CountExplanation], wanted: Sequence[str]) -> tuple[CountExplanation,

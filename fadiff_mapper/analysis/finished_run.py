@@ -19,8 +19,12 @@ from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate
 from fadiff_mapper.spec.mapper import METRICS
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.yaml.input_file import read_bytes
 
 INPUT, RESULT = "fadiff.input.yaml", "fadiff.result.json"
+
+LARGEST = 1 << 28
+"""Bytes of a result file that is read: a plain safety limit; those of long searches have some hundred thousand."""
 
 WRITTEN = "a folder that fadiff-mapper map has written"
 
@@ -74,8 +78,8 @@ def read_run(folder: Path | str) -> FinishedRun:
 def _stored(path: Path) -> dict[str, Any]:
     """The contents of a result file. Raises FadiffError where a part that is used here is missing or misshapen."""
     try:
-        contents = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        contents = json.loads(read_bytes(path, "the file as it was written", LARGEST))
+    except (ValueError, RecursionError) as error:
         raise FadiffError(f"{path}: cannot be read: {error}; accepted: the file as it was written") from None
     stats = contents.get("stats") if isinstance(contents, dict) else None
     numbers = [stats.get(key) for key in ("cycles", "energy_pj")] if isinstance(stats, dict) else [None]

@@ -2,14 +2,20 @@
 
 Texts are written beside their destination, forced to disk and then renamed, as `rename(2)` replaces a file in one
 step; the folder is held by an advisory lock (`flock(2)`), which the system drops when its process ends.
+
+Renaming replaces whatever has the name, so only regular files are: a device would be gone, and so would a link, whose
+owner expects it to stay. Nor is a link to a file followed, as it would choose a place outside of the folder; its target
+can be named instead. A link to a folder is followed, as runs are often kept on another disk.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+import stat
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -22,32 +28,31 @@ LOCK_NAME = ".fadiff.lock"
 """The file in a run's folder that its process holds locked."""
 
 
-def write_files(folder: Path | str, files: Mapping[str, str], mode: int = 0o666) -> None:
-    """Writes texts into a folder, which is made where it does not exist.
+def write_files(folder: Path | str, files: Mapping[str, str | bytes], mode: int = 0o666) -> None:
+    """Writes files into a folder, which is made where it does not exist.
 
-    Every text is first written in full beside its destination and forced to disk; only then all of them are
+    Every file is first written in full beside its destination and forced to disk; only then all of them are
     renamed. So a full disk, a missing permission or an interruption leaves the files of before untouched, and
     no reader ever sees half a file.
 
     Args:
         folder: Destination of the files.
-        files: File name -> content, which is written as UTF-8.
+        files: File name -> content; text is written as UTF-8.
         mode: Permissions of the files before the user's mask is taken off.
 
     Raises:
-        FadiffError: A file cannot be written; the message names it and the reason.
+        FadiffError: A file cannot be written, or what has its name is no regular file; the message names it and the
+            reason. Nothing is written then.
     """
     folder = Path(folder)
     _make(folder)
-    for name in files:
-        with _reported(folder / name):
-            _check_name(folder, name)
+    check_names(folder, files)
     _remove_remains(folder, files)
     partial = {name: folder / f".{name}.{os.getpid()}.partial" for name in files}
     try:
-        for name, text in files.items():
+        for name, content in files.items():
             with _reported(folder / name):
-                _write(partial[name], text, mode)
+                _write(partial[name], content, mode)
         for name, path in partial.items():
             with _reported(folder / name):
                 os.replace(path, folder / name)
@@ -69,8 +74,9 @@ def write_shared(path: Path, text: str) -> None:
         text: Its content, written as UTF-8.
 
     Raises:
-        FadiffError: The file cannot be written.
+        FadiffError: The file cannot be written, or what has its name is no regular file.
     """
+    check_names(path.parent, [path.name])
     # Numbers of processes are those of one machine; writers on others must not share a name.
     partial = path.with_name(f".{path.name}.{os.urandom(16).hex()}.partial")
     try:
@@ -107,6 +113,27 @@ def check_writable(folder: Path | str) -> None:
             probe.unlink()
 
 
+def check_names(folder: Path | str, names: Iterable[str]) -> None:
+    """Looks at what has the names of files that will be written, so that a long run does not fail at its end.
+
+    Raises:
+        FadiffError: A name leads out of the folder, or what has it is no regular file.
+    """
+    for name in names:
+        path = Path(folder) / name
+        if name in ("", ".", "..") or "/" in name or "\0" in name:
+            raise FadiffError(f'{folder}: cannot write "{name}": not the name of a file')
+        with _reported(path), suppress(FileNotFoundError):
+            mode = path.lstat().st_mode
+            if stat.S_ISDIR(mode):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            if stat.S_ISLNK(mode):
+                raise FadiffError(f"{path}: cannot be written: it is a link to {os.readlink(path)}; accepted: the name "
+                                  "of the file itself, or a new one")
+            if not stat.S_ISREG(mode):
+                raise FadiffError(f"{path}: cannot be written: it is no regular file; accepted: a file, or a new name")
+
+
 @contextmanager
 def lock(folder: Path | str) -> Iterator[None]:
     """Holds a folder for one run, as a context manager.
@@ -124,6 +151,7 @@ def lock(folder: Path | str) -> Iterator[None]:
     new = not folder.exists()
     _make(folder)
     path = folder / LOCK_NAME
+    check_names(folder, [LOCK_NAME])
     with _reported(path):
         descriptor = _acquire(path, folder)
     try:
@@ -172,15 +200,8 @@ def _make(folder: Path) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except FileExistsError:
-            raise FadiffError(f"{folder}: there is a file where the folder should be") from None
-
-
-def _check_name(folder: Path, name: str) -> None:
-    """Refuses names that lead out of the folder or are those of folders. Raises FadiffError."""
-    if name in ("", ".", "..") or "/" in name or "\0" in name:
-        raise FadiffError(f'{folder}: cannot write "{name}": not the name of a file')
-    if (folder / name).is_dir():
-        raise FadiffError(f"{folder / name}: cannot be written: Is a directory")
+            what = "a link that leads to none" if folder.is_symlink() else "a file"
+            raise FadiffError(f"{folder}: there is {what} where the folder should be") from None
 
 
 def _remove_remains(folder: Path, names: Collection[str]) -> None:
@@ -204,12 +225,13 @@ def _runs(process: int) -> bool:
     return True
 
 
-def _write(path: Path, text: str, mode: int = 0o666) -> None:
-    """Writes a whole file and forces it to disk; a symbolic link in its place is not followed."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-    # A file name that is no Unicode, quoted in a text, must not stop the writing.
-    with open(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-        file.write(text)
+def _write(path: Path, content: str | bytes, mode: int = 0o666) -> None:
+    """Writes a whole new file and forces it to disk; what another process of our number has left there goes."""
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    with open(descriptor, "wb") as file:
+        # A file name that is no Unicode, quoted in a text, must not stop the writing.
+        file.write(content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
         file.flush()
         os.fsync(descriptor)
 

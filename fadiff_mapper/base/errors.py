@@ -11,23 +11,9 @@ from difflib import get_close_matches
 from typing import TypeVar
 
 T = TypeVar("T")
-U = TypeVar("U")
 
 MOST_PROBLEMS = 50
 """Mistakes of one input that a message lists."""
-
-LONGEST_LINE = 3000
-"""Characters of a printed line: names of files, which messages quote whole, may be as long as a command line."""
-
-
-def printed_lines(error: object) -> list[str]:
-    """The lines of a message, long ones cut in the middle.
-
-    Args:
-        error: The error, or its text.
-    """
-    return [line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 2:]}"
-            for line in str(error).splitlines()]
 
 
 class FadiffError(Exception):
@@ -61,23 +47,22 @@ class InvalidMapping(FadiffError):
         super().__init__(f"couldn't map level {level}: {reason}")
 
 
-def attempted(what: str, work: Callable[[], T], otherwise: U) -> tuple[T | U, str]:
+def attempted(what: str, work: Callable[[], T]) -> tuple[T | None, str]:
     """Work on a known result, such as its lower bound or its page, whose failure must not take the result with it.
 
     Args:
         what: What the work gives, for the sentence.
         work: The work; whatever it raises, faults of this program included, becomes a sentence.
-        otherwise: What stands for it where it fails.
 
     Returns:
-        What the work gave and "", or `otherwise` and a sentence of one line.
+        What the work gave and "", or None and a sentence of one line.
     """
     try:
         return work(), ""
     except Exception as error:
         reason = ("there was no time" if isinstance(error, TimeoutError) else
                   str(error) if isinstance(error, FadiffError) else f"{type(error).__name__}: {error}")
-        return otherwise, f"no {what}: {' '.join(reason.split())}"
+        return None, f"no {what}: {' '.join(reason.split())}"
 
 
 def listed(names: Iterable[object]) -> str:

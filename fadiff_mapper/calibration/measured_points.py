@@ -15,6 +15,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from fadiff_mapper.model.loop_nest import Nest, pack
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.problem import read_problem
 from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.yaml.input_file import read_bytes
 from fadiff_mapper.yaml.load import load_file
 from fadiff_mapper.yaml.located import Map, plain, with_places
 from fadiff_mapper.yaml.place import Where
@@ -50,6 +52,9 @@ LEFT_OUT = ("problem", "mapping", "design_space")
 
 LARGEST = 10 ** 15
 """Cycles, and bounds, above this are taken for mistakes; float64 holds them exactly."""
+
+LARGEST_TABLE = 1 << 28
+"""Bytes of a table: a plain safety limit, 256 for each of `MOST_ROWS` rows."""
 
 MOST_ROWS = 1_000_000
 """Rows that are read at most: a limit for safety."""
@@ -115,10 +120,9 @@ def _measured_layer(spec: Spec, rows: list[tuple[Mapping, float, bool]]) -> Meas
 
 def _rows(file: Path) -> Iterator[tuple[str, dict[str, str]]]:
     """The rows by column, each with its place. Raises FadiffError."""
-    if not file.is_file():    # nor a pipe, on which reading would wait
-        raise FadiffError(f"{file}: there is no such file; accepted: a table (CSV)")
+    raw = read_bytes(file, "a table (CSV)", LARGEST_TABLE)
     try:
-        with file.open(encoding="utf-8", newline="") as text:
+        with StringIO(raw.decode("utf-8"), newline="") as text:
             table = csv.DictReader(text, strict=True)
             columns = table.fieldnames or []
             bounds = "problem" in columns or (set(BOUNDS) <= set(columns) and {"K", "M"} & set(columns))
@@ -132,8 +136,6 @@ def _rows(file: Path) -> Iterator[tuple[str, dict[str, str]]]:
                     raise FadiffError(f"{file}:{table.line_num}: the row has not as many fields as the header; "
                                       f"accepted: {len(columns)}")
                 yield f"{file}:{table.line_num}", row
-    except OSError as error:
-        raise FadiffError(f"{file}: {error.strerror}") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise FadiffError(f"{file}: no table (CSV in UTF-8): {error}") from error
 

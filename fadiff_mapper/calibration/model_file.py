@@ -12,11 +12,14 @@ from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.calibration.correction import Calibration, FitVerdict
 from fadiff_mapper.calibration.features import MEANING, NAMES
 from fadiff_mapper.calibration.tiled_run import PROGRAMS
+from fadiff_mapper.yaml.input_file import read_bytes
 from fadiff_mapper.yaml.located import kind_of
 from fadiff_mapper.yaml.place import shortened
 
 VERSION = 1
 """Version of the file; other versions are refused."""
+
+WRITTEN = "a file that `fadiff-mapper calibrate` has written"
 
 LARGEST_FILE = 1 << 20
 """Bytes that are read at most; a calibration has about two thousand."""
@@ -71,17 +74,11 @@ def sentence(calibration: Calibration) -> str:
 def _content(file: Path) -> dict[str, Any]:
     """The object in the file. Raises FadiffError."""
     try:
-        if not file.is_file():
-            raise FadiffError(f"{file}: there is no such file")
-        with file.open("rb") as stream:
-            text = stream.read(LARGEST_FILE + 1)
-        content = json.loads(text) if len(text) <= LARGEST_FILE else None
-    except OSError as error:
-        raise FadiffError(f"{file}: {error.strerror}") from error
+        content = json.loads(read_bytes(file, WRITTEN, LARGEST_FILE))
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict) or "fadiff_calibration" not in content:
-        raise FadiffError(f"{file}: found no calibration; accepted: a file that `fadiff-mapper calibrate` has written")
+        raise FadiffError(f"{file}: found no calibration; accepted: {WRITTEN}")
     if content["fadiff_calibration"] != VERSION:
         raise FadiffError(f"{file}: fadiff_calibration: found {kind_of(content['fadiff_calibration'])}; "
                           f"accepted: {VERSION}")

@@ -7,15 +7,14 @@ imported in `run`, so that `--help` stays instant.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Sequence
 
-from fadiff_mapper.base.errors import FadiffError, printed_lines
 from fadiff_mapper.base.rare_collections import collect_rarely
+from fadiff_mapper.base.standard_streams import ended
 from fadiff_mapper.cli import bundled, calibrate, check, design, doctor, evaluate, explain, import_, map, network, shim
 from fadiff_mapper.cli.arguments import Parser
-from fadiff_mapper.cli.exit_codes import BAD_INPUT, DONE, INTERRUPTED
+from fadiff_mapper.cli.exit_codes import BAD_INPUT, DONE
 
 COMMANDS = (check, evaluate, map, network, design, calibrate, explain, import_, bundled, doctor, shim)
 
@@ -32,28 +31,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     begun = time.monotonic()
     if arguments is None:   # this process is the command: its time so far was Python's start
         begun -= time.process_time()
-    try:
+    def run() -> int:
         _spare_the_start()
         options = _parser().parse_args(arguments)
         options.begun = begun   # a time limit holds for the whole command
         return int(options.run(options) or DONE)
-    except FadiffError as error:
-        for line in printed_lines(error):
-            print(f"error: {line}", file=sys.stderr)
-        return BAD_INPUT
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return INTERRUPTED
-    except BrokenPipeError:  # such as `| head`: nobody reads on, so nothing is said either
-        sys.stderr.close()
-        return DONE
-    except OSError as error:  # such as a full disk under the cache of compiled code
-        for line in printed_lines(f"{error.filename or 'standard output'}: {error.strerror or error}"):
-            print(f"error: {line}", file=sys.stderr)
-        return BAD_INPUT
-    except (MemoryError, RecursionError) as error:
-        print(f"error: the input is too large for this machine: {type(error).__name__}", file=sys.stderr)
-        return BAD_INPUT
+    return ended(run, BAD_INPUT)
 
 
 def _spare_the_start() -> None:

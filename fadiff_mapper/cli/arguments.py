@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 from fadiff_mapper.base.errors import FadiffError, listed, nearest
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 
 ENERGIES = tuple(CHOICES)
 """The values of `--energy`."""
+
+LATE_S, LATE = 2.0, 0.2
+"""Seconds, or the part of its time limit, by which a command may end later: whichever is more."""
 
 AnyOptions = TypeVar("AnyOptions", bound="SearchOptions | NetworkOptions")
 
@@ -231,6 +236,14 @@ def number(text: str) -> tuple[str, int]:
     if not sign or not name or not _is_whole(value.removeprefix("-")):
         raise argparse.ArgumentTypeError(f'found "{text}"; accepted: NAME=N with a whole number')
     return name, int(value)
+
+
+def reading_in_time(options: argparse.Namespace) -> AbstractContextManager[None]:
+    """A block in which the input is read, at most until the command must end. Raises OutOfTime."""
+    from fadiff_mapper.base.interrupt import given_up_at
+    limit = options.time_limit
+    moment = inf if limit is None or not limit > 0 else options.begun + limit + max(LATE_S, LATE * limit)
+    return given_up_at(moment, "the input was read")
 
 
 def load_input(options: argparse.Namespace) -> Spec:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from fadiff_mapper.base.standard_streams import say
 from fadiff_mapper.cli.arguments import Commands
 
 
@@ -20,4 +21,4 @@ def run(options: argparse.Namespace) -> None:
     from fadiff_mapper.base import bundled_files
     for name in bundled_files.listing():
         if name.startswith(options.prefix):
-            print(bundled_files.PREFIX + name)
+            say(bundled_files.PREFIX + name)

@@ -46,10 +46,11 @@ def run(options: argparse.Namespace) -> int:
         raise FadiffError(f"--program: found {options.program}; accepted: {listed(PROGRAMS)}")
     if options.seed < 0:
         raise FadiffError(f"--seed: found {options.seed}; accepted: a whole number >= 0")
+    output = Path(options.output)
+    atomic_files.check_names(output.parent, [output.name])
     architecture = read_document(*files_of(options.arch))
     layers = read_measured(options.measured, architecture)
     calibration = calibrate(layers, program=options.program, seed=options.seed)
-    output = Path(options.output)
     atomic_files.write_files(output.parent, {output.name: calibration_text(calibration)})
     print_calibration(calibration, options.output)
     return DONE if calibration.useful else CHECK_FAILED

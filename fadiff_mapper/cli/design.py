@@ -22,7 +22,7 @@ from fadiff_mapper.cli.arguments import (
     read_calibration_argument,
 )
 from fadiff_mapper.cli.exit_codes import CHECK_FAILED, DONE, INTERRUPTED
-from fadiff_mapper.output.design_report import STORE
+from fadiff_mapper.output.design_report import RUN_FILES, STORE
 
 if TYPE_CHECKING:
     from fadiff_mapper.design.design_options import DesignOptions
@@ -98,6 +98,7 @@ def run(options: argparse.Namespace) -> int:
     program = real_model() if options.verify else None
     question, search = _question(options), _search(options)
     root = Path(options.output)
+    atomic_files.check_names(root, RUN_FILES)
     with (atomic_files.lock(root), interruptible() as stopped,
           progress(question.metrics[0], quiet=options.quiet) as on_progress):
         from fadiff_mapper.design.design_clock import kept_back

@@ -24,6 +24,7 @@ def run(options: argparse.Namespace) -> int:
         The exit code: `CHECK_FAILED` where they are to be verified and real Timeloop disagrees.
     """
     from fadiff_mapper.base.json_text import json_text
+    from fadiff_mapper.base.standard_streams import say
     from fadiff_mapper.output.terminal.mapping_stats import print_stats
     from fadiff_mapper.output.terminal.spec_summary import print_notes
     from fadiff_mapper.output.terminal.verdict import print_verdict
@@ -33,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
     program = real_model() if options.verify else None
     stats = evaluate(spec)
     if options.json:
-        print(json_text(stats.to_dict()))
+        say(json_text(stats.to_dict(), ascii_only=True))
     else:
         print_stats(stats)
         print_notes(spec)

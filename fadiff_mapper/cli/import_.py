@@ -26,8 +26,9 @@ def run(options: argparse.Namespace) -> None:
     from fadiff_mapper.output.terminal.network_summary import print_network
     from fadiff_mapper.workload.readers.load_network import load_network
     from fadiff_mapper.workload.readers.network_text import network_text
+    output = Path(options.output)
+    atomic_files.check_names(output.parent, [output.name])
     network = load_network(options.model, dims=dict(options.dims), shapes=dict(options.shapes),
                            values=dict(options.values), busy_experts=options.busy_experts)
-    output = Path(options.output)
     atomic_files.write_files(output.parent, {output.name: network_text(network)})
     print_network(network, options.output)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from fadiff_mapper.cli.arguments import (
     load_inputs,
     read_calibration_argument,
     read_options,
+    reading_in_time,
 )
 from fadiff_mapper.cli.exit_codes import CHECK_FAILED, DONE, INTERRUPTED
 from fadiff_mapper.spec.mapper import METRICS
@@ -27,6 +29,7 @@ from fadiff_mapper.spec.mapper import METRICS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from fadiff_mapper.base.deadline import Over
     from fadiff_mapper.results.mapped_layer import MappedLayer
     from fadiff_mapper.spec.mapping import Mapping
     from fadiff_mapper.spec.spec import Spec
@@ -76,7 +79,8 @@ def run(options: argparse.Namespace) -> int:
         tuple(options.metric or ()), options.seed, options.time_limit, exhaustive=options.exhaustive,
         imperfect=options.imperfect,
         threads=options.jobs, calibration=read_calibration_argument(options)))
-    specs = load_inputs(options)
+    with reading_in_time(options):
+        specs = load_inputs(options)
     if options.sensitivities:
         from fadiff_mapper.analysis.sensitivity.sensitivities import refuse_sparse
         for spec in specs.values():
@@ -84,6 +88,7 @@ def run(options: argparse.Namespace) -> int:
     check = _verification(list(specs)) if options.verify else None
     names, root, starts = list(specs), Path(options.output), _warm_starts(options.warm_start, list(specs.values()))
     folders = [root / name for name in names] if len(names) > 1 else [root]
+    deadline = None if options.time_limit is None else options.begun + options.time_limit
     with atomic_files.lock(root), interruptible() as stopped, progress(names, quiet=options.quiet) as on_progress:
         from fadiff_mapper.output.timeloop_files.run_files import run_files
         from fadiff_mapper.output.timeloop_files.summary_json import summary_json
@@ -91,12 +96,14 @@ def run(options: argparse.Namespace) -> int:
         atomic_files.check_writable(root)
         results = map_layers(
             list(specs.values()), search, warm_starts=starts, on_progress=on_progress, stopped=stopped,
-            deadline=None if options.time_limit is None else options.begun + options.time_limit,
+            deadline=deadline,
             on_better=lambda index, result: atomic_files.write_files(folders[index], run_files(result)))
         if options.sensitivities:
-            results = [_with_sensitivities(result) for result in results]
-            for target, result in zip(folders, results, strict=True):
-                atomic_files.write_files(target, run_files(result))
+            from fadiff_mapper.base.deadline import with_grace
+            late = with_grace(inf if deadline is None else deadline, stopped)
+            for index, (target, result) in enumerate(zip(folders, results, strict=True)):
+                results[index] = _with_sensitivities(result, late)
+                atomic_files.write_files(target, run_files(results[index]))
         if len(names) > 1:
             atomic_files.write_files(root, {SUMMARY: summary_json(names, results)})
     if not options.quiet:
@@ -105,12 +112,12 @@ def run(options: argparse.Namespace) -> int:
     return INTERRUPTED if stopped() else CHECK_FAILED if disagreed else DONE
 
 
-def _with_sensitivities(result: MappedLayer) -> MappedLayer:
-    """The result with its sensitivities; where they fail, its status says so."""
+def _with_sensitivities(result: MappedLayer, late: Over) -> MappedLayer:
+    """The result with its sensitivities; where they fail, or there is no time for them, its status says so."""
     from fadiff_mapper.analysis.sensitivity.sensitivities import mapping_sensitivities
-    found, lost = attempted("sensitivities", lambda: mapping_sensitivities(result.spec, result.mapping, result.metric),
-                            ())
-    return replace(result, sensitivities=found, status=f"{result.status}; {lost}" if lost else result.status)
+    found, lost = attempted("sensitivities", lambda: mapping_sensitivities(
+        result.spec, result.mapping, result.metric, late))
+    return replace(result, sensitivities=found or (), status=f"{result.status}; {lost}" if lost else result.status)
 
 
 def _verification(names: list[str]) -> Callable[[str, MappedLayer], int]:

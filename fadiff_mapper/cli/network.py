@@ -17,6 +17,7 @@ from fadiff_mapper.cli.arguments import (
     inputs,
     read_calibration_argument,
     read_options,
+    reading_in_time,
 )
 from fadiff_mapper.cli.exit_codes import CHECK_FAILED, DONE, INTERRUPTED
 from fadiff_mapper.network.layers.options import METRICS
@@ -57,6 +58,7 @@ def run(options: argparse.Namespace) -> int:
     from fadiff_mapper.inputs.load import read_document
     from fadiff_mapper.inputs.load_layers import files_of
     from fadiff_mapper.network.layers.options import NetworkOptions
+    from fadiff_mapper.output.network_report import PLAN_FILES
     from fadiff_mapper.output.network_report.write_network import write_held
     from fadiff_mapper.output.terminal.network_plan import print_plan, progress
     from fadiff_mapper.output.terminal.verdict import print_plan_verdicts
@@ -67,11 +69,13 @@ def run(options: argparse.Namespace) -> int:
     search = read_options(options.option, NetworkOptions(
         options.metric, not options.no_fusion, options.seed, options.time_limit, threads=options.jobs,
         calibration=read_calibration_argument(options)))
-    network = load_network(options.network, dims=dict(options.dims), shapes=dict(options.shapes),
-                           values=dict(options.values), busy_experts=options.busy_experts)
-    require_coverage(network, options.allow_partial, "--allow-partial")
-    design = read_document(*files_of(options.files), jinja_data=dict(options.variables))
+    with reading_in_time(options):
+        network = load_network(options.network, dims=dict(options.dims), shapes=dict(options.shapes),
+                               values=dict(options.values), busy_experts=options.busy_experts)
+        require_coverage(network, options.allow_partial, "--allow-partial")
+        design = read_document(*files_of(options.files), jinja_data=dict(options.variables))
     root = Path(options.output)
+    atomic_files.check_names(root, (*PLAN_FILES, CHECKPOINT))
     with atomic_files.lock(root), interruptible() as stopped, progress(
             options.quiet, options.time_limit) as on_progress:
         from fadiff_mapper.network.map_network import map_network

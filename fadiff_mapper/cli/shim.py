@@ -6,6 +6,7 @@ import argparse
 import shlex
 from pathlib import Path
 
+from fadiff_mapper.base.standard_streams import say
 from fadiff_mapper.cli.arguments import Commands, folder
 
 
@@ -26,10 +27,10 @@ def run(options: argparse.Namespace) -> None:
     target = Path(options.folder)
     if options.remove:
         for path in remove_launchers(target):
-            print(f"removed {path}")
+            say(f"removed {path}")
         return
     check_options(SearchOptions(seed=options.seed or 0, time_limit=options.time_limit))
     passed_on = {"--seed": options.seed, "--time-limit": options.time_limit}
     for path in write_launchers(target, [f"{name}={value}" for name, value in passed_on.items() if value is not None]):
-        print(f"wrote {path}")
-    print(f"now, in the shell: export PATH={shlex.quote(str(target.absolute()))}:\"$PATH\"")
+        say(f"wrote {path}")
+    say(f"now, in the shell: export PATH={shlex.quote(str(target.absolute()))}:\"$PATH\"")

@@ -48,8 +48,8 @@ def final_figures(bench: DesignBench, front: Sequence[DesignOutcome],
             raise TimeoutError
         return tuple(evaluate_design(final, outcome.point, stopped=over) for outcome in front)
 
-    outcomes, lost = attempted("figures by Accelergy", evaluated, ())
-    if lost:
+    outcomes, lost = attempted("figures by Accelergy", evaluated)
+    if outcomes is None:
         return tuple(front), f"{source}; {lost}"
     if any(outcome.reason and not outcome.mapped for outcome in outcomes):
         return outcomes, f"Accelergy; by its figures not every design keeps its limits (searched with {source})"

@@ -166,9 +166,9 @@ def _machine(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbo
     question, space = bench.question, bench.question.space
     final, source = final_figures(bench, run.front, over)
     networks, lost = attempted("mappings of the best design", lambda: bench.networks_at(run.front[0].point, over)
-                               if run.front else (), ())
+                               if run.front else ())
     warnings, differs = _changed(bench.store), ""
-    if lost:
+    if networks is None:
         warnings.append(lost)
     elif run.front and run.front[0].cut_short:
         warnings.append("there was no time to search the mappings of the best design to the end")
@@ -186,7 +186,7 @@ def _machine(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbo
         limits={limit.name: limit.most for limit in space.limits},
         metrics=question.metrics, outcomes=run.archive, front=tuple(run.front),
         documents=tuple(design_document(space, outcome.point) for outcome in run.front),
-        mapped_networks=networks, neighbours=neighbours,
+        mapped_networks=networks or (), neighbours=neighbours,
         final=final, final_source=source,
         hypervolume=hypervolume(run.values(), reference) if reference else None, reference=reference,
         history=run.improvements(),

@@ -13,9 +13,10 @@ from typing import Any, TextIO
 
 from fadiff_mapper.base.atomic_files import check_writable
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.standard_streams import say
 from fadiff_mapper.dropin.arguments import MAPPER, MODEL, read_arguments
 from fadiff_mapper.dropin.command import command
-from fadiff_mapper.dropin.output_stats import output_stats
+from fadiff_mapper.dropin.output_stats import OutputStats, output_stats
 from fadiff_mapper.dropin.programs import ProgramSettings, run
 from fadiff_mapper.dropin.specification import Specification, front_end_of, input_files
 
@@ -103,21 +104,31 @@ def _call(program: str, specification: Specification, folder: Path, settings: Pr
             if return_proc:
                 return _started(program, folder, settings, (*extra_args, *files), log)
             done = run(program, read_arguments((*extra_args, *files), folder), settings,
-                       lambda line: print(line, file=log, flush=True))
+                       lambda line: say(line, log, flush=True))
     except FadiffError as error:
         raise CallFailed(str(error)) from error
     if done.interrupted:
         raise KeyboardInterrupt
-    return _as_front_end(specification, folder, program) if front_end_of(specification) else output_stats(done)
+    stats = output_stats(done)
+    return _as_front_end(specification, folder, program, stats) if front_end_of(specification) else stats
 
 
-def _as_front_end(specification: Specification, folder: Path, program: str) -> Any:
-    """The results as the front end itself reads the files; fails where all areas are 0, by whose sum it divides."""
+def _as_front_end(specification: Specification, folder: Path, program: str, exact: OutputStats) -> Any:
+    """The results as the front end itself reads the files; fails where all areas are 0, by whose sum it divides.
+
+    It takes energies from the printed fJ per compute, of which two decimals are few on small analog parts: they are
+    set to the exact ones.
+    """
     try:
-        return specification._parse_timeloop_output(str(folder), prefix=program)
+        found = specification._parse_timeloop_output(str(folder), prefix=program)
     except Exception as error:
         raise CallFailed(f"Timeloop's front end cannot read the results in {folder}: {type(error).__name__}: "
                          f"{error}") from error
+    if isinstance(getattr(found, "per_component_energy", None), dict):
+        energies = exact.per_component_energy.items()
+        found.per_component_energy.update({name: joules for name, joules in energies if joules})
+        found.energy, found.computes_per_joule = exact.energy, exact.computes_per_joule
+    return found
 
 
 def _started(program: str, folder: Path, settings: ProgramSettings, words: tuple[str, ...],

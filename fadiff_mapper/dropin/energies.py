@@ -42,6 +42,8 @@ def with_energies(spec: Spec, program: str, environment: Mapping[str, str], say:
     say(f"execute: {command}")
     answer = (accelergy_tables.answer_about_files(trusted_files, command, environment) if trusted_files
               else accelergy_tables.answer(spec.arch, spec.literal, command, environment))
+    for note in answer.notes:
+        say(f"WARNING: {note}")
     return replace(spec, tables=answer.tables), {f"{program}.{name}": text for name, text in answer.files.items()}
 
 

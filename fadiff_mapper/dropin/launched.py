@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Sequence
 
-from fadiff_mapper.base.errors import FadiffError, printed_lines
-from fadiff_mapper.base.program_start import INTERRUPTED
+from fadiff_mapper.base.standard_streams import drop_output, ended, say, say_error
 
-FAILED = 1
-"""The exit code where there are no files."""
+FAILED, MARK = 1, "ERROR: "
+"""The exit code after an error, and what stands before its lines."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,27 +32,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--trusted", action="store_true")
     parser.add_argument("program")
     parser.add_argument("words", nargs=argparse.REMAINDER)
-    try:
-        _run(parser.parse_args(arguments))
-        return 0
-    except FadiffError as error:
-        for line in printed_lines(error):
-            print(f"ERROR: {line}", file=sys.stderr)
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return INTERRUPTED
-    except OSError as error:
-        for line in printed_lines(f"{error.filename or 'standard output'}: {error.strerror or error}"):
-            print(f"ERROR: {line}", file=sys.stderr)
-    except (MemoryError, RecursionError) as error:
-        print(f"ERROR: the input is too large for this machine: {type(error).__name__}", file=sys.stderr)
-    return FAILED
+    return ended(lambda: _run(parser.parse_args(arguments)), FAILED, MARK)
 
 
-def _run(options: argparse.Namespace) -> None:
+def _run(options: argparse.Namespace) -> int:
     """Runs the program; the imports stand here so that a mistake in the arguments ends it at once."""
     from fadiff_mapper.dropin.arguments import read_arguments
     from fadiff_mapper.dropin.programs import ProgramSettings, run
     words: list[str] = options.words
     settings = ProgramSettings(dict(os.environ), options.seed, options.time_limit, options.trusted)
-    run(options.program, read_arguments(words), settings, lambda line: print(line, flush=True))
+    run(options.program, read_arguments(words), settings, _said)
+    return 0
+
+
+def _said(line: str) -> None:
+    """Prints a line at once; where that fails, as into `| head` or onto a full disk, the search goes on in silence."""
+    try:
+        say(line, flush=True)
+    except OSError as error:
+        drop_output()
+        if not isinstance(error, BrokenPipeError):
+            say_error(f"standard output: {error.strerror or error}", "WARNING: ")

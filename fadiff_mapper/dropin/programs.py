@@ -101,6 +101,7 @@ def run(program: str, arguments: ProgramArguments, settings: ProgramSettings, sa
 def _run_alone(program: str, arguments: ProgramArguments, settings: ProgramSettings, say: Say) -> ProgramOutcome:
     """Runs one program in a folder that no other run writes to; see `run`."""
     try:
+        atomic_files.check_names(arguments.output, _left_behind(program))
         spec, tables = _read(program, arguments, settings, say)
         atomic_files.check_writable(arguments.output)
     finally:
@@ -110,10 +111,13 @@ def _run_alone(program: str, arguments: ProgramArguments, settings: ProgramSetti
         atomic_files.write_files(arguments.output, {**files, **tables})
 
     try:
-        return _mapped(spec, settings, say, write) if program == MAPPER else _evaluated(spec, say, write)
+        outcome, summary = _mapped(spec, settings, say, write) if program == MAPPER else _evaluated(spec, write)
     except Exception:
         _remove(program, arguments.output)
         raise
+    for line in summary:    # a line that nobody takes costs no result
+        say(line)
+    return outcome
 
 
 def _read(program: str, arguments: ProgramArguments, settings: ProgramSettings, say: Say) -> tuple[Spec,
@@ -137,15 +141,15 @@ Write = Callable[[Mapping[str, str]], None]
 """Puts files (name -> text) into the output folder."""
 
 
-def _mapped(spec: Spec, settings: ProgramSettings, say: Say, write: Write) -> ProgramOutcome:
-    """Searches a mapping, as `timeloop-mapper`."""
+def _mapped(spec: Spec, settings: ProgramSettings, say: Say, write: Write) -> tuple[ProgramOutcome, list[str]]:
+    """Searches a mapping, as `timeloop-mapper`; the lines tell how it went."""
     options = SearchOptions(seed=settings.seed, time_limit=settings.time_limit, imperfect=_has_residuals(spec, say))
     with interruptible() as stopped:
         result = map_layers([spec], options, stopped=stopped,
                             on_better=lambda _, better: write(run_files(better)))[0]
-    say(f"{result.status} ({result.evaluations} evaluations, {result.time_s:.2f} s)")
-    say(f"\nSummary stats for best mapping found by mapper:\n  {summary_line(result.stats)}")
-    return ProgramOutcome(spec, result.mapping, result.stats, stopped())
+    return ProgramOutcome(spec, result.mapping, result.stats, stopped()), [
+        f"{result.status} ({result.evaluations} evaluations, {result.time_s:.2f} s)",
+        f"\nSummary stats for best mapping found by mapper:\n  {summary_line(result.stats)}"]
 
 
 def _has_residuals(spec: Spec, say: Say) -> bool:
@@ -158,17 +162,22 @@ def _has_residuals(spec: Spec, say: Say) -> bool:
     return True
 
 
-def _evaluated(spec: Spec, say: Say, write: Write) -> ProgramOutcome:
-    """Evaluates the mapping in the input, as `timeloop-model`."""
+def _evaluated(spec: Spec, write: Write) -> tuple[ProgramOutcome, list[str]]:
+    """Evaluates the mapping in the input, as `timeloop-model`; the line has its numbers."""
     stats = evaluate(spec)
     assert spec.mapping is not None
     write(program_files(MODEL, spec, spec.mapping, stats))
-    say(summary_line(stats))
-    return ProgramOutcome(spec, spec.mapping, stats)
+    return ProgramOutcome(spec, spec.mapping, stats), [summary_line(stats)]
 
 
 def _remove(program: str, folder: Path) -> None:
-    """Removes the results of a program from a folder."""
-    for ending in LEFT_BEHIND[program]:
+    """Removes the results of a program from a folder; what has their names but is no regular file stays."""
+    for path in (folder / name for name in _left_behind(program)):
         with suppress(OSError):
-            (folder / f"{program}.{ending}").unlink()
+            if path.is_file() and not path.is_symlink():
+                path.unlink()
+
+
+def _left_behind(program: str) -> list[str]:
+    """The names of a run's files."""
+    return [f"{program}.{ending}" for ending in LEFT_BEHIND[program]]

@@ -55,6 +55,7 @@ class PrimitiveComponent:
         area_scale: Factor on its area; within a compound component those of all components around it included.
         energy_scale: Factor on its energies, in the same way.
         actions: The actions that the architecture asks for; none within a compound component.
+        inherited: The attributes that it has from the containers around it: all of theirs, whatever they are for.
     """
 
     name: str
@@ -63,6 +64,7 @@ class PrimitiveComponent:
     area_scale: float = 1.0
     energy_scale: float = 1.0
     actions: tuple[str, ...] = ()
+    inherited: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -125,10 +127,12 @@ class DescribedHardware:
     Attributes:
         version: Version of Accelergy's format that the input states; plug-ins may tell versions apart.
         components: In the order of the architecture.
+        unknown: Attributes of containers that cannot be worked out, such as functions; no component has them.
     """
 
     version: str
     components: tuple[PrimitiveComponent | CompoundComponent, ...]
+    unknown: frozenset[str] = frozenset()
 
     @property
     def primitives(self) -> tuple[PrimitiveComponent, ...]:
@@ -162,8 +166,9 @@ def described(arch: Architecture, literal: Mapping[str, Any]) -> DescribedHardwa
     rules = _Rules(_legacy(version), classes)
     variables = _Rules(False, {}).in_turn(_dict(literal.get("variables"), "variables"), {}, "variables")
     placed = dict(rules.components(node, path, _attributes(node.get("attributes")) if trees else {}, variables))
-    rules = _Rules(_legacy(latest), classes)
-    return DescribedHardware(latest, tuple(rules.defined(name, one) for name, one in placed.items()))
+    late = _Rules(_legacy(latest), classes, left=rules.left)
+    return DescribedHardware(latest, tuple(late.defined(name, one) for name, one in placed.items()),
+                             frozenset(rules.unknown))
 
 
 def instances(name: str) -> int:
@@ -181,12 +186,14 @@ class _Rules:
         added: Actions that have been called of a class without being defined, by class: from then on it has them, and
             they cost nothing.
         left: What `MOST_WORK` leaves.
+        unknown: See `DescribedHardware`.
     """
 
     legacy: bool
     classes: Mapping[str, Mapping[str, Any]]
     added: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     left: int = MOST_WORK
+    unknown: set[str] = field(default_factory=set)
 
     def spend(self, work: int, place: str) -> None:
         """Pays for values to be worked out. Raises SpecError."""
@@ -203,8 +210,9 @@ class _Rules:
         number = _number(text)
         if number is not None or not isinstance(text, str):
             return text if number is None else number
-        if text.strip() == "None":
-            return None
+        word = text.strip()
+        if word == "None" or (word.isidentifier() and word in names):
+            return names.get(word)
         try:
             result = evaluate(text, names)
         except ExpressionError as error:
@@ -220,13 +228,21 @@ class _Rules:
             raise _refusal(place, value)
         return value
 
-    def in_turn(self, texts: Mapping[str, Any], names: Names, place: str) -> dict[str, Any]:
-        """Values by name, each worked out with those before it and with `names`, and completed from `names`."""
+    def in_turn(self, texts: Mapping[str, Any], names: Names, place: str, strict: bool = True) -> dict[str, Any]:
+        """Values by name, each worked out with those before it and with `names`, and completed from `names`.
+
+        Where not `strict`, what cannot be worked out is left out, and `unknown`.
+        """
         self.spend(1, place)
         done: dict[str, Any] = {}
         reach = ChainMap(done, dict(names))
         for key, text in texts.items():
-            done[key] = self.value(text, reach, f"{place}: {key}")
+            try:
+                done[key] = self.value(text, reach, f"{place}: {key}")
+            except SpecError:
+                if strict or self.left < 0:
+                    raise
+                self.unknown.add(key)
 
         def complete(key: str, default: Any = None) -> None:
             for found in (done, names):
@@ -264,17 +280,17 @@ class _Rules:
                    variables: Names) -> Iterator[tuple[str, dict[str, Any]]]:
         """(full name, component with all its attributes) for a node of the tree and those inside it."""
         place = f"architecture: {path}"
-        around = self.in_turn(around, variables, place)
+        around = self.in_turn(around, variables, place, strict=False)
         for inner in _dicts(node.get("subtree"), f"{place}: subtree"):
             attributes = around | _attributes(inner.get("attributes"))
             name = self.name(inner.get("name"), attributes | dict(variables), place)
             yield from self.components(inner, f"{path}.{name}", attributes, variables)
         for component in _dicts(node.get("local"), f"{place}: local"):
             own = _attributes(component.get("attributes"))
-            own |= {key: value for key, value in around.items() if key not in own}
-            own = self.in_turn(own, variables, f"{place}.{component.get('name')}")
+            inherited = {key: value for key, value in around.items() if key not in own}
+            own = self.in_turn(own | inherited, variables, f"{place}.{component.get('name')}")
             name = self.name(component.get("name"), dict(variables) | own, place)
-            yield f"{path}.{name}".lstrip("."), component | {"attributes": own}
+            yield f"{path}.{name}".lstrip("."), component | {"attributes": own, "inherited": inherited}
 
     def defined(self, name: str, component: Mapping[str, Any]) -> PrimitiveComponent | CompoundComponent:
         """A component of the architecture with its class's defaults, and its parts where it is a compound one."""
@@ -287,7 +303,8 @@ class _Rules:
         if not self.legacy:
             _check_required(attributes, place)
         if kind not in self.classes:
-            return PrimitiveComponent(name, kind, attributes, area, energy, tuple(required))
+            return PrimitiveComponent(name, kind, attributes, area, energy, tuple(required),
+                                      frozenset(component["inherited"]) - {*REQUIRED})
         if self.classes[kind].get("primitive_type") is not None:
             raise SpecError(f'{place}: its class "{kind}" has a primitive_type, which is not worked out here; '
                             "accepted: a class with subcomponents and actions alone")

@@ -57,7 +57,8 @@ def request(hardware: DescribedHardware) -> str:
               "area_scale": plain_value(one.area_scale, one.name),
               "energy_scale": plain_value(one.energy_scale, one.name),
               "required_actions": [_name(action, one.name) for action in one.actions],
-              "attributes": _plain(one.attributes, f'{one.name}: class "{one.kind}"')}
+              "attributes": _plain({key: value for key, value in one.attributes.items() if key not in _untold(one)},
+                                  f'{one.name}: class "{one.kind}"')}
              for number, one in enumerate(hardware.primitives)]
     classes: dict[str, dict[str, Any]] = {}
     actions: dict[str, dict[str, dict[str, Any]]] = {}
@@ -84,6 +85,11 @@ def request(hardware: DescribedHardware) -> str:
         sections["compound_components"] = {"version": version, "classes": [
             one | {"actions": list(actions[name].values())} for name, one in classes.items()]}
     return json.dumps(sections, indent=1) + "\n"
+
+
+def left_out(hardware: DescribedHardware) -> list[str]:
+    """Attributes of containers that no component is asked about with, as they are no plain values; in order."""
+    return sorted(hardware.unknown.union(*map(_untold, hardware.primitives)))
 
 
 def asked_name(number: int) -> str:
@@ -123,6 +129,19 @@ def refusal(place: str, value: Any) -> SpecError:
     """
     return SpecError(f"{place}: found {str(value)[:60]!r}, which is not handed to Accelergy as it might run it; "
                      f"accepted: {ACCEPTED}")
+
+
+def _untold(one: PrimitiveComponent) -> set[str]:
+    """The attributes that a component has from the containers around it alone and that are no plain values."""
+    return {key for key in one.inherited if not _is_plain(one.attributes[key])}
+
+
+def _is_plain(value: Any) -> bool:
+    try:
+        plain_value(value, "")
+    except SpecError:
+        return False
+    return True
 
 
 def _plain(values: Mapping[str, Any], place: str) -> dict[str, Any]:

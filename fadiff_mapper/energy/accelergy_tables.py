@@ -15,7 +15,7 @@ from fadiff_mapper.base.errors import FadiffError, SpecError, listed
 from fadiff_mapper.energy import answer_cache
 from fadiff_mapper.energy.accelergy_answer import assembled
 from fadiff_mapper.energy.accelergy_components import DescribedHardware, described
-from fadiff_mapper.energy.accelergy_request import request
+from fadiff_mapper.energy.accelergy_request import left_out, request
 from fadiff_mapper.energy.run_accelergy import LOG, ask, first_line, inherited
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.native.tables import read_tables
@@ -45,14 +45,16 @@ class AccelergyAnswer:
     Attributes:
         tables: Its ERT and ART.
         files: The files that it writes for such an input, and its `LOG`, by name.
+        notes: A sentence about attributes that it was not told, if there are such.
     """
 
     tables: Tables
     files: Mapping[str, str]
+    notes: tuple[str, ...] = ()
 
 
-def accelergy_tables(arch: Architecture, literal: Mapping[str, Any], program: str, *,
-                     time_limit: float = TIME_LIMIT_S) -> Tables:
+def complete_answer(arch: Architecture, literal: Mapping[str, Any], program: str, *,
+                    time_limit: float = TIME_LIMIT_S) -> AccelergyAnswer:
     """Accelergy's tables for an architecture, complete.
 
     Args:
@@ -66,14 +68,14 @@ def accelergy_tables(arch: Architecture, literal: Mapping[str, Any], program: st
         FadiffError: Accelergy fails, or leaves a component without a price. Both messages say how to do without it.
     """
     try:
-        tables = answer(arch, literal, program, os.environ, time_limit).tables
-        missing = missing_actions(arch, tables)
+        found = answer(arch, literal, program, os.environ, time_limit)
+        missing = missing_actions(arch, found.tables)
         if missing:
             raise FadiffError(f"Accelergy left a table without energies for {listed(missing)}")
     except FadiffError as error:
         family = SpecError if isinstance(error, SpecError) else FadiffError
         raise family(f"{error}; {AVOID}") from None
-    return tables
+    return found
 
 
 def answer(arch: Architecture, literal: Mapping[str, Any], program: str, environment: Mapping[str, str],
@@ -179,7 +181,9 @@ def _read(hardware: DescribedHardware, files: Mapping[str, str], version: str) -
     except FadiffError as error:
         raise _unusable(error) from None
     written = {f"{FILE_NAMES.get(name, name)}.yaml": dump({name: section}) for name, section in sections.items()}
-    return AccelergyAnswer(tables, written | {LOG: files.get(LOG, "")})
+    untold = left_out(hardware)
+    notes = (f"Accelergy was not told {listed(untold)}: no numbers or plain words",) if untold else ()
+    return AccelergyAnswer(tables, written | {LOG: files.get(LOG, "")}, notes)
 
 
 def _source(ert: Map, version: str) -> str:

@@ -14,6 +14,10 @@ from pathlib import Path
 
 from fadiff_mapper.base import atomic_files
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.yaml.input_file import read_bytes
+
+LARGEST = 1 << 28
+"""Bytes of kept answers that are read: a plain safety limit, above all files that one run of Accelergy may leave."""
 
 
 def key_of(*parts: str) -> str:
@@ -41,10 +45,10 @@ def read(key: str) -> dict[str, str] | None:
     if base is None:
         return None
     kept = base / f"{key}.json"
-    if not kept.is_file():    # a pipe would be waited for
+    if not kept.is_file():    # mostly so; `read_bytes` would look for names like it
         return None
-    with suppress(OSError, ValueError, RecursionError):
-        texts = json.loads(kept.read_text(encoding="utf-8"))
+    with suppress(FadiffError, ValueError, RecursionError):
+        texts = json.loads(read_bytes(kept, "answers of Accelergy", LARGEST))
         if isinstance(texts, dict) and all(isinstance(text, str) for text in texts.values()):
             return texts
     return None

@@ -20,7 +20,7 @@ class SourcedTables:
 
     Attributes:
         tables: The tables in force.
-        notes: Sentences about sources that were passed over.
+        notes: Sentences about sources that were passed over, and about what a source was not told.
     """
 
     tables: Tables
@@ -74,13 +74,14 @@ def _asked(arch: Architecture, given: Tables, choice: str, literal: Mapping[str,
            program: str | None) -> SourcedTables:
     """The tables of Accelergy, or of the next source where it cannot be asked and need not be."""
     from fadiff_mapper.energy.accelergy_request import why_not
-    from fadiff_mapper.energy.accelergy_tables import accelergy_tables
+    from fadiff_mapper.energy.accelergy_tables import complete_answer
     unable = why_not(arch)
     if choice == "accelergy" and (program is None or unable):
         raise FadiffError(f"Accelergy cannot be asked: {unable or 'there is no accelergy command on the PATH'}; "
                           "accepted: an ERT in the input, or --energy with another source")
     if program is not None and not unable:
-        return SourcedTables(accelergy_tables(arch, literal, program))
+        found = complete_answer(arch, literal, program)
+        return SourcedTables(found.tables, found.notes)
     return SourcedTables(recorded_tables.tables_for(arch) or _estimated(arch, given),
                          (f"Accelergy was not asked: {unable}",))
 

@@ -182,7 +182,8 @@ def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: Networ
     keep = None if saved.file is None else lambda number, result: saved.keep(missing[number], result)
     try:
         mapped = map_layers(wanted, layer_search(options, limit, None if ample else SHORT), stopped=clock.stopped,
-                            bounds=False, deadline=None if limit is None else time.monotonic() + limit, on_end=None if calibrated else keep, before=QUICK if limited else None)
+                            bounds=False, deadline=None if limit is None else time.monotonic() + limit,
+                            on_end=None if calibrated else keep, before=QUICK if limited else None)
     finally:
         saved.write()
     for index, result in zip(missing, mapped, strict=True):

@@ -21,7 +21,7 @@ from fadiff_mapper.mapspace import MapSpace
 from fadiff_mapper.model.loop_nest import Projection
 
 MOST_ORDERS = 5040
-"""Candidate orders of one level: those for all rankings of seven data spaces. Where there are more, so many are drawn at
+"""Candidate orders of one level: those for all rankings of seven data spaces. With more, so many are drawn at
 random. A plain limit that keeps the tables small; nothing was measured to choose it."""
 
 LAYOUTS = 256

@@ -54,7 +54,8 @@ def count(space: MapSpace, over: Over = never) -> int:
                 longer[tally + added] += times * more
         tallies = longer
     arranged = sum(times * math.prod(_arrangements(space, p, tally >> 2 * DIGIT * p)
-                                     for p in range(2 * len(space.levels))) for tally, times in in_time(tallies.items(), over))
+                                     for p in range(2 * len(space.levels)))
+                   for tally, times in in_time(tallies.items(), over))
     return arranged << len(open_keeps(space))
 
 

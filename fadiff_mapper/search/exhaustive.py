@@ -27,7 +27,7 @@ BATCH = 1 << 14
 `benchmarks/evaluation_throughput.py` prints."""
 
 PROBE, LOOK_EVERY = 16, 0.25
-"""Mappings that are timed before an enumeration with a deadline, and seconds between two looks at the clock there, about."""
+"""Mappings that are timed before an enumeration with a deadline, and seconds between two looks at the clock."""
 
 HOPELESS = 1000
 """A space with so many times more factorizations than mappings are allowed is not counted to the end, which would take

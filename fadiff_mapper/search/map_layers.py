@@ -87,7 +87,7 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
     least = 0.0 if deadline is None else LEAST
     if deadline is None:
         deadline = inf if options.time_limit is None else time.monotonic() + options.time_limit
-    late = with_grace(deadline, stopped)
+    late = with_grace(max(deadline, time.monotonic()), stopped)
     stream = ResultStream(specs, options.priorities, on_progress, on_better, on_end, options.calibration, options.seed,
                           options.imperfect, deadline, late)
     tasks = _prepared([_rounded_up(spec) for spec in specs] if options.imperfect else specs, options, late)

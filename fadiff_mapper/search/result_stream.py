@@ -40,7 +40,7 @@ WRITE_EVERY = 1.0
 improvements come in bursts. Nothing was measured."""
 
 HANDING = 0.1
-"""Part of the time, where it is limited, that goes to handing on mappings that are not the last. Nothing was measured."""
+"""Part of the time, where it is limited, for handing on mappings that are not the last. Nothing was measured."""
 
 SEARCHING = "searching: the best mapping so far"
 
@@ -231,7 +231,7 @@ def least_of(task: MappingTask, imperfect: bool = False, over: Over = never) -> 
 
 def with_bound(result: MappedLayer, bound: Callable[[], LowerBound | None]) -> MappedLayer:
     """The result with its lower bound; where that fails, its status says so."""
-    found, lost = attempted("lower bound", bound, None)
+    found, lost = attempted("lower bound", bound)
     return replace(result, bound=found, status=f"{result.status}; {lost}" if lost else result.status)
 
 
@@ -246,8 +246,8 @@ def _failure(task: MappingTask, outcome: SearchOutcome, late: Over) -> str:
         return (f"{task.space.problem.name}: no legal mapping was found in {outcome.evaluations} evaluations: the "
                 "formats and memories of the sparse design suit none of the mappings tried")
     from fadiff_mapper.search.diagnosis import diagnosis, shortcoming  # loads torch
-    reason, lost = attempted("diagnosis", lambda: diagnosis(task.layer, task.space, late), "")
+    reason, lost = attempted("diagnosis", lambda: diagnosis(task.layer, task.space, late))
     if lost:
-        nearest, lost_too = attempted("nearest mapping", lambda: shortcoming(task.layer, task.space, outcome.nest), "")
+        nearest, lost_too = attempted("nearest mapping", lambda: shortcoming(task.layer, task.space, outcome.nest))
         reason = f"{lost}; {lost_too or f'the nearest mapping fails: {nearest}'}"
     return f"{task.space.problem.name}: no legal mapping was found in {outcome.evaluations} evaluations: {reason}"

@@ -35,6 +35,8 @@ def find_real(name: str, search_path: str | None = None) -> Path | None:
 
 def is_launcher(path: Path) -> bool:
     """Whether a file, or what it links to, is a launcher of ours."""
+    if not path.is_file():    # a pipe would be waited for
+        return False
     try:
         with path.open("rb") as file:
             return LAUNCHER_MARK in file.read(HEAD)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from fadiff_mapper.base.errors import SpecError
+from fadiff_mapper.base.standard_streams import printable
 
 MOST_SHOWN = 1000
 """Characters of one part of a message."""
@@ -32,7 +33,8 @@ class Where(NamedTuple):
         return f"{self.path}[{key}]" if isinstance(key, int) else f"{self.path}.{key}" if self.path else str(key)
 
     def __str__(self) -> str:
-        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        file = printable(self.file)
+        place = file if self.line is None else f"{file}:{self.line}"
         return f"{place}: {shortened(self.path)}" if self.path else place
 
     def error(self, found: str, accepted: str = "") -> SpecError:
@@ -51,5 +53,4 @@ def shortened(words: str) -> str:
     Input is quoted in messages, whatever its length and characters.
     """
     words = words if len(words) <= MOST_SHOWN else f"{words[:MOST_SHOWN // 2]} ... {words[-MOST_SHOWN // 2:]}"
-    return words if words.isprintable() else "".join(
-        letter if letter.isprintable() else repr(letter)[1:-1] for letter in words)
+    return printable(words)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
+import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fadiff_mapper.base.atomic_files import LOCK_NAME, check_writable, lock, write_files
+from fadiff_mapper.base.atomic_files import LOCK_NAME, check_names, check_writable, lock, write_files, write_shared
 from fadiff_mapper.base.errors import FadiffError
 
 HOLD = """
@@ -132,13 +135,89 @@ def test_a_folder_without_permission_is_named(tmp_path: Path, use: Callable[[Pat
     assert contents(tmp_path) == {}
 
 
-def test_a_link_is_replaced_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").write_text("untouched")
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "a").symlink_to(tmp_path / "elsewhere")
-    write_files(tmp_path / "out", {"a": "new"})
-    assert (tmp_path / "elsewhere").read_text() == "untouched"
-    assert contents(tmp_path / "out") == {"a": "new"}
+def make_device(path: Path) -> None:
+    """A node of a device that does not exist, for which root's rights are needed."""
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(240, 7))
+    except PermissionError:
+        pytest.skip("only root may make devices")
+
+
+def make_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        here = Path.cwd()
+        os.chdir(path.parent)    # names of sockets are short
+        try:
+            made.bind(path.name)
+        finally:
+            os.chdir(here)
+
+
+IRREGULAR: dict[str, tuple[Callable[[Path], None], str]] = {
+    "pipe": (os.mkfifo, "it is no regular file; accepted: a file"),
+    "device": (make_device, "it is no regular file; accepted: a file"),
+    "socket": (make_socket, "it is no regular file; accepted: a file"),
+    "link to a file": (lambda path: path.symlink_to(__file__), f"it is a link to {__file__}; accepted: the name of"),
+    "link to a device": (lambda path: path.symlink_to(os.devnull), "it is a link to /dev/null; accepted: the name of"),
+    "link to a folder": (lambda path: path.symlink_to("/tmp"), "it is a link to /tmp; accepted: the name of"),
+    "link to nothing": (lambda path: path.symlink_to("nothing"), "it is a link to nothing; accepted: the name of")}
+
+WRITERS: dict[str, Callable[[Path, str], None]] = {
+    "write_files": lambda folder, name: write_files(folder, {"first": "1", name: "2"}),
+    "write_shared": lambda folder, name: write_shared(folder / name, "2"),
+    "check_names": lambda folder, name: check_names(folder, ["first", name])}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize("kind", IRREGULAR)
+def test_what_is_no_regular_file_is_not_replaced(writer: str, kind: str, tmp_path: Path) -> None:
+    make, reason = IRREGULAR[kind]
+    make(tmp_path / "taken")
+    before = (tmp_path / "taken").lstat()
+    with pytest.raises(FadiffError, match=f"/taken: cannot be written: {re.escape(reason)}"):
+        WRITERS[writer](tmp_path, "taken")
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+    assert os.path.samestat((tmp_path / "taken").lstat(), before)
+
+
+@pytest.mark.parametrize("kind", IRREGULAR)
+def test_a_lock_that_is_no_regular_file_is_left_alone(kind: str, tmp_path: Path) -> None:
+    make, reason = IRREGULAR[kind]
+    make(tmp_path / LOCK_NAME)
+    with pytest.raises(FadiffError, match=re.escape(reason)), lock(tmp_path):
+        pass
+    assert (tmp_path / LOCK_NAME).is_symlink() or (tmp_path / LOCK_NAME).exists()
+
+
+def test_a_link_to_a_folder_is_followed_and_stays(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "out").symlink_to("disk")
+    with lock(tmp_path / "out"):
+        check_writable(tmp_path / "out")
+        write_files(tmp_path / "out", {"a": "1"})
+        write_files(tmp_path / "out" / "deeper", {"b": "2"})
+    assert (tmp_path / "out").is_symlink()
+    assert (tmp_path / "disk" / "a").read_text() + (tmp_path / "disk" / "deeper" / "b").read_text() == "12"
+
+
+@pytest.mark.parametrize("use", [write_one, check_writable])
+def test_a_link_to_no_folder_is_named(tmp_path: Path, use: Callable[[Path], None]) -> None:
+    (tmp_path / "out").symlink_to("nowhere")
+    with pytest.raises(FadiffError, match=r"out: there is a link that leads to none where the folder should be"):
+        use(tmp_path / "out")
+    assert (tmp_path / "out").is_symlink()
+
+
+def test_a_part_that_another_process_of_our_number_has_left_is_replaced(tmp_path: Path) -> None:
+    for left in (lambda path: path.write_text("part"), os.mkfifo, lambda path: path.symlink_to(__file__)):
+        left(tmp_path / f".a.{os.getpid()}.partial")
+        write_files(tmp_path, {"a": "whole"})
+        assert contents(tmp_path) == {"a": "whole"}
+
+
+def test_bytes_are_written_as_they_are(tmp_path: Path) -> None:
+    write_files(tmp_path, {"a": b"\xff\r\n"})
+    assert (tmp_path / "a").read_bytes() == b"\xff\r\n"
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/tmp/a", "a\0b"])

@@ -11,7 +11,7 @@ import sys
 import time
 from io import StringIO
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -224,6 +224,19 @@ def test_an_object_of_the_front_end_is_read_back_by_its_own_reader(tmp_path: Pat
     assert (tmp_path / "parsed-processed-input.yaml").read_text() == MESH.read_text()
 
 
+def test_energies_of_a_front_ends_result_are_not_rounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    specification, modules = front_end(MESH.read_text())
+    read = SimpleNamespace(per_component_energy={}, energy=1.0, computes_per_joule=1.0, cycles=102)
+    monkeypatch.setattr(type(specification), "_parse_timeloop_output", lambda self, folder, prefix: read)
+    for name, module in modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    found, exact = call_model(specification, tmp_path, log_to=StringIO()), evaluate(load(MESH))
+    assert found is read and found.energy == pytest.approx(exact.energy_pj * 1e-12)
+    assert found.computes_per_joule == pytest.approx(exact.computes / found.energy)
+    assert found.per_component_energy == pytest.approx(
+        {name: pj * 1e-12 for name, pj in exact.component_energies().items() if pj})
+
+
 # Accelergy.
 
 UNPRICED = {key: value for key, value in yaml.safe_load(MESH.read_text()).items() if key not in ("ERT", "ART")}
@@ -277,7 +290,10 @@ def test_accelergy_gets_the_input_of_a_front_ends_object_as_it_is(tmp_path: Path
     tables = yaml.safe_load(MESH.read_text())
     for kind in ("ERT", "ART"):
         (tmp_path / kind).write_text(yaml.safe_dump({kind: tables[kind]}))
-    accelergy(tmp_path, f"cp $1 $(dirname $0)/handed; {GIVE}")
+    program = tmp_path / "accelergy"
+    program.write_text(f"#!/bin/sh\ncp $1 {tmp_path}/handed\n"
+                       f"cp {tmp_path}/ERT out/ERT.yaml && cp {tmp_path}/ART out/ART.yaml\n")
+    program.chmod(0o755)
     text = yaml.safe_dump(UNPRICED | {"globals": {"expression_custom_functions": ["f.py"]}, "compound_components": {
         "version": "0.4", "classes": [{"name": "cell", "attributes": {"histogram": "f([1, 2])"}}]}})
     specification, modules = front_end(text)

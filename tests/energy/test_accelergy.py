@@ -23,7 +23,7 @@ from fadiff_mapper.cli import main
 from fadiff_mapper.energy import answer_cache, recorded_tables
 from fadiff_mapper.energy.accelergy_components import described
 from fadiff_mapper.energy.accelergy_request import WORDS, request
-from fadiff_mapper.energy.accelergy_tables import TIME_LIMIT_S, accelergy_tables, answer
+from fadiff_mapper.energy.accelergy_tables import TIME_LIMIT_S, answer, complete_answer
 from fadiff_mapper.energy.run_accelergy import LOG, MEMORY, MOST_BYTES
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.spec.tables import component_name
@@ -85,7 +85,7 @@ def test_the_request_holds_every_component_and_plain_words_alone(name: str) -> N
 def test_a_text_that_could_be_run_is_refused(text: str, tmp_path: Path) -> None:
     spec = load(with_attribute("note", text), energy="built-in")
     with pytest.raises(SpecError, match=r'chip.Buffer: class "SRAM": note: found .* not handed to Accelergy .*--en'):
-        accelergy_tables(spec.arch, spec.literal, stand_in(tmp_path, WRITES))
+        complete_answer(spec.arch, spec.literal, stand_in(tmp_path, WRITES))
 
 
 @pytest.mark.parametrize("text", ["__import__('os').system('true')", "().__class__", "x.__class__", "(lambda: 1)()",
@@ -93,7 +93,7 @@ def test_a_text_that_could_be_run_is_refused(text: str, tmp_path: Path) -> None:
 def test_an_expression_that_is_more_than_arithmetic_is_refused(text: str, tmp_path: Path) -> None:
     spec = load(with_attribute("note", text), energy="built-in")
     with pytest.raises(SpecError, match=r"chip.Buffer: note: found .*accepted: .*arithmetic.*--energy"):
-        accelergy_tables(spec.arch, spec.literal, stand_in(tmp_path, WRITES))
+        complete_answer(spec.arch, spec.literal, stand_in(tmp_path, WRITES))
 
 
 def test_variables_can_be_used_and_are_not_handed_over() -> None:
@@ -102,6 +102,26 @@ def test_variables_can_be_used_and_are_not_handed_over() -> None:
     asked = json.loads(request(described(spec.arch, spec.literal)))
     assert asked["architecture"]["subtree"][0]["local"][1]["attributes"]["note"] == 16
     assert "variables" not in asked and "twice" not in json.dumps(asked)
+
+
+@pytest.mark.parametrize("text", ["some_function", "'/a/path'", "open('x')", "'{{ 7 * 7 }}'"])
+def test_what_a_container_says_to_all_is_left_out_with_a_note_where_it_is_no_plain_value(
+        text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    document = with_attribute("note", 1)
+    document["architecture"]["subtree"][0]["attributes"]["odd"] = text  # type: ignore[index]
+    spec = load(document, energy="built-in")
+    assert "odd" not in request(described(spec.arch, spec.literal))
+    stand_in(tmp_path, WRITES)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert load(document, energy="accelergy").notes == ("Accelergy was not told odd: no numbers or plain words",)
+
+
+def test_what_a_container_must_say_is_never_left_out() -> None:
+    document = with_attribute("note", 1)
+    document["architecture"]["subtree"][0]["attributes"]["technology"] = "'/a/path'"  # type: ignore[index]
+    spec = load(document, energy="built-in")
+    with pytest.raises(SpecError, match=r"DRAM: .*technology: found '/a/path'"):
+        request(described(spec.arch, spec.literal))
 
 
 def test_a_name_whose_range_is_an_expression_is_refused() -> None:
@@ -132,7 +152,7 @@ def test_variables_of_the_environment_that_change_accelergy_are_not_inherited(tm
 
 def test_its_tables_are_taken_with_their_source(tmp_path: Path) -> None:
     spec = design()
-    tables = accelergy_tables(spec.arch, {}, stand_in(tmp_path, WRITES))
+    tables = complete_answer(spec.arch, {}, stand_in(tmp_path, WRITES)).tables
     assert {component_name(table.component) for table in tables.ert} == {"DRAM", "Scratchpad", "Accumulator",
                                                                          "WeightRegister", "MACC"}
     assert {energy for table in tables.ert for energy in table.actions.values()} == {2.5}
@@ -146,8 +166,8 @@ COUNTS = 'pathlib.Path(__file__).with_name("runs").open("a").write("x")\n'
 def test_it_is_asked_once_for_one_architecture_and_again_for_another(tmp_path: Path, own_cache: Path) -> None:
     program = stand_in(tmp_path, COUNTS + WRITES)
     spec, other = design(), design("gemmini_large")
-    assert accelergy_tables(spec.arch, {}, program) == accelergy_tables(spec.arch, {}, program)
-    accelergy_tables(other.arch, {}, program)
+    assert complete_answer(spec.arch, {}, program) == complete_answer(spec.arch, {}, program)
+    complete_answer(other.arch, {}, program)
     assert len((tmp_path / "runs").read_text()) == 2
     assert len(list(own_cache.rglob("*.json"))) == 2 == len([path for path in own_cache.rglob("*") if path.is_file()])
 
@@ -191,19 +211,19 @@ def test_it_is_asked_again_where_other_parts_follow_from_the_compound_components
 def test_it_is_asked_again_when_the_command_changes_or_the_kept_table_is_damaged(
         tmp_path: Path, own_cache: Path) -> None:
     spec = design()
-    first = accelergy_tables(spec.arch, {}, stand_in(tmp_path, COUNTS + WRITES))
+    first = complete_answer(spec.arch, {}, stand_in(tmp_path, COUNTS + WRITES))
     whole, = (path.read_text() for path in own_cache.rglob("*.json"))
     for damaged in ("", whole[:-9], "{}", "\0", '{"ERT.yaml": 3}', '{"ERT.yaml": "ERT: 3", "ART.yaml": ""}'):
         kept, = own_cache.rglob("*.json")
         kept.write_text(damaged)
-        assert accelergy_tables(spec.arch, {}, stand_in(tmp_path, COUNTS + WRITES)) == first
-    accelergy_tables(spec.arch, {}, stand_in(tmp_path, COUNTS + WRITES + "  # changed"))
+        assert complete_answer(spec.arch, {}, stand_in(tmp_path, COUNTS + WRITES)) == first
+    complete_answer(spec.arch, {}, stand_in(tmp_path, COUNTS + WRITES + "  # changed"))
     assert len((tmp_path / "runs").read_text()) == 8
 
 
 def test_without_a_cache_it_still_answers(tmp_path: Path, own_cache: Path) -> None:
     own_cache.write_text("a file where the folder should be")
-    assert accelergy_tables(design().arch, {}, stand_in(tmp_path, WRITES)).ert
+    assert complete_answer(design().arch, {}, stand_in(tmp_path, WRITES)).tables.ert
     assert own_cache.is_file()
 
 
@@ -243,7 +263,7 @@ FAILURES = {
 @pytest.mark.parametrize("script", FAILURES)
 def test_a_failure_is_one_line_that_says_how_to_do_without(script: str, tmp_path: Path, own_cache: Path) -> None:
     with pytest.raises(FadiffError, match=FAILURES[script]) as caught:
-        accelergy_tables(design().arch, {}, stand_in(tmp_path, script))
+        complete_answer(design().arch, {}, stand_in(tmp_path, script))
     assert "\n" not in str(caught.value) and "--energy bundled, estimate or built-in" in str(caught.value)
     assert not list(own_cache.rglob("*.json"))
 
@@ -284,7 +304,7 @@ def test_a_program_that_cannot_be_started_is_one_line(tmp_path: Path) -> None:
     program = Path(stand_in(tmp_path, WRITES))
     program.write_text("#!/no/such/interpreter\n")
     with pytest.raises(FadiffError, match=r"accelergy cannot be run: No such file"):
-        accelergy_tables(design().arch, {}, str(program))
+        complete_answer(design().arch, {}, str(program))
 
 
 # The command line.
@@ -340,7 +360,7 @@ def test_the_real_accelergy_gives_the_bundled_tables() -> None:
     program = shutil.which("accelergy")
     recorded = recorded_tables.tables_for(spec.arch)
     assert program is not None and recorded is not None
-    found = accelergy_tables(spec.arch, spec.literal, program)
+    found = complete_answer(spec.arch, spec.literal, program).tables
     assert {table.component: table.actions for table in found.ert if "inter_" not in table.component} \
         == {table.component: table.actions for table in recorded.ert if "inter_" not in table.component}
     assert {name: area for name, area in found.art.items() if "inter_" not in name} \

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import random
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +18,10 @@ from fadiff_mapper import load
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import SpecError
 from fadiff_mapper.energy.accelergy_components import MOST_WORK, DescribedHardware, PrimitiveComponent, described
-from fadiff_mapper.energy.accelergy_request import request
+from fadiff_mapper.energy.accelergy_request import WORDS, request
 from fadiff_mapper.energy.accelergy_tables import answer
 from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.yaml.expressions import Literal
 
 HERE = Path(__file__).parent
 LAYER = str(bundled_files.find("problems/conv"))
@@ -99,7 +103,7 @@ def test_the_real_accelergy_gives_the_recorded_figures_itself_and_through_our_re
 
 # One rule at a time.
 
-CLASS = {"name": "row_storage", "attributes": {"depth": "must_specify", "half": "depth // 2"},
+CLASS = {"name": "row_storage", "attributes": {"depth": "must_specify", "half": "depth // 2", "spare": None},
          "subcomponents": [{"name": "bank", "class": "SRAM", "attributes": {"rows": "half"}}],
          "actions": [{"name": "read", "subcomponents": [{"name": "bank", "actions": [{"name": "read"}]}]}]}
 
@@ -133,7 +137,7 @@ def with_parts(*parts: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(("text", "value"), [
     ("half", 32), ("half * 2 + 1", 65), ("ceil(log2(depth))", 6), ("half if depth > 64 else 2.0", 2), ("45nm", "45nm"),
     ("'word'", "word"), ("[half, 2.5]", [32, 2.5]), ("None", None), ("depth == 64", True), ("2**10 * 3", 3072),
-    (None, None), (4.0, 4), ("true", True), ("technology", 45)])
+    ("spare", None), (None, None), (4.0, 4), ("true", True), ("technology", 45)])
 def test_attributes_are_worked_out_with_those_around_and_before_them(text: Any, value: Any) -> None:
     assert bank(with_parts({"attributes": {"rows": text}})).attributes["rows"] == value
 
@@ -234,6 +238,48 @@ def test_anything_else_is_refused_by_the_class_that_wants_it(text: str) -> None:
     hardware = expanded(with_parts({"attributes": {"note": text}}))
     with pytest.raises(SpecError, match=r'Buffer: class "row_storage": bank: class "SRAM": note: found .* not handed'):
         request(hardware)
+
+
+def test_what_no_part_is_given_is_not_handed_over() -> None:
+    evil = CLASS | {"attributes": CLASS["attributes"] | {"evil": "'x[{{ 7 * 7 }}]'"}}  # type: ignore[operator]
+    assert "{{" not in request(expanded(evil)) and "row_storage" not in request(expanded(evil))
+
+
+SNIPPETS = ("depth", "half", "(", ")", "[", "]", "{{", "}}", "{%", "lambda: ", "for x in ", "**", "9", "'", '"', ".",
+            "__class__", "os", "open(", " ", ",", "..", "\n", "max(", " if ", "\\", "é", ":", "#")
+
+
+def words(value: Any) -> Iterator[str]:
+    """All texts in a tree, keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in (*value, *value.values()) if isinstance(value, dict) else value:
+            yield from words(item)
+
+
+def test_whatever_text_stands_in_a_class_plain_words_alone_are_handed_over() -> None:
+    spec, rng, handed = small(CLASS), random.Random(0), 0
+    for _ in range(1_000):
+        text: str = "".join(rng.choices(SNIPPETS, k=rng.randint(1, 6)))
+        text = Literal(text) if rng.random() < 0.5 else text
+
+        def odd(usual: Any) -> Any:
+            return text if rng.random() < 0.15 else usual  # noqa: B023
+
+        name, step = odd("bank"), {"name": odd("read"), "arguments": {odd("n"): odd(1)}, "repeat": odd(1)}
+        part = {"name": name, "class": odd("SRAM"), "attributes": {odd("n"): odd("half")}, "area_scale": odd(1)}
+        action = {"name": odd("read"), "arguments": {"k": f"0..{odd(1)}"},
+                  "subcomponents": [{"name": name, "actions": [step]}]}
+        kind = CLASS | {"attributes": {"depth": 4, "half": odd(2)}, "subcomponents": [part], "actions": [action]}
+        try:
+            asked = request(described(spec.arch, {"compound_components": {"version": 0.4, "classes": [kind]}}))
+        except SpecError as error:
+            assert "accepted" in str(error)
+            continue
+        handed += 1
+        assert all(WORDS.fullmatch(one) for one in words(json.loads(asked))), text
+    assert 100 < handed < 900
 
 
 @pytest.mark.parametrize("part", [{"class": "open(x)"}, {"attributes": {"a b": 1}}, {"attributes": {"a{{b": 1}}])

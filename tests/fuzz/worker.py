@@ -8,6 +8,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import resource
 import sys
 import traceback
@@ -50,6 +51,13 @@ def peak(of_children: int) -> int:
     return 1024 * max(own, children if children > of_children else 0)
 
 
+def unseemly(text: str) -> str:
+    """What no command may print: what steers a terminal, and sentences of analyses that failed by a fault of ours."""
+    found = re.search(r"no [a-z ]+: [A-Z]\w*(?:Error|Exception|Warning): .*", text)
+    steering = re.search(r"[^\n\t -~\u00a0-\U0010ffff].*|.*[\u202a-\u202e\u2066-\u2069].*", text)
+    return next((f"printed: {match[0]!r}" for match in (found, steering) if match), "")
+
+
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     sys.stdin = io.TextIOWrapper(os.fdopen(os.dup(0), "rb"), encoding="utf-8")
@@ -65,6 +73,7 @@ def main() -> None:
                 code = run(request["program"], request["words"])
             except BaseException:  # whatever it is: no command may end like this
                 code, broken = -1, traceback.format_exc()
+        broken = broken or unseemly(said.getvalue() + errors.getvalue())
         print(json.dumps({"code": code, "errors": errors.getvalue(), "broken": broken,
                           "seconds": processor() - start, "bytes": peak(of_children)}), file=answers, flush=True)
 

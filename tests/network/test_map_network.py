@@ -141,7 +141,7 @@ def test_a_checkpoint_is_continued_and_one_of_another_run_refused(tmp_path: Path
 def test_a_pipe_is_no_checkpoint(tmp_path: Path) -> None:
     file = tmp_path / "checkpoint.json"
     os.mkfifo(file)
-    with pytest.raises(FadiffError, match="no regular file"):
+    with pytest.raises(FadiffError, match="is not a regular file; accepted: a checkpoint"):
         map_network(pair(), ARCH, checkpoint_file=file)
 
 

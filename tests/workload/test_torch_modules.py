@@ -301,3 +301,68 @@ def test_a_pool_that_rounds_up_may_be_larger_than_its_input() -> None:
                                            nn.Flatten(), nn.Linear(8, 4)), (1, 3, 7, 7))
     assert network.nodes[2].shape == (1, 8, 1, 1)
     assert network.links()[0].whole == ("P", "Q")
+
+
+# Rearranged points
+
+def test_complex_rotary_embeddings_pass_tiles_by_whole_pairs() -> None:
+    """Runs over 4 heads of 16 channels, and rows: as without the rotation, no tile cuts a pair."""
+    turns = torch.empty(16, 1, 8, dtype=torch.cfloat, device="meta")
+
+    def rotated(x: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+        heads = (x @ torch.empty(64, 64, device="meta")).view(1, 16, 4, 16)
+        pairs = torch.view_as_complex(heads.float().reshape(1, 16, 4, 8, 2))
+        return torch.view_as_real(pairs * turns).flatten(3).transpose(1, 2) @ keys
+    (link,) = traced(lambda: Function(rotated), (1, 16, 64), (1, 4, 16, 16)).links()
+    assert (link.fusable, link.in_tiles, link.whole, link.joins) == (True, True, (), ())
+    assert {(axis.dimension, axis.producer): axis.needed(1) for axis in link.axes} == {("*", "M"): 16, ("N", "N"): 1}
+
+
+def test_pairs_stay_whole_where_channels_are_summed() -> None:
+    turns = torch.empty(8, dtype=torch.cfloat, device="meta")
+
+    def rotated(x: torch.Tensor) -> torch.Tensor:
+        pairs = torch.view_as_complex((x @ torch.empty(64, 16, device="meta")).view(4, 8, 2))
+        return torch.view_as_real(pairs * turns).flatten(1) @ torch.empty(16, 4, device="meta")
+    (link,) = traced(lambda: Function(rotated), (4, 64)).links()
+    assert {(axis.dimension, axis.producer): axis.needed(1) for axis in link.axes} == {("N", "N"): 1, ("C", "M"): 2}
+
+
+@pytest.mark.parametrize(("size", "stride", "pad", "passing"), [
+    (2, 2, 0, {("N", "P"): 2, ("C", "M"): 1}), (3, 1, 1, {("C", "M"): 1}), (3, 3, 0, {("C", "M"): 1})])
+def test_unfolded_images_pass_tiles_of_channels_and_strips_of_windows_side_by_side(
+        size: int, stride: int, pad: int, passing: dict[tuple[str, str], int]) -> None:
+    """4 channels of 8 x 8: a tile of windows is rows of the image where windows stand side by side and cover it; a
+    channel of the product is a point of a channel of the image in any case."""
+    def patches(x: torch.Tensor) -> torch.Tensor:
+        image = functional.conv2d(x, torch.empty(4, 4, 1, 1, device="meta"))
+        return torch.empty(8, 4 * size * size, device="meta") @ functional.unfold(image, size, stride=stride,
+                                                                                   padding=pad)
+    (link,) = traced(lambda: Function(patches), (1, 4, 8, 8)).links()
+    assert (link.fusable, link.in_tiles) == (True, True)
+    assert {(axis.dimension, axis.producer): axis.needed(1) for axis in link.axes} == passing
+
+
+def test_windows_along_single_axes_are_those_of_an_unfolded_image() -> None:
+    image, weight = torch.empty(4, 4, 1, 1, device="meta"), torch.empty(16, 8, device="meta")
+
+    def one(x: torch.Tensor) -> torch.Tensor:
+        return functional.unfold(functional.conv2d(x, image), 2, stride=2).transpose(1, 2) @ weight
+
+    def other(x: torch.Tensor) -> torch.Tensor:
+        windows = functional.conv2d(x, image).unfold(2, 2, 2).unfold(3, 2, 2)
+        return windows.permute(0, 2, 3, 1, 4, 5).reshape(1, 16, 16) @ weight
+    first, second = (traced(lambda f=f: Function(f), (1, 4, 8, 8)).links()[0] for f in (one, other))
+    assert (first.axes, first.whole) == (second.axes, second.whole)
+
+
+@pytest.mark.parametrize(("size", "stride", "found"), [(1, 1, None), (2, 2, None), (2, 1, "picked")])
+def test_an_image_folded_from_windows_side_by_side_passes_tiles(size: int, stride: int, found: str | None) -> None:
+    side = (8 - size) // stride + 1
+
+    def folded(x: torch.Tensor) -> torch.Tensor:
+        points = torch.empty(4 * size * size, 16, device="meta") @ x
+        image = functional.fold(points, 8, size, stride=stride)
+        return functional.conv2d(image, torch.empty(4, 4, 1, 1, device="meta"))
+    (link,) = traced(lambda: Function(folded), (1, 16, side * side)).links()
+    assert (link.obstacle and link.obstacle.name, link.in_tiles) == (found, found is None)

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fadiff_mapper.base.errors import FadiffError, SpecError
+from fadiff_mapper.base.standard_streams import printable
 from fadiff_mapper.yaml import load
 from fadiff_mapper.yaml.expressions import Expression, Literal
 from fadiff_mapper.yaml.load import dump, load_files, load_text
@@ -167,7 +168,7 @@ class TestFiles:
         }.items():
             with pytest.raises(SpecError) as caught:
                 load_files([tmp_path / name])
-            assert str(caught.value).startswith(f"{tmp_path / name}{reason}")
+            assert str(caught.value).startswith(f"{printable(str(tmp_path / name))}{reason}")
         with pytest.raises(SpecError, match="no input files"):
             load_files([])
 

@@ -132,7 +132,7 @@ def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | Non
     inputs, shares = bound_inputs(space, tiled), shares or all_happen(layer)
     states = cache(partial(parallelism, space, inputs.spread, over=over))
     kept = [_holders(space, name, layer.reuse.coalesced[:, t])
-            for t, name in enumerate(space.problem.dataspace_names())]
+            for t, name in enumerate(in_time(space.problem.dataspace_names(), over))]
     if math.prod(map(len, kept)) <= MOST_CHOICES:
         bounds = [_joint_bound(layer, inputs, _keep_choice(inputs, states, keepers), shares)
                   for keepers in in_time(itertools.product(*kept), over)]

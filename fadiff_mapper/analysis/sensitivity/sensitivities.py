@@ -16,6 +16,7 @@ import numpy as np
 
 from fadiff_mapper.analysis.sensitivity.constants import BANDWIDTHS, slopes
 from fadiff_mapper.analysis.sensitivity.shadow_price import ShadowPrices, shadow_prices
+from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_one
 from fadiff_mapper.model.prepared_layer import PreparedLayer
@@ -55,8 +56,8 @@ class Sensitivity:
         return asdict(self)
 
 
-def sensitivities(layer: PreparedLayer, evaluation: Evaluation, row: int = 0,
-                  metric: str = "edp") -> tuple[Sensitivity, ...]:
+def sensitivities(layer: PreparedLayer, evaluation: Evaluation, row: int = 0, metric: str = "edp",
+                  over: Over = never) -> tuple[Sensitivity, ...]:
     """All sensitivities of one mapping.
 
     Args:
@@ -64,27 +65,32 @@ def sensitivities(layer: PreparedLayer, evaluation: Evaluation, row: int = 0,
         evaluation: The exact evaluation of a batch.
         row: The mapping, a legal row of the batch.
         metric: The metric.
+        over: Tells whether time is over.
 
     Returns:
         Sensitivities to prices, bandwidths, capacities and fan-outs, the largest elasticity first, zeros last.
+
+    Raises:
+        OutOfTime: Time was over before all were known.
     """
     value = _metric(metric, float(evaluation.cycles[row]), float(evaluation.energy[row]))
     every = _of_constants(layer, evaluation, row, metric)
     nest = evaluation.nest.take([row])
-    shadow = shadow_prices(layer, nest, metric)
+    shadow = shadow_prices(layer, nest, metric, over)
     every += _of_limits(layer, shadow, value)
     return tuple(sorted(every, key=lambda sensitivity: -abs(sensitivity.elasticity)))
 
 
-def mapping_sensitivities(spec: Spec, mapping: Mapping, metric: str) -> tuple[Sensitivity, ...]:
+def mapping_sensitivities(spec: Spec, mapping: Mapping, metric: str, over: Over = never) -> tuple[Sensitivity, ...]:
     """All sensitivities of a legal mapping of a spec's problem, as `sensitivities` gives them.
 
     Raises:
         FadiffError: The design is sparse: the differentiable model is dense.
+        OutOfTime: Time was over before all were known.
     """
     refuse_sparse(spec)
     layer, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, details=True)
-    return sensitivities(layer, evaluation, metric=metric)
+    return sensitivities(layer, evaluation, metric=metric, over=over)
 
 
 def refuse_sparse(spec: Spec) -> None:

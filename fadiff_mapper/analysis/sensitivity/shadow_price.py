@@ -29,6 +29,7 @@ from fadiff_mapper.analysis.sensitivity.continuous_problem import (
     limits_of,
     loops_of,
 )
+from fadiff_mapper.base.deadline import OutOfTime, Over, never
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 
@@ -114,7 +115,7 @@ class _ContinuousProblem:
         return np.array([np.append(self.loops.dim == d, 0.0) for d in np.unique(self.loops.dim)], dtype=np.float64)
 
 
-def shadow_prices(layer: PreparedLayer, nest: Nest, metric: str = "edp") -> ShadowPrices:
+def shadow_prices(layer: PreparedLayer, nest: Nest, metric: str = "edp", over: Over = never) -> ShadowPrices:
     """The elasticities of a metric's continuous optimum next to a mapping.
 
     The optimum is a local one. Where it has a kink (another limit or level binds just beyond it) more and less of the
@@ -125,25 +126,31 @@ def shadow_prices(layer: PreparedLayer, nest: Nest, metric: str = "edp") -> Shad
         layer: The problem on its architecture.
         nest: The mapping, a legal nest of one row.
         metric: The metric.
+        over: Tells whether time is over.
+
+    Raises:
+        OutOfTime: Time was over before the optimum was found.
     """
     limits = tuple(limits_of(layer, nest))
     loops = loops_of(nest)
     problem = _ContinuousProblem(layer, nest, loops, limits, metric)
     if not len(loops.start):
         return ShadowPrices(limits, np.zeros(len(limits)), 0.0, True)
-    point = _solve(problem)
+    point = _solve(problem, over)
     functions = problem.at(point)
     multipliers, unexplained = _multipliers(problem, point, functions)
     return ShadowPrices(limits, -multipliers, problem.objective(point, functions)[0], unexplained < UNCERTAIN)
 
 
-def _solve(problem: _ContinuousProblem) -> np.ndarray:
+def _solve(problem: _ContinuousProblem, over: Over) -> np.ndarray:
     """The optimum that SLSQP reaches from the mapping, [V + 1]."""
     memory: dict[bytes, ContinuousCost] = {}
 
     def at(point: np.ndarray) -> ContinuousCost:  # the solver asks for value, slack and derivatives one by one
         key = point[:-1].tobytes()
         if key not in memory:
+            if over():
+                raise OutOfTime("out of time")
             memory.clear()
             memory[key] = problem.at(point)
         return memory[key]

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from fadiff_mapper.base.atomic_files import check_writable, write_shared
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.yaml.input_file import read_bytes
 
 LARGEST = 2 ** 24
 """Bytes of an entry that are read: a safety limit against files that are none, not measured."""
@@ -68,14 +70,13 @@ class ResultStore:
         if self.folder is None:
             return None
         path = self._path(key)
+        if not path.is_file():    # mostly so; `read_bytes` would look for names like it
+            return None
         try:
-            if not path.is_file():    # a pipe would be waited for
-                return None
-            with path.open("rb") as file:
-                content = json.loads(file.read(LARGEST))
+            content = json.loads(read_bytes(path, "an entry", LARGEST))
             if content["digest"] == _digest(key, content["entry"]):
                 return dict(content["entry"])
-        except OSError:
+        except FadiffError:
             return None
         except (ValueError, TypeError, KeyError, RecursionError):  # no such text at all
             pass

@@ -30,6 +30,7 @@ from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
 from fadiff_mapper.spec.native.merged_input import merged_sections
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
+from fadiff_mapper.yaml.input_file import read_bytes
 from fadiff_mapper.yaml.located import with_places
 from fadiff_mapper.yaml.place import Where
 
@@ -233,12 +234,8 @@ def opened(file: str | os.PathLike[str] | None, workload: Workload, specs: tuple
 def _content(path: Path) -> dict[str, Any]:
     """The content of a checkpoint's file, checked for its form."""
     try:
-        if not path.is_file():    # a pipe would be waited for
-            raise FadiffError(f"{path}: not a checkpoint: no regular file")
-        if path.stat().st_size > LARGEST:
-            raise FadiffError(f"{path}: too large for a checkpoint")
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        content = json.loads(read_bytes(path, "a checkpoint", LARGEST))
+    except (ValueError, RecursionError) as error:
         raise FadiffError(f"{path}: not a checkpoint that can be read: {error}") from None
     if not isinstance(content, dict) or not all(isinstance(content.get(key), dict) for key in ("layers", "groups")):
         raise FadiffError(f"{path}: not a checkpoint; remove it to start anew")

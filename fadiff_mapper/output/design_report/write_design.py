@@ -42,7 +42,7 @@ def write_open_folder(result: DesignedMachine, folder: str | Path,
     """
     for name, files in design_files(result):
         write_files(Path(folder) / name, files)
-    sensitivities, unknown = attempted("sensitivities", lambda: best_sensitivities(result, over), ())
-    page, lost = attempted("page", lambda: design_html(result, network_folders(result), sensitivities, unknown), "")
+    sensitivities, unknown = attempted("sensitivities", lambda: best_sensitivities(result, over))
+    page, lost = attempted("page", lambda: design_html(result, network_folders(result), sensitivities or (), unknown))
     write_files(folder, {"design.html": page or paragraph(lost)})
     return replace(result, warnings=(*result.warnings, *filter(None, (unknown, lost))))

@@ -68,7 +68,7 @@ def plan_files(result: MappedNetwork) -> dict[str, str]:
 
 def page_file(result: MappedNetwork) -> dict[str, str]:
     """The page of a plan: file name -> text; a page that cannot be drawn is the sentence that says so."""
-    page, lost = attempted("page", lambda: network_html(result), "")
+    page, lost = attempted("page", lambda: network_html(result))
     return {"report.html": page or paragraph(lost)}
 
 
@@ -87,7 +87,7 @@ def looptree_files(outcome: GroupInNetwork, hardware: Hardware) -> dict[str, str
         if reasons:
             return {"looptree.txt": "LoopTree cannot express this group:\n" + "".join(f"{line}\n" for line in reasons)}
         return {"looptree.yaml": looptree_yaml(outcome.group, hardware, alike=False)}
-    files, lost = attempted("input of LoopTree", written, {})
+    files, lost = attempted("input of LoopTree", written)
     return files or {"looptree.txt": f"{lost}\n"}
 
 

@@ -25,19 +25,18 @@ def print_calibration(calibration: Calibration, written_to: str) -> None:
     rows = table("", "feature", "cycles", "per", text=1)
     for name, value in zip(NAMES, calibration.coefficients, strict=True):
         rows.add_row(name, f"{value:.4g}", MEANING[name])
-    out.print(rows, markup=False)
-    out.print(f"program {calibration.program}, parts of a tile joined by a norm of {calibration.norm:.3g}",
-              markup=False)
+    out.print(rows)
+    out.print(f"program {calibration.program}, parts of a tile joined by a norm of {calibration.norm:.3g}")
     verdicts = table("", "judged on", "points", "rank correlation", "exact model", "mean error", "exact model", text=1)
     for name, verdict in (("layers not learned from", calibration.unseen), ("searched points", calibration.searched)):
         if verdict:
             verdicts.add_row(name, str(verdict.points), f"{verdict.spearman:.4f}", f"{verdict.exact_spearman:.4f}",
                              f"{verdict.error:.1%}", f"{verdict.exact_error:.1%}")
-    out.print(verdicts, markup=False)
+    out.print(verdicts)
     if calibration.searched is None:
-        out.print("no row is marked part=searched, so points that a search proposes were not judged", markup=False)
+        out.print("no row is marked part=searched, so points that a search proposes were not judged")
     doubt = "" if calibration.useful else "this calibration does not beat the exact model: refused without --force; "
-    out.print(f"{doubt}written to {written_to}", markup=False)
+    out.print(f"{doubt}written to {written_to}")
 
 
 def print_corrected(results: Sequence[MappedLayer], names: Sequence[str]) -> None:
@@ -57,4 +56,4 @@ def print_corrected(results: Sequence[MappedLayer], names: Sequence[str]) -> Non
         rows.add_row(name, str(result.stats.cycles), f"{cycles.cycles:.0f}", f"{result.stats.edp:.6g}",
                      f"{result.stats.energy_pj * cycles.cycles:.6g}",
                      f"{cycles.exact_choice_energy_pj * cycles.exact_choice_cycles:.6g}")
-    console().print(rows, markup=False)
+    console().print(rows)

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+from rich.progress import BarColumn
+
+from fadiff_mapper.output.terminal.progress_line import progress_line
 
 if TYPE_CHECKING:
     from fadiff_mapper.design.design_run import DesignProgress
@@ -25,21 +26,12 @@ def progress(metric: str, quiet: bool) -> Iterator[Callable[[DesignProgress], No
     Yields:
         A function to call after every design.
     """
-    terminal = Console(stderr=True)
-    if quiet or not terminal.is_terminal:
-        yield lambda _: None
-        return
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(bar_width=24))
-    with Progress(*columns, console=terminal, transient=True) as shown:
-        task = shown.add_task("searching designs", total=None)
-
-        def told(state: DesignProgress) -> None:
-            shown.update(task, description=progress_line(state, metric), completed=state.evaluations,
-                         total=state.wanted if math.isfinite(state.wanted) else None)
-        yield told
+    with progress_line("searching designs", quiet, BarColumn(bar_width=24)) as update:
+        yield lambda state: update(description=described(state, metric), completed=state.evaluations,
+                                   total=state.wanted if math.isfinite(state.wanted) else None)
 
 
-def progress_line(state: DesignProgress, metric: str) -> str:
+def described(state: DesignProgress, metric: str) -> str:
     """How far a search is, in one line."""
     wanted = f" of {state.wanted:,.0f}" if math.isfinite(state.wanted) else ""
     left = f", {_clock(state.left_s)} left" if math.isfinite(state.left_s) else ""

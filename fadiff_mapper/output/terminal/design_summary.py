@@ -29,7 +29,7 @@ def print_design(result: DesignedMachine, written_to: str) -> None:
         for outcome in result.front[:MOST_SHOWN]:
             rows.add_row(*(f"{value:.6g}" if isinstance(value, float) else str(value)
                            for value in outcome.parameters.values()), *_figures(outcome))
-        out.print(rows, markup=False)
+        out.print(rows)
         if len(result.front) > MOST_SHOWN:
             out.print(f"... {len(result.front)} designs in all, in front.csv")
     else:
@@ -39,22 +39,21 @@ def print_design(result: DesignedMachine, written_to: str) -> None:
     if result.final:
         before, after = result.front[0], result.final[0]
         out.print(f"with {result.final_source}: energy {_change(after.energy_pj, before.energy_pj)}, area "
-                  f"{_change(after.area_mm2, before.area_mm2)}, EDP {after.edp:.6g} pJ*cycles", markup=False)
+                  f"{_change(after.area_mm2, before.area_mm2)}, EDP {after.edp:.6g} pJ*cycles")
     better = better_neighbour(result)
     if better is not None:
         metric, changed = result.metrics[0], better.parameters.items() - result.best.parameters.items()
         out.print(f"not the best of its neighbours: with {', '.join(f'{name} {value}' for name, value in changed)} "
                   f"{metric} is {_change(better.of(metric), result.best.of(metric))}; more evaluations are worth their "
-                  "time", markup=False)
+                  "time")
     for network in result.mapped_networks:
         if network.corrected_cycles is not None:
             out.print(f"{network.workload.name}: {network.corrected_cycles:.0f} cycles corrected to measured hardware, "
                       f"{network.stats.cycles} of the exact model; EDP "
-                      f"{network.stats.energy_pj * network.corrected_cycles:.6g} and {network.stats.edp:.6g} pJ*cycles",
-                      markup=False)
+                      f"{network.stats.energy_pj * network.corrected_cycles:.6g} and {network.stats.edp:.6g} pJ*cycles")
     out.print(f"{result.name}: {result.space_size:,} designs, {len(result.outcomes):,} proposed, "
               f"{result.evaluations:,} mapped, {result.pruned:,} left out for their lower bounds, {result.refused:,} "
-              f"refused; {result.status} ({result.time_s:.1f} s); written to {written_to}", markup=False)
+              f"refused; {result.status} ({result.time_s:.1f} s); written to {written_to}")
 
 
 def _figures(outcome: DesignOutcome) -> tuple[str, str, str, str]:

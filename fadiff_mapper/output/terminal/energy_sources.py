@@ -21,4 +21,4 @@ def print_sources(what: str, sources: Mapping[str, str]) -> None:
         names.setdefault(source, []).append(component)
     for source, components in names.items():
         subject = what if len(names) == 1 else f"{what} of {listed(components)}"
-        out.print(f"{subject}: {source}", markup=False)
+        out.print(f"{subject}: {source}")

@@ -7,6 +7,7 @@ from rich.table import Table
 from fadiff_mapper.analysis.explain_run import RunExplanation
 from fadiff_mapper.analysis.finished_run import FinishedRun
 from fadiff_mapper.base.json_text import json_text
+from fadiff_mapper.base.standard_streams import say
 from fadiff_mapper.output.terminal.console import console, table
 from fadiff_mapper.output.terminal.mapping_stats import print_stats
 from fadiff_mapper.output.timeloop_files.map_txt import map_txt
@@ -24,10 +25,10 @@ def print_explained(run: FinishedRun, explained: RunExplanation) -> None:
         explained: Its explanation; the bound is the stored one, because it rests on constraints that no run stores.
     """
     out = console()
-    out.print(map_txt(run.spec, run.mapping, run.stats), markup=False)
+    out.print(map_txt(run.spec, run.mapping, run.stats))
     print_stats(run.stats)
     bound = explained.bound
-    out.print(bound["sentence"] if bound else "no lower bound is stored with this run", markup=False)
+    out.print(bound["sentence"] if bound else "no lower bound is stored with this run")
     if bound:
         rows = table("the bound's parts: energies add up, the slowest limit sets the time", "of", "where", "source",
                      "value", text=3)
@@ -40,7 +41,7 @@ def print_explained(run: FinishedRun, explained: RunExplanation) -> None:
     elif explained.sensitivities:
         out.print(_sensitivities(explained))
     if explained.lost:
-        out.print(explained.lost, markup=False)
+        out.print(explained.lost)
     print_counts(explained)
 
 
@@ -78,9 +79,9 @@ def _sensitivities(explained: RunExplanation) -> Table:
 def print_counts(explained: RunExplanation) -> None:
     """Prints every access count, in words per instance, as a sentence on a line of its own."""
     for count in explained.counts:
-        console().print(count.sentence(), markup=False)
+        console().print(count.sentence())
 
 
 def print_json(explained: RunExplanation) -> None:
     """Prints the whole explanation as JSON, for other programs."""
-    print(json_text(explained.to_dict()))
+    say(json_text(explained.to_dict(), ascii_only=True))

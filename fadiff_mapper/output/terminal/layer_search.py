@@ -40,10 +40,10 @@ def print_results(names: Sequence[str], results: Sequence[MappedLayer], folder: 
     out.print(rows)
     print_notes(results[0].spec)
     out.print(f"{len(results)} problems, {sum(result.evaluations for result in results)} evaluations, "
-              f"{max(result.time_s for result in results):.2f} s; written to {folder}, a folder for each", markup=False)
+              f"{max(result.time_s for result in results):.2f} s; written to {folder}, a folder for each")
     print_corrected(results, names)
     for status in dict.fromkeys(result.status for result in results):
-        out.print(status, markup=False)
+        out.print(status)
 
 
 def _print_one(result: MappedLayer, folder: str) -> None:
@@ -54,12 +54,11 @@ def _print_one(result: MappedLayer, folder: str) -> None:
     from fadiff_mapper.output.terminal.spec_summary import print_notes
     from fadiff_mapper.output.timeloop_files.map_txt import map_txt
     out = console()
-    out.print(map_txt(result.spec, result.mapping, result.stats), markup=False)
+    out.print(map_txt(result.spec, result.mapping, result.stats))
     print_stats(result.stats)
     print_notes(result.spec)
-    out.print(sentence(result.bound, result.metric, result.value), markup=False)
-    out.print(f"{result.status} ({result.evaluations} evaluations, {result.time_s:.2f} s); written to {folder}",
-              markup=False)
+    out.print(sentence(result.bound, result.metric, result.value))
+    out.print(f"{result.status} ({result.evaluations} evaluations, {result.time_s:.2f} s); written to {folder}")
 
 
 @contextmanager
@@ -73,17 +72,14 @@ def progress(names: Sequence[str], quiet: bool) -> Iterator[Callable[[int, Progr
     Yields:
         A function to call with a problem's index and its progress.
     """
-    if quiet or not sys.stderr.isatty():
+    if quiet or sys.stderr is None or not sys.stderr.isatty():
         yield lambda *_: None
         return
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
-    terminal = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    from rich.progress import TimeElapsedColumn
+
+    from fadiff_mapper.output.terminal.progress_line import progress_line
     latest: dict[int, Progress] = {}
-    with Bar(*columns, console=terminal, transient=True) as bar:
-        task = bar.add_task("searching", total=None)
+    with progress_line("searching", quiet, TimeElapsedColumn()) as update:
 
         def show(index: int, step: Progress) -> None:
             latest[index] = step
@@ -91,5 +87,5 @@ def progress(names: Sequence[str], quiet: bool) -> Iterator[Callable[[int, Progr
             name = f"{names[index]}: " if len(names) > 1 else ""
             legal = f", {sum(seen.legal for seen in latest.values())} of {len(names)} mapped" if len(names) > 1 else ""
             spent = sum(seen.evaluations for seen in latest.values())
-            bar.update(task, description=f"{name}{step.stage}: {value} ({spent} evaluations{legal})")
+            update(description=f"{name}{step.stage}: {value} ({spent} evaluations{legal})")
         yield show

@@ -41,7 +41,7 @@ def print_stats(stats: Stats) -> None:
         rows.add_row("networks", "", "", "", "", "", "", f"{stats.network_energy_pj:.6g}", "")
     out.print(rows)
     for warning in stats.warnings:
-        out.print(f"warning: {warning}", markup=False)
+        out.print(f"warning: {warning}")
 
 
 def _accesses(count: Any) -> str:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
+from rich.progress import ProgressColumn, Task
 
 from fadiff_mapper.output.terminal.calibration_summary import print_corrected
 from fadiff_mapper.output.terminal.console import console, table
 from fadiff_mapper.output.terminal.network_summary import print_coverage
+from fadiff_mapper.output.terminal.progress_line import progress_line
 
 if TYPE_CHECKING:
     from fadiff_mapper.results.mapped_network import MappedNetwork
@@ -29,14 +29,8 @@ def progress(quiet: bool, time_limit: float | None = None) -> Iterator[Callable[
     Yields:
         A function to call with the name of a stage and the network's metric.
     """
-    terminal = Console(stderr=True)
-    if quiet or not terminal.is_terminal:
-        yield lambda *_: None
-        return
-    with Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeColumn(time_limit), console=terminal,
-                  transient=True) as line:
-        task = line.add_task("searching the layers", total=None)
-        yield lambda stage, value: line.update(task, description=f"{stage}: best {value:.6g}")
+    with progress_line("searching the layers", quiet, TimeColumn(time_limit)) as update:
+        yield lambda stage, value: update(description=f"{stage}: best {value:.6g}")
 
 
 class TimeColumn(ProgressColumn):
@@ -65,7 +59,7 @@ def print_plan(result: MappedNetwork, written_to: str) -> None:
     """
     out = console()
     for warning in result.warnings:
-        out.print(f"warning: {warning}", markup=False)
+        out.print(f"warning: {warning}")
     rows = table("fused groups", "layers", "shared loops", "runs", "energy uJ", "cycles", "EDP saved", text=2)
     for outcome in result.groups:
         loops = " ".join(f"{loop.dim} in {loop.tile}" for loop in outcome.group.loops) or "none"
@@ -73,26 +67,25 @@ def print_plan(result: MappedNetwork, written_to: str) -> None:
                      f"{outcome.cost.energy_pj / 1e6:.6g}", f"{outcome.cost.cycles:.0f}",
                      f"{1 - outcome.cost.edp / outcome.unfused.edp:.1%}")
     if result.groups:
-        out.print(rows, markup=False)
+        out.print(rows)
     if result.alone:
         reasons = Counter(layer.reason for layer in result.alone)
         out.print(f"layers in no group: {len(result.alone)} ("
                   + ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
-                  + "; plan.yaml has the reason of each)", markup=False)
+                  + "; plan.yaml has the reason of each)")
     print_coverage(out, result.workload)
     for name, total in (("layers one by one", result.unfused_stats), ("plan", result.stats)):
-        out.print(f"{name}: {total.energy_pj / 1e6:.6g} uJ, {total.cycles} cycles, EDP {total.edp:.6g} pJ*cycles",
-                  markup=False)
+        out.print(f"{name}: {total.energy_pj / 1e6:.6g} uJ, {total.cycles} cycles, EDP {total.edp:.6g} pJ*cycles")
     print_corrected([layer.result for layer in result.layers], [layer.nodes[0] for layer in result.layers])
     if result.corrected_cycles is not None:
         out.print(f"corrected to measured hardware: {result.corrected_cycles:.0f} cycles, EDP "
-                  f"{result.stats.energy_pj * result.corrected_cycles:.6g} pJ*cycles", markup=False)
+                  f"{result.stats.energy_pj * result.corrected_cycles:.6g} pJ*cycles")
     if result.joined.energy_pj or result.joined.cycles:
         kept = "" if result.planned_joined == result.joined else (
             f"; in the plan {result.planned_joined.energy_pj / 1e6:.6g} uJ, {result.planned_joined.cycles} cycles, as "
             "groups read some on the chip")
         out.print(f"of {'these' if kept else 'either'}, for operands of sums and products: "
-                  f"{result.joined.energy_pj / 1e6:.6g} uJ, {result.joined.cycles} cycles{kept}", markup=False)
+                  f"{result.joined.energy_pj / 1e6:.6g} uJ, {result.joined.cycles} cycles{kept}")
     out.print(f"{result.workload.name} on {result.design}: {len(result.workload.layers)} layers, {len(result.layers)} "
               f"distinct, {len(result.groups)} groups, {result.gain:.2%} of the EDP saved; {result.status} "
-              f"({result.time_s:.2f} s); written to {written_to}", markup=False)
+              f"({result.time_s:.2f} s); written to {written_to}")

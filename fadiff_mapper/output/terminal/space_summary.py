@@ -29,21 +29,21 @@ def print_space(space: DesignSpace) -> None:
     for parameter in space.parameters:
         rows.add_row(parameter.name, _reach(space, parameter), _values(parameter.values),
                      f"{len(parameter.values):,}")
-    out.print(rows, markup=False)
+    out.print(rows)
     if space.ties:
         ties = table("ties", "path", "expression", text=2)
         for path, tie in space.ties.items():
             ties.add_row(path, tie.expression)
-        out.print(ties, markup=False)
+        out.print(ties)
     for limit in space.limits:
-        out.print(f"limit: {limit.name} at most {limit.most:.6g}", markup=False)
+        out.print(f"limit: {limit.name} at most {limit.most:.6g}")
     if space.energy:
-        out.print(f"energies: {space.energy}", markup=False)
+        out.print(f"energies: {space.energy}")
     ends: tuple[tuple[str, Point], ...] = (
         ("least values", tuple(0 for _ in space.parameters)),
         ("greatest values", tuple(len(parameter.values) - 1 for parameter in space.parameters)))
     for name, point in ends:
-        out.print(f"{name}: {_design(space, point)}", markup=False)
+        out.print(f"{name}: {_design(space, point)}")
     out.print(f"size: {space.size:,} designs" if space.size < 10 ** 60 else f"size: {space.size:.4g} designs")
 
 

@@ -27,12 +27,12 @@ def print_spec(spec: Spec) -> int:
     out = console()
     space = build_mapspace(spec.arch, spec.problem, spec.constraints)
     bounds = " ".join(f"{name}={bound}" for name, bound in spec.problem.bounds.items())
-    out.print(f"problem {spec.problem.name}: {bounds}, {spec.problem.computes} multiply-accumulates", markup=False)
+    out.print(f"problem {spec.problem.name}: {bounds}, {spec.problem.computes} multiply-accumulates")
     for ds in spec.problem.dataspaces:
         ranks = ", ".join(" + ".join(f"{t.coefficient}*{t.dimension}" if t.name else t.dimension for t in rank)
                           for rank in ds.ranks)
         written = ", written" if ds.read_write else ""
-        out.print(f"  {ds.name}[{ranks}]: {spec.problem.tensor_size(ds)} words{written}", markup=False)
+        out.print(f"  {ds.name}[{ranks}]: {spec.problem.tensor_size(ds)} words{written}")
     out.print(_levels(spec))
     print_sources("energies", energy_sources(spec.arch, spec.tables))
     _print_areas(spec)
@@ -46,7 +46,7 @@ def print_spec(spec: Spec) -> int:
     print_notes(spec)
     reasons = conflicts(space)
     for reason in reasons:
-        out.print(f"no mapping can meet the constraints: {reason}", markup=False)
+        out.print(f"no mapping can meet the constraints: {reason}")
     return 1 if reasons else 0
 
 
@@ -55,7 +55,7 @@ def _print_areas(spec: Spec) -> None:
     found = total_areas(spec.arch, spec.tables)
     if total := sum(found.values()):
         parts = ", ".join(f"{name} {area / 1e6:.4g}" for name, area in found.items() if area)
-        console().print(f"area {total / 1e6:.6g} mm^2: {parts}", markup=False)
+        console().print(f"area {total / 1e6:.6g} mm^2: {parts}")
         print_sources("areas", area_sources(spec.arch, spec.tables))
 
 
@@ -115,4 +115,4 @@ def _loops(constraint: LoopConstraint) -> str:
 def print_notes(spec: Spec) -> None:
     """Prints a line for each statement of the input that Timeloop ignores or that has no effect."""
     for note in spec.notes:
-        console().print(note if note.startswith(WARNING) else f"note: {note}", markup=False)
+        console().print(note if note.startswith(WARNING) else f"note: {note}")

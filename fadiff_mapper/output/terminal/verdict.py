@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from fadiff_mapper.base.standard_streams import say
 from fadiff_mapper.timeloop.verify import Verdict, verify
 
 if TYPE_CHECKING:
@@ -23,15 +23,14 @@ def print_verdict(verdict: Verdict, problem: str = "", file: TextIO | None = Non
     Returns:
         The exit code: 0 if all numbers are equal, 1 otherwise.
     """
-    out = file or sys.stdout
     prefix = f"{problem}: " if problem else ""
     by = f"verified by {verdict.program.name} ({verdict.identity}, {verdict.program})"
     if verdict.equal:
-        print(f"{prefix}{by}: {verdict.numbers} numbers equal", file=out)
+        say(f"{prefix}{by}: {verdict.numbers} numbers equal", file)
         return 0
-    print(f"{prefix}not {by}: {len(verdict.differences)} differences in {verdict.numbers} numbers", file=out)
+    say(f"{prefix}not {by}: {len(verdict.differences)} differences in {verdict.numbers} numbers", file)
     for line in verdict.differences:
-        print(f"  {line}", file=out)
+        say(f"  {line}", file)
     return 1
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import math
 import os
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from fadiff_mapper.workload.readers.onnx_folding import SMALL
+from fadiff_mapper.yaml.input_file import open_input
 from fadiff_mapper.yaml.place import Where
 
 MAX_BYTES = 2 << 30
@@ -71,15 +71,11 @@ def read_thin(path: Path, where: Where) -> Any:
     Raises:
         SpecError: The file is no whole ONNX model, or too large.
     """
+    file, size = open_input(path, "an ONNX model", MAX_BYTES)
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise where.error("is not a regular file", "an ONNX model")
-        if status.st_size > MAX_BYTES:
-            raise where.error(f"has {status.st_size / (1 << 30):.1f} GiB", f"at most {MAX_BYTES >> 30} GiB")
-        with path.open("rb") as file:
+        with file:
             return onnx.ModelProto.FromString(
-                _thin(file, status.st_size, onnx.ModelProto.DESCRIPTOR, MemoryLeft(where), DEEPEST))
+                _thin(file, size, onnx.ModelProto.DESCRIPTOR, MemoryLeft(where), DEEPEST))
     except (OSError, ValueError) as error:
         raise where.error(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
     except DecodeError:

@@ -143,19 +143,20 @@ def _deformable(call: OnnxCall, to: Assembly) -> Tensor:
 
 def _fourier(call: OnnxCall, to: Assembly) -> Tensor:
     """A Fourier transform, which is named with its multiply-accumulates (`assembly.fourier_macs`)."""
-    x, out = call.operand(0), call.out
-    if call.operator == "STFT":     # [batch, frames, bins, 2] of a window, or of frames of a stated length
-        length = call.numbers[3] if len(call.numbers) > 3 else None
+    x = call.operand(0)
+
+    def number(place: int) -> int:
+        stated = call.numbers[place] if place < len(call.numbers) else None
+        return stated[0] if stated else 0
+    if call.operator == "STFT":     # frames of [batch, extent, 1 or 2], as long as the window or as stated
         window = call.operands[2] if len(call.operands) > 2 else None
-        points, rows = length[0] if length else window.shape[0] if window else 0, math.prod(out[:2])
+        points = number(3) or (window.shape[0] if window and window.known else 0)
+        rows = x.shape[0] * ((x.shape[1] - points) // number(1) + 1) if number(1) > 0 else 0
     else:
-        axis = call.numbers[2] if len(call.numbers) > 2 else None
-        along = (axis[0] if axis else call.whole("axis", 1 if call.version < 20 else -2)) % len(x.shape)
-        length = call.numbers[1] if len(call.numbers) > 1 else None
-        points = length[0] if length else x.shape[along]
-        rows = math.prod(x.shape[:-1]) // x.shape[along]
-    macs = fourier_macs(points, rows, x.shape[-1] != 2) if points > 0 else None
-    return to.unknown(call.name, call.operator, call.tensors, [out], call.where, macs)[0]
+        axis = (number(2) or call.whole("axis", 1 if call.version < 20 else -2)) % len(x.shape)
+        points, rows = number(1) or x.shape[axis], math.prod(x.shape[:-1]) // x.shape[axis]
+    macs = fourier_macs(points, rows, x.shape[-1] != 2) if points > 0 and rows > 0 else None
+    return to.unknown(call.name, call.operator, call.tensors, call.outs[:1], call.where, macs)[0]
 
 
 def _product(left: int, right: int) -> Callable[[OnnxCall, Assembly], Tensor]:

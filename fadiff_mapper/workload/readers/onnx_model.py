@@ -116,19 +116,18 @@ def _is_whole(nodes: Sequence[Any], shapes: Mapping[str, Shape | None]) -> bool:
                for node in nodes)
 
 
-def _graphs(graph: Any) -> Iterator[Any]:
+def _all_graphs(graph: Any) -> Iterator[Any]:
     """A graph and the branches and bodies in it, which lie in attributes."""
     yield graph
     for node in graph.node:
-        for attribute in node.attribute:
-            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                yield from _graphs(inner)
+        for inner in _graphs(node):
+            yield from _all_graphs(inner)
 
 
 def _texts(model: Any) -> Iterator[object]:
     """All names that are read; protobuf hands out those that are no text as bytes."""
     yield from (entry.domain for entry in model.opset_import)
-    for graph in _graphs(model.graph):
+    for graph in _all_graphs(model.graph):
         yield graph.name
         yield from (named.name for named in (*graph.input, *graph.output, *graph.initializer))
         for node in graph.node:
@@ -140,7 +139,7 @@ def _texts(model: Any) -> Iterator[object]:
 
 def _refuse_attributes(model: Any, where: Where) -> None:
     """Raises SpecError for an attribute without a value: one that names an attribute of a function, or has no type."""
-    for graph in _graphs(model.graph):
+    for graph in _all_graphs(model.graph):
         for node in graph.node:
             for attribute in node.attribute:
                 if attribute.ref_attr_name or attribute.type == onnx.AttributeProto.UNDEFINED:

@@ -97,6 +97,21 @@ def _windows(call: TorchCall, to: Assembly) -> Tensor:
     return to.reshape(call.name, to.transpose(f"{call.name}.moved", x, order, call.where), call.out, call.where)
 
 
+def _folded(call: TorchCall, to: Assembly) -> Tensor:
+    """The image of the points under each window, which are summed where windows overlap (col2im)."""
+    kernel, image, lead = tuple(call.arguments["kernel_size"]), call.out[-2:], call.out[:-2]
+    stride, pad, dilation = (per_axis(call.get(key, default), kernel) for key, default in (
+        ("stride", 1), ("padding", 0), ("dilation", 1)))
+    count = tuple(extent // size for extent, size in zip(image, kernel, strict=True))
+    covered = tuple(number * size for number, size in zip(count, kernel, strict=True)) == image
+    if (stride, pad, dilation) != (kernel, (0, 0), (1, 1)) or not covered:
+        return to.plain_node(call.name, "gather", [call.first], call.out, call.where)
+    apart = to.reshape(f"{call.name}.apart", call.first, (*lead, *kernel, *count), call.where)
+    first = len(lead)
+    order = (*range(first), first + 2, first, first + 3, first + 1)
+    return to.reshape(call.name, to.transpose(f"{call.name}.moved", apart, order, call.where), call.out, call.where)
+
+
 def _unfolded(call: TorchCall, to: Assembly) -> Tensor:
     """The points under each window along one axis, on a further axis behind all others."""
     rank = len(call.first.shape)
@@ -153,6 +168,6 @@ FUNCTIONS: dict[str, Callable[[TorchCall, Assembly], Tensor]] = {
     "copy": _overwritten,
     **dict.fromkeys(("view_as_complex", "view_as_complex_copy"), _complex),
     **dict.fromkeys(("view_as_real", "view_as_real_copy"), _pairs),
-    "im2col": _windows, "unfold": _unfolded,
+    "im2col": _windows, "col2im": _folded, "unfold": _unfolded,
 }
 """Other operators that need arguments -> the function that adds their nodes."""

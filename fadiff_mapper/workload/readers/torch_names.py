@@ -58,7 +58,7 @@ OPAQUE = {
     **dict.fromkeys(("slice", "split", "chunk", "split_with_sizes", "unbind", "select", "narrow", "tensor_split",
                      "unsafe_split", "unsafe_chunk", "unsafe_split_with_sizes"), "slice"),
     **dict.fromkeys(("index", "index_select", "gather", "embedding", "_embedding_bag", "roll", "flip", "pixel_shuffle",
-                     "channel_shuffle", "pixel_unshuffle", "col2im", "take", "take_along_dim", "rot90",
+                     "channel_shuffle", "pixel_unshuffle", "take", "take_along_dim", "rot90",
                      "_unsafe_index", "masked_select",
                      "block_diag", "meshgrid", "diagonal", "as_strided", "grid_sampler", "grid_sampler_2d",
                      "grid_sampler_3d", "torchvision::roi_align", "torchvision::roi_pool", "torchvision::ps_roi_align",

@@ -25,6 +25,7 @@ from torch.export.graph_signature import InputKind
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.standard_streams import say
 from fadiff_mapper.workload import Workload, build_workload
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor
@@ -48,9 +49,9 @@ QUANTIZED = ("; accepted: the module before prepare or convert of torch.ao.quant
              "multiply-accumulates (the design says how wide words are)")
 """The same about a module with quantised parts of PyTorch's own, whose packed weights cannot be traced."""
 
-DIFFERENTIATED = ("; accepted: of a training step the module of its loss, as load_network(torch.export.experimental."
+DIFFERENTIATED = ("of a training step the module of its loss, as load_network(torch.export.experimental."
                   "_export_forward_backward(torch.export.export(loss, inputs)))")
-"""The same about a module that computes gradients."""
+"""What is accepted in place of a module that computes gradients."""
 
 DIFFERENTIATING = ("fake tensor in the exported program constant's list", "functorch")
 """Parts of the messages of `torch.export` about a module that computes gradients itself."""
@@ -152,10 +153,11 @@ def _exported(module: torch.nn.Module, inputs: Sequence[Any] | None,
         reason = " ".join(str(error).split())[:300]
         packed = any(type(part).__module__.startswith("torch.ao.") for part in module.modules())
         accepted = (QUANTIZED if packed else DATA_DEPENDENT if isinstance(error, GuardOnDataDependentSymNode) else
-                    DIFFERENTIATED if any(text in reason for text in DIFFERENTIATING) else "")
+                    f"; accepted: {DIFFERENTIATED}" if any(text in reason for text in DIFFERENTIATING) else "")
         raise FadiffError(f"{type(module).__name__}: torch.export cannot trace it: {type(error).__name__}: "
                           f"{reason}{accepted}") from error
-    sys.stderr.write(said.getvalue())
+    if text := said.getvalue().rstrip("\n"):
+        say(text, sys.stderr)
     return program
 
 
@@ -203,7 +205,7 @@ def _called(node: torch.fx.Node, name: str, values: dict[str, Any], to: Assembly
     shape = _shapes(node, title)
     if maps_over_a_batch(node.target):
         raise Where(title, path=node.name).error("a call of torch.func that PyTorch does not take apart",
-                                                 "the same with an axis for the batch, without torch.vmap")
+                                                 f"an axis for the batch in place of torch.vmap; {DIFFERENTIATED}")
     if shape is None:
         return None
     arguments = _arguments(node, values)

@@ -1,0 +1,114 @@
+"""Text on its way to a terminal, a pipe or a log, and the end of a program that writes there.
+
+Names come from inputs: of files, layers, levels. So everything passes through `shown`, be it printed here or laid out
+in tables (`output/terminal/console.py`): no character steers the terminal, and none is one that its encoding lacks.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TextIO
+
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.program_start import INTERRUPTED
+
+LONGEST_LINE = 3000
+"""Characters of an error's line: names of files, which messages quote whole, may be as long as a command line."""
+
+
+def printable(text: str, kept: str = "") -> str:
+    """The text with every character that cannot be printed as Python writes it in a string, such as `\\x1b`.
+
+    Args:
+        text: Any text.
+        kept: Characters that stay.
+    """
+    return text if text.isprintable() else "".join(
+        letter if letter.isprintable() or letter in kept else repr(letter)[1:-1] for letter in text)
+
+def shown(text: str, encoding: str | None) -> str:
+    """The text as a stream may get it: in printable characters of its encoding; lines and tabs stay.
+
+    Args:
+        text: Any text.
+        encoding: The stream's; None: Unicode.
+    """
+    encoding = encoding or "utf-8"
+    return printable(text, "\n\t").encode(encoding, "backslashreplace").decode(encoding)
+
+def say(text: str, stream: TextIO | None = None, flush: bool = False) -> None:
+    """Prints a text and an end of line.
+
+    Args:
+        text: Any text.
+        stream: Where to; None: standard output, which may be closed.
+        flush: Whether the text goes out at once.
+    """
+    stream = stream or sys.stdout
+    if stream is not None:
+        print(shown(text, getattr(stream, "encoding", None)), file=stream, flush=flush)
+
+def say_error(error: object, mark: str = "error: ") -> None:
+    """Prints the lines of a message to standard error, if that takes any, long ones cut in the middle.
+
+    Args:
+        error: The error, or its text.
+        mark: Stands before every line.
+    """
+    for line in str(error).splitlines():
+        cut = line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 2:]}"
+        if sys.stderr is not None:
+            with suppress(OSError, ValueError):  # a full disk; a stream that was closed
+                say(f"{mark}{cut}", sys.stderr)
+
+def drop_output() -> None:
+    """Lets standard output lead nowhere after it has failed, so that Python's last flush does not fail again."""
+    with suppress(OSError, ValueError, AttributeError):  # it is a text in memory, or closed
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+def ended(work: Callable[[], int], failed: int, mark: str = "error: ") -> int:
+    """Does the work of a program, and turns what a user may meet into lines of errors, never into a traceback.
+
+    Args:
+        work: Gives the exit code.
+        failed: The exit code after an error.
+        mark: Stands before every line of it.
+
+    Returns:
+        The exit code; 0 where nobody reads on, as in `| head`.
+    """
+    _occupy_closed_streams()
+    try:
+        code = work()
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
+    except FadiffError as error:
+        say_error(error, mark)
+    except KeyboardInterrupt:
+        say_error("interrupted", "")
+        return INTERRUPTED
+    except BrokenPipeError:
+        drop_output()
+        return 0
+    except OSError as error:  # such as a full disk
+        if error.filename is None:
+            drop_output()
+        say_error(f"{error.filename or 'standard output'}: {error.strerror or error}", mark)
+    except (MemoryError, RecursionError) as error:
+        say_error(f"the input is too large for this machine: {type(error).__name__}", mark)
+    return failed
+
+def _occupy_closed_streams() -> None:
+    """Opens what is closed of the first three descriptors, so that no file gets the number of a standard stream.
+
+    Compiled libraries write their warnings to number 2, whatever it is.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
