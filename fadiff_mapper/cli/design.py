@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,6 +90,7 @@ def run(options: argparse.Namespace) -> int:
     """
     from fadiff_mapper.base import atomic_files
     from fadiff_mapper.base.interrupt import interruptible
+    from fadiff_mapper.base.standard_streams import say_error
     from fadiff_mapper.output.terminal.design_progress import progress
     from fadiff_mapper.output.terminal.design_summary import print_design
     from fadiff_mapper.output.terminal.verdict import print_plan_verdicts
@@ -112,7 +112,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.quiet:
         print_design(result, options.output)
     for warning in result.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        say_error(warning, "warning: ")
     verdicts = [print_plan_verdicts(network, program) for network in result.mapped_networks] if program else []
     return INTERRUPTED if stopped() else CHECK_FAILED if any(verdicts) or not result.confirmed else DONE
 
