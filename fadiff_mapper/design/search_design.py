@@ -131,10 +131,11 @@ def _rounds(run: DesignRun, clock: DesignClock, proposer: Proposer, in_time: InT
     proposed = idle = 0
     while run.mapped < run.wanted and not clock.missed:
         begun = time.time()
+        clock.begin_proposals()
         points = [point for point in proposer.propose(int(min(options.round, run.wanted - run.mapped)), run.archive)
                   if point not in known]
         clock.proposals.append(time.time() - begun)
-        if not points and clock.left() >= 0:  # a proposer without time may have nothing to propose
+        if not points and not clock.over_for_proposals():  # a proposer without time may have nothing to propose
             return "all designs that the method proposes were evaluated"
         known.update(points)
         mine = _dealt(points, proposed, options.shard)
