@@ -373,6 +373,8 @@ def test_options_out_of_range_are_refused(settings: dict[str, Any], message: str
     ({"metrics": ("edp", "edp")}, "metric: found edp, edp; accepted: one to three different metrics"),
     ({"weights": (1.0, 2.0)}, "weights: found 2 for 1 networks"),
     ({"weights": (-1.0,)}, "weights: found -1.0; accepted: numbers greater than 0"),
+    ({"seed": -5}, "seed: found -5; accepted: a whole number from 0 to 9223372036854775807"),
+    ({"seed": 2 ** 63}, "seed: found 9223372036854775808; accepted: a whole number from 0"),
 ])
 def test_questions_that_make_no_sense_are_refused(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(FadiffError, match=message):
