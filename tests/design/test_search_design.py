@@ -104,7 +104,7 @@ def edited(store: Path, change: Callable[[dict[str, Any]], dict[str, Any]], dige
         if digests:
             ResultStore(store).put(file.stem, change(content["entry"]))
         else:
-            file.write_text(json.dumps(content | {"entry": change(content["entry"])}))
+            file.write_text(json.dumps(content | {"entry": change(content["entry"])}) + "\n")
     return len(files)
 
 
