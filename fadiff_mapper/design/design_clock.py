@@ -16,7 +16,7 @@ networks and on a slow machine. 0.5 to 1.5 for ResNet-18 and MobileNetV1, fused,
 that it has cores for (1.4 to 3 s)."""
 
 JUDGING = 0.5
-"""Part of the time in which designs are judged before any has been mapped. Set by hand."""
+"""Part of the time that is left in which designs are judged, as long as none has been mapped. Set by hand."""
 
 
 @dataclass
@@ -29,6 +29,7 @@ class DesignClock:
         start: Its start, seconds of `time.time`, as workers on other machines share no other clock.
         proposals: Seconds that each round needed to propose its designs.
         mappings: Seconds until each round had its first mapped design.
+        judging_end: When the designs of a round have to be proposed, seconds of `time.time`.
         missed: Whether a design was not begun in time, or given up, or no round was begun for want of time.
     """
 
@@ -37,6 +38,7 @@ class DesignClock:
     start: float
     proposals: list[float] = field(default_factory=list)
     mappings: list[float] = field(default_factory=list)
+    judging_end: float = inf
     missed: bool = False
 
     def over(self) -> bool:
@@ -57,10 +59,13 @@ class DesignClock:
         end = self._end()
         return TimeLeft() if end is None else TimeLeft(end, not any_known)
 
+    def begin_proposals(self) -> None:
+        """Notes that designs are judged from now on."""
+        self.judging_end = time.time() + self.left() * (1.0 if self.mappings else JUDGING)
+
     def over_for_proposals(self) -> bool:
         """Whether no further design is to be judged, so that those that are proposed can be mapped."""
-        judging = 0.0 if self.limit is None or self.mappings else (1 - JUDGING) * self.limit
-        return self.left() < judging
+        return time.time() > self.judging_end
 
     def too_late(self) -> bool:
         """Whether a round that begins now is unlikely to map a design in time."""

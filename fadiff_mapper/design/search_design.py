@@ -30,6 +30,7 @@ from fadiff_mapper.design.proposers.proposer import Proposer
 from fadiff_mapper.design.settle import settled
 from fadiff_mapper.design.space import Point, design_document
 from fadiff_mapper.results.designed_machine import DesignedMachine, DesignOutcome, metric_exponents
+from fadiff_mapper.search.options import check_options
 
 MOST_NAMED = 3
 """Files of the store that a sentence names."""
@@ -84,7 +85,8 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
 
 
 def _check_question(question: DesignQuestion) -> None:
-    """Raises FadiffError for metrics, networks or weights that make no sense."""
+    """Raises FadiffError for metrics, networks, weights or a seed that make no sense."""
+    check_options(question.layer_options)
     for metric in question.metrics:
         metric_exponents(metric)
     if not 1 <= len(set(question.metrics)) == len(question.metrics) <= 3:
@@ -131,10 +133,11 @@ def _rounds(run: DesignRun, clock: DesignClock, proposer: Proposer, in_time: InT
     proposed = idle = 0
     while run.mapped < run.wanted and not clock.missed:
         begun = time.time()
+        clock.begin_proposals()
         points = [point for point in proposer.propose(int(min(options.round, run.wanted - run.mapped)), run.archive)
                   if point not in known]
         clock.proposals.append(time.time() - begun)
-        if not points and clock.left() >= 0:  # a proposer without time may have nothing to propose
+        if not points and not clock.over_for_proposals():  # a proposer without time may have nothing to propose
             return "all designs that the method proposes were evaluated"
         known.update(points)
         mine = _dealt(points, proposed, options.shard)

@@ -55,13 +55,13 @@ def changed_number(text: str) -> str:
 
 
 def without_digest(text: str) -> str:
-    return json.dumps(json.loads(text)["entry"])
+    return json.dumps(json.loads(text)["entry"]) + "\n"
 
 
 def more_beside(text: str) -> str:
     content = json.loads(text)
     content["entry"]["status"] = "certain"
-    return json.dumps(content)
+    return json.dumps(content) + "\n"
 
 
 @pytest.mark.parametrize("edited", [changed_number, without_digest, more_beside])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -103,7 +104,7 @@ def edited(store: Path, change: Callable[[dict[str, Any]], dict[str, Any]], dige
         if digests:
             ResultStore(store).put(file.stem, change(content["entry"]))
         else:
-            file.write_text(json.dumps(content | {"entry": change(content["entry"])}))
+            file.write_text(json.dumps(content | {"entry": change(content["entry"])}) + "\n")
     return len(files)
 
 
@@ -317,16 +318,27 @@ def test_accelergy_is_not_asked_where_there_is_no_time(tmp_path: Path, monkeypat
     assert machine.final_source == "estimate; no figures by Accelergy: there was no time"
 
 
-def test_half_of_the_time_is_for_judging_before_a_design_is_mapped() -> None:
-    clock = DesignClock(60.0, lambda: 0, time.time() - 29)
+def test_half_of_the_time_is_for_judging_before_a_design_is_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(time, "time", lambda: now[0])
+
+    def judging(clock: DesignClock) -> float:
+        clock.begin_proposals()
+        return clock.judging_end - now[0]
+
+    clock = DesignClock(60.0, lambda: 0, 1000.0)
+    assert judging(clock) == 30
+    now[0] += 29
     assert not clock.over_for_proposals()
-    clock.start -= 2
-    assert clock.over_for_proposals()
+    now[0] += 11
+    assert clock.over_for_proposals() and not clock.over()
+    assert judging(clock) == 10  # all designs of the first round broke a limit
     clock.mappings.append(1.0)
-    assert not clock.over_for_proposals()
-    clock.start -= 30
+    assert judging(clock) == 20
+    now[0] += 21
     assert clock.over_for_proposals() and clock.over()
-    assert not DesignClock(None, lambda: 0, 0.0).over_for_proposals()
+    unlimited = DesignClock(None, lambda: 0, 0.0)
+    assert judging(unlimited) == math.inf and not unlimited.over_for_proposals()
 
 
 def test_time_is_kept_back_for_plans_that_must_be_found_again(tmp_path: Path) -> None:
@@ -361,6 +373,8 @@ def test_options_out_of_range_are_refused(settings: dict[str, Any], message: str
     ({"metrics": ("edp", "edp")}, "metric: found edp, edp; accepted: one to three different metrics"),
     ({"weights": (1.0, 2.0)}, "weights: found 2 for 1 networks"),
     ({"weights": (-1.0,)}, "weights: found -1.0; accepted: numbers greater than 0"),
+    ({"seed": -5}, "seed: found -5; accepted: a whole number from 0 to 9223372036854775807"),
+    ({"seed": 2 ** 63}, "seed: found 9223372036854775808; accepted: a whole number from 0"),
 ])
 def test_questions_that_make_no_sense_are_refused(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(FadiffError, match=message):

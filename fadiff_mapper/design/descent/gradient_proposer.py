@@ -148,9 +148,10 @@ class _GradientProposer:
                               min(count, ROUND if mapped else FIRST))
         if allowed or archive:
             return allowed
-        if self.over():  # nothing was judged: any design that may do
-            middle = tuple(len(parameter.values) // 2 for parameter in self.question.space.parameters)
-            return [next((point for point, keeps in self.allowed.items() if keeps), middle)]
+        if self.over():  # nothing was judged: any design that may do, the smallest one where others broke limits
+            other = tuple(0 if self.allowed else len(parameter.values) // 2
+                          for parameter in self.question.space.parameters)
+            return [next((point for point, keeps in self.allowed.items() if keeps), other)]
         # Some limit is to blame: small machines show best how much too low it is.
         refused = (point for point, keeps in self.allowed.items() if not keeps)
         return sorted(refused, key=lambda point: (sum(point), point))[:count]

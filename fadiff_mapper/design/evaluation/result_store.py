@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,6 +23,9 @@ from typing import Any
 from fadiff_mapper.base.atomic_files import check_writable, write_shared
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.yaml.input_file import read_bytes
+
+FORM = re.compile(rb'\{"digest": "(?P<digest>[0-9a-f]{64})", "entry": (?P<entry>.*)\}\n', re.DOTALL)
+"""The text of a file."""
 
 LARGEST = 2 ** 24
 """Bytes of an entry that are read: a safety limit against files that are none, not measured."""
@@ -73,12 +77,10 @@ class ResultStore:
         if not path.is_file():    # mostly so; `read_bytes` would look for names like it
             return None
         try:
-            content = json.loads(read_bytes(path, "an entry", LARGEST))
-            if content["digest"] == _digest(key, content["entry"]):
-                return dict(content["entry"])
-        except FadiffError:
-            return None
-        except (ValueError, TypeError, KeyError, RecursionError):  # no such text at all
+            parts = FORM.fullmatch(read_bytes(path, "an entry", LARGEST))
+            if parts and parts["digest"] == _digest(key, parts["entry"]):
+                return dict(json.loads(parts["entry"]))
+        except (FadiffError, ValueError, TypeError, RecursionError):
             pass
         self.changed[path] = None
         return None
@@ -94,13 +96,15 @@ class ResultStore:
             FadiffError: The file cannot be written.
         """
         if self.folder is not None:
-            write_shared(self._path(key), json.dumps({"digest": _digest(key, entry), "entry": entry}) + "\n")
+            text = json.dumps(entry)
+            write_shared(self._path(key),
+                         f'{{"digest": "{_digest(key, text.encode()).decode()}", "entry": {text}}}\n')
 
     def _path(self, key: str) -> Path:
         """The file of an entry; 256 folders keep each of them small."""
         return Path(self.folder or "") / key[:2] / f"{key}.json"
 
 
-def _digest(key: str, entry: dict[str, Any]) -> str:
-    """The hash that goes with an entry."""
-    return hashlib.sha256(json.dumps([key, entry], sort_keys=True).encode()).hexdigest()
+def _digest(key: str, text: bytes) -> bytes:
+    """The hash that goes with an entry's text, in hexadecimal digits."""
+    return hashlib.sha256(key.encode() + text).hexdigest().encode()
