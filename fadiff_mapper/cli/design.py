@@ -91,7 +91,6 @@ def run(options: argparse.Namespace) -> int:
     """
     from fadiff_mapper.base import atomic_files
     from fadiff_mapper.base.interrupt import interruptible
-    from fadiff_mapper.base.standard_streams import say_error
     from fadiff_mapper.output.terminal.design_progress import progress
     from fadiff_mapper.output.terminal.design_summary import print_design
     from fadiff_mapper.output.terminal.verdict import print_plan_verdicts
