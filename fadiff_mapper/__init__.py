@@ -1,4 +1,4 @@
-"""A mapper for Timeloop: reads its files, evaluates mappings exactly, and finds good ones by gradient descent.
+"""A mapper for Timeloop: reads its files, evaluates mappings exactly, and finds good ones.
 
     spec = load("arch.yaml", "problem.yaml")    # any Timeloop files, either dialect, or one dict
     result = map_layer(spec, metric="edp")       # a Result: mapping, stats, status, history

@@ -54,7 +54,7 @@ def add(commands: Commands) -> None:
                         help="also search factors that do not divide their dimension (Timeloop's imperfect factors)")
     parser.add_argument("--sensitivities", action="store_true",
                         help="also store what a little more of each constant of the machine would change")
-    add_options(parser, "restarts=8 or gradient=no; the names are the fields of SearchOptions")
+    add_options(parser, "chains=128 or gradient=yes; the names are the fields of SearchOptions")
     add_calibration(parser)
     add_verify(parser)
     parser.set_defaults(run=run)

@@ -1,1 +1,1 @@
-"""The search of single layers: gradient descent on the relaxed model, then refinement on the exact one."""
+"""The search of single layers: simulated annealing on the exact model, on request from the ends of gradient descents."""

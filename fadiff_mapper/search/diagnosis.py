@@ -74,7 +74,7 @@ def diagnosis(layer: PreparedLayer, space: MapSpace, over: Over = never, seconds
     deadline = time.monotonic() + seconds
     whole = attempt(layer, space, over)
     if whole.legal:
-        return "a second search found a legal mapping: try another seed, or more restarts, chains and rounds"
+        return "a second search found a legal mapping: try another seed, or more chains and rounds"
     nearest = f"; the nearest mapping fails: {shortcoming(layer, space, whole.nearest)}" if whole.nearest else ""
     asked = demands(space)
     bare = without(space, asked)
