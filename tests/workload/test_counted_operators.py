@@ -296,9 +296,20 @@ def test_lengths_of_rows_and_sums_of_what_others_read_are_steps_without_products
 
 
 def test_other_reductions_of_all_pairs_are_named_with_their_points() -> None:
-    network = read(lambda s, x, y: ((x @ s.w)[:, None] - y[None]).pow(2).sum(-1), torch.zeros(16, 8),
-                   torch.zeros(12, 8), w=torch.zeros(8, 8))
-    assert [(node.what, node.macs) for node in network.not_understood()] == [("sum of all pairs (sub)", 16 * 12 * 8)]
+    for function, what in ((lambda x, y: (x - y).pow(2).sum(-1), "sum of all pairs (sub)"),
+                           (lambda x, y: (x + y).amax(-1), "amax of all pairs (add)"),
+                           (lambda x, y: (x * y).relu().mean(-1), "mean of all pairs (mul)"),
+                           (lambda x, y: (x * y).view(16, 12, 2, 4).sum((2, 3)), "sum of all pairs (mul)"),
+                           (lambda x, y: (x * y).cumsum(-1)[..., -1], "cumsum of all pairs (mul)")):
+        network = read(lambda s, x, y, f=function: f((x @ s.w)[:, None], y[None]), torch.zeros(16, 8),
+                       torch.zeros(12, 8), w=torch.zeros(8, 8))
+        assert [(node.what, node.macs) for node in network.not_understood()] == [(what, 16 * 12 * 8)]
+
+
+def test_a_check_of_values_is_no_operator() -> None:
+    network = read(lambda s, x: torch.linalg.inv(x @ s.w) @ s.w, torch.zeros(8, 8), w=torch.zeros(8, 8))
+    assert {(node.what, node.possible) for node in network.not_understood()} == {("linalg_inv_ex", 515),
+                                                                                ("linalg_inv_ex", None)}
 
 
 # PyTorch's own count

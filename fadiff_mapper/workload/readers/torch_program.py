@@ -123,12 +123,15 @@ def _entered(node: torch.fx.Node, name: str, module: torch.fx.GraphModule, value
     shapes = _shapes(node, title)
     if shapes is None:
         return None
-    operator = operator_name(node.target)
-    if operator.startswith("auto_functionalized"):  # of an operator that writes to its arguments
-        operator = operator_name(node.args[0])
+    inner = next((item for item in node.args if isinstance(item, torch._ops.OpOverload)), None)
+    operator = operator_name(inner or node.target)  # such as one that writes to its arguments, made explicit
     arguments = [argument(item) for item in (*node.args, *node.kwargs.values())]
     call = GraphCall(operator, name, arguments, shapes if isinstance(shapes, list) else [shapes],
                      Where(title, path=node.name))
+    value = node.meta["val"]
+    written = value if isinstance(value, list | tuple) else [value]
+    if not any(isinstance(item, torch.Tensor) and item.numel() for item in written):  # a check
+        return [Tensor(shape) for shape in call.shapes]
     if not all(tensor.constant for tensor in call.operands):
         return entered(call, to, walk)
     alone = Assembly()

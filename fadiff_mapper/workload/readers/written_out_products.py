@@ -46,18 +46,19 @@ def recognise_products(to: Assembly, outputs: Sequence[str]) -> None:
     products: dict[str, tuple[Node, list[Tensor]]] = {}
     named: dict[str, Node] = {}
     for node in to.nodes:
-        join, scaled = _join(node, by_name, readers, to.constants) if node.kind == "reduce" else (None, False)
+        reduces = node.kind == "reduce" or node.op == "cumsum"
+        join, scaled = _join(node, by_name, readers, to.constants) if reduces else (None, False)
         factors = _factors(join, by_name, to.constants) if join else []
         if not join or not factors:
             continue
-        points, both = math.prod(join.shape or ()), _both_along(join, node, factors)
+        points, both = math.prod(join.shape or ()), scaled and _both_along(join, node, factors)
         repeated = [math.prod(factor.shape) < points for factor in factors]
-        if scaled and both and (all(repeated) or (any(repeated) and any(factor.constant for factor in factors))):
+        if both and (all(repeated) or (any(repeated) and any(factor.constant for factor in factors))):
             products[node.name] = join, factors
         elif all(repeated):
             what = f"{node.what or node.op} of all pairs ({join.what or join.op})"
             named[node.name] = replace(node, op=NOT_UNDERSTOOD, axes=(), what=what, macs=points)
-        elif scaled and both and any(repeated):
+        elif both and any(repeated):
             named[node.name] = replace(node, macs=points)
     joins = {join.name for join, _ in products.values()}
     nodes, to.nodes = to.nodes, []
@@ -78,13 +79,14 @@ def _join(node: Node, by_name: Mapping[str, Node], readers: Mapping[str, int],
           constants: Constants) -> tuple[Node | None, bool]:
     """The join of two tensors behind a reduction, and whether it is a product that is at most scaled on the way.
 
-    Only steps point by point of one tensor lie on the way, and nothing else reads them: None where that is not so.
+    Only steps point by point of one tensor lie on the way (and rearrangements, behind which it counts as no product),
+    and nothing else reads them: None where that is not so.
     """
     scaled, inner = node.op in ("sum", "mean"), by_name[node.inputs[0]]
     while readers[inner.name] == 1:
         if inner.kind == "join" and (len(set(inner.inputs)) == 2 or _shapes(inner, constants)):
             return inner, scaled and inner.op == "mul"
-        if inner.kind not in ("join", "pointwise") or len(set(inner.inputs)) != 1:
+        if inner.kind not in ("join", "pointwise", "reshape", "transpose") or len(set(inner.inputs)) != 1:
             break
         scaled = scaled and inner.op in ("mul", "div", "neg") and len(inner.inputs) == 1
         inner = by_name[inner.inputs[0]]
