@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import nn
 from torch.nn import functional
+
+
+class Function(nn.Module):
+    """A function of tensors as a module."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        return self.function(*tensors)
 
 
 def convolution(cin: int, cout: int, k: int, stride: int = 1, groups: int = 1) -> nn.Sequential:

@@ -10,6 +10,7 @@ import torch
 import torch_networks
 from torch import nn
 from torch.nn import functional
+from torch_networks import Function
 
 from fadiff_mapper import FadiffError, SpecError, Workload, load_network
 from fadiff_mapper.workload import Link
@@ -24,17 +25,6 @@ def traced(make: Any, *shapes: tuple[int, ...], **options: Any) -> Workload:
 
 def layers(network: Workload) -> Counter[Any]:
     return Counter({entry.layer.key: entry.times for entry in network.distinct()})
-
-
-class Function(nn.Module):
-    """A function of tensors as a module."""
-
-    def __init__(self, function: Any) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *tensors: torch.Tensor) -> Any:
-        return self.function(*tensors)
 
 
 @pytest.fixture(scope="module", params=list(torch_networks.INPUTS))

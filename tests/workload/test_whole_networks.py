@@ -11,20 +11,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
+from torch_networks import Function
 
 from fadiff_mapper import FadiffError, Workload, load_network, save_network
 from fadiff_mapper.workload import coverage
-
-
-class Function(nn.Module):
-    """A function of tensors as a module."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *tensors: torch.Tensor) -> Any:
-        return self.function(*tensors)
 
 
 def counted(module: nn.Module, *inputs: torch.Tensor) -> int:

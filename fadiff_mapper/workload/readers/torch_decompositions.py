@@ -1,15 +1,19 @@
-"""Makes exported programs flat: one writer for each value, no regions, unknown operators taken apart by PyTorch itself.
+"""Makes exported programs flat: one writer for each value, no regions, unknown operators taken apart.
 
-`ExportedProgram.run_decompositions` makes updates in place and maps over a batch (`torch.vmap`) explicit and puts the
-bodies of `no_grad` and `autocast` regions where they stand, whatever table it is given. The table here has the
-operators that `torch_operators` does not know by name, as far as PyTorch has a decomposition for them (tensordot, cells
-of recurrent layers, ...). The operators of a decomposition are looked at again.
+Calls of operators that `torch_operators` does not know by name are replaced by what PyTorch computes them with
+(tensordot, cells of recurrent layers, ...), as far as it says so, and the operators of a decomposition are looked at
+again. Equal calls are traced once, so that 32 equal blocks take no longer than one.
+
+`ExportedProgram.run_decompositions` does that, too, and makes updates in place and maps over a batch (`torch.vmap`)
+explicit, but traces the whole program anew, in several passes: 0.6 s for every block of a language model. So it is called
+for these alone.
 """
 
 from __future__ import annotations
 
 import operator
 import warnings
+from collections.abc import Hashable
 from functools import cache
 from typing import Any
 
@@ -17,10 +21,11 @@ import torch
 from torch._decomp import decomposition_table
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from fadiff_mapper.workload.readers.torch_names import FILLS
 from fadiff_mapper.workload.readers.torch_operators import has_name
-from fadiff_mapper.workload.readers.torch_regions import without_regions
+from fadiff_mapper.workload.readers.torch_regions import copied, put_body, with_graphs, without_regions
 
 ROUNDS = 4
 """Times that operators are taken apart: a plain safety limit, two were enough for every network tried."""
@@ -30,49 +35,89 @@ def flattened(program: ExportedProgram) -> ExportedProgram:
     """A program with the same results in which every call is of an operator.
 
     Args:
-        program: a program with regions, updates in place, and any operators.
+        program: a program with regions, updates in place, and any operators; it is not changed.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if _changes(program):
-            program = _explicit(program)
-        given_up: set[Any] = set()
-        for _ in range(ROUNDS):
-            graphs = [part.graph for part in program.graph_module.modules() if isinstance(part, torch.fx.GraphModule)]
-            unknown = {node.target for graph in graphs for node in graph.nodes if _is_unknown(node)} - given_up
-            if not unknown:
-                break
-            table = {target: _decompositions()[target] for target in unknown if target in _decompositions()}
-            program, failed = _taken_apart(program, table)  # views are taken apart whatever the table says
-            given_up |= failed | (unknown - set(table))
-    return program
+        program = _taken_apart(without_regions(program))
+        return _taken_apart(_explicit(program)) if _changes(program) else program
 
 
 def _explicit(program: ExportedProgram) -> ExportedProgram:
-    """A program without regions and updates in place; without regions alone where PyTorch fails to make both explicit.
+    """A program without updates in place; the same one where PyTorch fails to make them explicit.
 
-    PyTorch fails at caches of keys and values that are written in place (`torch_program` follows such updates by
-    itself).
+    It fails at caches of keys and values (`torch_program` follows such updates by itself).
     """
     try:
         explicit: ExportedProgram = program.run_decompositions({})
     except (AssertionError, RuntimeError):
-        return without_regions(program)
+        return program
     return explicit
 
 
-def _taken_apart(program: ExportedProgram, table: dict[Any, Any]) -> tuple[ExportedProgram, set[Any]]:
-    """A program without the operators of a table, and those of them that PyTorch fails to take apart."""
+def _taken_apart(program: ExportedProgram) -> ExportedProgram:
+    """A program without unknown operators, as far as PyTorch can take them apart."""
+    if not any(_is_unknown(node) for graph in _graphs(program.graph_module) for node in graph.graph.nodes):
+        return program
+    module = copied(program)
+    for graph in _graphs(module):
+        bodies: dict[Hashable, torch.fx.Graph | None] = {}
+        for _ in range(ROUNDS):
+            for node in filter(_is_unknown, list(graph.graph.nodes)):
+                body = _body(node, bodies)
+                if body is not None:
+                    put_body(graph.graph, node, body, node.all_input_nodes)
+    return with_graphs(program, module)
+
+
+def _graphs(module: torch.fx.GraphModule) -> list[torch.fx.GraphModule]:
+    """The graph of a program and those that its conditions and loops call."""
+    return [part for part in module.modules() if isinstance(part, torch.fx.GraphModule)]
+
+
+def _body(call: torch.fx.Node, bodies: dict[Hashable, torch.fx.Graph | None]) -> torch.fx.Graph | None:
+    """What computes a call, with a placeholder for every node that it reads; None where PyTorch does not say it.
+
+    `bodies` are those found so far, by operator and arguments; a new one is added.
+    """
+    given = call.all_input_nodes
+    tensors = [source.meta.get("val") for source in given]
+    if not all(isinstance(tensor, torch.Tensor) for tensor in tensors):
+        return None
+    numbers = {source: index for index, source in enumerate(given)}
+    arguments = torch.fx.map_arg((call.args, call.kwargs), lambda source: f"tensor {numbers[source]}")
+    key = (call.target, repr(arguments), *((tensor.shape, tensor.stride(), tensor.dtype) for tensor in tensors))
+    if key not in bodies:
+        bodies[key] = _traced(call, tensors)
+    return bodies[key]
+
+
+def _traced(call: torch.fx.Node, tensors: list[torch.Tensor]) -> torch.fx.Graph | None:
+    """The operators that PyTorch computes a call by.
+
+    Views that stand in no table (`movedim`) say themselves what they are made of. None where there is no decomposition,
+    or one that fails, that checks values (`linalg_inv`: is the matrix singular?), or that holds a tensor of its own.
+    """
+    target: Any = call.target
+    decomposition = _decompositions().get(target, target.decompose if _is_view(call) else None)
+    if decomposition is None:
+        return None
+
+    def run(*given: torch.Tensor) -> Any:
+        values = dict(zip(call.all_input_nodes, given, strict=True))
+        arguments, keywords = torch.fx.map_arg((call.args, call.kwargs), values.__getitem__)
+        return target(*arguments, **keywords)
     try:
-        return program.run_decompositions(table), set()
-    except Exception:  # whatever goes wrong inside a decomposition; which one it was is found out one by one
-        if len(table) < 2:
-            return program, set(table)
-    failed: set[Any] = set()
-    for target, function in table.items():
-        program, wrong = _taken_apart(program, {target: function})
-        failed |= wrong
-    return program, failed
+        graph: torch.fx.Graph = make_fx(run, {target: decomposition}, "fake", pre_dispatch=True)(*tensors).graph
+    except Exception:  # whatever goes wrong inside a decomposition
+        return None
+    results = graph.output_node().args[0]
+    whole = all(isinstance(node, torch.fx.Node) for node in (
+        results if isinstance(results, tuple | list) else (results,)))
+    plain = all(node.target is operator.getitem or (isinstance(node.target, torch._ops.OpOverload)
+                                                    and node.target._schema.returns)
+                for node in graph.nodes if node.op not in ("placeholder", "output"))
+    return graph if whole and plain else None
 
 
 @cache
@@ -121,7 +166,7 @@ def _private(tensor: Any, update: torch.fx.Node, before: set[torch.fx.Node]) -> 
     while isinstance(tensor, torch.fx.Node) and tensor.target is torch.ops.aten.alias.default and all(
             user is update for user in tensor.users):  # the tensor itself under another name
         tensor, update = tensor.args[0], tensor
-    if not isinstance(tensor, torch.fx.Node) or not isinstance(tensor.target, torch._ops.OpOverload):
+    if not isinstance(tensor, torch.fx.Node) or tensor.op != "call_function":
         return False
     return (_updates(tensor) or not _is_view(tensor)) and all(
         user is update or (user in before and not _is_view(user)) for user in tensor.users)
@@ -129,6 +174,8 @@ def _private(tensor: Any, update: torch.fx.Node, before: set[torch.fx.Node]) -> 
 
 def _is_view(node: torch.fx.Node) -> bool:
     """True for calls whose result may share its memory with an argument."""
+    if node.target is operator.getitem:
+        return _is_view(node.args[0])  # type: ignore[arg-type]  # one of the results of a call
     return not isinstance(node.target, torch._ops.OpOverload) or any(
         result.alias_info is not None for result in node.target._schema.returns)
 
@@ -159,6 +206,7 @@ def operator_name(target: Any) -> str:
     return name.removesuffix("_") if space == "aten" else f"{space}::{name}"
 
 
+@cache
 def tag_of(target: Any) -> str:
     """The tag of an operator that says how its points hang together.
 
