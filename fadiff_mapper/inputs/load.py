@@ -13,7 +13,7 @@ from fadiff_mapper.energy.choose_source import check_choice, find_tables
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.mapper import MapperOptions
 from fadiff_mapper.spec.mapping import Mapping
-from fadiff_mapper.spec.native.arch import read_architecture
+from fadiff_mapper.spec.native.arch import check_bandwidth_scales, read_architecture
 from fadiff_mapper.spec.native.constraints import read_constraints
 from fadiff_mapper.spec.native.mapper import read_mapper
 from fadiff_mapper.spec.native.mapping import read_mapping
@@ -135,6 +135,7 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
     # The translation of v0.4 has read the problem already, as constraints there speak of its dimensions.
     problem, literal_problem = ((translation.problem, translation.literal_problem) if translation
                                 else read_problem(document["problem"], document.at("problem"), keys, leniency))
+    check_bandwidth_scales(document[arch_key], arch, problem.dataspace_names(), leniency)
     fanouts = [arch.fanout(level) for level in range(len(arch.levels))]
     constraints = read_constraints(document, arch.levels, fanouts, problem, leniency)
     options = (read_mapper(document["mapper"], document.at("mapper"), leniency) if document.get("mapper")

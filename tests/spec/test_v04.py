@@ -129,13 +129,13 @@ def test_instances_are_the_product_of_all_fanouts(meshes: list[tuple[int, int]])
 
 def test_container_attributes_are_handed_inwards_and_own_ones_win() -> None:
     native = to_native(document(
-        '!Container {name: Chip, attributes: {technology: "40nm", datawidth: 4}}',
-        buffer("Outer", attributes="width: 8, depth: 2"),
-        '!Container {name: Inner, attributes: {technology: "7nm"}}', buffer("In")))
+        '!Container {name: Chip, attributes: {technology: "40nm", read_bandwidth: 4}}', buffer("Outer"),
+        '!Container {name: Inner, attributes: {technology: "7nm"}}',
+        buffer("In", attributes="width: 8, datawidth: 8, depth: 16, read_bandwidth: 8")))
     found = {level["name"]: level["attributes"] for level in levels(native)}
     assert "technology" not in found["DRAM[1..1]"]
-    assert (found["Outer[1..1]"]["technology"], found["Outer[1..1]"]["datawidth"]) == ("40nm", 4)
-    assert (found["In[1..1]"]["technology"], found["In[1..1]"]["datawidth"]) == ("7nm", 8)
+    assert (found["Outer[1..1]"]["technology"], found["Outer[1..1]"]["read_bandwidth"]) == ("40nm", 4)
+    assert (found["In[1..1]"]["technology"], found["In[1..1]"]["read_bandwidth"]) == ("7nm", 8)
 
 
 def test_expressions_use_variables_containers_earlier_attributes_and_other_nodes() -> None:

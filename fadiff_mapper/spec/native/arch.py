@@ -8,16 +8,17 @@ spellings the first that is there; attributes of the nodes around it are left to
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from fadiff_mapper.base.errors import listed
+from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.spec.arch import FANOUT, Architecture, Arithmetic, MetadataStorage, StorageLevel
 from fadiff_mapper.spec.native.attributes import read_attributes, word_width
 from fadiff_mapper.spec.native.hyphens import underscored
 from fadiff_mapper.spec.native.interconnects import INTERCONNECT_CLASSES, Component, named_interconnects, read_wires
 from fadiff_mapper.spec.tables import BITS_PER_KIB
-from fadiff_mapper.yaml.leniency import STRICT, Leniency
+from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
 from fadiff_mapper.yaml.located import (
     Map,
     Reader,
@@ -39,6 +40,9 @@ COMPUTE_CLASSES = ("mac", "compute")
 
 UNNAMED = "__ARITH__"
 """Timeloop's name for an arithmetic without one, as old list formats write it."""
+
+BANDWIDTH_SCALE = "per_dataspace_bandwidth_consumption_scale"
+"""The attribute with a factor on the bandwidth demand of each data space that it names."""
 
 MOST_LEVELS = 64
 """Storage levels, fan-outs of the v0.4 dialect included. Machines have fewer than 10; nothing was measured."""
@@ -87,6 +91,32 @@ def read_architecture(node: Any, where: Where, key: str = "architecture", lenien
     arch = Architecture(name, levels, arithmetic[0], named, {key: plain(node)})
     _check_fanouts(arch, where)
     return arch
+
+
+def check_bandwidth_scales(node: Any, arch: Architecture, dataspaces: Sequence[str],
+                           leniency: Leniency = STRICT) -> None:
+    """Meets the bandwidth scales of data spaces that the problem does not have; `timeloop-model` ends on them.
+
+    Args:
+        node: The section that `arch` is read from.
+        arch: The architecture.
+        dataspaces: Names of the problem's data spaces.
+        leniency: Decides about such scales.
+
+    Raises:
+        SpecError: There are some, and the reading is strict.
+    """
+    unknown = [(level.name, key) for level in arch.levels for key in level.bandwidth_scale if key not in dataspaces]
+    if unknown:
+        lenient = Leniency(strict=False)  # the same tree has been read before
+        root = underscored(node)
+        components = _from_lists(root, lenient) if "storage" in root else _from_tree(root, lenient)[0]
+        scales = {component[0]: component[2][BANDWIDTH_SCALE] for component in components
+                  if BANDWIDTH_SCALE in component[2]}
+        leniency.meet(Oddity(scales[name].at(key), f"scale of {key}",
+                             f'timeloop-model refuses a bandwidth scale of "{key}", which is no data space'
+                             f"{nearest(key, dataspaces)}", listed(dataspaces), "it scales nothing")
+                      for name, key in unknown)
 
 
 def span(name: str, where: Where) -> int:
@@ -203,13 +233,17 @@ def _storage(name: str, kind: str, attributes: Map, instances: int, where: Where
     if reader.take("technology", anything, None) == "DRAM" and "DRAM" not in kind:
         kind = f"DRAM {kind}"
     size = _size(reader, name, kind, word_bits, block)
+    ports = "num_ports" if reader.node.get("num_ports") is not None else "n_ports"
+    if str(reader.take(ports, anything, 2)) not in ("1", "2"):
+        leniency.meet([Oddity(reader.at(ports), ports, f'timeloop-model refuses the {ports} of "{name}"', "1 or 2",
+                              "it bears on nothing here")])
     if reader.take("allow_overbooking", boolean, False):
         raise reader.at("allow_overbooking").error(
             '"allow_overbooking" is not supported: overbooked tiles are not modelled')
     half = reader.take("bandwidth", number(above=0), None)
     both = None if half is None else half / 2
     bandwidth = number(above=0)
-    scale = reader.take("per_dataspace_bandwidth_consumption_scale", mapping, Map(where=reader.node.where))
+    scale = reader.take(BANDWIDTH_SCALE, mapping, Map(where=reader.node.where))
     return StorageLevel(
         name=name, kind=kind, instances=instances, mesh_x=mesh_x, mesh_y=mesh_y, word_bits=word_bits,
         block_size=block, cluster_size=cluster, size=size,

@@ -21,8 +21,10 @@ from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
 from fadiff_mapper.yaml.located import Reader, anything, integer, mapping, one_of, sequence, text
 from fadiff_mapper.yaml.place import Where
 
-KINDS = ("temporal", "spatial", "datatype", "bypass", "dataspace", "bypassing")
-"""Types of directives; the last four mean the same, the data spaces that a level keeps."""
+KINDS = ("temporal", "spatial", "datatype", "bypass")
+"""Types of directives; the last two mean the same, the data spaces that a level keeps."""
+OF_CONSTRAINTS = ("dataspace", "bypassing")
+"""Types that mean these data spaces in constraints; `timeloop-model` refuses them in a mapping."""
 REFUSED = {"no_multicast_no_reduction": "timeloop-model does not read it in a mapping, only no_reuse"}
 """Switches of a directive that are not modelled -> the reason."""
 
@@ -40,7 +42,7 @@ def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem,
         where: Its place.
         arch: The architecture, whose levels the directives name.
         problem: The problem, whose dimensions and data spaces they name.
-        leniency: Decides about keys and lists that Timeloop ignores.
+        leniency: Decides about keys and lists that Timeloop ignores, and types of directives that it refuses.
 
     Raises:
         SpecError: A directive cannot be understood, is not modelled, or is spatial where there is no fan-out; or the
@@ -52,10 +54,14 @@ def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem,
         directive = mapping(item, directives.at(i))
         reader = Reader(directive, leniency)
         index = _target(reader, arch)
-        kind = reader.take("type", one_of(*KINDS, "skew"))
+        kind = reader.take("type", one_of(*KINDS, *OF_CONSTRAINTS, "skew"))
         if kind == "skew":
             raise reader.at("type").error('"skew" is not supported: skewed spatial loops are not modelled',
                                           listed(KINDS))
+        if kind in OF_CONSTRAINTS:
+            leniency.meet([Oddity(reader.at("type"), f"type {kind}",
+                                  f'timeloop-model refuses the type "{kind}" in a mapping', listed(KINDS),
+                                  "read as datatype")])
         for switch, reason in REFUSED.items():
             reader.refuse(switch, reason)
         if kind == "temporal":

@@ -14,7 +14,7 @@ from fadiff_mapper.spec.native.density_section import density_tree, read_densiti
 from fadiff_mapper.spec.native.hyphens import underscored
 from fadiff_mapper.spec.problem import DataSpace, Problem, Term
 from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
-from fadiff_mapper.yaml.located import Map, Reader, Seq, anything, boolean, integer, mapping, sequence, text
+from fadiff_mapper.yaml.located import Check, Map, Reader, Seq, anything, boolean, integer, mapping, sequence, text
 from fadiff_mapper.yaml.place import Where
 
 NAMED_SHAPES: dict[str, dict[str, Any]] = {
@@ -62,7 +62,8 @@ def read_problem(node: Any, where: Where, keys: Leniency = STRICT,
         where: Its place.
         keys: Decides about unknown keys of the section and its shape.
         instance_keys: Decides about keys of the instance, other than 1, that are neither a dimension nor a
-            coefficient of the shape.
+            coefficient of the shape, and in both dialects about what `timeloop-model` refuses: floats such as 8.0 for
+            bounds and coefficients, and coefficients without a default.
 
     Returns:
         (the problem, the same as plain data for writing it out, see `literal_problem`)
@@ -81,7 +82,8 @@ def read_problem(node: Any, where: Where, keys: Leniency = STRICT,
     shape_reader.take("version", anything, None)
     name = shape_reader.take("name", text, "")
     dimensions = _names(shape_reader.take("dimensions", sequence), "dimension")
-    defaults = _coefficients(shape_reader.take("coefficients", sequence, Seq(where=shape.where)), keys)
+    defaults = _coefficients(shape_reader.take("coefficients", sequence, Seq(where=shape.where)), keys,
+                             instance_keys)
     spaces = shape_reader.take("data_spaces", sequence)
     if len(spaces) > MOST_NAMES:
         raise spaces.where.error(f"found {len(spaces)} data spaces", f"at most {MOST_NAMES}")
@@ -168,14 +170,19 @@ def _names(node: Seq, word: str) -> list[str]:
     return names
 
 
-def _coefficients(node: Seq, keys: Leniency) -> dict[str, int]:
+def _coefficients(node: Seq, keys: Leniency, defaults: Leniency) -> dict[str, int]:
     """Default by coefficient, 1 where the shape gives none."""
     if len(node) > MOST_NAMES:
         raise node.where.error(f"found {len(node)} coefficients", f"at most {MOST_NAMES}")
     result = {}
     for i, value in enumerate(node):
         reader = Reader(mapping(value, node.at(i)), keys)
-        result[reader.take("name", text)] = reader.take("default", integer(0), 1)
+        name = reader.take("name", text)
+        if reader.node.get("default") is None:
+            defaults.meet([Oddity(reader.node.where, "default",
+                                  f'timeloop-model refuses the coefficient "{name}" without a default',
+                                  "default: a whole number >= 0", "it is 1")])
+        result[name] = reader.take("default", _whole(0, defaults), 1)
         reader.finish(" of a coefficient")
     return result
 
@@ -201,8 +208,20 @@ def _instance(node: Map, dimensions: list[str], defaults: dict[str, int],
                  for name in dimensions if name not in node]
     if problems:
         raise SpecError(*problems)
-    bounds = {name: integer(1)(node[name], node.at(name)) for name in dimensions}
-    return bounds, {name: integer(0)(node.get(name, default), node.at(name)) for name, default in defaults.items()}
+    bounds = {name: _whole(1, leniency)(node[name], node.at(name)) for name in dimensions}
+    factors = {name: _whole(0, leniency)(node.get(name, default), node.at(name)) for name, default in defaults.items()}
+    return bounds, factors
+
+
+def _whole(minimum: int, leniency: Leniency) -> Check[int]:
+    """A check for a whole number that is written as one: Timeloop converts no 8.0, which is an oddity."""
+    def check(value: Any, where: Where) -> int:
+        found = integer(minimum)(value, where)
+        if isinstance(value, float) or (isinstance(value, str) and not value.lstrip("+").isdigit()):
+            leniency.meet([Oddity(where, where.path, f"timeloop-model refuses {value} as a whole number", str(found),
+                                  f"it is {found}")])
+        return found
+    return check
 
 
 def _dropped_key(node: Map, key: str, known: list[str], defaults: dict[str, int]) -> Oddity:

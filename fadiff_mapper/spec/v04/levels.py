@@ -93,7 +93,8 @@ def native_architecture(tree: BranchNode, levels: tuple[NativeLevel, ...], varia
         levels: Its levels, see `place_levels`.
         variables: The variables, which become attributes of the one subtree. An outermost container lends it its
             name and adds its attributes.
-        leniency: Decides about the width of a memory in the native dialect's words, which Timeloop understands.
+        leniency: Decides about the width of a memory in the native dialect's words, which Timeloop understands, and
+            about widths that a container alone gives.
 
     Returns:
         `{version, subtree: [{name, attributes, local}]}` with one component per level.
@@ -118,7 +119,11 @@ def _component(level: NativeLevel, leniency: Leniency) -> Map:
     given = inherit(level.inherited, own)
     for key in ("width", "datawidth") if leaf.role == "storage" else ():
         native = next((name for name in NATIVE_WIDTHS if name in given), None) if key == "width" else None
-        if key not in given and native:
+        if key in given and key not in own:
+            leniency.meet([Oddity(own.where, f"inherited {key}",
+                                  f'Timeloop\'s front end refuses "{level.name}", which has no {key} of its own',
+                                  f"{key}: {given[key]} in its attributes too", "that of a container holds")])
+        elif key not in given and native:
             leniency.meet([Oddity(given.at(native), native, f'"{level.name}" has {native} and no width', "width",
                                   "Timeloop's front end refuses it, and timeloop-model reads it as the width")])
         elif key not in given:
