@@ -5,8 +5,8 @@ Calls of operators that `torch_operators` does not know by name are replaced by 
 again. Equal calls are traced once, so that 32 equal blocks take no longer than one.
 
 `ExportedProgram.run_decompositions` does that, too, and makes updates in place and maps over a batch (`torch.vmap`)
-explicit, but traces the whole program anew, in several passes: 0.6 s for every block of a language model. So it is called
-for these alone.
+explicit, but traces the whole program anew, in several passes: 0.6 s for every block of a language model. So it is
+called for these alone, and for operators that nothing else takes apart.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Hashable
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -40,7 +41,21 @@ def flattened(program: ExportedProgram) -> ExportedProgram:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = _taken_apart(without_regions(program))
-        return _taken_apart(_explicit(program)) if _changes(program) else program
+        if _changes(program):
+            program = _taken_apart(_explicit(program))
+        return _by_pytorch(program)
+
+
+def _by_pytorch(program: ExportedProgram) -> ExportedProgram:
+    """A program without the unknown operators that only PyTorch itself takes apart, as those that change a buffer."""
+    graphs = _graphs(program.graph_module)
+    unknown = {node.target for graph in graphs for node in graph.graph.nodes if _is_unknown(node)}
+    table = {target: _decompositions()[target] for target in unknown if target in _decompositions()}
+    for part in (table, *({target: function} for target, function in table.items())) if unknown else ():
+        with suppress(Exception):  # something goes wrong inside a decomposition: each is tried by itself
+            apart: ExportedProgram = program.run_decompositions(part)
+            return apart
+    return program
 
 
 def _explicit(program: ExportedProgram) -> ExportedProgram:
@@ -81,7 +96,7 @@ def _body(call: torch.fx.Node, bodies: dict[Hashable, torch.fx.Graph | None]) ->
     `bodies` are those found so far, by operator and arguments; a new one is added.
     """
     given = call.all_input_nodes
-    tensors = [source.meta.get("val") for source in given]
+    tensors: list[Any] = [source.meta.get("val") for source in given]
     if not all(isinstance(tensor, torch.Tensor) for tensor in tensors):
         return None
     numbers = {source: index for index, source in enumerate(given)}

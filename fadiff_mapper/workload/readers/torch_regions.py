@@ -40,7 +40,7 @@ def copied(program: ExportedProgram) -> torch.fx.GraphModule:
     Args:
         program: any program; weights are not in its module.
     """
-    module = copy.deepcopy(program.graph_module)
+    module: torch.fx.GraphModule = copy.deepcopy(program.graph_module)
     for node, original in zip(module.graph.nodes, program.graph.nodes, strict=True):
         node.name = original.name
     return module
