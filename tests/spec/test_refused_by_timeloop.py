@@ -51,6 +51,19 @@ def test_what_timeloop_refuses_is_an_error_or_a_warning(
     assert meaning(lenient)["problem"] == meaning(plain)["problem"]
 
 
+@pytest.mark.parametrize("text", [
+    NATIVE.replace("R, K]", "R, K, Batch]").replace("K: 4}", "K: 4, Batch: 1}"),
+    v04(buffer(), problem=PROBLEM.replace("N, K]\n", "N, K, Batch]\n").replace("K: 24}", "K: 24, Batch: 1}"))],
+    ids=["native", "v0.4"])
+def test_dimensions_have_one_letter(tmp_path: Path, text: str) -> None:
+    file = written(tmp_path, text=text)
+    with pytest.raises(SpecError, match="refuses dimensions of several letters: Batch; accepted: names of one letter"):
+        load(file)
+    lenient = load(file, strict=False)
+    warning, = lenient.warnings
+    assert "dimensions of several letters: Batch" in warning and lenient.problem.bounds["Batch"] == 1
+
+
 @pytest.mark.parametrize("ports", ["num_ports: 1", "num_ports: 2", "n_ports: '2'", "num-ports: 2"])
 def test_one_or_two_ports_are_read(tmp_path: Path, ports: str) -> None:
     assert load(written(tmp_path, "entries: 64", f"entries: 64, {ports}")).warnings == ()

@@ -17,8 +17,9 @@ from v04_designs import DRAM, MAC, PROBLEM, buffer, constraints, document, level
 from fadiff_mapper.spec.native.arch import read_architecture
 from fadiff_mapper.spec.native.constraints import read_constraints
 from fadiff_mapper.spec.native.problem import read_problem
-from fadiff_mapper.spec.v04 import is_v04
+from fadiff_mapper.spec.v04 import is_v04, translate
 from fadiff_mapper.spec.v04.macros import fill_greedily
+from fadiff_mapper.yaml.leniency import Leniency
 from fadiff_mapper.yaml.load import load_files, load_text
 from fadiff_mapper.yaml.located import plain
 
@@ -254,7 +255,8 @@ def test_each_data_space_takes_one_branch_of_a_parallel() -> None:
 
 def test_long_dimension_names_stay_a_list() -> None:
     problem = PROBLEM.replace("M", "Rows")
-    native = to_native(document(buffer(more="constraints: {temporal: {permutation: [K, Rows]}}"), problem=problem))
+    node = document(buffer(more="constraints: {temporal: {permutation: [K, Rows]}}"), problem=problem)
+    native = translate(node, Leniency(strict=False)).document
     assert constraints(native, "Buf", "temporal") == {"permutation": ["K", "Rows"]}
 
 

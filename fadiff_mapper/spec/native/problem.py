@@ -12,7 +12,7 @@ from typing import Any
 from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.spec.native.density_section import density_tree, read_densities
 from fadiff_mapper.spec.native.hyphens import underscored
-from fadiff_mapper.spec.problem import DataSpace, Problem, Term
+from fadiff_mapper.spec.problem import DataSpace, Problem, Term, single_letter
 from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
 from fadiff_mapper.yaml.located import Check, Map, Reader, Seq, anything, boolean, integer, mapping, sequence, text
 from fadiff_mapper.yaml.place import Where
@@ -63,7 +63,7 @@ def read_problem(node: Any, where: Where, keys: Leniency = STRICT,
         keys: Decides about unknown keys of the section and its shape.
         instance_keys: Decides about keys of the instance, other than 1, that are neither a dimension nor a
             coefficient of the shape, and in both dialects about what `timeloop-model` refuses: floats such as 8.0 for
-            bounds and coefficients, and coefficients without a default.
+            bounds and coefficients, coefficients without a default, and dimensions of several letters.
 
     Returns:
         (the problem, the same as plain data for writing it out, see `literal_problem`)
@@ -82,6 +82,11 @@ def read_problem(node: Any, where: Where, keys: Leniency = STRICT,
     shape_reader.take("version", anything, None)
     name = shape_reader.take("name", text, "")
     dimensions = _names(shape_reader.take("dimensions", sequence), "dimension")
+    if not single_letter(dimensions):
+        instance_keys.meet([Oddity(shape_reader.at("dimensions"), "long dimensions",
+                                   "timeloop-model refuses dimensions of several letters: "
+                                   + listed([name for name in dimensions if len(name) > 1]), "names of one letter",
+                                   "they are read, and have no mapping file")])
     defaults = _coefficients(shape_reader.take("coefficients", sequence, Seq(where=shape.where)), keys,
                              instance_keys)
     spaces = shape_reader.take("data_spaces", sequence)
