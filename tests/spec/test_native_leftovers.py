@@ -106,3 +106,58 @@ def test_truth_values_of_yaml_1_1_are_read(word: str, reduces: bool) -> None:
     document = deepcopy(GEMM)
     document["architecture"]["subtree"][0]["local"][1]["attributes"]["reduction_supported"] = word
     assert load(document).arch.levels[1].interconnect.reduction_supported is reduces
+
+
+def test_ingresses_that_lose_all_their_words_are_listed() -> None:
+    """An output whose outer level cannot reduce: twice the words less the partition leaves nothing of either kind."""
+    found = evaluate(load({"architecture": {"arithmetic": {"name": "Mac", "word_bits": 16, "instances": 120, "meshX": 30},
+                      "storage": [{"name": "Buf0",
+                                   "datawidth": 1,
+                                   "block_size": 1,
+                                   "depth": 64,
+                                   "wire_energy": 0.25,
+                                   "tile_width": 10,
+                                   "vector-access-energy": 14.908,
+                                   "n_banks": 2,
+                                   "class": "smart_storage",
+                                   "instances": 12,
+                                   "meshY": 2},
+                                  {"name": "Buf1",
+                                   "word_width": 8,
+                                   "width": 8,
+                                   "reduction_supported": False,
+                                   "technology": "DRAM",
+                                   "instances": 1,
+                                   "meshX": 1}]},
+     "problem": {"version": "0.4",
+                 "instance": {"L": 4, "P": 2, "G": 3, "C": 3, "D": 3, "k0": 3, "k1": 2, "k3": 1},
+                 "shape": {"name": "affine",
+                           "dimensions": ["L", "P", "G", "C", "D"],
+                           "data_spaces": [{"name": "X0", "projection": [[["L"], ["D"]], [["C"]]]},
+                                           {"name": "X1",
+                                            "projection": [[["D", "k0"]], [["D", "k1"], ["L"], ["G"]],
+                                                           [["G", "k2"]]]},
+                                           {"name": "X2", "projection": [[["L"], ["D"]]]},
+                                           {"name": "X3",
+                                            "projection": [[["P"], ["D", "k3"]]],
+                                            "read_write": True}],
+                           "coefficients": [{"name": "k0", "default": 3}, {"name": "k1", "default": 1},
+                                            {"name": "k2", "default": 2}, {"name": "k3", "default": 1}]}},
+     "mapping": [{"target": "Buf0", "type": "datatype", "bypass": ["X1"]},
+                 {"target": "Buf0", "type": "temporal", "factors": "G=1,L=1,D=1,C=1,P=1", "permutation": "DPGCL"},
+                 {"target": "Buf0",
+                  "type": "spatial",
+                  "factors": "P=1,G=3,D=1,C=1,L=2",
+                  "permutation": "PDCGL",
+                  "split": 4},
+                 {"target": "Buf1", "type": "datatype", "keep": ["X0", "X1", "X2", "X3"], "bypass": []},
+                 {"target": "Buf1", "type": "temporal", "factors": "P=1,L=1,D=3,G=1,C=1", "permutation": "DCPLG"},
+                 {"target": "Buf1",
+                  "type": "spatial",
+                  "factors": "D=1,L=2,P=2,G=1,C=3",
+                  "permutation": "PDCGL",
+                  "split": 4}]})).to_dict()
+    network = next(one for one in found["networks"] if one["name"] == "Buf1 <==> Buf0")
+    assert network["dataspaces"]["X3"] == {
+        "fanout": 12, "multicast_factor": 6, "ingresses": [[6, 1, 0], [6, 2, 0]], "link_transfers": 12,
+        "spatial_reductions": 0, "hops": 0}
