@@ -186,12 +186,16 @@ def text(value: Any, where: Where) -> str:
     raise where.error(f"found {kind_of(value)}", "a string")
 
 
+TRUTH = {"true": True, "yes": True, "y": True, "on": True, "false": False, "no": False, "n": False, "off": False}
+"""The words for truth values of YAML 1.1, which Timeloop reads."""
+
+
 def boolean(value: Any, where: Where) -> bool:
-    """Checks for true or false, also as text in any case. `yes` and `no` are text here, as in YAML 1.2."""
+    """Checks for true or false, also as one of `TRUTH`, which YAML 1.2 and this program load as text."""
     if isinstance(value, bool):
         return value
-    if isinstance(value, str) and value.lower() in ("true", "false"):
-        return value.lower() == "true"
+    if isinstance(value, str) and value.lower() in TRUTH:
+        return TRUTH[value.lower()]
     raise where.error(f"found {kind_of(value)}", "true or false")
 
 

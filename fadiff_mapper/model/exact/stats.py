@@ -218,8 +218,6 @@ def _network(layer: PreparedLayer, evaluation: Evaluation, number: int, row: int
     for t, name in enumerate(layer.problem.dataspace_names()):
         at, below = (number, t, row), (noc.level, t, row)
         kinds = [k for k in range(len(network.words)) if network.sent[(k, *at)]]
-        if not any(network.words[(k, *at)] for k in kinds):
-            kinds = []
         links = float(evaluation.tally.links[below]) if noc.kind == "Legacy" else 0.0
         if (not kinds and not links) or (noc.kind == "ReductionTree" and not network.reductions[at]):
             continue

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from fadiff_mapper.base.errors import listed, nearest
+from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.spec.arch import FANOUT, Architecture, Arithmetic, MetadataStorage, StorageLevel
 from fadiff_mapper.spec.native.attributes import read_attributes, word_width
 from fadiff_mapper.spec.native.hyphens import underscored
@@ -240,25 +240,52 @@ def _storage(name: str, kind: str, attributes: Map, instances: int, where: Where
     if reader.take("allow_overbooking", boolean, False):
         raise reader.at("allow_overbooking").error(
             '"allow_overbooking" is not supported: overbooked tiles are not modelled')
-    half = reader.take("bandwidth", number(above=0), None)
+    half = reader.take("bandwidth", _bandwidth, None)
     both = None if half is None else half / 2
-    bandwidth = number(above=0)
     scale = reader.take(BANDWIDTH_SCALE, mapping, Map(where=reader.node.where))
     return StorageLevel(
         name=name, kind=kind, instances=instances, mesh_x=mesh_x, mesh_y=mesh_y, word_bits=word_bits,
         block_size=block, cluster_size=cluster, size=size,
         multiple_buffering=reader.take("multiple_buffering", number(above=0), 1.0),
         min_utilization=reader.take("min_utilization", number(0), 0.0),
-        read_bandwidth=reader.take("read_bandwidth", bandwidth, both),
-        write_bandwidth=reader.take("write_bandwidth", bandwidth, both),
-        shared_bandwidth=reader.take("shared_bandwidth", bandwidth, None),
-        bandwidth_scale={str(key): number(0)(value, scale.at(key)) for key, value in scale.items()},
+        read_bandwidth=reader.take("read_bandwidth", _bandwidth, both),
+        write_bandwidth=reader.take("write_bandwidth", _bandwidth, both),
+        shared_bandwidth=reader.take("shared_bandwidth", _bandwidth, None),
+        bandwidth_scale={str(key): _share_of_bandwidth(value, scale.at(key), leniency)
+                         for key, value in scale.items()},
         vector_access_energy=reader.take("vector_access_energy", number(0), None),
         addr_gen_energy=max(reader.take("addr_gen_energy", number(), 0.0), 0.0),
         power_gated_at=reader.take("power_gated_at", text, None),
         interconnect=read_wires(reader, kind, word_bits), metadata=_metadata_storage(reader),
         decompresses=reader.take("decompression_supported", boolean, False),
         compresses=reader.take("compression_supported", boolean, False))
+
+
+def _bandwidth(value: Any, where: Where) -> float | None:
+    """A check for words per cycle; an infinite bandwidth is none, as it never slows anything down."""
+    if isinstance(value, str | float) and str(value).lower() in ("inf", ".inf", "+.inf"):
+        return None
+    return number(above=0)(value, where)
+
+
+def _share_of_bandwidth(value: Any, where: Where, leniency: Leniency) -> float:
+    """The bandwidth that a word of a data space takes. Text that is no number, such as "1 / X", is 0 for Timeloop."""
+    try:
+        return number(0)(value, where)
+    except SpecError:
+        if not isinstance(value, str) or _is_number(value):
+            raise
+    leniency.meet([Oddity(where, f"bandwidth scale {value}", f'found the text "{value}"', "a number >= 0",
+                          "Timeloop reads 0")])
+    return 0.0
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _metadata_storage(reader: Reader) -> MetadataStorage:
@@ -306,11 +333,9 @@ def _block_and_cluster(reader: Reader, word_bits: int) -> tuple[int, int]:
 def _size(reader: Reader, name: str, kind: str, word_bits: int, block: int) -> int | None:
     """Words per instance: `entries`, else `depth` blocks, else `sizeKB`; None where there is none, as only DRAM may.
 
-    Old specs write `entries: 0` for a level that only stands for a fan-out, and so may a dummy storage its depth;
-    elsewhere a depth of 0 is a mistake.
+    Specs write 0 for a level that is bypassed, only stands for a fan-out, or says its size in another key.
     """
-    none_too = ("entries", "depth") if kind == FANOUT else ("entries",)
-    given = {key: reader.take(key, integer(0 if key in none_too else 1), None)
+    given = {key: reader.take(key, integer(0), None)
              for key in ("entries", "depth", "memory_depth", "data_storage_depth", "sizeKB")}
     written = [key for key, value in given.items() if value is not None]
     if len(written) > 1 and "sizeKB" in written:

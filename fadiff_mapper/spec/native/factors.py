@@ -16,6 +16,8 @@ ACCEPTED = '"C=2 M=3", "C2 M3", "C<=4" or "C>=2", with the dimensions'
 
 # The name ends where the number begins, so "C2M3" is C=2 M=3; with an operator a name may hold digits.
 _FACTOR = re.compile(r"(?P<name>[A-Za-z_]\w*?)\s*(?P<operator><=|>=|=*)\s*(?P<value>\d+)(?=[\s,A-Za-z_]|$)")
+_FOUND_FACTOR = re.compile(r"[A-Za-z_]\w*?\s*(?:<=|>=|=*)\s*\d+(?:,\d+)?")
+_UNREAD = re.compile(r"^[^\sA-Za-z_,]+")
 _RESIDUAL = re.compile(r"\s*,\s*(?P<last>\d+)(?=[\s,A-Za-z_]|$)")
 
 
@@ -160,9 +162,14 @@ def _with_residual(factor: LoopFactor, residual: re.Match[str], where: Where) ->
 
 
 def _from_next_factor(text: str) -> str:
-    """The text from the next factor on, as Timeloop searches for one; empty where there is none."""
-    following = _FACTOR.search(text)
-    return text[following.start():] if following else ""
+    """The text from the next factor on, as Timeloop searches for one; empty where there is none.
+
+    Timeloop takes the digits of "K=2.0" and goes on searching behind them.
+    """
+    following = _FOUND_FACTOR.search(text)
+    if following is None:
+        return ""
+    return f"{following[0]} {_UNREAD.sub('', text[following.end():], count=1)}"
 
 
 def _factor(name: str, operator: str, value: int, where: Where, dimensions: Mapping[str, int]) -> LoopFactor:

@@ -111,7 +111,10 @@ def _loops(reader: Reader, problem: Problem) -> tuple[dict[str, int], dict[str, 
             last[factor.dimension] = factor.last
     permutation = _unless_list(reader, "permutation", problem, ("timeloop-model ignores a list as permutation",
                                                                 'one string such as "RSP"'))
-    inner, outer = parse_permutation(permutation, reader.at("permutation"), problem.dimensions)
+    # A split counts the names, so with one no name may stand twice.
+    idle = [] if reader.has("split") else [name for name, factor in factors.items() if factor == 1]
+    inner, outer = parse_permutation(permutation, reader.at("permutation"), problem.dimensions, idle=idle,
+                                     leniency=reader.leniency)
     if outer:
         raise reader.at("permutation").error('found "_"', "one letter per dimension, innermost first")
     return factors, last, inner + tuple(name for name in problem.dimensions if name not in inner)

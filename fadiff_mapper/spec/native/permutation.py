@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from fadiff_mapper.base.errors import listed, nearest
+from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
 from fadiff_mapper.yaml.located import kind_of, sequence, text
 from fadiff_mapper.yaml.place import Where
 
@@ -14,7 +15,8 @@ SEPARATOR = "_"
 
 
 def parse_permutation(
-    value: Any, where: Where, dimensions: Collection[str], *, commas: bool = False
+    value: Any, where: Where, dimensions: Collection[str], *, commas: bool = False,
+    idle: Collection[str] = (), leniency: Leniency = STRICT
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Reads a permutation.
 
@@ -26,6 +28,9 @@ def parse_permutation(
         value: A string or a list of strings.
         where: Its place.
         dimensions: Names of the problem's dimensions.
+        idle: Dimensions without a loop here. Where those that are left out are idle too, Timeloop puts up with an idle
+            one that stands twice: both are loops of one iteration.
+        leniency: Decides about these.
         commas: Whether a string may hold commas, which the v0.4 front end reads; `timeloop-model` crashes on them.
 
     Returns:
@@ -37,9 +42,13 @@ def parse_permutation(
     names = [name for token, place in _tokens(value, where, commas) for name in _names(token, place, dimensions)]
     if names.count(SEPARATOR) > 1:
         raise where.error(f'found "{SEPARATOR}" {names.count(SEPARATOR)} times', f'at most one "{SEPARATOR}"')
-    for name in names:
-        if names.count(name) > 1:
-            raise where.error(f'the dimension "{name}" stands twice in the permutation', "each dimension once")
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        found = f'the dimension "{name}" stands twice in the permutation'
+        if not {name, *(left for left in dimensions if left not in names)} <= {*idle}:
+            raise where.error(found, "each dimension once")
+        leniency.meet([Oddity(where, f"permutation {value}", found, "each dimension once",
+                              "it has no loop here")])
+    names = list(dict.fromkeys(names))
     split = names.index(SEPARATOR) if SEPARATOR in names else len(names)
     return tuple(names[:split]), tuple(names[split + 1:])
 
