@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from fadiff_mapper.base.errors import SpecError, listed, nearest
-from fadiff_mapper.spec.arch import FANOUT, Architecture, Arithmetic, MetadataStorage, StorageLevel
+from fadiff_mapper.spec.arch import Architecture, Arithmetic, MetadataStorage, StorageLevel
 from fadiff_mapper.spec.native.attributes import read_attributes, word_width
 from fadiff_mapper.spec.native.hyphens import underscored
 from fadiff_mapper.spec.native.interconnects import INTERCONNECT_CLASSES, Component, named_interconnects, read_wires
