@@ -47,12 +47,13 @@ def copied(program: ExportedProgram) -> torch.fx.GraphModule:
 
 
 def with_graphs(program: ExportedProgram, module: torch.fx.GraphModule) -> ExportedProgram:
-    """A program with other graphs.
+    """A program with other graphs, without what nobody reads.
 
     Args:
         program: a program.
         module: its module with calls replaced: the same inputs and results, perhaps under other names.
     """
+    module.graph.eliminate_dead_code()
     results = module.graph.output_node().args[0]
     assert isinstance(results, tuple | list)
     specs = [replace(spec, arg=replace(spec.arg, name=node.name)) if isinstance(node, torch.fx.Node) else spec
