@@ -209,8 +209,8 @@ def _ratio_of_factorials(x: np.ndarray, r: np.ndarray, n: int, total: int) -> np
     exponents first, until what is left of the exponents is small: so the large powers cancel before they are taken.
     """
     half, size = Real(0.5), len(x)
-    every: list[Any] = [n, r, total - n, total - r, total, x, n - x, r - x, total - n - r + x]
-    counts = np.array([np.broadcast_to(k, size) for k in every]).astype(Real)
+    above, below = [n, r, total - n, total - r], [total, x, n - x, r - x, total - n - r + x]
+    counts = np.array([np.broadcast_to(k, size) for k in above + below]).astype(Real)
     shifted = counts + LANCZOS_G + half
     exponents = counts + half
     order = np.argsort(-exponents, axis=0, kind="stable")
@@ -266,7 +266,7 @@ def _product_of_powers(bases: np.ndarray, exponents: np.ndarray, of_e: np.ndarra
             _sink(powers, last)
             last -= 1
         last -= 1
-    product: Any = None
+    product = None
     for base, exponent, shift in zip(bases, exponents, of_e, strict=True):
         if product is not None and exponent <= 0:
             break
@@ -277,7 +277,8 @@ def _product_of_powers(bases: np.ndarray, exponents: np.ndarray, of_e: np.ndarra
         if exponent == 0.5 and product is not None:
             power = np.sqrt(whole)
         product = power if product is None else product * power
-    return Real(product)
+    assert product is not None
+    return product
 
 
 def _lanczos_sum(z: np.ndarray) -> np.ndarray:
