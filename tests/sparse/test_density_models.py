@@ -6,7 +6,6 @@ import math
 import tracemalloc
 
 import numpy as np
-import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +26,7 @@ def test_hypergeometric_probabilities_are_those_of_binomials(data: st.DataObject
     assert math.isclose(probabilities.sum(), 1, rel_tol=1e-12)
 
 
-def test_probabilities_of_large_tensors_are_those_of_binomials() -> None:
+def test_large_tensors_go_through_logarithms_and_agree() -> None:
     x, r = np.arange(3), np.full(3, 40)
     exact = [math.comb(40, k) * math.comb(199_960, 1000 - k) / math.comb(200_000, 1000) for k in range(3)]
     assert np.allclose(hypergeometric_pdf(x, r, 1000, 200_000), exact, rtol=1e-12)
@@ -89,17 +88,3 @@ def test_empty_tiles_of_a_banded_matrix_are_those_between_timeloops_corners(data
             empty += not any(abs(x - y) <= band for x in range(top + row, row + tile[0])
                              for y in range(left + column, column + tile[1]))
     assert empty_share(band, (side, side), tile, outer, occupancy) == empty / math.prod(several)
-
-
-@pytest.mark.parametrize(("x", "r", "n", "total", "probability"), [
-    (3, 100, 200, 131072, "0x1.0066bb1c9457p-11"),
-    (0, 41943, 128, 131072, "0x1.ab724a2320614p-72"),
-    (83, 85197, 128, 131072, "0x1.2dc6dacd551ccp-4"),
-    (5461, 43690, 16384, 131072, "0x1.cf353f03ff5a7p-8"),
-    (1, 7, 1000003, 1048583, "0x1.1b704fd68ffefp-24"),
-    (0, 131000, 3, 131072, "0x1.5d760c30638dfp-33"),
-    (2500, 50000, 50000, 1000000, "0x1.1333c0c34e4bbp-7")])
-def test_probabilities_of_tensors_beyond_the_primes_of_boost_are_its_own(
-        x: int, r: int, n: int, total: int, probability: str) -> None:
-    """Printed by Boost.Math 1.74, `pdf(hypergeometric_distribution<double>(r, n, total), x)`."""
-    assert hypergeometric_pdf(np.array([x]), np.array([r]), n, total)[0] == float.fromhex(probability)
