@@ -96,6 +96,6 @@ def test_an_attribute_that_looks_at_the_layer_is_worked_out_for_each(tmp_path: P
 
 
 def test_a_point_that_is_no_design_says_where(tmp_path: Path) -> None:
-    question = small_question(tmp_path, SECTION.replace("[512,", "[0, 512,"))
-    with pytest.raises(SpecError, match=r"depth.path: found 0; accepted: a whole number >= 1"):
+    question = small_question(tmp_path, SECTION.replace("[512,", "[-1, 512,"))
+    with pytest.raises(SpecError, match=r"depth.path: found -1; accepted: a whole number >= 0"):
         DesignReader(question).specs((0, 0))

@@ -110,7 +110,8 @@ def test_truth_values_of_yaml_1_1_are_read(word: str, reduces: bool) -> None:
 
 def test_ingresses_that_lose_all_their_words_are_listed() -> None:
     """An output whose outer level cannot reduce: twice the words less the partition leaves nothing of either kind."""
-    found = evaluate(load({"architecture": {"arithmetic": {"name": "Mac", "word_bits": 16, "instances": 120, "meshX": 30},
+    found = evaluate(load({"architecture": {"arithmetic": {"name": "Mac", "word_bits": 16,
+                      "instances": 120, "meshX": 30},
                       "storage": [{"name": "Buf0",
                                    "datawidth": 1,
                                    "block_size": 1,
