@@ -16,7 +16,7 @@ PACKAGE = Path(fadiff_mapper.__file__).parent
 
 ORDER = (
     "base", "kernel", "yaml", "spec", "spec.native", "spec.v04", "energy", "inputs", "mapspace",
-    "model", "model.exact", "model.smooth", "imperfect", "calibration", "sparse", "workload", "workload.readers",
+    "model", "model.exact", "model.smooth", "calibration", "sparse", "workload", "workload.readers",
     "analysis.lower_bound", "analysis.sensitivity", "analysis", "fusion.looptree", "fusion.groups", "fusion",
     "relaxation", "results", "search",
     "network.layers", "network.chains", "network.tilings", "network.descent", "network.plan", "network",
@@ -100,7 +100,7 @@ from fadiff_mapper.search.map_layers import map_layers
 LATE = ("concurrent.futures", "fadiff_mapper.analysis.lower_bound", "fadiff_mapper.search.exhaustive",
         "fadiff_mapper.search.sparse_search", "fadiff_mapper.sparse.evaluate_sparse",
         "fadiff_mapper.sparse.sparse_stats", "fadiff_mapper.energy.estimated_tables",
-        "fadiff_mapper.imperfect.residual_nest", "fadiff_mapper.calibration.correction")
+        "fadiff_mapper.search.residual_search", "fadiff_mapper.calibration.correction")
 
 def first(index, result):
     run_files(result)

@@ -5,10 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-import numpy as np
-
-from fadiff_mapper.imperfect.residual_nest import cut_off, unpack_residuals
-from fadiff_mapper.model.loop_nest import pack
+from fadiff_mapper.model.loop_nest import cut_off, pack, unpack
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import Problem
@@ -35,15 +32,11 @@ def residual_mapping(arch: Architecture, problem: Problem, rng: random.Random, k
         padded = {name: bound if rng.random() < 0.4 else bound + rng.randint(0, 1 + bound // 2)
                   for name, bound in problem.bounds.items()}
         drawn = random_mapping(arch, replace(problem, bounds=padded), rng)
-        mapping = _cut(_divided(drawn, problem, kind), problem)
+        nest = pack([_divided(drawn, problem, kind)], problem)
+        mapping = unpack(cut_off(nest, list(problem.bounds.values())), 0, problem)
         if mapping.imperfect:
             break
     return mapping
-
-
-def _cut(mapping: Mapping, problem: Problem) -> Mapping:
-    bounds = np.array([problem.bounds[name] for name in problem.dimensions])
-    return unpack_residuals(cut_off(pack([mapping], problem), bounds), 0, problem)
 
 
 def _divided(mapping: Mapping, problem: Problem, kind: str) -> Mapping:

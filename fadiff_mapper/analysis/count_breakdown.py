@@ -14,15 +14,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
 from fadiff_mapper.model import access_counts as counting
-from fadiff_mapper.model.exact.evaluate import Evaluation
-from fadiff_mapper.model.exact.exact_traffic import exact_traffic
+from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest, exact_traffic
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 
 ACTIONS = ("reads", "fills", "updates")
@@ -126,14 +125,34 @@ def explain_counts(layer: PreparedLayer, evaluation: Evaluation, row: int = 0) -
         row: The row of the batch that is explained.
 
     Returns:
-        One explanation for each level, data space that it holds, and action, from the outermost level inwards.
+        One explanation for each level, data space that it holds, and action, from the outermost level inwards. With
+        residuals it is the one of whole runs, less the words that the shorter last runs lack on average over instances.
     """
     nest = evaluation.nest
+    if nest.residual:
+        whole = evaluate_nest(layer, replace(nest, temporal_last=None, spatial_last=None), details=True)
+        return tuple(_cut_off(layer, evaluation, row, one) for one in explain_counts(layer, whole, row))
     wanted = exact_traffic(layer, nest, with_hops=False).wanted
     case = _Case(layer, evaluation, row, wanted[..., row])
     return tuple(explanation for level in reversed(range(len(layer.arch.levels)))
                  for tensor in range(len(layer.problem.dataspaces)) if evaluation.held[level, tensor, row]
                  for explanation in _of_level(case, level, tensor))
+
+
+def _cut_off(layer: PreparedLayer, evaluation: Evaluation, row: int, whole: CountExplanation) -> CountExplanation:
+    """The explanation of a count of whole runs, with the words that shorter last runs lack."""
+    nest, levels = evaluation.nest, layer.arch.level_names()
+    at = levels.index(whole.level), layer.problem.dataspace_names().index(whole.dataspace), row
+    count = round(float(getattr(evaluation.counts, whole.action)[at]))
+    shorter = " and ".join(
+        f"{name}={int(factors[level, d, row])},{int(lasts[level, d, row])} {where} {levels[level]}"
+        for level in reversed(range(len(levels)))
+        for factors, lasts, where in ((nest.temporal, nest.temporal_last, "at"),
+                                      (nest.spatial, nest.spatial_last, "over the fan-out of"))
+        for d, name in enumerate(layer.problem.dimensions) if lasts[level, d, row] != factors[level, d, row])
+    lacking = CountCorrection(decimal_of(count - whole.count),
+                              f"last runs that are shorter, on average over instances: {shorter}")
+    return replace(whole, count=count, corrections=(*whole.corrections, *([lacking] if lacking.value else [])))
 
 
 def _of_level(case: _Case, level: int, tensor: int) -> Iterator[CountExplanation]:

@@ -55,15 +55,12 @@ def explain_run(run: FinishedRun, count: Sequence[str] | None = None) -> RunExpl
     spec = run.spec
     bound = run.stored.get("bound")
     metric = bound["metric"] if bound else "edp"
-    if run.mapping.imperfect:  # the sensitivities are those of mappings without residuals
-        from fadiff_mapper.analysis.residual_counts import explain_residual_counts
-        counts = explain_residual_counts(spec, run.mapping)
-        return RunExplanation(metric, bound, (), _chosen(run, counts, count) if count else counts)
-    layer, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, run.mapping, details=True)
+    layer, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, run.mapping, details=True, residuals=True)
     counts = explain_counts(layer, evaluation)
     if count:
         return RunExplanation(metric, bound, (), _chosen(run, counts, count))
-    if spec.sparse is not None and spec.sparse.applied:  # the sensitivities are those of the dense model
+    # the sensitivities are those of the dense model, without residuals
+    if run.mapping.imperfect or (spec.sparse is not None and spec.sparse.applied):
         return RunExplanation(metric, bound, (), counts)
     from fadiff_mapper.analysis.sensitivity.sensitivities import sensitivities
     found, lost = attempted("sensitivities", lambda: sensitivities(layer, evaluation, metric=metric))

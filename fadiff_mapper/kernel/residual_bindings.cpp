@@ -41,7 +41,7 @@ static void read_residuals(const Layer& layer, const Batch& batch, const double*
 }
 
 // The traffic before bypassing of a batch: by kind of transfer, each [K][L][T][B], words, multicast, scatter, words times
-// hops; links, words of tiles and of the tiles of all receivers [L][T][B]; computes of one unit, calls of the walk [B].
+// hops; links [L][T][B]; calls of the walk [B].
 static py::tuple residual_traffic(const Layer& layer, const Array<double>& temporal, const Array<double>& spatial,
                                   const Array<std::int64_t>& order, const Array<bool>& keep, const Array<bool>& on_y,
                                   const Array<std::int64_t>& spatial_order, const Array<double>& temporal_last,
@@ -71,11 +71,11 @@ static py::tuple residual_traffic(const Layer& layer, const Array<double>& tempo
     const std::vector<std::size_t> shape{kinds, std::size_t(layer.levels), std::size_t(layer.tensors), size};
     const std::vector<std::size_t> plain(shape.begin() + 1, shape.end());
     Array<double> words(shape), multicast(shape), scatter(shape), hop_words(shape);
-    Array<double> links(plain), tile(plain), across(plain), iterations(size), calls(size);
+    Array<double> links(plain), calls(size);
     double *parts[] = {words.mutable_data(), multicast.mutable_data(), scatter.mutable_data(), hop_words.mutable_data()};
     for (std::size_t column = 0; column < size; ++column) {
         ResidualTraffic& own = found[column];
-        own.tally.resize(cells), own.links.resize(cells), own.size.resize(cells), own.across.resize(cells);
+        own.tally.resize(cells), own.links.resize(cells);
         for (std::size_t at = 0; at < cells; ++at) {
             for (std::size_t kind = 0; kind < kinds; ++kind) {
                 const Kind one = kind < own.tally[at].size() ? own.tally[at][kind] : Kind{1, 1, 0, 0};
@@ -84,13 +84,10 @@ static py::tuple residual_traffic(const Layer& layer, const Array<double>& tempo
                 parts[2][to] = one.scatter, parts[3][to] = one.hop_words;
             }
             links.mutable_data()[at * size + column] = own.links[at];
-            tile.mutable_data()[at * size + column] = own.size[at];
-            across.mutable_data()[at * size + column] = own.across[at];
         }
-        iterations.mutable_data()[column] = own.iterations;
         calls.mutable_data()[column] = own.calls;
     }
-    return py::make_tuple(words, multicast, scatter, hop_words, links, tile, across, iterations, calls);
+    return py::make_tuple(words, multicast, scatter, hop_words, links, calls);
 }
 
 void add_residuals(py::module_& module) { module.def("residual_traffic", &residual_traffic); }

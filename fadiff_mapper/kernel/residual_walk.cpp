@@ -59,12 +59,11 @@ ResidualWalk::ResidualWalk(const Layer& layer, const Mapping& mapping, const std
             nodes_.push_back(loop);
         }
         nodes_[first].sender = true;
-        nodes_.back().boundary = true;
     }
     memories_.resize(nodes_.size() * layer.tensors);
     const std::size_t cells = std::size_t(layer.levels) * layer.tensors;
     found_.tally.resize(cells);
-    found_.links.resize(cells), found_.size.resize(cells), found_.across.resize(cells);
+    found_.links.resize(cells);
 }
 
 // Calls of the innermost loop, dimension by dimension: how often its tile is called where all loops further out are in
@@ -97,7 +96,6 @@ ResidualTraffic ResidualWalk::run() {
     found_.calls = calls();
     if (!(found_.calls <= MOST_CALLS)) return found_;
     call(int(nodes_.size()) - 1, false);
-    found_.iterations = iterations_ / units_;
     return found_;
 }
 
@@ -108,12 +106,6 @@ void ResidualWalk::call(int at, bool boxes) {
     else run_temporal(at);
     for (int t = 0; t < layer_.tensors; ++t) {
         find_tile(node, t);
-        if (node.boundary || node.spatial) {
-            double words = 1;
-            for (std::size_t r = 0; r < low_.size(); ++r) words *= double(high_[r] - low_[r]);
-            double& most = (node.spatial ? found_.across : found_.size)[cell(node.level, t)];
-            most = std::max(most, words);
-        }
         remember(at, t, boxes);
     }
 }
@@ -124,7 +116,6 @@ void ResidualWalk::run_temporal(int at) {
     const bool ends = is_last(d);
     const int count = ends ? node.last : node.bound;
     if (at == 0) {
-        iterations_ += count * epochs_;
         for (int t = 0; t < layer_.tensors; ++t) kind_of(found_.tally[cell(0, t)], 1, 1).words += count * epochs_;
         return;
     }
@@ -164,14 +155,9 @@ void ResidualWalk::run_temporal(int at) {
 void ResidualWalk::run_fan_out(int at) {
     const Node& node = nodes_[at];
     std::vector<SpatialLoop> loops = node.fan;
-    int count = 1;
-    for (std::size_t j = 0; j < loops.size(); ++j) {
+    for (std::size_t j = 0; j < loops.size(); ++j)
         if (is_last(loops[j].dim)) loops[j].bound = node.fan_last[j];
-        count *= loops[j].bound;
-    }
     if (at == 0) {
-        iterations_ += count * epochs_;
-        units_ = std::max(units_, count);
         for (int t = 0; t < layer_.tensors; ++t) {  // points
             const DataSpace& space = layer_.spaces[t];
             low_.assign(space.ranks.size(), 0);

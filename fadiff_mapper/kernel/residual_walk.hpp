@@ -6,8 +6,8 @@
 // residual, it runs the last iteration as well, and where the loop itself has a residual the last but one too. Of spatial
 // loops it walks the first receiver alone: the others get what that one gets, moved.
 //
-// Costs: a call for each iteration that is run, of all loops together. Everything else lies in closed form, see
-// fadiff_mapper/imperfect/.
+// Costs: a call for each iteration that is run, of all loops together. Everything but the words that cross boundaries lies
+// in closed form (model/tile_boxes.py, model/usage.py).
 
 #pragma once
 
@@ -24,10 +24,8 @@ constexpr double MOST_CALLS = 0x1p24;
 // Results of one mapping, cells [L][T].
 struct ResidualTraffic {
     std::vector<Tally> tally;
-    std::vector<double> links;         // words that receivers take from a neighbouring receiver
-    std::vector<double> size, across;  // words of the tile of a level; of the tiles of all receivers of one instance
-    double iterations = 0;             // computes of one unit of the arithmetic, on average
-    double calls = 0;                  // of the walk; nothing else is filled in where they or receivers are too many
+    std::vector<double> links;  // words that receivers take from a neighbouring receiver
+    double calls = 0;           // of the walk; nothing else is filled in where they or receivers are too many
 };
 
 class ResidualWalk {
@@ -41,7 +39,7 @@ private:
     // A temporal loop, or all spatial loops of one fan-out.
     struct Node {
         int level;                          // storage level
-        bool spatial = false, boundary = false, sender = false;  // outermost of its level; innermost of its level
+        bool spatial = false, sender = false;  // innermost of its level
         int dim = 0, bound = 1, last = 1;   // of a temporal loop
         Position points = 1;
         std::vector<SpatialLoop> fan;       // of a fan-out, innermost first
@@ -76,8 +74,7 @@ private:
     std::vector<Position> at_;            // [D]; the first point of the present tile
     std::vector<int> pending_;            // [D]; loops further out that are not in their last iteration
     std::vector<int> imperfect_;          // [D]; innermost node of the dimension with a residual, or a large number
-    double epochs_ = 1, iterations_ = 0;
-    int units_ = 1;
+    double epochs_ = 1;
     std::map<std::vector<int>, Sharing> sharings_;  // node, data space, bounds of the spatial loops
     std::vector<Position> low_, high_, move_;
     std::vector<double> words_;           // [T]; words of the last delivery of a call

@@ -11,7 +11,7 @@ from fadiff_mapper.model.access_counts import Counts, Rounding
 from fadiff_mapper.model.loop_nest import Array, array_namespace
 from fadiff_mapper.model.machine import UNLIMITED, Machine, in_namespace
 from fadiff_mapper.model.tile_boxes import total
-from fadiff_mapper.model.usage import Usage
+from fadiff_mapper.model.usage import AverageUsage, Usage
 
 
 @dataclass(frozen=True)
@@ -29,19 +29,24 @@ class Bandwidth:
     slowdown: Array
 
 
-def bandwidth(counts: Counts, use: Usage, machine: Machine) -> Bandwidth:
+def bandwidth(counts: Counts, use: Usage, machine: Machine, rounding: Rounding) -> Bandwidth:
     """A level that is asked for more than it can give slows the machine down in proportion (FADiff eq. (16)).
 
     Args:
         counts: Accesses in words.
         use: Compute cycles over which the accesses spread evenly.
         machine: Limits; block sizes play no role, as in Timeloop.
+        rounding: Rounds the words of an average instance up, where some are idle.
 
     Returns:
         Demand and slowdown; the slowdown is that of the tightest limit: read, write, or both together.
     """
     xp = array_namespace(counts.reads)
-    read, write = counts.reads / use.compute_cycles, (counts.updates + counts.fills) / use.compute_cycles
+    reads, writes = counts.reads, counts.updates + counts.fills
+    if isinstance(use, AverageUsage):
+        busy = (use.laid_out / use.instances)[:, None]
+        reads, writes = rounding.up(reads / busy), rounding.up(writes / busy)
+    read, write = reads / use.compute_cycles, writes / use.compute_cycles
     if (machine.bandwidth_scale != 1).any():
         read, write = read * xp.asarray(machine.bandwidth_scale), write * xp.asarray(machine.bandwidth_scale)
     asked = over_dataspaces(read), over_dataspaces(write)

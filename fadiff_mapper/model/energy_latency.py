@@ -49,7 +49,7 @@ def access_energy(counts: Counts, use: Usage, machine: Machine, clusters: Array,
     xp = array_namespace(counts.reads)
     reads, fills, updates = vector_accesses(counts, machine, rounding)
     price = [in_namespace(xp, value)[:, None] for value in (machine.read, machine.fill, machine.update)]
-    members = use.instances / clusters
+    members = use.laid_out / clusters
     return (reads * price[0] + fills * price[1] + updates * price[2]) / members[:, None]
 
 
@@ -112,28 +112,13 @@ def cost(counts: Counts, use: Usage, machine: Machine, computes: Array | float, 
     Returns:
         Cycles, energy and its parts.
     """
-    return cost_of(counts, use, use, machine, bandwidth(counts, use, machine), computes, rounding)
-
-
-def cost_of(counts: Counts, use: Usage, laid_out: Usage, machine: Machine, asked: Bandwidth, computes: Array | float,
-            rounding: Rounding) -> Cost:
-    """The same from the bandwidth asked for, where the mapping lays out more instances than it uses on average.
-
-    Args:
-        counts: Accesses in words.
-        use: Instances in use and compute cycles.
-        laid_out: Instances that share clusters.
-        machine: Constants of the architecture.
-        asked: Bandwidth that the levels are asked for.
-        computes: Multiply-accumulates of the problem, a number or [B].
-        rounding: How vector accesses and cycles become whole numbers.
-    """
+    asked = bandwidth(counts, use, machine, rounding)
     xp = array_namespace(counts.reads)
     per_level = level_cycles(use, asked.slowdown, rounding)
     slowest = xp.max(per_level, axis=0)
     busy = xp.maximum(slowest, use.compute_cycles)
-    clusters = used_clusters(laid_out, machine)
-    access = access_energy(counts, laid_out, machine, clusters, rounding)
+    clusters = used_clusters(use, machine)
+    access = access_energy(counts, use, machine, clusters, rounding)
     address = address_energy(counts, machine, clusters)
     leakage = in_namespace(xp, machine.leak) * busy * leaking_instances(use, machine)
     arithmetic = computes * machine.compute_energy * xp.ones_like(busy)

@@ -141,7 +141,8 @@ def limits(nest: Nest, tile: Tiles, use: Usage, arch: Architecture, room: Room |
         names = ("instances", "x", "y") if index else ("arithmetic", "arithmetic x", "arithmetic y")
         if index:
             checks += _tile_limits(index - 1, nest, tile, arch, room)
-        checks += [limit(names[0], unit.name, x * y, unit.instances), limit(names[1], unit.name, x, unit.mesh_x),
+        busy = use.instances[index - 1] if index else x * y  # on average, where last runs leave some idle
+        checks += [limit(names[0], unit.name, busy, unit.instances), limit(names[1], unit.name, x, unit.mesh_x),
                    limit(names[2], unit.name, y, unit.mesh_y)]
     return checks + [limit("receivers", level.name, receivers, MOST_RECEIVERS)
                      for level, receivers in zip(arch.levels, nest.spatial.prod(axis=1), strict=True)]

@@ -14,7 +14,7 @@ level, dimension or data space of all mappings at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress
 from typing import Any, TypeAlias
@@ -56,6 +56,10 @@ class Nest:
     From the innermost loop outwards a level has its spatial loops (the fan-out below the level), then its temporal
     loops. A factor of 1 is no loop, wherever the order lists its dimension.
 
+    A factor f with residual r stands for runs of f iterations, of which the very last one has r: where every loop of
+    the same dimension further out is in its last iteration. So five points on tiles of two are a factor 3 outside a
+    factor 2 with the residual 1. Such a nest is one of more points, cut off at the end.
+
     Attributes:
         temporal: [L, D, B]. Factors of the temporal loops.
         spatial: [L, D, B]. Factors of the spatial loops over the fan-out below each level.
@@ -64,6 +68,8 @@ class Nest:
         on_y: [L, D, B]. True where the spatial factor of a dimension lies on the Y axis; the D axis is the
             dimension, not its position in `spatial_order`.
         spatial_order: [L, D, B]. Dimension indices of the spatial loops, innermost first on each axis.
+        temporal_last: [L, D, B]. Iterations of the last run of each temporal loop; None: no loop has a residual.
+        spatial_last: [L, D, B]. The same for spatial loops; None where `temporal_last` is.
     """
 
     temporal: Array
@@ -72,6 +78,8 @@ class Nest:
     keep: Array
     on_y: Array
     spatial_order: Array
+    temporal_last: Array = None
+    spatial_last: Array = None
 
     @property
     def batch(self) -> int:
@@ -87,12 +95,18 @@ class Nest:
         Returns:
             A batch whose columns lie side by side in memory.
         """
-        return Nest(*(columns(getattr(self, name), rows) for name in Nest.__dataclass_fields__))
+        return Nest(*(columns(array, rows) for array in nest_arrays(self)))
+
+    @property
+    def residual(self) -> bool:
+        """Whether last runs may be shorter than the others."""
+        return self.temporal_last is not None
 
 
-def nest_arrays(nest: Nest) -> tuple[Array, Array, Array, Array, Array, Array]:
-    """The arrays of a nest in the order in which the compiled kernel takes them."""
-    return (nest.temporal, nest.spatial, nest.order, nest.keep, nest.on_y, nest.spatial_order)
+def nest_arrays(nest: Nest) -> tuple[Array, ...]:
+    """The arrays of a nest in the order of its fields: six, or eight with residuals."""
+    dense = (nest.temporal, nest.spatial, nest.order, nest.keep, nest.on_y, nest.spatial_order)
+    return (*dense, nest.temporal_last, nest.spatial_last) if nest.residual else dense
 
 
 def columns(array: np.ndarray, rows: Any) -> np.ndarray:
@@ -151,24 +165,28 @@ def active_parts(nest: Nest) -> Active:
 
 def joined(parts: Sequence[Nest]) -> Nest:
     """Several NumPy batches of the same problem and architecture side by side, in the given order."""
-    return Nest(*(np.concatenate([getattr(part, name) for part in parts], axis=-1)
-                  for name in Nest.__dataclass_fields__))
+    if any(part.residual for part in parts):
+        parts = [part if part.residual else replace(part, temporal_last=part.temporal, spatial_last=part.spatial)
+                 for part in parts]
+    return Nest(*(np.concatenate(arrays, axis=-1) for arrays in zip(*map(nest_arrays, parts), strict=True)))
 
 
-def pack(mappings: Sequence[Mapping], problem: Problem) -> Nest:
+def pack(mappings: Sequence[Mapping], problem: Problem, *, residuals: bool = False) -> Nest:
     """Mappings as one NumPy batch.
 
     Args:
         mappings: B mappings of `problem`, all with the same number of levels.
         problem: Gives the order of dimensions and data spaces.
+        residuals: Whether mappings may have residual factors.
 
     Returns:
         Factors as float64, orders as int64, `keep` and `on_y` as bool.
 
     Raises:
-        FadiffError: A mapping has residual factors, which a nest does not hold (see `imperfect.residual_nest`).
+        FadiffError: A mapping has residual factors, and may not.
     """
-    if any(mapping.imperfect for mapping in mappings):
+    imperfect = any(mapping.imperfect for mapping in mappings)
+    if imperfect and not residuals:
         raise FadiffError("residual factors such as P=4,2 are not supported here; accepted: factors that divide their "
                           "dimensions (residual ones in evaluate and map --imperfect)")
     index = {name: i for i, name in enumerate(problem.dimensions)}
@@ -178,14 +196,16 @@ def pack(mappings: Sequence[Mapping], problem: Problem) -> Nest:
         rows = [[value(level) for level in mapping.levels] for mapping in mappings]
         return np.ascontiguousarray(np.moveaxis(np.array(rows, dtype=dtype), 0, -1))
 
+    lasts = (table(lambda level: [level.temporal_last.get(name, level.temporal[name]) for name in names], np.float64),
+             table(lambda level: [level.spatial_last.get(name, level.spatial[name]) for name in names], np.float64),
+             ) if imperfect else ()
     return Nest(
-        temporal=table(lambda level: [level.temporal[name] for name in names], np.float64),
-        spatial=table(lambda level: [level.spatial[name] for name in names], np.float64),
-        order=table(lambda level: [index[name] for name in level.order], np.int64),
-        keep=table(lambda level: [name in level.keep for name in problem.dataspace_names()], np.bool_),
-        on_y=table(lambda level: [name in level.spatial_order[level.split:] for name in names], np.bool_),
-        spatial_order=table(lambda level: [index[name] for name in level.spatial_order], np.int64),
-    )
+        table(lambda level: [level.temporal[name] for name in names], np.float64),
+        table(lambda level: [level.spatial[name] for name in names], np.float64),
+        table(lambda level: [index[name] for name in level.order], np.int64),
+        table(lambda level: [name in level.keep for name in problem.dataspace_names()], np.bool_),
+        table(lambda level: [name in level.spatial_order[level.split:] for name in names], np.bool_),
+        table(lambda level: [index[name] for name in level.spatial_order], np.int64), *lasts)
 
 
 def unpack(nest: Nest, row: int, problem: Problem) -> Mapping:
@@ -200,19 +220,58 @@ def unpack(nest: Nest, row: int, problem: Problem) -> Mapping:
         The mapping, with full reuse (directives that switch reuse off are not part of a nest).
     """
     names, dataspaces = problem.dimensions, problem.dataspace_names()
+
+    def residuals(factors: list[float], lasts: list[float]) -> dict[str, int]:
+        return {name: round(last) for name, factor, last in zip(names, factors, lasts, strict=True) if last != factor}
+
     levels = []
-    for temporal, spatial, order, keep, on_y, spatial_order in zip(
+    for temporal, spatial, order, keep, on_y, spatial_order, *lasts in zip(
             *(array[..., row].tolist() for array in nest_arrays(nest)), strict=True):  # lists: single entries are slow
         ordered = [d for d in spatial_order if not on_y[d]] + [d for d in spatial_order if on_y[d]]
-        levels.append(LevelMapping(
+        own = LevelMapping(
             temporal=dict(zip(names, map(round, temporal), strict=True)),
             order=tuple(names[d] for d in order),
             spatial=dict(zip(names, map(round, spatial), strict=True)),
             spatial_order=tuple(names[d] for d in ordered),
             split=on_y.count(False),
             keep=frozenset(compress(dataspaces, keep)),
-        ))
+        )
+        levels.append(replace(own, temporal_last=residuals(temporal, lasts[0]),
+                              spatial_last=residuals(spatial, lasts[1])) if lasts else own)
     return Mapping(tuple(levels))
+
+
+def cut_off(nest: Nest, bounds: Sequence[float] | np.ndarray) -> Nest:
+    """Mappings of more points than there are, cut off at the bounds.
+
+    The factors decide the residuals: points are numbered in mixed radix, from the innermost loop outwards, and the
+    digits of the last point are the residuals less one. Loops beyond the last point vanish, and the outermost temporal
+    loop takes what the others leave.
+
+    Args:
+        nest: B mappings whose factors are any whole numbers from 1.
+        bounds: [D]. Points of every dimension.
+
+    Returns:
+        Mappings that cover the bounds exactly. Where the factors divide the bounds last runs are as long as the others.
+    """
+    left = np.repeat(np.asarray(bounds, dtype=np.float64)[:, None], nest.batch, axis=1)
+    whole = {name: np.empty_like(nest.temporal) for name in ("temporal", "spatial")}
+    last = {name: np.empty_like(nest.temporal) for name in whole}
+    for level in range(len(nest.temporal)):
+        for name, factors in (("spatial", nest.spatial), ("temporal", nest.temporal)):
+            outermost = level == len(nest.temporal) - 1 and name == "temporal"
+            whole[name][level] = left if outermost else np.minimum(factors[level], left)
+            last[name][level] = (left - 1) % whole[name][level] + 1
+            left = np.ceil(left / whole[name][level])
+    return replace(nest, **whole, temporal_last=last["temporal"], spatial_last=last["spatial"])
+
+
+def without_lasts(nest: Nest) -> Nest:
+    """The nest as a dense one where no last run is shorter than the others; else itself."""
+    if nest.residual and (nest.temporal_last == nest.temporal).all() and (nest.spatial_last == nest.spatial).all():
+        return replace(nest, temporal_last=None, spatial_last=None)
+    return nest
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ class NestEvaluation:
 
 
 def evaluate_with(layer: PreparedLayer, nest: Nest, active: Active, traffic: Callable[[Tiles], Delivery],
-                  rounding: Rounding) -> NestEvaluation:
+                  rounding: Rounding, use: Usage | None = None) -> NestEvaluation:
     """Tiles, traffic, accesses and cost of a batch of nests.
 
     The exact and the smooth evaluation differ in two arguments: in how tiles become traffic (whatever slides, is
@@ -49,12 +49,13 @@ def evaluate_with(layer: PreparedLayer, nest: Nest, active: Active, traffic: Cal
         active: Loops that may differ from 1, and data spaces whose traffic matters.
         traffic: Tiles to the tally of every boundary before bypassing.
         rounding: How counts and cycles become whole numbers.
+        use: Instances in use on average, of a batch with residuals; None: all that are laid out.
 
     Returns:
         The results; energy without interconnects.
     """
     nest = holding(nest, layer.reuse)
-    tile, use = tiles(nest, layer.projection, active), usage(nest, active)
+    tile, use = tiles(nest, layer.projection, active), use or usage(nest, active)
     raw = traffic(tile)
     tally = bypassed(raw, nest.keep, layer.reuse)
     counts = accesses(nest, layer.projection, tile, raw, tally, use.instances, rounding, active,

@@ -37,7 +37,7 @@ def tiles(nest: Nest, projection: Projection, active: Active | None = None) -> T
     """The boxes of points at every boundary and their words.
 
     FADiff eq. (5) multiplies the factors of a data space's dimensions; here a rank that is a sum of dimensions
-    spans its window (see `rank_extent`).
+    spans its window (see `rank_extent`). Tiles are those of whole runs, where there is one.
 
     Args:
         nest: The mappings.
@@ -49,16 +49,32 @@ def tiles(nest: Nest, projection: Projection, active: Active | None = None) -> T
     """
     xp = array_namespace(nest.temporal)
     active = active or all_active(nest)
+    levels = range(nest.temporal.shape[0])
+    none = [None for _ in levels]
+    temporal_last, spatial_last = (nest.temporal_last, nest.spatial_last) if nest.residual else (none, none)
     boxes, below, across, whole = [xp.ones_like(nest.temporal[0])], [], [], []
-    for level in range(nest.temporal.shape[0]):
+    rests, lasts = boxes.copy(), []  # boxes where all loops further out are in their last iteration; last runs
+
+    def grow(factors: Array, last: Array | None) -> None:
+        if last is not None:
+            rests.append(rests[-1] + boxes[-1] * (last - 1))
+            lasts.append(last)
+        boxes.append(boxes[-1] * factors)
+
+    for level in levels:
         below.append(len(boxes) - 1)
         if active.spatial[level].any():
-            boxes.append(boxes[-1] * nest.spatial[level])
+            grow(nest.spatial[level], spatial_last[level])
         across.append(len(boxes) - 1)
         if active.temporal[level].any():
-            boxes.append(boxes[-1] * nest.temporal[level])
+            grow(nest.temporal[level], temporal_last[level])
         whole.append(len(boxes) - 1)
     extents = xp.stack(boxes)
+    if nest.residual:
+        further = boxes[:1]
+        for last in reversed(lasts):
+            further.append(further[-1] * last)
+        extents = xp.where(xp.stack(further[::-1]) > 1, extents, xp.stack(rests))
     words = volume(extents, projection)
     return Tiles(extents[below], extents[across], words[whole], words[below], words[across])
 

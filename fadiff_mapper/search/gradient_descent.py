@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from fadiff_mapper.model.loop_nest import Nest, joined
+from fadiff_mapper.model.loop_nest import Nest, joined, nest_arrays
 from fadiff_mapper.model.smooth.evaluate import evaluate_smooth
 from fadiff_mapper.model.smooth.fadiff_as_printed import evaluate_paper
 from fadiff_mapper.relaxation.adam import adam_step, one_torch_thread
@@ -112,7 +112,7 @@ def first_theta(places: FactorPlaces, restarts: int, generator: torch.Generator)
 
 def _either(better: np.ndarray, drawn: Nest, best: Nest) -> Nest:
     """The columns of `drawn` where `better` [B] is set, else those of `best`."""
-    return Nest(*(np.where(better, getattr(drawn, name), getattr(best, name)) for name in Nest.__dataclass_fields__))
+    return Nest(*(np.where(better, *pair) for pair in zip(nest_arrays(drawn), nest_arrays(best), strict=True)))
 
 
 def _redecided(state: SearchState, member: np.ndarray, nest: Nest, choices: DiscreteDecisions,

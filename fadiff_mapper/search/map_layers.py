@@ -16,13 +16,11 @@ from itertools import zip_longest
 from math import inf
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from fadiff_mapper.base.deadline import OutOfTime, Over, in_time, never, with_grace
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.mapspace import MapSpace, check_mapping, conflicts, rounded_up
 from fadiff_mapper.model.exact.evaluate_spec import layers_of
-from fadiff_mapper.model.loop_nest import Nest, pack
+from fadiff_mapper.model.loop_nest import Nest, cut_off, pack, without_lasts
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.relaxation.metrics import check_metrics
 from fadiff_mapper.results.mapped_layer import MappedLayer
@@ -138,13 +136,12 @@ def _with_residuals(specs: Sequence[Spec], tasks: Sequence[MappingTask], outcome
 
     Those of problems that were rounded up are cut off at their bounds.
     """
-    from fadiff_mapper.imperfect.residual_nest import cut_off  # most searches go without it
-    from fadiff_mapper.search.residual_search import search_residuals
+    from fadiff_mapper.search.residual_search import search_residuals  # most searches go without it
     found: dict[int, SearchOutcome] = {}
     for index, outcome in enumerate(outcomes):
         bounds = specs[index].problem.bounds
         if bounds != tasks[index].space.problem.bounds:
-            found[id(outcome)] = replace(outcome, residuals=cut_off(outcome.nest, np.array(list(bounds.values()))))
+            found[id(outcome)] = replace(outcome, nest=without_lasts(cut_off(outcome.nest, list(bounds.values()))))
             continue
         if outcome.legal and id(outcome) not in found:
             now = time.monotonic()

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fadiff_mapper.imperfect.residual_nest import ResidualNest, cut_off
 from fadiff_mapper.mapspace import MapSpace
-from fadiff_mapper.model.loop_nest import Nest
+from fadiff_mapper.model.loop_nest import Nest, cut_off, nest_arrays
 from fadiff_mapper.spec.constraints import LoopConstraint
 
 FACTOR_SHARE = 0.7
@@ -57,19 +56,19 @@ def _range(loops: LoopConstraint, name: str, most: int) -> tuple[int, int]:
     return loops.minimum.get(name, 1), min(loops.maximum.get(name, most), most)
 
 
-def within(batch: ResidualNest, limits: FactorLimits) -> np.ndarray:
+def within(nest: Nest, limits: FactorLimits) -> np.ndarray:
     """[B]. Whether every factor lies within the limits."""
-    factors = _by_place(batch.nest)
+    factors = _by_place(nest)
     inside = (factors >= limits.least[..., None]) & (factors <= limits.most[..., None])
     return np.asarray(inside.all(axis=(0, 1)))
 
 
-def random_neighbours(here: ResidualNest, space: MapSpace, limits: FactorLimits, rng: np.random.Generator,
-                      count: int) -> ResidualNest:
+def random_neighbours(nest: Nest, space: MapSpace, limits: FactorLimits, rng: np.random.Generator,
+                      count: int) -> Nest:
     """Random neighbours of one mapping within the limits.
 
     Args:
-        here: A batch of one.
+        nest: A batch of one.
         space: The map space: open orders, axes and data spaces.
         limits: Its factors.
         rng: The source of all draws.
@@ -78,8 +77,8 @@ def random_neighbours(here: ResidualNest, space: MapSpace, limits: FactorLimits,
     Returns:
         Up to `count` mappings, none of them twice.
     """
-    nest = here.nest
-    drawn = {name: np.repeat(getattr(nest, name), count, axis=-1) for name in Nest.__dataclass_fields__}
+    drawn = {name: np.repeat(getattr(nest, name), count, axis=-1)
+             for name in ("order", "keep", "on_y", "spatial_order")}
     factors = np.repeat(_by_place(nest), count, axis=-1)
     decisions = _decisions(space)
     for row in range(count):
@@ -91,7 +90,7 @@ def random_neighbours(here: ResidualNest, space: MapSpace, limits: FactorLimits,
     drawn["spatial"], drawn["temporal"] = np.ascontiguousarray(factors[0::2]), np.ascontiguousarray(factors[1::2])
     batch = cut_off(Nest(**drawn), limits.bounds)
     rows = np.flatnonzero(within(batch, limits))
-    return batch.take(_distinct(batch, rows, here))
+    return batch.take(_distinct(batch, rows, nest))
 
 
 def _by_place(nest: Nest) -> np.ndarray:
@@ -151,11 +150,10 @@ def _decide(drawn: dict[str, np.ndarray], kind: str, level: int, choice: tuple[i
         order[first], order[second] = order[second], order[first]
 
 
-def _distinct(batch: ResidualNest, rows: np.ndarray, here: ResidualNest) -> np.ndarray:
+def _distinct(batch: Nest, rows: np.ndarray, here: Nest) -> np.ndarray:
     """The rows of a batch that differ from each other and from one mapping, in order."""
-    def key(one: ResidualNest, row: int) -> bytes:
-        return b"".join(np.ascontiguousarray(getattr(one.nest, name)[..., row]).tobytes()
-                        for name in Nest.__dataclass_fields__)
+    def key(one: Nest, row: int) -> bytes:
+        return b"".join(np.ascontiguousarray(array[..., row]).tobytes() for array in nest_arrays(one)[:6])
 
     seen, chosen = {key(here, 0)}, []
     for row in rows:

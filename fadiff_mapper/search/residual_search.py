@@ -5,7 +5,7 @@ for one of 27. From the best of them random moves go on, always from the best fe
 
 Timeloop rounds the instances in use on average down, and divides the words of a fan-out among all its receivers, so
 that the best mapping by its numbers alone would be the one that the rounding takes most from. A mapping here is as
-good as the worse of two values: Timeloop's own, and the one without these faults (`evaluate_residuals.averaged`);
+good as the worse of two values: Timeloop's own, and the one without these faults (`UNROUNDED`);
 where both forget multiply-accumulates, it is worse by that share.
 """
 
@@ -18,10 +18,10 @@ from math import inf
 
 import numpy as np
 
-from fadiff_mapper.imperfect.evaluate_residuals import as_timeloop, averaged, walk_residuals
-from fadiff_mapper.imperfect.residual_nest import ResidualNest, cut_off, joined_residuals, without_residuals
 from fadiff_mapper.mapspace import available
-from fadiff_mapper.model.exact.evaluate import scores_of
+from fadiff_mapper.model.exact.evaluate import EXACT, UNROUNDED, evaluate_nest, scores_of
+from fadiff_mapper.model.loop_nest import Nest, cut_off, joined, without_lasts
+from fadiff_mapper.model.usage import AverageUsage
 from fadiff_mapper.relaxation.metrics import ILLEGAL
 from fadiff_mapper.relaxation.objective import exact_value
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
@@ -62,25 +62,26 @@ class _State:
     start: float
     evaluations: int
     legal_evaluations: int
-    beam: list[tuple[float, ResidualNest]]
+    beam: list[tuple[float, Nest]]
     history: list[Progress]
 
-    def values(self, batch: ResidualNest) -> np.ndarray:
+    def values(self, batch: Nest) -> np.ndarray:
         """Values of a batch, [B]; see the module."""
-        self.evaluations += batch.nest.batch
-        walks = walk_residuals(self.task.layer, batch)
-        values = np.maximum(*(exact_value(scores_of(evaluation), self.options.priorities) for evaluation in (
-            as_timeloop(self.task.layer, walks), averaged(self.task.layer, walks))))
-        values += np.log(walks.forgotten(self.task.layer.problem.computes))
+        self.evaluations += batch.batch
+        evaluations = [evaluate_nest(self.task.layer, batch, rounding=rounding) for rounding in (EXACT, UNROUNDED)]
+        values = np.maximum(*(exact_value(scores_of(found), self.options.priorities) for found in evaluations))
+        use = evaluations[0].use
+        assert isinstance(use, AverageUsage)
+        values += np.log(np.maximum(self.task.layer.problem.computes / np.maximum(use.units * use.iterations, 1), 1))
         least = self.task.space.constraints.min_parallelism
-        share = batch.nest.spatial.prod(axis=(0, 1)) / available(self.task.space)
+        share = batch.spatial.prod(axis=(0, 1)) / available(self.task.space)
         values = np.where(within(batch, self.limits) & (share >= least), values, 2 * ILLEGAL)
         self.legal_evaluations += int(np.count_nonzero(values < ILLEGAL))
         return values
 
-    def take(self, batch: ResidualNest, stage: str) -> bool:
+    def take(self, batch: Nest, stage: str) -> bool:
         """Evaluates a batch and keeps its best; returns whether one is better than all before."""
-        if not batch.nest.batch:
+        if not batch.batch:
             return False
         values, before = self.values(batch), self.beam[0][0] if self.beam else np.inf
         for row in np.argsort(values, kind="stable")[:BEAM]:
@@ -117,7 +118,7 @@ def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, opti
     before = outcome.history[-1].time_s if outcome.history else 0.0
     state = _State(task, factor_limits(task.space), options, start - before, outcome.evaluations,
                    outcome.legal_evaluations, [], [])
-    state.take(without_residuals(outcome.nest), "given")
+    state.take(cut_off(outcome.nest, state.limits.bounds), "given")
     state.history.clear()
     brief = replace(options, chains=min(CHAINS, options.chains), rounds=min(BRIEF, options.rounds),
                     rounds_further=0, divided=0.0)
@@ -135,10 +136,10 @@ def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, opti
         if idle == PATIENCE or over():
             break
         near = [random_neighbours(here, task.space, state.limits, rng, NEIGHBOURS) for _, here in state.beam]
-        idle = 0 if state.take(joined_residuals(near), "residuals") else idle + 1
+        idle = 0 if state.take(joined(near), "residuals") else idle + 1
     value, best = state.beam[0]
     status = outcome.status if over() else "search through residual factors ended"
-    return replace(outcome, nest=best.nest, value=value, residuals=best, status=status, evaluations=state.evaluations,
+    return replace(outcome, nest=without_lasts(best), value=value, status=status, evaluations=state.evaluations,
                    legal_evaluations=state.legal_evaluations, history=(*outcome.history, *state.history))
 
 

@@ -15,12 +15,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError, attempted
 from fadiff_mapper.model.exact.stats import Stats
-from fadiff_mapper.model.loop_nest import Nest, unpack
+from fadiff_mapper.model.loop_nest import Nest, cut_off, unpack, without_lasts
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.first_mapping import first_of
@@ -32,7 +30,6 @@ from fadiff_mapper.spec.spec import Spec
 if TYPE_CHECKING:
     from fadiff_mapper.analysis.lower_bound import LowerBound
     from fadiff_mapper.calibration.correction import Calibration
-    from fadiff_mapper.imperfect.residual_nest import ResidualNest
     from fadiff_mapper.search.search_family import SearchOutcome
 
 WRITE_EVERY = 1.0
@@ -134,7 +131,7 @@ class ResultStream:
                 from fadiff_mapper.search.calibrated_choice import calibrated_choice  # most searches go without it
                 nest, corrected = calibrated_choice(task, nest, self.calibration, self.metrics[0], self.seed, self.late)
             results.append(with_bound(replace(
-                self._result(index, nest, outcome.status, outcome.residuals, stats.get(index)), options=options,
+                self._result(index, nest, outcome.status, stats.get(index)), options=options,
                 evaluations=outcome.evaluations, corrected=corrected,
                 history=tuple(map(_improvement, outcome.history))), partial(bound_of, index)))
             for hand_on in (self.on_better, self.on_end):
@@ -145,35 +142,29 @@ class ResultStream:
         return results
 
     def _stats(self, tasks: Sequence[MappingTask], outcomes: Sequence[SearchOutcome]) -> dict[int, Stats]:
-        """The statistics of all final mappings without residuals, by the number of the problem."""
+        """The statistics of all final mappings, by the number of the problem."""
         if self.calibration is not None:  # mappings are chosen anew
             return {}
-        whole = [index for index, outcome in enumerate(outcomes) if outcome.legal and outcome.residuals is None]
+        whole = [index for index, outcome in enumerate(outcomes) if outcome.legal]
         return dict(zip(whole, evaluate_nests(
-            [self.specs[index] for index in whole], [tasks[index].layer for index in whole],
+            [self.specs[index] for index in whole],
+            [tasks[index].layer.resized(self.specs[index].problem) for index in whole],
             [outcomes[index].nest for index in whole]), strict=True))
 
     def _send(self, index: int, nest: Nest) -> None:
         """Hands on a mapping that may not be the last."""
         if self.on_better:
-            begun, residuals = time.monotonic(), None
+            begun = time.monotonic()
             if self.imperfect:
-                from fadiff_mapper.imperfect.residual_nest import cut_off  # most searches go without it
-                residuals = cut_off(nest, np.array(list(self.specs[index].problem.bounds.values())))
-            self.on_better(index, self._result(index, nest, SEARCHING, residuals))
+                nest = without_lasts(cut_off(nest, list(self.specs[index].problem.bounds.values())))
+            self.on_better(index, self._result(index, nest, SEARCHING))
             self.handed_at[index] = time.monotonic()
             self.handings.append(self.handed_at[index] - begun)
 
-    def _result(self, index: int, nest: Nest, status: str, residuals: ResidualNest | None = None,
-                stats: Stats | None = None) -> MappedLayer:
-        """All that is known of a mapping, with its residuals and statistics where these are known already."""
+    def _result(self, index: int, nest: Nest, status: str, stats: Stats | None = None) -> MappedLayer:
+        """All that is known of a mapping, with its statistics where these are known already."""
         spec = self.specs[index]
-        if residuals:
-            from fadiff_mapper.imperfect.residual_nest import unpack_residuals  # most searches go without it
-            mapping = unpack_residuals(residuals, 0, spec.problem)
-        else:
-            mapping = unpack(nest, 0, spec.problem)
-        mapping = with_reuse(mapping, spec.constraints)
+        mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
         return MappedLayer(spec, mapping, stats or evaluate_mapping(spec, mapping), status, (),
                            {"metrics": self.metrics}, 0, time.monotonic() - self.start)
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,9 +15,6 @@ from fadiff_mapper.relaxation.metrics import ILLEGAL
 from fadiff_mapper.search.best_so_far import NO_TERMS, MetricTerms, SearchState, Watcher, unwatched
 from fadiff_mapper.search.options import Progress, SearchOptions
 from fadiff_mapper.search.refinement import refinement_of
-
-if TYPE_CHECKING:
-    from fadiff_mapper.imperfect.residual_nest import ResidualNest
 
 
 @dataclass(frozen=True)
@@ -32,7 +28,6 @@ class SearchOutcome:
         history: Every improvement, in order.
         evaluations: Mappings evaluated.
         legal_evaluations: The legal ones of these.
-        residuals: The same mapping with its residuals, where residual factors were searched.
     """
 
     nest: Nest
@@ -41,7 +36,6 @@ class SearchOutcome:
     history: tuple[Progress, ...]
     evaluations: int
     legal_evaluations: int
-    residuals: ResidualNest | None = None
 
     @property
     def legal(self) -> bool:

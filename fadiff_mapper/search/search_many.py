@@ -16,7 +16,7 @@ from math import inf
 import numpy as np
 
 from fadiff_mapper.model.legality import Room
-from fadiff_mapper.model.loop_nest import Nest
+from fadiff_mapper.model.loop_nest import Nest, nest_arrays
 from fadiff_mapper.relaxation.layer_batch import LayerFamily, family_of, kin
 from fadiff_mapper.search.best_so_far import MetricTerms, Watcher, unwatched
 from fadiff_mapper.search.mapping_task import MappingTask
@@ -143,8 +143,7 @@ def _choices(task: MappingTask) -> Hashable:
 
 def _given(task: MappingTask) -> Hashable:
     """The mapping that a task starts from."""
-    return None if task.given is None else tuple(
-        np.asarray(getattr(task.given, name)).tobytes() for name in Nest.__dataclass_fields__)
+    return None if task.given is None else tuple(array.tobytes() for array in nest_arrays(task.given))
 
 
 def _identity(task: MappingTask, family: Hashable) -> Hashable:

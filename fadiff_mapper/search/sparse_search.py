@@ -127,8 +127,8 @@ def _anneal(state: SearchState, tables: dict[str, Any], here: Nest, values: np.n
         rise = np.maximum(nearby[pick] - values[chain[pick]], 0)
         pick = pick[rng.random(len(pick)) < np.exp(-rise / temperature)]
         values[chain[pick]] = nearby[pick]
-        for name in Nest.__dataclass_fields__:
-            getattr(here, name)[..., chain[pick]] = getattr(near, name)[..., pick]
+        for mine, theirs in zip(nest_arrays(here), nest_arrays(near), strict=True):
+            mine[..., chain[pick]] = theirs[..., pick]
         agreeing = np.count_nonzero(values <= state.best[0] + SAME)
         if state.out_of_time() or (step + 1 >= rounds // 2 and 2 * agreeing > len(values)):
             break

@@ -52,14 +52,11 @@ def evaluate_mapping(spec: Spec, mapping: Mapping) -> Stats:
         InvalidMapping: Timeloop would reject the mapping.
         FadiffError: Timeloop aborts on it.
     """
-    if mapping.imperfect:
-        if is_sparse(spec):
-            raise FadiffError("residual factors on a sparse design are not supported; accepted: factors that divide "
-                              "the dimensions, or an input without densities and sparse optimizations")
-        from fadiff_mapper.imperfect.evaluate_imperfect import evaluate_imperfect
-        return evaluate_imperfect(spec, mapping)
     if not is_sparse(spec):
         return evaluate_dense(spec, mapping)
+    if mapping.imperfect:
+        raise FadiffError("residual factors on a sparse design are not supported; accepted: factors that divide the "
+                          "dimensions, or an input without densities and sparse optimizations")
     from fadiff_mapper.sparse.evaluate_sparse import evaluate_sparse, prepare_sparse
     from fadiff_mapper.sparse.sparse_stats import sparse_stats
     layer, dense = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, details=True)

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from recorded_cases import RESIDUALS, cases, document, read
 
+from fadiff_mapper.analysis.count_breakdown import explain_counts
 from fadiff_mapper.analysis.explain_run import explain_run
 from fadiff_mapper.analysis.finished_run import FinishedRun
-from fadiff_mapper.analysis.residual_counts import explain_residual_counts
 from fadiff_mapper.cli import main
 from fadiff_mapper.inputs.load import load
+from fadiff_mapper.model.exact.evaluate import evaluate_one
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
 from fadiff_mapper.spec.mapping import Mapping
 
@@ -33,7 +34,7 @@ def test_every_count_of_the_recorded_mappings_adds_up(arch: str) -> None:
             mapping = read(case, spec)
             assert isinstance(mapping, Mapping)
             levels = {level["name"]: level["dataspaces"] for level in case["result"]["levels"]}
-            for one in explain_residual_counts(spec, mapping):
+            for one in explain_counts(*evaluate_one(spec.arch, spec.problem, spec.tables, mapping, residuals=True)):
                 checked += 1
                 assert one.count == levels[one.level][one.dataspace][one.action], one.sentence()
                 assert one.count == worth(tuple(factor.value for factor in one.factors),

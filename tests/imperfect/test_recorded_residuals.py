@@ -11,9 +11,9 @@ import pytest
 from recorded_cases import OWN_DESIGNS, RESIDUALS, Json, cases, document, mistakes, read, recording
 
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.imperfect.evaluate_residuals import evaluate_residuals
-from fadiff_mapper.imperfect.residual_nest import cut_off, pack_residuals, unpack_residuals
 from fadiff_mapper.inputs.load import load
+from fadiff_mapper.model.exact.evaluate import evaluate_nest
+from fadiff_mapper.model.loop_nest import cut_off, pack, unpack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.spec import Spec
@@ -38,7 +38,7 @@ def test_recorded_cases_are_reproduced(arch: str) -> None:
     wrong = []
     for spec, group, batch in mappings(arch):
         layer = prepare_layer(spec.arch, spec.problem, spec.tables)
-        found = evaluate_residuals(layer, pack_residuals(batch, spec.problem), details=True)
+        found = evaluate_nest(layer, pack(batch, spec.problem, residuals=True), details=True)
         for row, case in enumerate(group):
             wrong += [f"{case['id']} {text}" for text in mistakes(case, layer, found, row)]
     assert wrong == []
@@ -59,6 +59,5 @@ def test_the_recording_has_enough_of_every_kind() -> None:
 @pytest.mark.parametrize("arch", DESIGNS)
 def test_the_factors_alone_decide_the_residuals(arch: str) -> None:
     for spec, _, batch in mappings(arch):
-        packed = pack_residuals(batch, spec.problem)
-        again = cut_off(packed.nest, list(spec.problem.bounds.values()))
-        assert [unpack_residuals(again, row, spec.problem) for row in range(len(batch))] == batch
+        again = cut_off(pack(batch, spec.problem, residuals=True), list(spec.problem.bounds.values()))
+        assert [unpack(again, row, spec.problem) for row in range(len(batch))] == batch

@@ -16,13 +16,11 @@ from fadiff_mapper import evaluate, load
 from fadiff_mapper.base.bundled_files import find
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.cli import main
-from fadiff_mapper.imperfect.evaluate_residuals import evaluate_residuals
-from fadiff_mapper.imperfect.residual_nest import cut_off, unpack_residuals, without_residuals
 from fadiff_mapper.mapspace import build_mapspace
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
 from fadiff_mapper.model.exact.stats import stats_of
-from fadiff_mapper.model.loop_nest import pack
+from fadiff_mapper.model.loop_nest import cut_off, pack, unpack, without_lasts
 from fadiff_mapper.output.timeloop_files.map_txt import map_txt
 from fadiff_mapper.search.random_mappings import random_nests
 from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
@@ -110,7 +108,7 @@ def test_cut_off_factors_cover_the_bound_exactly(factors: list[int], bound: int)
     temporal[:, 5, 0] = (factors * 2)[:len(temporal)]
     bounds = np.array(list(spec.problem.bounds.values()), dtype=np.float64)
     bounds[5] = bound
-    mapping = unpack_residuals(cut_off(replace(nest, temporal=temporal), bounds), 0, spec.problem)
+    mapping = unpack(cut_off(replace(nest, temporal=temporal), bounds), 0, spec.problem)
     assert [mapping.covered(name) for name in spec.problem.dimensions] == bounds.tolist()
     assert all(1 <= last < getattr(level, kind)[name] for level in mapping.levels for kind in ("temporal", "spatial")
                for name, last in getattr(level, f"{kind}_last").items())
@@ -122,7 +120,9 @@ def test_without_residuals_the_walk_counts_what_the_dense_evaluation_counts(desi
     layer = layer_of(spec)
     nest = random_nests(layer, build_mapspace(spec.arch, spec.problem, spec.constraints), 40, 1)
     dense = evaluate_nest(layer, nest, details=True)
-    walked = evaluate_residuals(layer, without_residuals(nest), details=True)
+    whole = cut_off(nest, list(spec.problem.bounds.values()))
+    walked = evaluate_nest(layer, whole, details=True)
+    assert without_lasts(whole).residual is False
     assert dense.legal.tolist() == walked.legal.tolist() and dense.legal.any()
     for row in np.flatnonzero(dense.legal):
         ours, theirs = (stats_of(layer, found, row).to_dict() for found in (walked, dense))

@@ -15,8 +15,7 @@ from fadiff_mapper.base import bundled_files
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.access_counts import delivery
-from fadiff_mapper.model.exact.evaluate import evaluate_nest
-from fadiff_mapper.model.exact.exact_traffic import exact_traffic
+from fadiff_mapper.model.exact.evaluate import evaluate_nest, exact_traffic
 from fadiff_mapper.model.loop_nest import all_active, nest_arrays, pack, project
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of

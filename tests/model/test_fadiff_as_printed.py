@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from strategies import CONV_1D, MATMUL, UNSHARED, Case, cases
 
 from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
-from fadiff_mapper.model.loop_nest import Nest, pack
+from fadiff_mapper.model.loop_nest import Nest, nest_arrays, pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.smooth.evaluate import SmoothEvaluation
 from fadiff_mapper.model.smooth.fadiff_as_printed import evaluate_paper
@@ -111,11 +111,11 @@ def all_relevant(case: Case, space: DataSpace) -> bool:
 
 def test_torch_gives_what_numpy_gives_and_a_gradient() -> None:
     layer, nest = prepare_layer(PRODUCT.arch, PRODUCT.problem, Tables()), pack([PRODUCT.mapping], PRODUCT.problem)
-    arrays = {name: torch.from_numpy(getattr(nest, name)) for name in Nest.__dataclass_fields__}
-    arrays["temporal"].requires_grad_(True)
-    found = evaluate_paper(layer, Nest(**arrays), windows=True)
+    arrays = [torch.from_numpy(array) for array in nest_arrays(nest)]
+    arrays[0].requires_grad_(True)
+    found = evaluate_paper(layer, Nest(*arrays), windows=True)
     found.counts.reads.sum().backward()
     expected = evaluate_paper(layer, nest, windows=True)
     for action in ACTIONS:
         assert np.array_equal(getattr(found.counts, action).detach().numpy(), getattr(expected.counts, action))
-    assert (arrays["temporal"].grad > 0).all()
+    assert (arrays[0].grad > 0).all()

@@ -10,7 +10,7 @@ from small_specs import chip, storage
 from strategies import CONV_1D, STRIDED, TWO_RANKS, UNSHARED, Case, cases
 
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.exact.exact_traffic import exact_traffic
+from fadiff_mapper.model.exact.evaluate import exact_traffic
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays, pack, project
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.temporal_reuse import demand

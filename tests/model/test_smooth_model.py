@@ -16,7 +16,7 @@ from fadiff_mapper.base import bundled_files
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.mapspace import build_mapspace
 from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
-from fadiff_mapper.model.loop_nest import Nest, active_parts, pack
+from fadiff_mapper.model.loop_nest import Nest, active_parts, nest_arrays, pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.model.smooth.evaluate import SmoothEvaluation, evaluate_smooth
@@ -34,7 +34,7 @@ BATCH = 500
 
 
 def tensors(nest: Nest) -> Nest:
-    return Nest(*(torch.from_numpy(np.ascontiguousarray(getattr(nest, name))) for name in Nest.__dataclass_fields__))
+    return Nest(*(torch.from_numpy(np.ascontiguousarray(array)) for array in nest_arrays(nest)))
 
 
 def counts(found: Evaluation | SmoothEvaluation) -> np.ndarray:

@@ -9,8 +9,7 @@ from strategies import CONV_1D, MATMUL, UNSHARED, Case, cases, forgetful_cases
 
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.access_counts import delivery
-from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
-from fadiff_mapper.model.exact.exact_traffic import exact_traffic
+from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest, exact_traffic
 from fadiff_mapper.model.loop_nest import pack, project
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of

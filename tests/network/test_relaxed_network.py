@@ -20,7 +20,7 @@ from fadiff_mapper.fusion.groups.fused_counts import fused_counts
 from fadiff_mapper.fusion.groups.step_evaluation import evaluate_tiles
 from fadiff_mapper.model.access_counts import Counts
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
-from fadiff_mapper.model.loop_nest import Nest, pack
+from fadiff_mapper.model.loop_nest import Nest, nest_arrays, pack
 from fadiff_mapper.model.smooth.evaluate import evaluate_smooth
 from fadiff_mapper.network.chains.segments import Segment, segments
 from fadiff_mapper.network.descent.decoding import decoded_groups, decoded_layers
@@ -138,7 +138,7 @@ def test_sigma_weighs_what_leaves_the_chip_and_what_is_copied() -> None:
     """A layer between two others, a quarter fused with the one before and a half with the one behind it."""
     result = mapped(TOGETHER)["dw1"]
     layer, nest = mapping_task(result.spec).layer, pack([result.mapping], result.spec.problem)
-    nest = Nest(*(torch.from_numpy(getattr(nest, name)) for name in Nest.__dataclass_fields__))
+    nest = Nest(*(torch.from_numpy(array) for array in nest_arrays(nest)))
     before = evaluate_smooth(layer, nest)
     names, levels = layer.problem.dataspace_names(), layer.arch.level_names()
     home, sums, operand, output = (levels.index("Scratchpad"), levels.index("Accumulator"), names.index("Inputs"),
@@ -174,7 +174,7 @@ def test_at_sigma_one_the_words_are_those_of_the_exact_group(index: int) -> None
     exact = fused_counts(hardware, fused, index, step, own.tiles[step.shape])
     result, tensor = results[index], "Inputs" if index else "Outputs"
     layer, nest = mapping_task(result.spec).layer, pack([result.mapping], result.spec.problem)
-    nest = Nest(*(torch.from_numpy(getattr(nest, name)) for name in Nest.__dataclass_fields__))
+    nest = Nest(*(torch.from_numpy(array) for array in nest_arrays(nest)))
     spaces, levels = layer.problem.dataspace_names(), layer.arch.level_names()
     relaxed_counts = sigma_weighted_counts(evaluate_smooth(layer, nest), nest, LinkSigmas(
         torch.tensor([float(index)]), torch.tensor([1.0 - index]),

@@ -14,10 +14,10 @@ from fadiff_mapper.analysis.lower_bound import lower_bound, residual_lower_bound
 from fadiff_mapper.base.bundled_files import find
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.cli import main
-from fadiff_mapper.imperfect.evaluate_residuals import averaged, walk_residuals
-from fadiff_mapper.imperfect.residual_nest import cut_off
 from fadiff_mapper.mapspace import build_mapspace, check_mapping
+from fadiff_mapper.model.exact.evaluate import UNROUNDED, evaluate_nest
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
+from fadiff_mapper.model.loop_nest import cut_off
 from fadiff_mapper.search import residual_search
 from fadiff_mapper.search.random_mappings import random_nests
 from fadiff_mapper.search.residual_moves import factor_limits, within
@@ -97,7 +97,7 @@ def test_no_mapping_with_residuals_is_below_the_bound(design: str) -> None:
         larger = replace(spec.problem, bounds={name: size + more * (size > 7) for name, size in bounds.items()})
         nests = random_nests(layer, build_mapspace(spec.arch, larger, spec.constraints), 200, more)
         batch = cut_off(nests, limits.bounds)
-        found = averaged(layer, walk_residuals(layer, batch))
+        found = evaluate_nest(layer, batch, rounding=UNROUNDED)
         rows = np.flatnonzero(found.legal & within(batch, limits))
         assert len(rows) >= 10
         assert (found.cycles[rows] * found.energy[rows]).min() >= bound.edp

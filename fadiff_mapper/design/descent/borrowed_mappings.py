@@ -12,7 +12,7 @@ import numpy as np
 
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
-from fadiff_mapper.model.loop_nest import Nest, joined, pack
+from fadiff_mapper.model.loop_nest import Nest, joined, nest_arrays, pack
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint, chosen, summed
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.spec import Spec
@@ -38,7 +38,7 @@ def extended(pool: Sequence[Nest], specs: Sequence[Spec], mappings: Sequence[Map
 
 def _first_of_equals(nest: Nest) -> np.ndarray:
     """The columns of a batch without repetition, in order."""
-    rows = np.concatenate([getattr(nest, name).reshape(-1, nest.batch) for name in Nest.__dataclass_fields__])
+    rows = np.concatenate([array.reshape(-1, nest.batch) for array in nest_arrays(nest)])
     _, first = np.unique(rows, axis=1, return_index=True)
     ordered: np.ndarray = np.sort(first)
     return ordered

@@ -13,15 +13,14 @@ import numpy as np
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.access_counts import Counts, Delivery, Rounding, from_outside, sum_kinds
 from fadiff_mapper.model.energy_latency import Cost, outermost_accesses
-from fadiff_mapper.model.exact.exact_traffic import exact_traffic
 from fadiff_mapper.model.exact.interconnect import InterconnectUse, interconnect_use
 from fadiff_mapper.model.legality import LegalityCheck, Room, excess, legal, limits, outputs_with_holes, untouched_sums
-from fadiff_mapper.model.loop_nest import Nest, active_parts, nest_arrays, pack
+from fadiff_mapper.model.loop_nest import Array, Nest, active_parts, all_active, nest_arrays, pack
 from fadiff_mapper.model.nest_evaluation import NestEvaluation, evaluate_with
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.model.tile_boxes import Tiles
-from fadiff_mapper.model.usage import Usage
+from fadiff_mapper.model.usage import Usage, average_usage
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import Problem
@@ -41,6 +40,13 @@ def _nearest(values: np.ndarray) -> np.ndarray:
 
 EXACT = Rounding(nearest=_nearest, down=np.floor, up=np.ceil)
 """Timeloop's rounding of counts, vector accesses and cycles."""
+
+UNROUNDED = Rounding(nearest=lambda counts: counts, down=lambda counts: counts, up=np.ceil)
+"""Counts as they are on average over instances; vector accesses and cycles are whole all the same."""
+
+MOST_CALLS = float(1 << 24)
+"""Steps of a walk through residual factors; longer ones are refused. Equal to `MOST_CALLS` of
+`kernel/residual_walk.hpp`. Timeloop has no such limit."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,46 @@ class Evaluation:
         return energy
 
 
-def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, room: Room | None = None) -> Evaluation:
+@dataclass(frozen=True)
+class ExactTraffic:
+    """Traffic of a batch as if every level kept every data space.
+
+    Attributes:
+        wanted: [L, T, B]. Words that one receiver below each boundary asks for over the whole run; None with residuals.
+        delivery: The tally of every boundary, of as many kinds as some mapping needs.
+        calls: [B]. Steps of the walks through loops with residuals; None without.
+    """
+
+    wanted: Array
+    delivery: Delivery
+    calls: np.ndarray | None = None
+
+
+def exact_traffic(layer: PreparedLayer, nest: Nest, with_hops: bool) -> ExactTraffic:
+    """Counts the traffic of a batch as Timeloop does, in compiled code.
+
+    Without residuals in closed forms where they hold; elsewhere by the walk of sliding windows
+    (`kernel/window_walk.hpp`) and receiver by receiver (`kernel/receivers.hpp`). With residuals by a walk through the
+    loops (`kernel/residual_walk.hpp`).
+
+    Args:
+        layer: The prepared layer.
+        nest: B mappings of it.
+        with_hops: Whether to count the hops of every fan-out (0 otherwise), and windows in full below levels that
+            bypass the data space too: bypassing rescales their words, not their hops.
+    """
+    if nest.residual:
+        words, multicast, scatter, hop_words, links, calls = _kernel.residual_traffic(
+            layer.compiled, *nest_arrays(nest), with_hops)
+        return ExactTraffic(None, Delivery(words, multicast, scatter, nest.spatial.prod(axis=1)[:, None], links,
+                                           hop_words), calls)
+    wanted, words, multicast, scatter, hop_words, fan, links = _kernel.traffic(layer.compiled, *nest_arrays(nest),
+                                                                               with_hops)
+    return ExactTraffic(wanted, Delivery(words, multicast, scatter, fan, links, hop_words))
+
+
+def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, room: Room | None = None,
+                  rounding: Rounding = EXACT) -> Evaluation:
     """Evaluates one batch, as `timeloop-model` does.
 
     Args:
@@ -95,36 +140,48 @@ def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, ro
         nest: B mappings of it, as a NumPy batch.
         details: Count the hops of every interconnect, priced or not, as `stats.stats_of` needs them.
         room: Words that may be filled where tensors of other layers lie already; None leaves all to the mapping.
+        rounding: `EXACT`, or `UNROUNDED` for the numbers of a batch with residuals without Timeloop's faults of
+            rounding: instances and receivers are those in use on average, no access is rounded, and
+            multiply-accumulates are those of the problem.
 
     Returns:
-        All results, of illegal mappings too.
+        All results, of illegal mappings too; those of residual ones that break a limit mean nothing.
     """
     with_hops = details or layer.network_priced
-    active = active_parts(nest)
+    active, use = active_parts(nest), None
     if with_hops:  # Timeloop counts the hops of every boundary before bypassing, kept data space or not
         active = replace(active, counted=np.ones_like(active.counted))
+    traffic = exact_traffic(layer, nest, with_hops)
+    raw = traffic.delivery
+    if nest.residual:
+        use = average_usage(nest, None if rounding is EXACT else float(layer.problem.computes))
+        if rounding is UNROUNDED:  # a share that is no whole number must not depend on the batch
+            active, raw = all_active(nest), replace(raw, fan=use.receivers[:, None])
     # A bypassed level divides by a traffic of 0 where nothing is kept; such columns are illegal.
     with np.errstate(divide="ignore", invalid="ignore"):
-        shared = evaluate_with(layer, nest, active,
-                               lambda _: exact_traffic(layer, nest, with_hops).delivery, EXACT)
+        shared = evaluate_with(layer, nest, active, lambda _: raw, rounding, use)
         network = interconnect_use(layer.interconnects, layer.projection, shared.nest.keep, shared.tally,
                                    shared.counts.partition, shared.use.instances) if with_hops else None
         checks = [*_untouched(layer, shared), *limits(shared.nest, shared.tile, shared.use, layer.arch, room)]
+    if traffic.calls is not None:
+        checks.insert(0, LegalityCheck("calls", layer.arch.arithmetic.name, traffic.calls, MOST_CALLS,
+                                       traffic.calls > MOST_CALLS))
     return Evaluation(nest, shared.nest.keep, shared.tile, shared.use, shared.raw, shared.tally, shared.counts,
                       shared.cost, network, checks, legal(checks))
 
 
 def _untouched(layer: PreparedLayer, shared: NestEvaluation) -> list[LegalityCheck]:
-    """`untouched_sums` of the outputs that may have untouched words; nothing for all usual layers."""
-    outputs = outputs_with_holes(layer.projection)
+    """`untouched_sums` of the outputs that may have untouched words; nothing for all usual layers without residuals."""
+    outputs = (np.flatnonzero(layer.projection.read_write).tolist() if shared.nest.residual
+               else outputs_with_holes(layer.projection))
     if not outputs:
         return []
     touched = sum_kinds(shared.tally.words) + from_outside(shared.tally.links) / shared.use.instances[:, None]
     return untouched_sums(outputs, shared.nest, layer.arch, touched, shared.counts.partition)
 
 
-def evaluate_one(arch: Architecture, problem: Problem, tables: Tables, mapping: Mapping, *,
-                 details: bool = False) -> tuple[PreparedLayer, Evaluation]:
+def evaluate_one(arch: Architecture, problem: Problem, tables: Tables, mapping: Mapping, *, details: bool = False,
+                 residuals: bool = False) -> tuple[PreparedLayer, Evaluation]:
     """Evaluates one mapping with the reuse that its directives leave on.
 
     Args:
@@ -133,12 +190,13 @@ def evaluate_one(arch: Architecture, problem: Problem, tables: Tables, mapping: 
         tables: ERT and ART in force.
         mapping: A mapping of the problem onto the architecture.
         details: See `evaluate_nest`.
+        residuals: Whether the mapping may have residual factors.
 
     Returns:
         The prepared layer, and the evaluation of a batch of this one mapping.
     """
     layer = prepare_layer(arch, problem, tables, reuse_of(mapping, problem.dataspace_names()))
-    return layer, evaluate_nest(layer, pack([mapping], problem), details=details)
+    return layer, evaluate_nest(layer, pack([mapping], problem, residuals=residuals), details=details)
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,9 @@ def evaluate_mapping(spec: Spec, mapping: Mapping) -> Stats:
         The statistics of the mapping.
 
     Raises:
-        InvalidMapping: Timeloop would reject the mapping.
+        InvalidMapping: Timeloop would reject the mapping, or the walk through its residual factors is too long.
     """
-    layer, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, details=True)
+    layer, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, details=True, residuals=True)
     if not evaluation.legal[0]:
         raise rejection(violations(evaluation.checks, 0))
     origins = _origins(spec)
@@ -52,9 +52,9 @@ def evaluate_side_by_side(specs: Sequence[Spec], layers: Sequence[PreparedLayer]
     Raises:
         InvalidMapping: Timeloop would reject a mapping.
     """
-    batches: dict[int, list[int]] = {}
+    batches: dict[Hashable, list[int]] = {}
     for index, layer in enumerate(layers):
-        batches.setdefault(id(layer.compiled), []).append(index)
+        batches.setdefault((id(layer.compiled), nests[index].residual), []).append(index)
     found: dict[int, Stats] = {}
     for batch in batches.values():
         evaluation = evaluate_nest(layers[batch[0]], joined([nests[index] for index in batch]), details=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -157,7 +158,24 @@ def stats_of(layer: PreparedLayer, evaluation: Evaluation, row: int,
         levels=[_level(layer, evaluation, level, row) for level in range(len(layer.arch.levels))],
         networks=networks_of(layer, evaluation, row),
         energy_source=energy_source or {}, areas_um2=areas_um2 or {}, area_source=area_source or {},
-        warnings=network_warnings(layer, evaluation, row))
+        warnings=(*network_warnings(layer, evaluation, row), *_residual_warnings(layer, evaluation, row)))
+
+
+def _residual_warnings(layer: PreparedLayer, evaluation: Evaluation, row: int) -> Iterator[str]:
+    """A sentence for each fault of `timeloop-model` that the numbers of a mapping with residuals repeat."""
+    nest = evaluation.nest
+    if not nest.residual:
+        return
+    computes, real = int(evaluation.use.computes[row]), layer.problem.computes
+    if computes != real:
+        yield (f"Timeloop counts {computes} multiply-accumulates where the problem has {real}; the energy of the "
+               "arithmetic and the utilization follow")
+    if (nest.temporal_last != nest.temporal)[..., row].any():
+        yield (f"Timeloop's {int(evaluation.use.compute_cycles[row])} compute cycles count the last runs of temporal "
+               "loops as long as the others")
+    if (nest.spatial_last != nest.spatial)[..., row].any():
+        yield ("Timeloop rounds the instances in use on average down to a whole number, so that energies of levels "
+               "below a spatial loop with a residual are too low")
 
 
 def network_warnings(layer: PreparedLayer, evaluation: Evaluation, row: int) -> tuple[str, ...]:

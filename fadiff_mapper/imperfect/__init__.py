@@ -1,1 +1,0 @@
-"""Mappings with residual factors (Timeloop's imperfect factors, Ruby): exact evaluation behind the dense counts."""
