@@ -72,7 +72,7 @@ class Pair:
     def corrected(self) -> float:
         """EDP of the second mapping without Timeloop's faults of rounding."""
         last = self.imperfect.history[-1]
-        return float(last["value"]) if last["stage"] in ("residuals", "start") else self.perfect.stats.edp
+        return float(last["value"]) if last["stage"] == "residuals" else self.perfect.stats.edp
 
 
 def main() -> None:

@@ -79,13 +79,13 @@ def rate(spec: Spec) -> float:
     *arrays, _, _ = _kernel.random_points(task.layer.compiled, compiled_space(task.family, 0), BATCH, 0)
     nest, out = Nest(*arrays), np.empty((5, BATCH))
     evaluator = _kernel.SparseEvaluator(task.sparse.compiled)
-    evaluator.score(*nest_arrays(nest), out)
+    evaluator.score(nest_arrays(nest), out)
     legal = np.flatnonzero(out[4])
     if not len(legal):
         return 0.0
     nest = nest.take(np.resize(legal, BATCH))
     start = time.process_time()
-    evaluator.score(*nest_arrays(nest), out)
+    evaluator.score(nest_arrays(nest), out)
     return BATCH / (time.process_time() - start)
 
 

@@ -47,7 +47,7 @@ double Objective::value(const Scores& scores) const {
 Chains::Chains(const Layer& layer, MapSpace space, Objective objective, std::optional<Room> room, std::uint64_t seed,
                Evaluate instead, double seconds)
     : layer_(layer), space_(std::move(space)), objective_(std::move(objective)), instead_(std::move(instead)),
-      random_(seed), work_(layer_, bool(instead_)), near_(layer_), changes_(LANES),
+      random_(seed), work_(layer_, bool(instead_) || space_.residual(), space_.residual()), near_(layer_), changes_(LANES),
       best_value_(std::numeric_limits<double>::infinity()), start_(now()), deadline_(start_ + seconds) {
     if (!room) return;
     room_.emplace(layer_);
@@ -58,11 +58,15 @@ bool Chains::late() const { return now() >= deadline_; }
 
 template <typename Assign>
 void Chains::evaluate_pack(Stage stage, double* values, Assign assign) {
-    Scores scores[LANES];
+    Scores scores[LANES], unrounded[LANES];
+    const RoomPack* room = room_ ? &*room_ : nullptr;
     if (instead_) instead_(work_, scores);
-    else evaluate(layer_, room_ ? &*room_ : nullptr, 0, work_, scores);
+    else if (space_.residual()) evaluate_residuals(layer_, room, work_, scores, unrounded);
+    else evaluate(layer_, room, 0, work_, scores);
     for (int i = 0; i < work_.pack.count; ++i) {
         double value = objective_.value(scores[i]);
+        // By Timeloop's numbers alone the best mapping would be the one that its rounding takes most from.
+        if (space_.residual()) value = std::max(value, objective_.value(unrounded[i])) + std::log(scores[i].forgotten);
         if (space_.min_parallelism > 0) {  // as for every broken limit the value grows with the octaves that are missing
             double share = 1 / space_.available;
             for (int level = 0; level < layer_.levels; ++level) share *= work_.tiles.fan[level][i];

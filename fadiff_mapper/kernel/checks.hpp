@@ -43,9 +43,12 @@ inline void check_columns(const Layer& layer, const Batch& batch, std::size_t fi
         for (int i = 0; i < count; ++i) {
             const std::size_t at = row * batch.batch + first + i;
             counted &= batch.temporal[at] >= 1 && batch.spatial[at] >= 1;  // false for no number
+            if (batch.temporal_last)
+                counted &= batch.temporal_last[at] >= 1 && batch.temporal_last[at] <= batch.temporal[at]
+                    && batch.spatial_last[at] >= 1 && batch.spatial_last[at] <= batch.spatial[at];
         }
     need(ordered, "order, spatial_order", ": not each dimension once");
-    need(counted, "temporal, spatial", ": a factor below 1");
+    need(counted, "temporal, spatial", ": a factor below 1, or a residual that is none");
 }
 
 // The candidates of a map space and the numbers in its tables.

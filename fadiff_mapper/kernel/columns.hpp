@@ -15,6 +15,7 @@ struct BatchArrays {
     Index *order, *spatial_order;             // [L][D][B]
     Flag *keep, *on_y;                        // [L][T][B], [L][D][B]
     std::size_t batch;
+    Factor *temporal_last = nullptr, *spatial_last = nullptr;  // [L][D][B]; none: no residuals
 };
 using Batch = BatchArrays<const double, const std::int64_t, const bool>;
 using BatchOut = BatchArrays<double, std::int64_t, bool>;
@@ -70,6 +71,10 @@ inline void read_columns(const Layer& layer, const Batch& batch, std::size_t fir
             const std::size_t row = level * dims * batch.batch;
             double* factors = &mapping.factor[2 * level * dims];
             read(batch.spatial + row, dims, factors), read(batch.temporal + row, dims, factors + dims);
+            if (!batch.temporal_last) continue;
+            mapping.last.resize(mapping.factor.size());
+            double* lasts = &mapping.last[2 * level * dims];
+            read(batch.spatial_last + row, dims, lasts), read(batch.temporal_last + row, dims, lasts + dims);
         }
         read(batch.order, loops, mapping.order.data()), read(batch.spatial_order, loops, mapping.spatial_order.data());
         read(batch.on_y, loops, mapping.on_y.data()), read(batch.keep, cells, mapping.keep.data());
@@ -89,6 +94,10 @@ inline void write_column(const Layer& layer, const Mapping& mapping, const Batch
             const std::size_t at = std::size_t(level) * dims + d, row = at * batch.batch + column;
             batch.spatial[row] = mapping.spatial(level, dims)[d];
             batch.temporal[row] = mapping.temporal(level, dims)[d];
+            if (batch.temporal_last) {
+                batch.spatial_last[row] = mapping.last[(2 * level) * dims + d];
+                batch.temporal_last[row] = mapping.last[(2 * level + 1) * dims + d];
+            }
             batch.order[row] = mapping.order[at];
             batch.spatial_order[row] = mapping.spatial_order[at];
             batch.on_y[row] = mapping.on_y[at] != 0;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "residual_walk.hpp"
+
 namespace fadiff {
 
 // Octaves that every broken limit adds, and what stands in for an amount or limit of 0: as in model/legality.py.
@@ -50,7 +52,7 @@ static void check_limits(const Layer& layer, const RoomPack* room, const Workspa
             if (least > 0) refuse(pack.count, words < least, words, least, scores);
         }
         const Lanes x = work.tiles.used_x[unit], y = work.tiles.used_y[unit];
-        check(x * y, layer.units[unit].instances);
+        check(unit ? work.used[unit - 1] : x * y, layer.units[unit].instances);  // on average
         check(x, layer.units[unit].mesh_x);
         check(y, layer.units[unit].mesh_y);
     }
@@ -103,7 +105,7 @@ static void hand_outwards(const Layer& layer, Workspace& work) {
             each_counted(traffic, cell, [&](const Tally& tally, int lane) {
                 reach.set(lane, over_kinds(tally, [](const Kind& kind) { return kind.words * kind.multicast; }));
             });
-            const Lanes scale = select(kept, 1.0, work.content[inner] * work.tiles.fan[level] / reach);
+            const Lanes scale = select(kept, 1.0, work.content[inner] * work.receivers[level] / reach);
             Lanes scaled = traffic.words[cell] * scale;
             each_counted(traffic, cell, [&](const Tally& tally, int lane) {
                 scaled.set(lane, over_kinds(tally, [&](const Kind& kind) { return kind.words * scale[lane]; }));
@@ -122,8 +124,9 @@ static void divide_tiles(const Layer& layer, Workspace& work) {
         work.part[std::size_t(last) * tensors + t] = tiles.size[std::size_t(last) * tensors + t];
         for (int level = last - 1; level >= 0; --level) {
             const std::size_t cell = std::size_t(level) * tensors + t, outer = cell + tensors;
-            work.part[cell] = !work.pack.spatial_dims(level + 1) ? work.part[outer]
-                              : floor(work.part[outer] * tiles.size[cell] / tiles.across_size[outer]);
+            // a share that is no whole number must not depend on the other lanes
+            const Lanes share = work.part[outer] * tiles.size[cell] / tiles.across_size[outer];
+            work.part[cell] = !work.rounded ? share : work.pack.spatial_dims(level + 1) ? floor(share) : work.part[outer];
         }
     }
 }
@@ -132,14 +135,14 @@ static void divide_tiles(const Layer& layer, Workspace& work) {
 static Lanes from_neighbours(const Layer& layer, const Workspace& work, std::size_t cell, int level) {
     const std::size_t outer = cell + layer.tensors;
     if (level + 1 == layer.levels || !work.traffic.counted[outer]) return 0.0;
-    return work.traffic.links[outer] / work.tiles.instances(level);
+    return work.traffic.links[outer] / work.used[level];
 }
 
-// Outputs with holes or overlaps of which fewer words come up to a level than its partition has: Timeloop ends on an
-// assertion there (model/legality.py, untouched_sums).
+// Outputs with holes or overlaps, or last runs, of which fewer words come up to a level than its partition has: Timeloop
+// ends on an assertion there (model/legality.py, untouched_sums).
 static void refuse_untouched(const Layer& layer, const Workspace& work, Scores* scores) {
     for (int t = 0; t < layer.tensors; ++t)
-        for (int level = 0; level < layer.levels && layer.spaces[t].holed; ++level) {
+        for (int level = 0; level < layer.levels && (work.residual ? layer.spaces[t].written : layer.spaces[t].holed); ++level) {
             const std::size_t cell = std::size_t(level) * layer.tensors + t;
             const Lanes touched = work.content[cell] + from_neighbours(layer, work, cell, level);
             const Lanes missing = where(work.pack.keep[cell], work.part[cell] - touched);
@@ -151,9 +154,9 @@ static void refuse_untouched(const Layer& layer, const Workspace& work, Scores* 
 static Lanes arriving(const Workspace& work, std::size_t cell, int level) {
     const Traffic& traffic = work.traffic;
     Lanes share = traffic.words[cell];
-    if (work.pack.spatial_dims(level)) share = traffic.words[cell] * traffic.multicast[cell] / work.tiles.fan[level];
+    if (work.pack.spatial_dims(level)) share = traffic.words[cell] * traffic.multicast[cell] / work.receivers[level];
     each_counted(traffic, cell, [&](const Tally& tally, int lane) {
-        const double fan = work.tiles.fan[level][lane];
+        const double fan = work.receivers[level][lane];
         share.set(lane, over_kinds(tally, [&](const Kind& kind) { return kind.words * kind.multicast / fan; }));
     });
     return share;
@@ -167,6 +170,9 @@ static bool plain_writes(const Layer& layer, std::size_t cell) {
 // Reads, fills and updates of one instance of every level (model/access_counts.py, accesses).
 static void count_accesses(const Layer& layer, Workspace& work) {
     const int tensors = layer.tensors;
+    const bool rounded = work.rounded;
+    const auto nearest = [=](Lanes words) { return rounded ? fadiff::nearest(words) : words; };
+    const auto down = [=](Lanes words) { return rounded ? floor(words) : words; };
     for (int level = 0; level < layer.levels; ++level) {
         for (int t = 0; t < tensors; ++t) {
             const std::size_t cell = std::size_t(level) * tensors + t, outer = cell + tensors;
@@ -186,7 +192,7 @@ static void count_accesses(const Layer& layer, Workspace& work) {
                 work.updates[cell] = where(keep, nearest(content));
             } else {
                 work.reads[cell] = where(keep, nearest(content + peer));
-                work.fills[cell] = where(keep, floor(share + peer));
+                work.fills[cell] = where(keep, down(share + peer));
             }
         }
     }
@@ -200,8 +206,13 @@ static Lanes level_cycles(const Layer& layer, int level, const Workspace& work) 
     Lanes read = 0.0, write = 0.0;
     for (int t = 0; t < layer.tensors; ++t) {
         const std::size_t cell = std::size_t(level) * layer.tensors + t;
-        read += work.reads[cell] / cycles * layer.bandwidth_scale[cell];
-        write += (work.updates[cell] + work.fills[cell]) / cycles * layer.bandwidth_scale[cell];
+        Lanes reads = work.reads[cell], writes = work.updates[cell] + work.fills[cell];
+        if (work.residual) {  // of an average instance
+            const Lanes busy = work.tiles.instances(level) / work.used[level];
+            reads = ceil(reads / busy), writes = ceil(writes / busy);
+        }
+        read += reads / cycles * layer.bandwidth_scale[cell];
+        write += writes / cycles * layer.bandwidth_scale[cell];
     }
     const Lanes asked[3] = {read, write, read + write};
     Lanes slowest = 1.0;
@@ -212,8 +223,8 @@ static Lanes level_cycles(const Layer& layer, int level, const Workspace& work) 
 
 // pJ of all used instances of a level: vector accesses, address generation, leakage over `busy` cycles.
 static Lanes level_energy(const Layer& layer, int level, Lanes busy, const Workspace& work) {
-    const Lanes instances = work.tiles.instances(level);
-    const Lanes clusters = smaller(instances, layer.clusters[level]), members = instances / clusters;
+    const Lanes instances = work.used[level], laid_out = work.tiles.instances(level);
+    const Lanes clusters = smaller(laid_out, layer.clusters[level]), members = laid_out / clusters;
     const double block = layer.block[level];
     const auto blocks = [&](Lanes words) { return block == 1 ? ceil(words) : ceil(words / block); };
     Lanes energy = 0.0;
@@ -227,7 +238,7 @@ static Lanes level_energy(const Layer& layer, int level, Lanes busy, const Works
         energy += access * instances + addresses * layer.address[level] * clusters;
     }
     Lanes leaking = instances;  // instances in use, and their neighbours behind the same power gate
-    if (layer.gated[level] > 1) leaking = work.tiles.instances(layer.gate[level]) * layer.gated[level];
+    if (layer.gated[level] > 1) leaking = work.used[layer.gate[level]] * layer.gated[level];
     return energy + busy * layer.leak[level] * leaking;
 }
 
@@ -281,7 +292,7 @@ static double interconnect_energy(const Layer& layer, const Workspace& work, con
             add(traffic.words[cell][lane], 0, traffic.multicast[cell][lane]);
     }
     if (one.kind == Interconnect::TREE) return sum.hops * one.hop + sum.additions * one.adder;  // of one instance in Timeloop
-    const double instances = work.tiles.instances(one.level)[lane];
+    const double instances = work.used[one.level][lane];
     if (one.kind == Interconnect::MULTICAST) return transfer_energy(one.transfers[t], sum.receivers) * sum.last * instances;
     const double links = traffic.links[cell][lane] * (one.hop + 2 * one.router);
     return (sum.hops * one.hop + sum.routers * one.router + sum.words * one.ingress + links) * instances;
@@ -293,12 +304,12 @@ static void add_up(const Layer& layer, const Workspace& work, Scores* scores) {
     Lanes busy = work.tiles.cycles, energy = 0.0, accessed = 0.0;
     for (int level = 0; level < layer.levels; ++level) busy = larger(busy, level_cycles(layer, level, work));
     for (int level = 0; level < layer.levels; ++level) energy += level_energy(layer, level, busy, work);
-    energy += work.tiles.cycles * work.tiles.used_x[0] * work.tiles.used_y[0] * layer.compute_energy;
+    energy += work.computes * layer.compute_energy;
     for (int t = 0; t < layer.tensors; ++t) {
         const std::size_t cell = std::size_t(last) * layer.tensors + t;
         accessed += work.reads[cell] + work.fills[cell] + work.updates[cell];
     }
-    accessed *= work.tiles.instances(last);
+    accessed *= work.used[last];
     for (int lane = 0; lane < work.pack.count; ++lane) {
         double wires = 0;
         if (layer.priced)
@@ -315,9 +326,25 @@ void evaluate(const Layer& layer, const RoomPack* room, unsigned wanted, Workspa
     evaluate_tiles(layer, room, wanted, work, scores);
 }
 
+// From the words that cross boundaries to scores; fewer touches than words make a mapping illegal.
+static void count_and_add_up(const Layer& layer, Workspace& work, Scores* scores) {
+    hand_outwards(layer, work);
+    divide_tiles(layer, work);
+    refuse_untouched(layer, work, scores);
+    count_accesses(layer, work);
+    add_up(layer, work, scores);
+}
+
+static void forget_counts(Scores& scores) { scores.cycles = scores.energy = scores.last_level_accesses = 0; }
+
 void evaluate_tiles(const Layer& layer, const RoomPack* room, unsigned wanted, Workspace& work, Scores* scores) {
     const int count = work.pack.count;
     std::fill_n(scores, count, Scores());
+    for (int level = 0; level < layer.levels; ++level) {
+        work.used[level] = work.tiles.instances(level);
+        work.receivers[level] = work.tiles.fan[level];
+    }
+    work.computes = work.tiles.cycles * work.tiles.used_x[0] * work.tiles.used_y[0];
     check_limits(layer, room, work, scores);
     unsigned lanes = 0;
     const bool holed = std::any_of(layer.spaces.begin(), layer.spaces.end(), [](const DataSpace& space) { return space.holed; });
@@ -327,14 +354,137 @@ void evaluate_tiles(const Layer& layer, const RoomPack* room, unsigned wanted, W
     if (wanted || holed) lanes &= lanes_countable(layer, work.tiles);
     count_demand(layer, work.pack, work.tiles, layer.priced, work.traffic);
     count_delivery(layer, work.pack, work.tiles, layer.priced, lanes, work.traffic);
-    hand_outwards(layer, work);
-    divide_tiles(layer, work);
-    if (holed) refuse_untouched(layer, work, scores);
-    count_accesses(layer, work);
-    add_up(layer, work, scores);
+    count_and_add_up(layer, work, scores);
     for (int lane = 0; lane < count; ++lane)
-        if (!(wanted >> lane & 1) && !scores[lane].legal)
-            scores[lane].cycles = scores[lane].energy = scores[lane].last_level_accesses = 0;
+        if (!(wanted >> lane & 1) && !scores[lane].legal) forget_counts(scores[lane]);
+}
+
+// Instances in use on average (model/usage.py, average_usage), of one lane before any rounding.
+struct AverageUse {
+    std::vector<double> used, receivers;  // [L]
+    double iterations = 1, units = 1, computes = 1;
+};
+
+static AverageUse average_use(const Layer& layer, const Mapping& mapping) {
+    const int dims = layer.dims, levels = layer.levels;
+    AverageUse use{std::vector<double>(levels), std::vector<double>(levels)};
+    std::vector<double> runs(dims, 1.0);  // iterations of all loops so far, the last ones counted as they are
+    const auto run = [&](int place) {
+        const double *factor = &mapping.factor[std::size_t(place) * dims], *last = &mapping.last[std::size_t(place) * dims];
+        for (int d = 0; d < dims; ++d) runs[d] = last[d] + factor[d] * (runs[d] - 1);
+    };
+    double used = 1;
+    for (int level = levels - 1; level >= 0; --level) {
+        use.used[level] = used;
+        run(2 * level + 1);
+        const std::size_t first = std::size_t(level) * dims;
+        for (int on_y = 1; level && on_y >= 0; --on_y)
+            for (int position = dims - 1; position >= 0; --position) {
+                const int d = mapping.spatial_order[first + position];
+                const double bound = mapping.spatial(level, dims)[d], last = mapping.last[2 * first + d];
+                if (bool(mapping.on_y[first + d]) != bool(on_y)) continue;
+                used = bound == last ? used * bound : used * (last + bound * (runs[d] - 1)) / runs[d];
+            }
+        run(2 * level);
+    }
+    for (int d = 0; d < dims; ++d) use.computes *= runs[d];
+    double width = 1, most = 1;  // of the innermost fan-out; the largest that runs
+    for (int d = 0; d < dims; ++d) {
+        double ends = mapping.last[d], others = mapping.factor[d];
+        bool shorter = true;  // nothing but last runs
+        for (int place = 1; place < 2 * levels; ++place) {
+            const double factor = mapping.factor[std::size_t(place) * dims + d], last = mapping.last[std::size_t(place) * dims + d];
+            shorter &= last == 1;
+            if (place % 2) ends += (last - 1) * others, others *= factor;
+            else if (last != 1) ends = others;
+        }
+        use.iterations *= ends;
+        width *= mapping.factor[d];
+        most *= shorter ? mapping.last[d] : mapping.factor[d];
+    }
+    use.units = std::floor(use.used[0] * width);
+    use.iterations /= most;
+    use.receivers[0] = use.units / use.used[0];
+    for (int level = 1; level < levels; ++level) use.receivers[level] = use.used[level - 1] / use.used[level];
+    return use;
+}
+
+// Words of tiles where no run of a dimension is a whole one (model/tile_boxes.py, tiles).
+static void lay_last_runs(const Layer& layer, const Mapping& mapping, int lane, Tiles& tiles) {
+    const int dims = layer.dims;
+    std::vector<Dims> ended(layer.places(), 0);  // dimensions whose loops further out have no iteration but the last
+    Dims left = ~Dims(0);
+    for (int place = layer.places() - 1; place >= 0; --place) {
+        ended[place] = left;
+        for (int d = 0; d < dims; ++d)
+            if (mapping.last[std::size_t(place) * dims + d] > 1) left &= ~(Dims(1) << d);
+    }
+    std::vector<double> whole(dims, 1.0), rest(dims, 1.0), box(dims);
+    for (int place = 0; place < layer.places(); ++place) {
+        bool shorter = false;
+        for (int d = 0; d < dims; ++d) {
+            const std::size_t at = std::size_t(place) * dims + d;
+            rest[d] += whole[d] * (mapping.last[at] - 1);
+            whole[d] *= mapping.factor[at];
+            box[d] = ended[place] >> d & 1 ? rest[d] : whole[d];
+            shorter |= box[d] != whole[d];
+        }
+        for (int t = 0; shorter && t < layer.tensors; ++t) {
+            double words = 1;
+            for (const Rank& rank : layer.spaces[t].ranks) words *= extent(rank, box.data());
+            (place % 2 ? tiles.size : tiles.across_size)[std::size_t(place / 2) * layer.tensors + t].set(lane, words);
+        }
+    }
+}
+
+void evaluate_residuals(const Layer& layer, const RoomPack* room, Workspace& work, Scores* scores, Scores* unrounded) {
+    const int count = work.pack.count;
+    std::vector<AverageUse> uses;
+    std::vector<ResidualWalk> walks;
+    Lanes calls = 0.0;
+    lay_tiles(layer, work.pack, work.tiles);
+    for (int lane = 0; lane < count; ++lane) {
+        read_lane(layer, work.pack, lane, work.lanes[lane]);
+        lay_last_runs(layer, work.lanes[lane], lane, work.tiles);
+        uses.push_back(average_use(layer, work.lanes[lane]));
+        walks.emplace_back(layer, work.lanes[lane], layer.priced);
+        calls.set(lane, walks.back().calls());
+    }
+    Traffic& traffic = work.traffic;
+    std::fill(traffic.counted.begin(), traffic.counted.end(), std::uint8_t(0));
+    for (std::vector<Lanes>* of : {&traffic.words, &traffic.multicast, &traffic.scatter}) std::fill(of->begin(), of->end(), Lanes(1.0));
+    std::fill(traffic.links.begin(), traffic.links.end(), Lanes(0.0));
+    for (const bool rounded : {true, false}) {
+        work.rounded = rounded;
+        Scores* own = rounded ? scores : unrounded;
+        std::fill_n(own, count, Scores());
+        for (int lane = 0; lane < count; ++lane) {
+            const AverageUse& use = uses[lane];
+            const double counted = use.iterations * use.units;
+            own[lane].forgotten = std::max(use.computes / std::max(counted, 1.0), 1.0);
+            work.computes.set(lane, rounded ? std::floor(counted) : use.computes);
+            for (int level = 0; level < layer.levels; ++level) {
+                work.used[level].set(lane, rounded ? std::floor(use.used[level]) : use.used[level]);
+                work.receivers[level].set(lane, rounded ? work.tiles.fan[level][lane] : use.receivers[level]);
+            }
+        }
+        refuse(count, calls > MOST_CALLS, calls, MOST_CALLS, own);
+        check_limits(layer, room, work, own);
+        for (int lane = 0; rounded && lane < count; ++lane) {
+            if (!own[lane].legal) continue;
+            ResidualTraffic found = walks[lane].run();
+            for (std::size_t cell = 0; cell < traffic.counted.size(); ++cell) {
+                Tally& tally = traffic.tally[cell * LANES + lane];
+                tally = std::move(found.tally[cell]);
+                if (tally.empty()) tally.push_back({1, 1, 0, 0});
+                traffic.counted[cell] |= std::uint8_t(1u << lane);
+                traffic.links[cell].set(lane, found.links[cell]);
+            }
+        }
+        count_and_add_up(layer, work, own);
+        for (int lane = 0; lane < count; ++lane)
+            if (!own[lane].legal) forget_counts(own[lane]);
+    }
 }
 
 }  // namespace fadiff

@@ -15,6 +15,7 @@ struct Scores {
     double last_level_accesses = 0;  // accesses of the outermost level in words
     bool legal = true;               // Timeloop accepts the mapping
     double excess = 0;               // octaves by which it breaks its limits, 0 where legal
+    double forgotten = 1;            // multiply-accumulates of the problem over those counted by Timeloop, at least 1
 };
 
 // Scratch of one thread; [L][T] unless said otherwise.
@@ -27,12 +28,18 @@ struct Workspace {
     std::vector<Lanes> part;                    // words that one instance is responsible for
     std::vector<Lanes> reads, fills, updates;   // accesses of one instance, words
     std::vector<Mask> further;                  // some level further out keeps the data space
+    std::vector<Lanes> used, receivers;         // [L]; instances in use, and receivers of one, on average where last runs
+                                                // leave some idle
+    Lanes computes;                             // multiply-accumulates
+    bool residual, rounded = true;              // with residuals; as Timeloop rounds
+    std::vector<Mapping> lanes;                 // [LANES] with residuals; scratch
 
-    // `whole`: see MappingPack.
-    explicit Workspace(const Layer& layer, bool whole = false)
-        : pack(layer, whole), tiles(layer), traffic(layer), scale(std::size_t(layer.levels) * layer.tensors),
+    // `whole`, `residual`: see MappingPack.
+    explicit Workspace(const Layer& layer, bool whole = false, bool residual = false)
+        : pack(layer, whole, residual), tiles(layer), traffic(layer), scale(std::size_t(layer.levels) * layer.tensors),
           content(scale.size()), part(scale.size()), reads(scale.size()), fills(scale.size()), updates(scale.size()),
-          further(scale.size()) {}
+          further(scale.size()), used(layer.levels), receivers(layer.levels), residual(residual),
+          lanes(residual ? LANES : 0, Mapping(layer)) {}
 };
 
 constexpr unsigned ALL_LANES = (1u << LANES) - 1;
@@ -43,5 +50,9 @@ void evaluate(const Layer& layer, const RoomPack* room, unsigned wanted, Workspa
 
 // The same for tiles that have been laid.
 void evaluate_tiles(const Layer& layer, const RoomPack* room, unsigned wanted, Workspace& work, Scores* scores);
+
+// Scores of mappings with residuals that lie in a workspace for such: Timeloop's own, and those without its faults of
+// rounding (model/exact/evaluate.py, UNROUNDED).
+void evaluate_residuals(const Layer& layer, const RoomPack* room, Workspace& work, Scores* scores, Scores* unrounded);
 
 }  // namespace fadiff

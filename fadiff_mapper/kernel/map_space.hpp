@@ -48,6 +48,9 @@ struct MapSpace {
     std::vector<int> parts_begin;               // [P][D][N] and the end; the first part of each list
     std::vector<Dims> movable;                  // [P]; dimensions whose loop has a choice
     std::vector<std::vector<int>> growable;     // [D]; places whose loop may have several iterations
+    // With residuals any whole number within limits is a factor, in place of the divisors above.
+    std::vector<double> least, most;            // [P][D], or none: no residuals
+    std::vector<double> points;                 // [D]; the bounds
     std::vector<std::vector<std::vector<std::uint8_t>>> orders;  // [L]: candidate orders, [n][D]
     std::vector<std::vector<Layout>> layouts;                    // [L]: candidate layouts, [n]
     std::vector<std::uint8_t> keep;             // [L][T]; data spaces that must be kept
@@ -55,6 +58,7 @@ struct MapSpace {
     std::vector<Decision> decisions;            // all open decisions that moves draw from; some stand there twice
     double available = 0, min_parallelism = 0;  // units of the array; least share of it that must be used
 
+    bool residual() const { return !most.empty(); }
     const Number* quotients(int d, Number whole) const { return &quotient[(std::size_t(d) * width + whole) * width]; }
     Numbers parts_of(int place, int d, Number number) const {
         const int* begin = &parts_begin[(std::size_t(place) * dims + d) * width + number];
@@ -107,6 +111,13 @@ struct Point {
         mapping.factor[at] = space.divisor[std::size_t(d) * space.width + value];
         mapping.looping[place] = (mapping.looping[place] & ~(Dims(1) << d)) | Dims(value > 0) << d;
     }
+    // A factor that needs not divide its bound, and the iterations of its last run.
+    void set_any(const MapSpace& space, int place, int d, double factor, double last) {
+        const std::size_t at = std::size_t(place) * space.dims + d;
+        mapping.factor[at] = factor;
+        mapping.last[at] = last;
+        mapping.looping[place] = (mapping.looping[place] & ~(Dims(1) << d)) | Dims(factor > 1) << d;
+    }
     Number get(const MapSpace& space, int place, int d) const { return number[std::size_t(place) * space.dims + d]; }
     void lay_out(const MapSpace& space, int level, const Layout& layout) {
         std::copy(layout.order.begin(), layout.order.end(), mapping.spatial_order.begin() + std::size_t(level) * space.dims);
@@ -123,7 +134,8 @@ struct Change {
     Kind kind;
     int at;         // place of a factor; level
     int of;         // dimension of a factor, data space that is kept or not
-    int to;         // number of the divisor, of the candidate, whether kept
+    int to;         // number of the divisor, or the factor itself with residuals; of the candidate; whether kept
+    int last = 0;   // with residuals: iterations of the factor's last run
 };
 
 // What tells a neighbour of a point from it. Where a decision stands twice, the last change counts.
@@ -131,7 +143,9 @@ using Changes = std::vector<Change>;
 
 inline void apply(const MapSpace& space, const Change& change, Point& point) {
     switch (change.kind) {
-        case Change::FACTOR: return point.set(space, change.at, change.of, Number(change.to));
+        case Change::FACTOR:
+            if (space.residual()) return point.set_any(space, change.at, change.of, change.to, change.last);
+            return point.set(space, change.at, change.of, Number(change.to));
         case Change::ORDER: return point.put_in_order(space, change.at, space.orders[change.at][change.to]);
         case Change::LAYOUT: return point.lay_out(space, change.at, space.layouts[change.at][change.to]);
         case Change::KEEP: point.mapping.keep[std::size_t(change.at) * space.tensors + change.of] = std::uint8_t(change.to);
@@ -148,7 +162,14 @@ inline void take_back(const MapSpace& space, const Point& from, const Changes& c
         std::copy_n(of.begin() + level * dims, dims, into.begin() + level * dims);
     };
     for (const Change& change : changes) switch (change.kind) {
-        case Change::FACTOR: point.set(space, change.at, change.of, from.get(space, change.at, change.of)); break;
+        case Change::FACTOR:
+            if (space.residual()) {
+                const std::size_t at = change.at * dims + change.of;
+                point.set_any(space, change.at, change.of, from.mapping.factor[at], from.mapping.last[at]);
+            } else {
+                point.set(space, change.at, change.of, from.get(space, change.at, change.of));
+            }
+            break;
         case Change::ORDER: copy_level(from.mapping.order, change.at, point.mapping.order); break;
         case Change::LAYOUT:
             copy_level(from.mapping.spatial_order, change.at, point.mapping.spatial_order);
@@ -165,6 +186,11 @@ inline void take_back(const MapSpace& space, const Point& from, const Changes& c
 inline Point point_of(const Layer& layer, const MapSpace& space, const Mapping& mapping) {
     Point point(layer);
     point.mapping = mapping;
+    if (space.residual()) {
+        if (mapping.last.empty()) point.mapping.last = mapping.factor;
+        return point;
+    }
+    if (!mapping.last.empty()) throw std::invalid_argument("residuals in a space without");
     for (int place = 0; place < space.places; ++place)
         for (int d = 0; d < space.dims; ++d) {
             const double* divisors = &space.divisor[std::size_t(d) * space.width];

@@ -22,6 +22,7 @@ struct Mapping {
     std::vector<std::uint8_t> on_y;             // [L][D]; by dimension: the spatial loop lies on the Y axis
     std::vector<std::uint8_t> keep;             // [L][T]
     std::vector<Dims> looping;                  // [2 L]; dimensions with a factor above 1
+    std::vector<double> last;                   // [2 L][D]; iterations of a loop's last run; none: those of the others
 
     explicit Mapping(const Layer& layer)
         : factor(std::size_t(layer.places()) * layer.dims, 1.0), order(std::size_t(layer.levels) * layer.dims),

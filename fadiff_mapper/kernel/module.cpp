@@ -15,7 +15,7 @@
 #include "one_call.hpp"
 #include "pack_columns.hpp"
 #include "parts.hpp"
-#include "residual_bindings.hpp"
+#include "residual_walk.hpp"
 #include "sparse_bindings.hpp"
 #include "straight_through.hpp"
 
@@ -176,11 +176,10 @@ private:
 };
 
 // Scores columns first to last of a batch into out [5][B]: cycles, energy, last level accesses, excess, legal.
-void score(ScoredLayer& layer, const Array<double>& temporal, const Array<double>& spatial,
-           const Array<std::int64_t>& order, const Array<bool>& keep, const Array<bool>& on_y,
-           const Array<std::int64_t>& spatial_order, const py::object& room_words, const py::object& room_counted,
-           Array<double>& out, std::size_t first, std::size_t last, bool all) {
-    const BatchView batch(layer, temporal, spatial, order, keep, on_y, spatial_order);
+// `unrounded`: of mappings with residuals, without Timeloop's faults of rounding.
+void score(ScoredLayer& layer, const py::sequence& nest, const py::object& room_words, const py::object& room_counted,
+           Array<double>& out, std::size_t first, std::size_t last, bool all, bool unrounded) {
+    const BatchView batch(layer, nest);
     const std::size_t size = batch.batch;
     if (last > size || out.ndim() != 2 || out.shape(0) != 5 || std::size_t(out.shape(1)) != size)
         throw std::invalid_argument("out: wrong shape");
@@ -203,18 +202,33 @@ void score(ScoredLayer& layer, const Array<double>& temporal, const Array<double
     const std::size_t cells = std::size_t(layer.levels) * layer.tensors;
     Room own{std::vector<double>(layer.levels), std::vector<std::uint8_t>(cells)};
     RoomPack room(layer);
-    Scores scores[LANES];
+    Scores scores[LANES], without[LANES];
+    std::unique_ptr<Workspace> residual;
+    std::vector<Mapping> mappings(batch.temporal_last ? LANES : 0, Mapping(layer));
+    const Mapping* given[LANES];
+    for (std::size_t lane = 0; lane < mappings.size(); ++lane) given[lane] = &mappings[lane];
+    if (batch.temporal_last) residual = std::make_unique<Workspace>(layer, true, true);
     NearColumns columns(layer, batch, first, last);
     for (std::size_t column = first; column < last; column += LANES) {
         const int count = int(std::min<std::size_t>(LANES, last - column));
-        const auto [near, within] = columns.at(column);
-        pack_columns(layer, near, within, count, work.pack);
+        MappingPack& pack = residual ? residual->pack : work.pack;
+        if (residual) {
+            check_columns(layer, batch, column, count);
+            read_columns(layer, batch, column, count, mappings.data());
+            pack_mappings(layer, given, count, pack);
+        } else {
+            const auto [near, within] = columns.at(column);
+            pack_columns(layer, near, within, count, pack);
+        }
         for (int i = 0; words && i < count; ++i) {
             for (int level = 0; level < layer.levels; ++level) own.words[level] = words[level * size + column + i];
             for (std::size_t cell = 0; cell < cells; ++cell) own.counted[cell] = counted[cell * size + column + i];
             lay_room(own, i, room);
         }
-        evaluate(layer, words ? &room : nullptr, all ? ALL_LANES : 0, work, scores);
+        const RoomPack* own_room = words ? &room : nullptr;
+        if (residual) evaluate_residuals(layer, own_room, *residual, scores, without);
+        else evaluate(layer, own_room, all ? ALL_LANES : 0, work, scores);
+        if (residual && unrounded) std::copy_n(without, count, scores);
         for (int i = 0; i < count; ++i) {
             double* at = rows + column + i;
             at[0] = scores[i].cycles, at[size] = scores[i].energy, at[2 * size] = scores[i].last_level_accesses;
@@ -224,23 +238,18 @@ void score(ScoredLayer& layer, const Array<double>& temporal, const Array<double
 }
 
 // The traffic before bypassing of a batch: (demand of one receiver [L][T][B], and by kind of transfer, each [K][L][T][B],
-// words, multicast, scatter, words times hops; fan [L][1][B], links [L][T][B]).
-py::tuple traffic(const Layer& layer, const Array<double>& temporal, const Array<double>& spatial,
-                  const Array<std::int64_t>& order, const Array<bool>& keep, const Array<bool>& on_y,
-                  const Array<std::int64_t>& spatial_order, bool with_hops) {
-    const BatchView batch(layer, temporal, spatial, order, keep, on_y, spatial_order);
+// words, multicast, scatter, words times hops; links [L][T][B]; calls of the walk [B]). Demand of mappings with residuals,
+// and calls of others, are 0.
+py::tuple traffic(const Layer& layer, const py::sequence& nest, bool with_hops) {
+    const BatchView batch(layer, nest);
     const std::size_t size = batch.batch, cells = std::size_t(layer.levels) * layer.tensors;
-    std::vector<Tally> tallies(cells * size);
-    Array<double> wanted({std::size_t(layer.levels), std::size_t(layer.tensors), size});
-    Array<double> links({std::size_t(layer.levels), std::size_t(layer.tensors), size});
-    Array<double> fan({std::size_t(layer.levels), std::size_t(1), size});
-    std::size_t kinds = 1;
+    std::vector<Tally> tallies(cells * size, Tally{{1, 1, 0, 0}});
+    std::vector<double> wanted(cells * size), links(cells * size), calls(size);
     {
-        double *wanted_at = wanted.mutable_data(), *links_at = links.mutable_data(), *fan_at = fan.mutable_data();
         py::gil_scoped_release release;
         Workspace work(layer);
         const Traffic& own = work.traffic;
-        for (std::size_t column = 0; column < size; column += LANES) {
+        for (std::size_t column = 0; column < size && !batch.temporal_last; column += LANES) {
             const int count = int(std::min<std::size_t>(LANES, size - column));
             pack_columns(layer, batch, column, count, work.pack);
             lay_tiles(layer, work.pack, work.tiles);
@@ -249,17 +258,29 @@ py::tuple traffic(const Layer& layer, const Array<double>& temporal, const Array
                            work.traffic);
             for (std::size_t cell = 0; cell < cells; ++cell)
                 for (int i = 0; i < count; ++i) {
-                    Tally& tally = tallies[cell * size + column + i];
-                    if (own.counted[cell] >> i & 1) tally = own.tally[cell * LANES + i];
-                    else tally.assign(1, {own.multicast[cell][i], own.scatter[cell][i], own.words[cell][i], 0});
-                    kinds = std::max(kinds, tally.size());
-                    wanted_at[cell * size + column + i] = own.wanted[cell][i];
-                    links_at[cell * size + column + i] = own.links[cell][i];
+                    const std::size_t at = cell * size + column + i;
+                    if (own.counted[cell] >> i & 1) tallies[at] = own.tally[cell * LANES + i];
+                    else tallies[at] = {{own.multicast[cell][i], own.scatter[cell][i], own.words[cell][i], 0}};
+                    wanted[at] = own.wanted[cell][i];
+                    links[at] = own.links[cell][i];
                 }
-            for (int level = 0; level < layer.levels; ++level)
-                for (int i = 0; i < count; ++i) fan_at[level * size + column + i] = work.tiles.fan[level][i];
+        }
+        Mapping mapping(layer);
+        for (std::size_t column = 0; column < size && batch.temporal_last; ++column) {
+            check_columns(layer, batch, column, 1);
+            read_columns(layer, batch, column, 1, &mapping);
+            ResidualWalk walk(layer, mapping, with_hops);
+            calls[column] = walk.calls();
+            if (!walk.walkable()) continue;
+            ResidualTraffic found = walk.run();
+            for (std::size_t cell = 0; cell < cells; ++cell) {
+                if (!found.tally[cell].empty()) tallies[cell * size + column] = std::move(found.tally[cell]);
+                links[cell * size + column] = found.links[cell];
+            }
         }
     }
+    std::size_t kinds = 1;
+    for (const Tally& tally : tallies) kinds = std::max(kinds, tally.size());
     const std::vector<std::size_t> shape{kinds, std::size_t(layer.levels), std::size_t(layer.tensors), size};
     Array<double> words(shape), multicast(shape), scatter(shape), hop_words(shape);
     double *parts[] = {words.mutable_data(), multicast.mutable_data(), scatter.mutable_data(), hop_words.mutable_data()};
@@ -269,7 +290,9 @@ py::tuple traffic(const Layer& layer, const Array<double>& temporal, const Array
             const std::size_t to = kind * cells * size + at;
             parts[0][to] = own.words, parts[1][to] = own.multicast, parts[2][to] = own.scatter, parts[3][to] = own.hop_words;
         }
-    return py::make_tuple(wanted, words, multicast, scatter, hop_words, fan, links);
+    const std::vector<std::size_t> plain(shape.begin() + 1, shape.end());
+    return py::make_tuple(Array<double>(plain, wanted.data()), words, multicast, scatter, hop_words,
+                          Array<double>(plain, links.data()), Array<double>(calls.size(), calls.data()));
 }
 
 void draw(const Array<double>& theta, const py::object& noise, double alpha, double tau, const Array<std::int64_t>& member,
@@ -318,15 +341,25 @@ MapSpace fadiff::map_space_of(const py::dict& table, const Layer& layer) {
     space.places = layer.places();
     space.dims = layer.dims;
     space.tensors = layer.tensors;
-    space.width = table["width"].cast<int>();
+    const std::size_t dims = space.dims, places = space.places;
+    const bool residual = table.contains("most");
+    if (residual) {
+        take_array<double, double>(space.least, table, "least", places * dims);
+        take_array<double, double>(space.most, table, "most", places * dims);
+        take_array<double, double>(space.points, table, "points", dims);
+        const auto counts = [](double number) { return number >= 1 && number <= MOST_UNITS; };
+        need(std::all_of(space.points.begin(), space.points.end(), counts), "points");
+        need(std::all_of(space.most.begin(), space.most.end(), counts), "most");
+    }
+    space.width = residual ? 1 : table["width"].cast<int>();
     need(space.width >= 1 && space.width <= std::numeric_limits<Number>::max(), "width");
-    const std::size_t width = space.width, dims = space.dims, places = space.places;
-    take_array<double, double>(space.divisor, table, "divisor", dims * width);
-    take_array<Number, Number>(space.quotient, table, "quotient", dims * width * width);
-    take_array<Number, Number>(space.product, table, "product", dims * width * width);
-    take_array<std::uint8_t, bool>(space.allowed, table, "allowed", places * dims * width);
-    take_array<std::uint8_t, bool>(space.completable, table, "completable", places * dims * width * width);
-    take_array<Number, std::int64_t>(space.bound, table, "bound", dims);
+    const std::size_t width = residual ? 0 : space.width;
+    if (!residual) take_array<double, double>(space.divisor, table, "divisor", dims * width);
+    if (!residual) take_array<Number, Number>(space.quotient, table, "quotient", dims * width * width);
+    if (!residual) take_array<Number, Number>(space.product, table, "product", dims * width * width);
+    if (!residual) take_array<std::uint8_t, bool>(space.allowed, table, "allowed", places * dims * width);
+    if (!residual) take_array<std::uint8_t, bool>(space.completable, table, "completable", places * dims * width * width);
+    if (!residual) take_array<Number, std::int64_t>(space.bound, table, "bound", dims);
     take_array<std::uint8_t, bool>(space.keep, table, "keep", std::size_t(layer.levels) * layer.tensors);
     space.movable.assign(places, 0);
     for (auto [place, d] : table["movable"].cast<std::vector<std::pair<int, int>>>()) {
@@ -351,7 +384,11 @@ MapSpace fadiff::map_space_of(const py::dict& table, const Layer& layer) {
     if (!complete) throw std::invalid_argument("orders, layouts: wrong size");
     check_space(space, layer);
     space.available = table["available"].cast<double>();
-    list_parts(space);
+    if (!residual) list_parts(space);
+    space.growable.resize(dims);
+    for (int place = 0; residual && place < space.places; ++place)
+        for (int d = 0; d < space.dims; ++d)
+            if (space.movable[place] >> d & 1) space.growable[d].push_back(place);
     space.min_parallelism = table["min_parallelism"].cast<double>();
     return space;
 }
@@ -377,11 +414,9 @@ std::optional<Room> room_of(const Layer& layer, const py::object& words, const p
     return Room{{limits.data(), limits.data() + limits.size()}, {flags.data(), flags.data() + flags.size()}};
 }
 
-void start_at(Chains& chains, const Array<double>& temporal, const Array<double>& spatial,
-              const Array<std::int64_t>& order, const Array<bool>& keep, const Array<bool>& on_y,
-              const Array<std::int64_t>& spatial_order) {
+void start_at(Chains& chains, const py::sequence& nest) {
     const Layer& layer = chains.layer();
-    const BatchView batch(layer, temporal, spatial, order, keep, on_y, spatial_order);
+    const BatchView batch(layer, nest);
     check_columns(layer, batch, 0, int(batch.batch));
     Mapping mapping(layer);
     for (std::size_t column = 0; column < batch.batch; ++column) {
@@ -395,14 +430,12 @@ void begin(Chains& chains, int rounds, double start, double end, int least, int 
     chains.begin({rounds, start, end, least, agreeing, tries, greedy, divided, adopted});
 }
 
-// The best mapping into the arrays of a batch of one.
-void write_best(Chains& chains, Array<double>& temporal, Array<double>& spatial, Array<std::int64_t>& order,
-                Array<bool>& keep, Array<bool>& on_y, Array<std::int64_t>& spatial_order) {
-    const Layer& layer = chains.layer();
-    const BatchView shapes(layer, temporal, spatial, order, keep, on_y, spatial_order);
-    if (shapes.batch != 1) throw std::invalid_argument("a batch of one");
-    write_column(layer, chains.best(), BatchOut{temporal.mutable_data(), spatial.mutable_data(), order.mutable_data(),
-                 spatial_order.mutable_data(), keep.mutable_data(), on_y.mutable_data(), 1}, 0);
+// The best mapping as the arrays of a batch of one.
+py::tuple best_of(Chains& chains) {
+    const Mapping& best = chains.best();
+    const NewBatch made(chains.layer(), 1, !best.last.empty());
+    write_column(chains.layer(), best, made.out, 0);
+    return made.arrays();
 }
 
 py::list history_of(Chains& chains, std::size_t first) {
@@ -426,15 +459,14 @@ PYBIND11_MODULE(_kernel, module) {
     // Results are written into arrays that are given: no conversion may take their place by a copy.
     const auto in = [](const char* name) { return py::arg(name); };
     const auto out = [](const char* name) { return py::arg(name).noconvert(); };
-    module.def("score", &score, in("layer"), in("temporal"), in("spatial"), in("order"), in("keep"), in("on_y"),
-               in("spatial_order"), in("room_words"), in("room_counted"), out("out"), in("first"), in("last"), in("all"));
+    module.def("score", &score, in("layer"), in("nest"), in("room_words"), in("room_counted"), out("out"), in("first"),
+               in("last"), in("all"), py::arg("unrounded") = false);
     module.def("traffic", &traffic);
     module.def("draw_columns", &draw, in("theta"), in("noise"), in("alpha"), in("tau"), in("member"), in("divisor"),
                in("completable"), in("left"), in("start"), out("hard"), out("slope"));
     add_parts(module);
     add_sparse(module);
     add_estimates(module);
-    add_residuals(module);
     py::class_<OneCall<Chains>>(module, "Chains")
         .def(py::init([](const Layer& layer, const py::dict& space, const std::vector<std::pair<double, int>>& terms,
                          const py::object& words, const py::object& counted, std::uint64_t seed, const py::object& sparse,
@@ -454,8 +486,7 @@ PYBIND11_MODULE(_kernel, module) {
         .def("keep_strongest", one_call(&Chains::keep_strongest))
         .def("start_again", one_call(&Chains::start_again), Release())
         .def("polish", one_call(&Chains::polish), Release())
-        .def("write_best", one_call(&write_best), out("temporal"), out("spatial"), out("order"), out("keep"),
-             out("on_y"), out("spatial_order"))
+        .def("best", one_call(&best_of))
         .def("history", one_call(&history_of))
         .def_property_readonly("agreed", one_call(&Chains::agreed))
         .def_property_readonly("met", one_call(&Chains::met))

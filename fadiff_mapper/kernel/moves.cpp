@@ -1,6 +1,7 @@
 #include "moves.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 namespace fadiff {
@@ -13,6 +14,7 @@ constexpr double SECOND_SHIFT = 0.8;    // a move which shifts a divisor shifts 
 // (its loops then swap divisors), 2 instead of 5 of 294 searches on simba_like miss the best value.
 constexpr double EXCHANGE = 0.5;
 constexpr double DECISION_TOO = 0.1;    // a move which shifts divisors changes a decision as well
+constexpr double SECOND_SET = 0.3;      // with residuals: a move which sets a factor anew sets a second one too
 constexpr double DIVIDE_TOO = 0.5;      // a division anew is of every further dimension; no other value was tried
 
 // Probability that a random mapping keeps a data space where it may. A plain choice; no measurement of it is kept.
@@ -187,21 +189,72 @@ static bool decide(const Layer& layer, const MapSpace& space, Random& random, Po
     return differs;
 }
 
+// Runs that a loop may be divided into by one move with residuals, beyond its present ones. A limit without effect on most
+// bounds; nothing was measured. Below: shares of moves in which another loop makes up, and rounds up for it.
+constexpr double MOST_RUNS = 24, MADE_UP = 0.75, MADE_UP_IN_FULL = 0.75;
+
+bool cut_off(const MapSpace& space, const Point& from, int dim, const std::vector<double>& factors, Changes& changes) {
+    changes.clear();
+    double left = space.points[dim];
+    for (int place = 0; place < space.places; ++place) {
+        const std::size_t at = std::size_t(place) * space.dims + dim;
+        const double factor = place == space.places - 1 ? left : std::min(factors[place], left);
+        const double last = std::fmod(left - 1, factor) + 1;
+        if (factor < space.least[at] || factor > space.most[at]) return false;
+        if (factor != from.mapping.factor[at] || last != from.mapping.last[at])
+            changes.push_back({Change::FACTOR, place, dim, int(factor), int(last)});
+        left = std::ceil(left / factor);
+    }
+    return !changes.empty();
+}
+
+// Sets one random factor anew, and mostly another one of the dimension so that both cover about as much as before.
+static void set_anew(const MapSpace& space, Random& random, Point& point, Changes& changes) {
+    int loops = 0;
+    for (Dims movable : space.movable) loops += __builtin_popcountll(movable);
+    if (!loops) return;
+    int wanted = random.below(loops), place = 0;
+    for (int here; wanted >= (here = __builtin_popcountll(space.movable[place])); ++place) wanted -= here;
+    Dims dims = space.movable[place];
+    while (wanted--) dims &= dims - 1;
+    const int d = __builtin_ctzll(dims);
+    std::vector<double> factors = factors_of(space, point, d);
+    double left = space.points[d];
+    for (int inner = 0; inner < place; ++inner) left = std::ceil(left / factors[inner]);
+    const double old = factors[place];
+    const double runs = 1 + random.below(int(std::min(left, std::ceil(left / old) + MOST_RUNS)));
+    const double choices[] = {std::ceil(left / runs), old + 1, old - 1, space.most[std::size_t(place) * space.dims + d]};
+    const double now = factors[place] = limited(space, place, d, choices[random.below(4)]);
+    const int other = random.uniform() < MADE_UP ? pick(space.growable[d], random, random.passing, [=](int p) { return p != place; }) : -1;
+    if (other >= 0) {
+        const double exact = old * factors[other] / now;
+        factors[other] = limited(space, other, d, random.uniform() < MADE_UP_IN_FULL ? std::ceil(exact) : std::floor(exact));
+    }
+    Changes found;
+    if (!cut_off(space, point, d, factors, found)) return;
+    for (const Change& one : found) change(space, one, point, changes);
+}
+
 bool move(const Layer& layer, const MapSpace& space, const Point& from, double divided, Random& random, Point& point,
           Changes& changes) {
     changes.clear();
     bool changed = false;
     bool decides = !space.decisions.empty();
     if (!decides || random.uniform() >= DECISION_ALONE) {
-        if (divided > 0 && random.uniform() < divided) {
+        if (space.residual()) {
+            set_anew(space, random, point, changes);
+            if (random.uniform() < SECOND_SET) set_anew(space, random, point, changes);
+        } else if (divided > 0 && random.uniform() < divided) {
             divide_anew(space, random, point, changes);
         } else {
             const Shift first = shift(space, ANYWHERE, random, point, changes);
             if (first.source >= 0 && random.uniform() < SECOND_SHIFT)
                 shift(space, random.uniform() < EXCHANGE ? first : ANYWHERE, random, point, changes);
         }
-        for (const Change& factor : changes)
-            changed |= point.get(space, factor.at, factor.of) != from.get(space, factor.at, factor.of);
+        for (const Change& factor : changes) {
+            const std::size_t at = std::size_t(factor.at) * space.dims + factor.of;
+            changed |= point.mapping.factor[at] != from.mapping.factor[at];
+        }
         if (changed) fit_layouts(layer, space, random, point, changes);
         decides = decides && random.uniform() < DECISION_TOO;
     }
@@ -213,9 +266,14 @@ bool adopt(const Layer& layer, const MapSpace& space, const Point& from, const P
            Changes& changes) {
     changes.clear();
     const int d = random.below(space.dims);
-    for (int place = 0; place < space.places; ++place)
-        if (const Number theirs = other.get(space, place, d); theirs != from.get(space, place, d))
-            change(space, {Change::FACTOR, place, d, theirs}, point, changes);
+    for (int place = 0; place < space.places; ++place) {
+        const std::size_t at = std::size_t(place) * space.dims + d;
+        if (space.residual() && (other.mapping.factor[at] != from.mapping.factor[at]
+                                 || other.mapping.last[at] != from.mapping.last[at]))
+            change(space, {Change::FACTOR, place, d, int(other.mapping.factor[at]), int(other.mapping.last[at])}, point, changes);
+        else if (!space.residual() && other.number[at] != from.number[at])
+            change(space, {Change::FACTOR, place, d, other.number[at]}, point, changes);
+    }
     if (changes.empty()) return false;
     fit_layouts(layer, space, random, point, changes);
     return true;

@@ -5,10 +5,14 @@
 // directions: of two dimensions, which changes the shape of a tile and little of its size, or of one, whose loops then
 // swap divisors. A division anew draws how two places share what they have of one or several dimensions. The other
 // decisions (loop order, keep or bypass, layout of spatial loops) change one at a time.
+//
+// With residuals any whole number may be a factor, so factors are not exchanged by divisors but set to new values. Another
+// loop of the dimension makes up for the change; what is left over is the outermost loop's.
 
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 
 #include "map_space.hpp"
@@ -46,6 +50,53 @@ bool adopt(const Layer& layer, const MapSpace& space, const Point& from, const P
 // changes its axis. Takes the first layout, from a random one on, that fits; none where none does. Adds its changes.
 void fit_layouts(const Layer& layer, const MapSpace& space, Random& random, Point& point, Changes& changes);
 
+// With residuals: divides one dimension anew among its loops and fills in the changes from `from`. Factors [P] of any whole
+// numbers are cut off at the bound, and the outermost loop takes what the others leave. False where limits forbid that.
+bool cut_off(const MapSpace& space, const Point& from, int dim, const std::vector<double>& factors, Changes& changes);
+
+// The factors of one dimension, [P].
+inline std::vector<double> factors_of(const MapSpace& space, const Point& point, int dim) {
+    std::vector<double> factors;
+    for (int place = 0; place < space.places; ++place)
+        factors.push_back(point.mapping.factor[std::size_t(place) * space.dims + dim]);
+    return factors;
+}
+
+// A factor within the limits of its place.
+inline double limited(const MapSpace& space, int place, int dim, double factor) {
+    const std::size_t at = std::size_t(place) * space.dims + dim;
+    return std::min(std::max(factor, std::max(space.least[at], 1.0)), space.most[at]);
+}
+
+// Calls `visit(Changes)` with neighbours of a mapping with residuals: one loop has an iteration more or less, so many that
+// it has a run more or less, or the most, and no other loop or one that can makes up for it.
+template <typename Visit>
+void each_factor(const MapSpace& space, const Point& from, Visit visit) {
+    Changes changes;
+    for (int loop = 0; loop < space.places * space.dims; ++loop) {
+        const int place = loop / space.dims, d = loop % space.dims;
+        if (!(space.movable[place] >> d & 1)) continue;
+        std::vector<double> factors = factors_of(space, from, d);
+        double left = space.points[d];
+        for (int inner = 0; inner < place; ++inner) left = std::ceil(left / factors[inner]);
+        const double old = factors[place], runs = std::ceil(left / old);
+        for (double wanted : {old - 1, old + 1, std::ceil(left / (runs + 1)), std::ceil(left / std::max(runs - 1, 1.0)), left}) {
+            const double now = limited(space, place, d, wanted);
+            if (now == old) continue;
+            factors[place] = now;
+            if (cut_off(space, from, d, factors, changes)) visit(changes);
+            for (int other : space.growable[d]) {
+                const double before = factors[other];
+                const double makes_up = limited(space, other, d, std::ceil(old * before / now));
+                if (other == place || makes_up == before) continue;
+                factors[other] = makes_up;
+                if (cut_off(space, from, d, factors, changes)) visit(changes);
+                factors[other] = before;
+            }
+        }
+    }
+}
+
 // Calls `visit(Changes)` with every neighbour that is one shift or one other decision away; of the layouts a sample.
 template <typename Visit>
 void each_neighbour(const Layer& layer, const MapSpace& space, const Point& from, Random& random, Visit visit);
@@ -56,7 +107,8 @@ constexpr int LAYOUTS_TRIED = 12;
 
 template <typename Visit>
 void each_neighbour(const Layer& layer, const MapSpace& space, const Point& from, Random& random, Visit visit) {
-    for (int loop = 0; loop < space.places * space.dims; ++loop) {
+    if (space.residual()) each_factor(space, from, visit);
+    for (int loop = 0; !space.residual() && loop < space.places * space.dims; ++loop) {
         const int place = loop / space.dims, d = loop % space.dims;
         if (!(space.movable[place] >> d & 1)) continue;
         const Number giver = from.get(space, place, d);

@@ -20,6 +20,8 @@ void pack_mappings(const Layer& layer, const Mapping* const* mappings, int count
     for (int lane = 0; lane < LANES; ++lane) factors[lane] = own[lane]->factor.data();
     for (std::size_t at = 0; at < pack.factor.size(); ++at)
         pack.factor[at] = lanes_of([&](int lane) { return factors[lane][at]; });
+    for (std::size_t at = 0; at < pack.last.size(); ++at)
+        pack.last[at] = lanes_of([&](int lane) { return own[lane]->last[at]; });
     pack.looping = own[0]->looping;
     for (int lane = 1; lane < count; ++lane)
         for (std::size_t place = 0; place < pack.looping.size(); ++place) pack.looping[place] |= own[lane]->looping[place];
@@ -34,6 +36,7 @@ void pack_mappings(const Layer& layer, const Mapping* const* mappings, int count
 
 void pack_mapping(const Layer& layer, const Mapping& mapping, MappingPack& pack) {
     for (std::size_t at = 0; at < pack.factor.size(); ++at) pack.factor[at] = mapping.factor[at];
+    for (std::size_t at = 0; at < pack.last.size(); ++at) pack.last[at] = mapping.last[at];
     for (int level = 0; level < layer.levels; ++level) {
         const std::size_t first = std::size_t(level) * layer.dims;
         for (int at = 0; at < layer.dims; ++at) pack.position[first + mapping.order[first + at]] = at;
@@ -54,9 +57,24 @@ void pack_mapping(const Layer& layer, const Mapping& mapping, MappingPack& pack)
     pack.looping = mapping.looping;
 }
 
+void read_lane(const Layer& layer, const MappingPack& pack, int lane, Mapping& mapping) {
+    mapping.last.resize(pack.last.size());
+    for (std::size_t at = 0; at < pack.factor.size(); ++at) {
+        mapping.factor[at] = pack.factor[at][lane];
+        if (!pack.last.empty()) mapping.last[at] = pack.last[at][lane];
+    }
+    for (std::size_t at = 0; at < mapping.order.size(); ++at) {
+        mapping.order[at] = pack.order[at * LANES + lane];
+        mapping.spatial_order[at] = pack.spatial_order[at * LANES + lane];
+        mapping.on_y[at] = pack.on_y[at][lane];
+    }
+    mapping.find_loops(layer.dims);
+}
+
 void lay_factor(const Layer& layer, const Mapping& mapping, int place, int dim, int lane, MappingPack& pack) {
     const std::size_t at = std::size_t(place) * layer.dims + dim;
     flat(pack.factor)[at * LANES + lane] = mapping.factor[at];
+    if (!pack.last.empty()) flat(pack.last)[at * LANES + lane] = mapping.last[at];
     pack.looping[place] |= mapping.looping[place];
 }
 

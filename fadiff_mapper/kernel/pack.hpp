@@ -11,6 +11,7 @@ namespace fadiff {
 
 struct MappingPack {
     std::vector<Lanes> factor;                // [2 L][D]
+    std::vector<Lanes> last;                  // [2 L][D]; residuals as in Mapping, or none
     std::vector<Lanes> position;              // [L][D]; where the temporal loop of a dimension stands in its level,
                                               // innermost 0; nothing of dimensions without one
     std::vector<Mask> on_y;                   // [L][D]
@@ -20,9 +21,9 @@ struct MappingPack {
     std::vector<Dims> looping;                // [2 L]; dimensions that may have a loop in some lane, all others have none
     int count = 0;                            // lanes in use; the others hold copies of some mapping
 
-    // `whole`: every order is laid, that of loops of bound 1 too.
-    explicit MappingPack(const Layer& layer, bool whole = false)
-        : factor(std::size_t(layer.places()) * layer.dims), position(std::size_t(layer.levels) * layer.dims),
+    // `whole`: every order is laid, that of loops of bound 1 too. `residual`: with residuals.
+    explicit MappingPack(const Layer& layer, bool whole = false, bool residual = false)
+        : factor(std::size_t(layer.places()) * layer.dims), last(residual ? factor.size() : 0), position(std::size_t(layer.levels) * layer.dims),
           on_y(position.size()), keep(std::size_t(layer.levels) * layer.tensors),
           spatial_order(position.size() * LANES), order(whole ? spatial_order.size() : 0),
           looping(layer.places()) {}
@@ -47,6 +48,9 @@ void lay_room(const Room& room, int lane, RoomPack& pack);
 
 // Lays mappings side by side, at most LANES of them.
 void pack_mappings(const Layer& layer, const Mapping* const* mappings, int count, MappingPack& pack);
+
+// Copies a lane of a whole pack into a mapping, but for what it keeps.
+void read_lane(const Layer& layer, const MappingPack& pack, int lane, Mapping& mapping);
 
 // Lays a mapping into every lane.
 void pack_mapping(const Layer& layer, const Mapping& mapping, MappingPack& pack);

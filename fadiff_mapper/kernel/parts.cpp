@@ -11,9 +11,7 @@ namespace py = pybind11;
 
 namespace fadiff {
 
-using Factors = Array<double>;
 using Indices = Array<std::int64_t>;
-using Flags = Array<bool>;
 
 static void fit(bool holds, const char* what) { need(holds, what, ": wrong shape"); }
 
@@ -49,9 +47,8 @@ static py::tuple unheld(const Array<double>& bounds, const Array<double>& moves,
 }
 
 // The walk of one tile of the first mapping of a batch: (bounds [S], moves [S][R], extent [R], words, several move one rank).
-static py::tuple tile_walk(const Layer& layer, const Factors& temporal, const Factors& spatial, const Indices& order,
-                           const Flags& keep, const Flags& on_y, const Indices& spatial_order, int level, int tensor) {
-    const BatchView batch(layer, temporal, spatial, order, keep, on_y, spatial_order);
+static py::tuple tile_walk(const Layer& layer, const py::sequence& nest, int level, int tensor) {
+    const DenseBatch batch(layer, nest);
     fit(batch.batch > 0, "batch");
     if (level < 0 || level >= layer.levels || tensor < 0 || tensor >= layer.tensors)
         throw std::invalid_argument("level, tensor: out of range");
@@ -116,22 +113,24 @@ static Array<double> hops(const Array<std::int64_t>& group, int width, int heigh
 // Points as the arrays of a Nest, the numbers of their divisors [P][D][B], and the column that each came from [B].
 static py::tuple arrays_of(const Layer& layer, const std::vector<Point>& points, const std::vector<std::int64_t>& row) {
     const py::ssize_t size = points.size(), levels = layer.levels, dims = layer.dims;
-    Factors temporal({levels, dims, size}), spatial({levels, dims, size});
-    Indices order({levels, dims, size}), spatial_order({levels, dims, size});
-    Flags keep({levels, py::ssize_t(layer.tensors), size}), on_y({levels, dims, size});
     Indices number({2 * levels, dims, size});
-    const BatchOut out{temporal.mutable_data(), spatial.mutable_data(), order.mutable_data(),
-                       spatial_order.mutable_data(), keep.mutable_data(), on_y.mutable_data(), std::size_t(size)};
+    const NewBatch made(layer, size, false);
     for (py::ssize_t b = 0; b < size; ++b) {
-        write_column(layer, points[b].mapping, out, b);
+        write_column(layer, points[b].mapping, made.out, b);
         for (std::size_t at = 0; at < points[b].number.size(); ++at)
             number.mutable_data()[at * size + b] = points[b].number[at];
     }
-    return py::make_tuple(temporal, spatial, order, keep, on_y, spatial_order, number, Indices(row.size(), row.data()));
+    return py::tuple(made.arrays() + py::make_tuple(number, Indices(row.size(), row.data())));
+}
+
+static MapSpace dense_space(const py::dict& table, const Layer& layer) {
+    MapSpace space = map_space_of(table, layer);
+    if (space.residual()) throw std::invalid_argument("residuals are not known here");
+    return space;
 }
 
 static py::tuple random_points(const Layer& layer, const py::dict& table, int count, std::uint64_t seed) {
-    const MapSpace space = map_space_of(table, layer);
+    const MapSpace space = dense_space(table, layer);
     Random random(seed);
     std::vector<Point> points(std::max(count, 0), Point(layer));
     std::vector<std::int64_t> row(points.size());
@@ -142,7 +141,7 @@ static py::tuple random_points(const Layer& layer, const py::dict& table, int co
 // What `change(space, point, random, take)` hands to `take` for every mapping of a batch.
 template <typename Change>
 static py::tuple changed(const Layer& layer, const py::dict& table, const Batch& batch, std::uint64_t seed, Change change) {
-    const MapSpace space = map_space_of(table, layer);
+    const MapSpace space = dense_space(table, layer);
     check_columns(layer, batch, 0, int(batch.batch));
     Random random(seed);
     std::vector<Point> points;
@@ -156,10 +155,9 @@ static py::tuple changed(const Layer& layer, const py::dict& table, const Batch&
     return arrays_of(layer, points, row);
 }
 
-static py::tuple random_neighbours(const Layer& layer, const py::dict& table, const Factors& temporal,
-                                   const Factors& spatial, const Indices& order, const Flags& keep, const Flags& on_y,
-                                   const Indices& spatial_order, int tries, std::uint64_t seed, double divided) {
-    const BatchView batch(layer, temporal, spatial, order, keep, on_y, spatial_order);
+static py::tuple random_neighbours(const Layer& layer, const py::dict& table, const py::sequence& nest, int tries,
+                                   std::uint64_t seed, double divided) {
+    const DenseBatch batch(layer, nest);
     return changed(layer, table, batch, seed, [&](const MapSpace& space, const Point& from, Random& random, auto take) {
         Point point = from;
         Changes changes;
@@ -170,10 +168,8 @@ static py::tuple random_neighbours(const Layer& layer, const py::dict& table, co
     });
 }
 
-static py::tuple all_neighbours(const Layer& layer, const py::dict& table, const Factors& temporal,
-                                const Factors& spatial, const Indices& order, const Flags& keep, const Flags& on_y,
-                                const Indices& spatial_order, std::uint64_t seed) {
-    const BatchView batch(layer, temporal, spatial, order, keep, on_y, spatial_order);
+static py::tuple all_neighbours(const Layer& layer, const py::dict& table, const py::sequence& nest, std::uint64_t seed) {
+    const DenseBatch batch(layer, nest);
     return changed(layer, table, batch, seed, [&](const MapSpace& space, const Point& from, Random& random, auto take) {
         Point point = from;
         each_neighbour(layer, space, from, random, [&](const Changes& changes) {
@@ -184,10 +180,8 @@ static py::tuple all_neighbours(const Layer& layer, const py::dict& table, const
     });
 }
 
-static py::tuple layouts_fitted(const Layer& layer, const py::dict& table, const Factors& temporal,
-                                const Factors& spatial, const Indices& order, const Flags& keep, const Flags& on_y,
-                                const Indices& spatial_order, std::uint64_t seed) {
-    const BatchView batch(layer, temporal, spatial, order, keep, on_y, spatial_order);
+static py::tuple layouts_fitted(const Layer& layer, const py::dict& table, const py::sequence& nest, std::uint64_t seed) {
+    const DenseBatch batch(layer, nest);
     return changed(layer, table, batch, seed, [&](const MapSpace& space, Point point, Random& random, auto take) {
         Changes changes;
         fit_layouts(layer, space, random, point, changes);
@@ -203,8 +197,8 @@ void add_parts(py::module_& module) {
     module.def("count_hops", &hops);
     module.def("random_points", &random_points);
     const auto in = [](const char* name) { return py::arg(name); };
-    module.def("random_neighbours", &random_neighbours, in("layer"), in("space"), in("temporal"), in("spatial"), in("order"),
-               in("keep"), in("on_y"), in("spatial_order"), in("tries"), in("seed"), py::arg("divided") = 0);
+    module.def("random_neighbours", &random_neighbours, in("layer"), in("space"), in("nest"), in("tries"),
+               in("seed"), py::arg("divided") = 0);
     module.def("all_neighbours", &all_neighbours);
     module.def("layouts_fitted", &layouts_fitted);
 }

@@ -9,14 +9,33 @@ namespace fadiff {
 
 constexpr int NOWHERE = std::numeric_limits<int>::max();
 
-ResidualWalk::ResidualWalk(const Layer& layer, const Mapping& mapping, const std::vector<double>& last, bool with_hops)
+// Iterations of one loop, and coordinates of one rank, that the walk tells apart.
+constexpr double MOST_ITERATIONS = 1 << 30, MOST_COORDINATES = 0x1p52;
+
+static bool is_countable(const Layer& layer, const Mapping& mapping) {
+    std::vector<double> points(layer.dims, 1.0);
+    for (std::size_t at = 0; at < mapping.factor.size(); ++at) {
+        if (!(mapping.factor[at] <= MOST_ITERATIONS)) return false;
+        points[at % layer.dims] *= mapping.factor[at];
+    }
+    for (const DataSpace& space : layer.spaces)
+        for (const Rank& rank : space.ranks)
+            if (!(extent(rank, points.data()) <= MOST_COORDINATES)) return false;
+    return std::all_of(points.begin(), points.end(), [](double own) { return own <= MOST_COORDINATES; });
+}
+
+ResidualWalk::ResidualWalk(const Layer& layer, const Mapping& mapping, bool with_hops)
     : layer_(layer), with_hops_(with_hops), at_(layer.dims), pending_(layer.dims), imperfect_(layer.dims, NOWHERE),
       words_(layer.tensors), boxes_(layer.tensors) {
+    if (!is_countable(layer, mapping)) {
+        calls_ = std::numeric_limits<double>::infinity();
+        return;
+    }
     std::vector<Position> whole(layer.dims, 1), rest(layer.dims, 1);
     const int dims = layer.dims;
     // Takes one loop into the tile.
     const auto take = [&](std::size_t place, int d) {
-        const int bound = int(mapping.factor[place * dims + d]), own = int(last[place * dims + d]);
+        const int bound = int(mapping.factor[place * dims + d]), own = int(mapping.last[place * dims + d]);
         rest[d] += whole[d] * (own - 1);
         whole[d] *= bound;
         if (own != bound) imperfect_[d] = std::min(imperfect_[d], int(nodes_.size()));
@@ -37,6 +56,7 @@ ResidualWalk::ResidualWalk(const Layer& layer, const Mapping& mapping, const std
                 fan.fan_last.push_back(own);
                 (y ? height : width) *= bound;
             }
+        fan_ = std::max(fan_, width * height);
         // grids beyond MOST_RECEIVERS are not walked
         fan.width = std::max(int(std::min(width, MOST_RECEIVERS)), layer.fanout_x[level]);
         fan.height = std::max(int(std::min(height, MOST_RECEIVERS)), layer.fanout_y[level]);
@@ -64,11 +84,12 @@ ResidualWalk::ResidualWalk(const Layer& layer, const Mapping& mapping, const std
     const std::size_t cells = std::size_t(layer.levels) * layer.tensors;
     found_.tally.resize(cells);
     found_.links.resize(cells);
+    calls_ = count_calls();
 }
 
 // Calls of the innermost loop, dimension by dimension: how often its tile is called where all loops further out are in
 // their last iteration, and elsewhere.
-double ResidualWalk::calls() const {
+double ResidualWalk::count_calls() const {
     std::vector<double> lasts(layer_.dims, 1), others(layer_.dims, 0);
     double most = 0;
     for (int i = int(nodes_.size()) - 1; i >= 0; --i) {
@@ -88,13 +109,6 @@ double ResidualWalk::calls() const {
 }
 
 ResidualTraffic ResidualWalk::run() {
-    for (const Node& node : nodes_) {
-        double fan = 1;
-        for (const SpatialLoop& loop : node.fan) fan *= loop.bound;
-        if (fan > MOST_RECEIVERS) return found_;
-    }
-    found_.calls = calls();
-    if (!(found_.calls <= MOST_CALLS)) return found_;
     call(int(nodes_.size()) - 1, false);
     return found_;
 }

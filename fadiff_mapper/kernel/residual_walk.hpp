@@ -25,15 +25,15 @@ constexpr double MOST_CALLS = 0x1p24;
 struct ResidualTraffic {
     std::vector<Tally> tally;
     std::vector<double> links;  // words that receivers take from a neighbouring receiver
-    double calls = 0;           // of the walk; nothing else is filled in where they or receivers are too many
 };
 
 class ResidualWalk {
 public:
-    // `last`: residual of every factor, in the places of Mapping::factor.
-    ResidualWalk(const Layer& layer, const Mapping& mapping, const std::vector<double>& last, bool with_hops);
+    ResidualWalk(const Layer& layer, const Mapping& mapping, bool with_hops);
 
-    ResidualTraffic run();
+    double calls() const { return calls_; }  // that a run makes; infinite for numbers beyond all counting
+    bool walkable() const { return calls_ <= MOST_CALLS && fan_ <= MOST_RECEIVERS; }
+    ResidualTraffic run();                   // of walkable mappings, once
 
 private:
     // A temporal loop, or all spatial loops of one fan-out.
@@ -56,7 +56,7 @@ private:
     };
 
     bool is_last(int dim) const { return pending_[dim] == 0; }
-    double calls() const;
+    double count_calls() const;
     void call(int node, bool boxes);
     void run_temporal(int node);
     void run_fan_out(int node);
@@ -74,7 +74,7 @@ private:
     std::vector<Position> at_;            // [D]; the first point of the present tile
     std::vector<int> pending_;            // [D]; loops further out that are not in their last iteration
     std::vector<int> imperfect_;          // [D]; innermost node of the dimension with a residual, or a large number
-    double epochs_ = 1;
+    double epochs_ = 1, calls_ = 0, fan_ = 1;  // the largest fan-out
     std::map<std::vector<int>, Sharing> sharings_;  // node, data space, bounds of the spatial loops
     std::vector<Position> low_, high_, move_;
     std::vector<double> words_;           // [T]; words of the last delivery of a call

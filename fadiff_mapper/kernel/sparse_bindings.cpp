@@ -136,11 +136,9 @@ static std::shared_ptr<SparseDesign> design_of(const Layer& layer, const py::dic
 }
 
 // Scores a batch into out [5][B]: cycles, energy, last level accesses, excess, legal.
-static void score_sparse(Evaluator& evaluator, const Array<double>& temporal, const Array<double>& spatial,
-                         const Array<std::int64_t>& order, const Array<bool>& keep, const Array<bool>& on_y,
-                         const Array<std::int64_t>& spatial_order, Array<double>& out) {
+static void score_sparse(Evaluator& evaluator, const py::sequence& nest, Array<double>& out) {
     const Layer& layer = evaluator.layer();
-    const BatchView batch(layer, temporal, spatial, order, keep, on_y, spatial_order);
+    const DenseBatch batch(layer, nest);
     const std::size_t size = batch.batch;
     if (out.ndim() != 2 || out.shape(0) != 5 || std::size_t(out.shape(1)) != size)
         throw std::invalid_argument("out: wrong shape");
@@ -167,8 +165,7 @@ void add_sparse(py::module_& module) {
         .def(py::init([](std::shared_ptr<SparseDesign> design) {
             return std::make_unique<OneCall<Evaluator>>(std::move(design));
         }))
-        .def("score", one_call(&score_sparse), py::arg("temporal"), py::arg("spatial"), py::arg("order"),
-             py::arg("keep"), py::arg("on_y"), py::arg("spatial_order"), py::arg("out").noconvert());
+        .def("score", one_call(&score_sparse), py::arg("nest"), py::arg("out").noconvert());
 }
 
 Chains::Evaluate sparse_evaluation(const py::object& design) {

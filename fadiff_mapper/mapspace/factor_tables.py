@@ -149,3 +149,27 @@ def _padded(table: np.ndarray, axes: int, width: int) -> np.ndarray:
     padded = np.full(table.shape[:table.ndim - axes] + (width,) * axes, filler, dtype=table.dtype)
     padded[tuple(map(slice, table.shape))] = table
     return padded
+
+
+def factor_ranges(space: MapSpace) -> tuple[np.ndarray, np.ndarray]:
+    """The factors that constraints and fan-outs allow where a factor need not divide its bound.
+
+    Returns:
+        Least and largest factor, [2 L, D] each; place 2 l are the spatial loops of level l, 2 l + 1 its temporal ones.
+        All whole numbers between them are allowed.
+    """
+    rows = []
+    for limits, level in zip(space.constraints.levels, space.levels, strict=True):
+        room = dict(zip("XY", level.fanout, strict=True))
+        for loops, spatial in ((limits.spatial, True), (limits.temporal, False)):
+            row = []
+            for name, bound in space.problem.bounds.items():
+                fixed = loops.fixed.get(name)
+                most = max((room[axis] for axis in level.axes[name]), default=1) if spatial else bound
+                if not spatial and level.temporal.choices[name] == (1,):
+                    most = 1
+                row.append((fixed, fixed) if fixed is not None else (
+                    loops.minimum.get(name, 1), min(loops.maximum.get(name, most), most, bound)))
+            rows.append(row)
+    least, most_of = np.moveaxis(np.array(rows, dtype=np.float64), -1, 0)
+    return np.ascontiguousarray(least), np.ascontiguousarray(most_of)

@@ -96,7 +96,7 @@ def _descended(task: MappingTask, nest: Nest, calibration: Calibration, metric: 
     for _ in range(STEPS):
         if over():
             break
-        near = Nest(*_kernel.all_neighbours(task.layer.compiled, space, *nest_arrays(nest), seed)[:6])
+        near = Nest(*_kernel.all_neighbours(task.layer.compiled, space, nest_arrays(nest), seed)[:6])
         if not near.batch:
             break
         values = _values(task, near, calibration, metric)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from fadiff_mapper.mapspace import available
+from fadiff_mapper.mapspace import available, factor_ranges
+from fadiff_mapper.relaxation.discrete_decisions import temporal_orders
 from fadiff_mapper.relaxation.layer_batch import LayerFamily
 from fadiff_mapper.relaxation.objective import PRIORITY, SHARE_WEIGHT
 from fadiff_mapper.search.family_decisions import DecisionKind, decisions_of
@@ -20,24 +22,37 @@ QUANTITIES = ("edp", "energy", "delay", "last_level_accesses", "share")
 """Metrics, and the share in a network, in the order of the kernel's `Objective::Quantity`."""
 
 
-def compiled_space(family: LayerFamily, member: int, orders: bool = True) -> dict[str, Any]:
+def compiled_space(family: LayerFamily, member: int, orders: bool = True, *, residuals: bool = False) -> dict[str, Any]:
     """The tables of one member of a family for the compiled search.
 
     Args:
         family: Layers with the candidates of their decisions.
         member: Number of the member.
         orders: Whether loop orders may change.
+        residuals: Whether factors may be any whole numbers, of a family of one.
 
     Returns:
         The arguments of the kernel's map space, by name.
     """
     space, factors = family.spaces[member], family.factors
     names = space.problem.dataspace_names()
-    return {
-        "width": factors.divisor.shape[-1], "divisor": factors.divisor[member], "quotient": factors.quotient[member],
-        "product": factors.product[member], "allowed": factors.allowed[member],
-        "completable": factors.completable[member], "bound": factors.bound[member].astype(np.int64),
-        "movable": [(int(place), int(d)) for place, d in zip(*np.nonzero(factors.movable[member]), strict=True)],
+    if residuals:
+        least, most = factor_ranges(space)
+        family = replace(family, orders=tuple(
+            temporal_orders(space, family.layer.projection, level, (most[2 * level + 1] > 1).tolist())[None]
+            for level in range(len(space.levels))))
+        movable = most > least
+        movable[-1] = False  # the outermost loops take what the others leave
+        tables: dict[str, Any] = {"least": least, "most": most,
+                                  "points": np.array(list(space.problem.bounds.values()), dtype=np.float64)}
+    else:
+        movable = factors.movable[member]
+        tables = {"width": factors.divisor.shape[-1], "divisor": factors.divisor[member],
+                  "quotient": factors.quotient[member], "product": factors.product[member],
+                  "allowed": factors.allowed[member], "completable": factors.completable[member],
+                  "bound": factors.bound[member].astype(np.int64)}
+    return tables | {
+        "movable": [(int(place), int(d)) for place, d in zip(*np.nonzero(movable), strict=True)],
         "orders": [level[member].tolist() for level in family.orders],
         "layouts": [list(zip(level.order[member].tolist(), level.on_y[member].tolist(), strict=True))
                     for level in family.layouts],

@@ -72,13 +72,7 @@ class Refinement:
 
     def best(self) -> Nest:
         """The best mapping so far, a nest of one row."""
-        space = self.family.spaces[self.member]
-        levels, dims, tensors = len(space.levels), len(space.problem.dimensions), len(space.problem.dataspaces)
-        nest = Nest(np.empty((levels, dims, 1)), np.empty((levels, dims, 1)),
-                    np.empty((levels, dims, 1), dtype=np.int64), np.empty((levels, tensors, 1), dtype=np.bool_),
-                    np.empty((levels, dims, 1), dtype=np.bool_), np.empty((levels, dims, 1), dtype=np.int64))
-        self.chains.write_best(*nest_arrays(nest))
-        return nest
+        return Nest(*self.chains.best())
 
     def anneal(self, plan: Annealing) -> None:
         """Runs one schedule, until it is over, the chains agree, or time runs out."""
@@ -157,10 +151,10 @@ def refinement_of(family: LayerFamily, member: int, options: SearchOptions, star
                     room_counted=counted, seed=options.seed, sparse=sparse, seconds=deadline - time.monotonic(),
                     **compiled_objective(options.priorities, weights, sums))
     if starts is not None:
-        chains.start_at(*nest_arrays(starts))
+        chains.start_at(nest_arrays(starts))
     chains.start_random(max(0, options.chains - (starts.batch if starts is not None else 0)))
     if chains.best_value >= ILLEGAL and (first := first_of(family, member)) is not None:
-        chains.start_at(*nest_arrays(first))  # so that a search that is stopped has a mapping to return
+        chains.start_at(nest_arrays(first))  # so that a search that is stopped has a mapping to return
     refinement = Refinement(family, member, options, chains, watcher, out_of_time)
     refinement.report()
     return refinement

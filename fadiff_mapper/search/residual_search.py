@@ -1,11 +1,11 @@
 """The search through residual factors, from the best mapping without them.
 
 Starts are the best mapping of the layer and those of slightly larger layers, cut off at the bounds: a layer of 28 rows
-for one of 27. From the best of them random moves go on, always from the best few mappings so far.
+for one of 27. From the best of them chains of random moves go on, as those of the search without residuals do.
 
 Timeloop rounds the instances in use on average down, and divides the words of a fan-out among all its receivers, so
 that the best mapping by its numbers alone would be the one that the rounding takes most from. A mapping here is as
-good as the worse of two values: Timeloop's own, and the one without these faults (`UNROUNDED`);
+good as the worse of two values: Timeloop's own, and the one without these faults (`model.exact.evaluate.UNROUNDED`);
 where both forget multiply-accumulates, it is worse by that share.
 """
 
@@ -13,20 +13,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 
 import numpy as np
 
-from fadiff_mapper.mapspace import available
-from fadiff_mapper.model.exact.evaluate import EXACT, UNROUNDED, evaluate_nest, scores_of
-from fadiff_mapper.model.loop_nest import Nest, cut_off, joined, without_lasts
-from fadiff_mapper.model.usage import AverageUsage
-from fadiff_mapper.relaxation.metrics import ILLEGAL
-from fadiff_mapper.relaxation.objective import exact_value
+from fadiff_mapper.kernel._kernel import Chains
+from fadiff_mapper.mapspace import factor_ranges
+from fadiff_mapper.model.loop_nest import cut_off, joined, nest_arrays, without_lasts
+from fadiff_mapper.relaxation.metrics import SAME
+from fadiff_mapper.search.compiled_space import compiled_objective, compiled_space
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
-from fadiff_mapper.search.options import Progress, SearchOptions
-from fadiff_mapper.search.residual_moves import FactorLimits, factor_limits, padded, random_neighbours, within
+from fadiff_mapper.search.options import Annealing, SearchOptions
+from fadiff_mapper.search.refinement import Refinement
 from fadiff_mapper.search.search_family import SearchOutcome, search
 from fadiff_mapper.spec.spec import Spec
 
@@ -36,63 +35,18 @@ MULTIPLES = (2, 3, 4, 5, 6, 7, 8, 12, 14, 16, 32)
 MOST_GROWTH = 0.34
 """Growth of a bound for such a layer, relative to it, at most. Nothing was measured."""
 
-CHAINS, BRIEF = 16, 24
+BRIEF_CHAINS, BRIEF_ROUNDS = 16, 24
 """Chains and rounds of the searches of larger layers at most: their mappings are starts, no results."""
 
-BEAM = 4
-"""Mappings that each round goes on from: the best so far."""
+CHAINS, TRIED = 24, 12
+"""Chains through residual factors, and neighbours that each tries in a round."""
 
-NEIGHBOURS = 96
-"""Neighbours of each of them in a round."""
+SCHEDULE = Annealing(rounds=48, temperature_start=0.1, temperature_end=0.003, rounds_least=48, chains_agreeing=CHAINS,
+                     greedy=True, divided=0.0, adopted=0.1)
+"""The cooling of these chains."""
 
-ROUNDS, PATIENCE = 40, 8
-"""Rounds at most, and rounds without an improvement after which the search ends."""
-
-GAIN = 1e-9
-"""Improvements by less are none: values are logarithms."""
-
-
-@dataclass
-class _State:
-    """The best mappings so far, by ascending value, and the way to them."""
-
-    task: MappingTask
-    limits: FactorLimits
-    options: SearchOptions
-    start: float
-    evaluations: int
-    legal_evaluations: int
-    beam: list[tuple[float, Nest]]
-    history: list[Progress]
-
-    def values(self, batch: Nest) -> np.ndarray:
-        """Values of a batch, [B]; see the module."""
-        self.evaluations += batch.batch
-        evaluations = [evaluate_nest(self.task.layer, batch, rounding=rounding) for rounding in (EXACT, UNROUNDED)]
-        values = np.maximum(*(exact_value(scores_of(found), self.options.priorities) for found in evaluations))
-        use = evaluations[0].use
-        assert isinstance(use, AverageUsage)
-        values += np.log(np.maximum(self.task.layer.problem.computes / np.maximum(use.units * use.iterations, 1), 1))
-        least = self.task.space.constraints.min_parallelism
-        share = batch.spatial.prod(axis=(0, 1)) / available(self.task.space)
-        values = np.where(within(batch, self.limits) & (share >= least), values, 2 * ILLEGAL)
-        self.legal_evaluations += int(np.count_nonzero(values < ILLEGAL))
-        return values
-
-    def take(self, batch: Nest, stage: str) -> bool:
-        """Evaluates a batch and keeps its best; returns whether one is better than all before."""
-        if not batch.batch:
-            return False
-        values, before = self.values(batch), self.beam[0][0] if self.beam else np.inf
-        for row in np.argsort(values, kind="stable")[:BEAM]:
-            self.beam.append((float(values[row]), batch.take([row])))
-        self.beam.sort(key=lambda pair: pair[0])
-        del self.beam[BEAM:]
-        better = self.beam[0][0] < before - GAIN
-        if better:
-            self.history.append(Progress(time.monotonic() - self.start, self.evaluations, self.legal_evaluations,
-                                         self.beam[0][0], stage))
-        return better
+POLISH_STEPS = 20
+"""Steps of the last descent at most, of some thousand neighbours each."""
 
 
 def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, options: SearchOptions, *,
@@ -110,45 +64,55 @@ def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, opti
     Returns:
         The outcome with the better mapping, with or without residuals.
     """
-    start = time.monotonic()
-
     def over() -> bool:
         return stopped() or time.monotonic() > deadline
 
-    before = outcome.history[-1].time_s if outcome.history else 0.0
-    state = _State(task, factor_limits(task.space), options, start - before, outcome.evaluations,
-                   outcome.legal_evaluations, [], [])
-    state.take(cut_off(outcome.nest, state.limits.bounds), "given")
-    state.history.clear()
-    brief = replace(options, chains=min(CHAINS, options.chains), rounds=min(BRIEF, options.rounds),
+    earlier = (outcome.history[-1].time_s if outcome.history else 0.0) - time.monotonic()
+    least, most = factor_ranges(task.space)
+    bounds = list(spec.problem.bounds.values())
+    brief = replace(options, chains=min(BRIEF_CHAINS, options.chains), rounds=min(BRIEF_ROUNDS, options.rounds),
                     rounds_further=0, divided=0.0)
-    for larger in _larger_layers(spec, task):
+    starts, evaluations, legal_evaluations = [outcome.nest], outcome.evaluations, outcome.legal_evaluations
+    for larger in _larger_layers(spec, task, (most > least).sum(axis=0) > 1):
         if over():
             break
         found, = search(larger.family, brief, stopped=stopped, deadline=deadline)
-        state.evaluations += found.evaluations
-        state.legal_evaluations += found.legal_evaluations
+        evaluations += found.evaluations
+        legal_evaluations += found.legal_evaluations
         if found.legal:
-            state.take(cut_off(found.nest, state.limits.bounds), "start")
-    rng = np.random.default_rng(options.seed)
-    idle = 0
-    for _ in range(ROUNDS):
-        if idle == PATIENCE or over():
-            break
-        near = [random_neighbours(here, task.space, state.limits, rng, NEIGHBOURS) for _, here in state.beam]
-        idle = 0 if state.take(joined(near), "residuals") else idle + 1
-    value, best = state.beam[0]
-    status = outcome.status if over() else "search through residual factors ended"
-    return replace(outcome, nest=without_lasts(best), value=value, status=status, evaluations=state.evaluations,
-                   legal_evaluations=state.legal_evaluations, history=(*outcome.history, *state.history))
+            starts.append(found.nest)
+    first = cut_off(joined(starts), bounds)
+    factors = np.stack([first.spatial, first.temporal], axis=1).reshape(*least.shape, -1)
+    allowed = ((factors >= least[..., None]) & (factors <= most[..., None])).all(axis=(0, 1))
+    rows = np.flatnonzero(allowed)
+    earlier += time.monotonic()
+    chains = Chains(task.layer.compiled, compiled_space(task.family, 0, options.orders, residuals=True),
+                    room_words=None, room_counted=None, seed=options.seed, seconds=deadline - time.monotonic(),
+                    **compiled_objective(options.priorities))
+    chains.start_at(nest_arrays(first.take(np.concatenate([rows, np.resize(rows, max(CHAINS - len(rows), 0))]))))
+    chains.keep_strongest(CHAINS)
+    refinement = Refinement(task.family, 0, replace(options, neighbours_tried=TRIED), chains, None, over)
+    refinement.anneal(SCHEDULE)
+    ended = not over() and chains.polish(POLISH_STEPS)
+    refinement.take_history()
+    better = tuple(replace(step, time_s=step.time_s + earlier, evaluations=step.evaluations + evaluations,
+                           legal_evaluations=step.legal_evaluations + legal_evaluations, stage="residuals")
+                   for step in refinement.history if step.value < outcome.value - SAME)
+    return replace(outcome, nest=without_lasts(refinement.best()) if better else outcome.nest,
+                   value=min(chains.best_value, outcome.value),
+                   status="converged: no neighbour with residual factors is better" if ended else outcome.status,
+                   evaluations=evaluations + chains.evaluations,
+                   legal_evaluations=legal_evaluations + chains.legal_evaluations, history=(*outcome.history, *better))
 
 
-def _larger_layers(spec: Spec, task: MappingTask) -> list[MappingTask]:
-    """The problem with bounds rounded up, wherever a dimension has loops at several places."""
-    limits, bounds = factor_limits(task.space), spec.problem.bounds
-    open_places = (limits.most > limits.least).sum(axis=0) > 1
-    movable = frozenset(name for name, several in zip(bounds, open_places, strict=True) if several)
-    distinct = {tuple(grown.values()): grown for multiple in MULTIPLES
-                if (grown := padded(bounds, multiple, movable, MOST_GROWTH)) != bounds}
-    tasks = [mapping_task(replace(spec, problem=replace(spec.problem, bounds=grown))) for grown in distinct.values()]
-    return [larger for larger in tasks if not larger.impossible]
+def _larger_layers(spec: Spec, task: MappingTask, several: np.ndarray) -> list[MappingTask]:
+    """The problem with bounds rounded up, of the dimensions that have loops at several places, [D]."""
+    bounds = spec.problem.bounds
+    distinct: dict[tuple[int, ...], MappingTask] = {}
+    for multiple in MULTIPLES:
+        up = {name: -(-bound // multiple) * multiple for name, bound in bounds.items()}
+        grown = {name: up[name] if more and up[name] <= bound * (1 + MOST_GROWTH) else bound
+                 for (name, bound), more in zip(bounds.items(), several, strict=True)}
+        if grown != bounds and tuple(grown.values()) not in distinct:
+            distinct[tuple(grown.values())] = mapping_task(replace(spec, problem=replace(spec.problem, bounds=grown)))
+    return [larger for larger in distinct.values() if not larger.impossible]

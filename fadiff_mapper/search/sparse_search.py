@@ -117,7 +117,7 @@ def _anneal(state: SearchState, tables: dict[str, Any], here: Nest, values: np.n
     layer, values = state.family.layer.compiled, values.copy()
     for step in range(rounds):
         temperature = geometric(TEMPERATURE_START, TEMPERATURE_END, step / max(rounds - 1, 1))
-        *arrays, _, chain = _kernel.random_neighbours(layer, tables, *nest_arrays(here), state.options.neighbours_tried,
+        *arrays, _, chain = _kernel.random_neighbours(layer, tables, nest_arrays(here), state.options.neighbours_tried,
                                                       int(rng.integers(1 << 63)))
         if not len(chain):
             break
@@ -140,7 +140,7 @@ def _polish(state: SearchState, tables: dict[str, Any]) -> bool:
         if state.out_of_time():
             return False
         before = state.best[0]
-        *arrays, _, _ = _kernel.all_neighbours(state.family.layer.compiled, tables, *nest_arrays(state.nests[0]),
+        *arrays, _, _ = _kernel.all_neighbours(state.family.layer.compiled, tables, nest_arrays(state.nests[0]),
                                                state.options.seed)
         near = Nest(*arrays)
         if not near.batch or state.value(near, np.zeros(near.batch, dtype=np.int64), "polish").min() >= before - SAME:

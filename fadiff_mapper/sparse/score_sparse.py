@@ -29,7 +29,7 @@ def score_sparse(design: SparseDesign, nest: Nest) -> Scores:
     if design.compiled is None:
         return score_one_by_one(design, nest)
     out = np.empty((5, nest.batch))
-    _kernel.SparseEvaluator(design.compiled).score(*nest_arrays(nest), out)
+    _kernel.SparseEvaluator(design.compiled).score(nest_arrays(nest), out)
     return Scores(out[0], out[1], out[2], out[4].astype(np.bool_), out[3])
 
 

@@ -50,7 +50,7 @@ def begun(of: LayerFamily, options: SearchOptions = QUICK, **more: Any) -> Refin
 def every_neighbour(of: LayerFamily, nest: Nest, orders: bool = True) -> Nest:
     """All mappings one decision away; every level has few enough layouts for all of them to be looked at."""
     assert all(layouts.order.shape[1] <= 12 for layouts in of.layouts)
-    return Nest(*_kernel.all_neighbours(of.layer.compiled, compiled_space(of, 0, orders), *nest_arrays(nest), 0)[:6])
+    return Nest(*_kernel.all_neighbours(of.layer.compiled, compiled_space(of, 0, orders), nest_arrays(nest), 0)[:6])
 
 
 def same(a: Nest, b: Nest) -> bool:
@@ -132,7 +132,7 @@ def test_too_few_units_count_as_a_broken_limit() -> None:
     one_unit = nest.take([int(np.flatnonzero((nest.spatial.prod(axis=(0, 1)) == 1) & score(of.layer, nest).legal)[0])])
     chains = _kernel.Chains(of.layer.compiled, compiled_space(of, 0), room_words=None, room_counted=None,
                             seed=0, **compiled_objective(("edp",)))
-    chains.start_at(*nest_arrays(one_unit))
+    chains.start_at(nest_arrays(one_unit))
     assert chains.best_value == pytest.approx(ILLEGAL + np.log2(0.75 / 0.25))
 
 
@@ -184,7 +184,7 @@ def finished(of: LayerFamily, slices: Callable[[], int], seed: int = 3) -> tuple
         pass
     chains.polish(200)
     best = found_nest(of)
-    chains.write_best(*nest_arrays(best))
+    chains.write_best(nest_arrays(best))
     return best, chains.best_value, chains.evaluations
 
 
@@ -220,7 +220,7 @@ def test_chains_of_unlike_values_are_kept_before_copies() -> None:
         chains = _kernel.Chains(of.layer.compiled, compiled_space(of, 0), room_words=None, room_counted=None, seed=0,
                                 **compiled_objective(("edp",)))
         for nest in (third, best, best, second, best):
-            chains.start_at(*nest_arrays(nest))
+            chains.start_at(nest_arrays(nest))
         assert chains.met == 3
         chains.keep_strongest(count)
         assert chains.met == met, "the best, the second and the third, then the copies of the best"

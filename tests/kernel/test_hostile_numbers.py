@@ -26,10 +26,10 @@ def changed(array: int, value: float, at: tuple[int, ...] = (0, 0, -1)) -> list[
 
 
 CALLS: dict[str, Callable[[list[np.ndarray]], Any]] = {
-    "score": lambda nest: _kernel.score(LAYER, *nest, None, None, np.empty((5, BATCH)), 0, BATCH, True),
-    "traffic": lambda nest: _kernel.traffic(LAYER, *nest, True),
-    "neighbours": lambda nest: _kernel.all_neighbours(LAYER, space_table(), *nest, 0),
-    "chains": lambda nest: _kernel.Chains(LAYER, space_table(), [(1.0, 0)], None, None, 0).start_at(*nest)}
+    "score": lambda nest: _kernel.score(LAYER, nest, None, None, np.empty((5, BATCH)), 0, BATCH, True),
+    "traffic": lambda nest: _kernel.traffic(LAYER, nest, True),
+    "neighbours": lambda nest: _kernel.all_neighbours(LAYER, space_table(), nest, 0),
+    "chains": lambda nest: _kernel.Chains(LAYER, space_table(), [(1.0, 0)], None, None, 0).start_at(nest)}
 
 
 @pytest.mark.parametrize("call", CALLS)

@@ -21,9 +21,9 @@ from fadiff_mapper import load
 from fadiff_mapper.base.bundled_files import designs, find
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.mapspace import build_mapspace
-from fadiff_mapper.model.exact.evaluate import Scores, evaluate_nest, score, scores_of
+from fadiff_mapper.model.exact.evaluate import EXACT, UNROUNDED, Scores, evaluate_nest, score, scores_of
 from fadiff_mapper.model.legality import Room
-from fadiff_mapper.model.loop_nest import Nest, joined, nest_arrays, pack
+from fadiff_mapper.model.loop_nest import Nest, cut_off, joined, nest_arrays, pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import constrained_reuse, reuse_of
 from fadiff_mapper.relaxation.layer_batch import family_of
@@ -79,7 +79,7 @@ def drawn(layer: PreparedLayer, spec: Spec, count: int) -> Nest:
     parts = [nest]
     for step in range(4):
         best = nest.take(np.argsort(score(layer, nest).excess, kind="stable")[:count // 4])
-        nest = joined([best, Nest(*_kernel.random_neighbours(layer.compiled, table, *nest_arrays(best), 8, step)[:6])])
+        nest = joined([best, Nest(*_kernel.random_neighbours(layer.compiled, table, nest_arrays(best), 8, step)[:6])])
         parts.append(nest)
     return joined(parts)
 
@@ -187,9 +187,58 @@ def test_with_all_counts_illegal_mappings_have_the_numbers_of_the_arrays_too() -
     layer = prepare_layer(spec.arch, spec.problem, spec.tables)
     nest = drawn(layer, spec, 100)
     out = np.empty((5, nest.batch))
-    _kernel.score(layer.compiled, *nest_arrays(nest), None, None, out, 0, nest.batch, True)
+    _kernel.score(layer.compiled, nest_arrays(nest), None, None, out, 0, nest.batch, True)
     expected = scores_of(evaluate_nest(layer, nest))
     homed = nest.keep.any(axis=0).all(axis=0)
     assert (homed & ~expected.legal).any()
     for row, name in enumerate(MERITS):
         np.testing.assert_array_equal(out[row, homed], getattr(expected, name)[homed])
+
+
+def assert_residuals_equal(layer: PreparedLayer, nest: Nest, room: Room | None = None) -> np.ndarray:
+    """Compares the two forms of mappings with residuals, rounded as in Timeloop and unrounded; returns which are legal.
+
+    The compiled form does not look for untouched words of mappings that break another limit.
+    """
+    for rounding in (EXACT, UNROUNDED):
+        found = score(layer, nest, room=room, rounding=rounding)
+        evaluation = evaluate_nest(layer, nest, room=room, rounding=rounding)
+        expected = scores_of(evaluation)
+        np.testing.assert_array_equal(found.legal, expected.legal)
+        touched = ~np.any([check.broken for check in evaluation.checks if check.constraint == "untouched"], axis=0)
+        np.testing.assert_allclose(found.excess[touched], expected.excess[touched], rtol=1e-14)
+        for name in MERITS:
+            np.testing.assert_array_equal(getattr(found, name)[found.legal], getattr(expected, name)[found.legal], name)
+    return found.legal
+
+
+def regrown(nest: Nest, bounds: dict[str, int], rng: np.random.Generator) -> Nest:
+    """Mappings whose factors were changed at random and cut off at the bounds, so that many have residuals."""
+    def changed(factors: np.ndarray) -> np.ndarray:
+        return np.where(rng.random(factors.shape) < 0.3, np.maximum(factors + rng.integers(-1, 3, factors.shape), 1),
+                        factors)
+
+    return cut_off(replace(nest, temporal=changed(nest.temporal), spatial=changed(nest.spatial)), list(bounds.values()))
+
+
+@pytest.mark.parametrize(("design", "problem"), [(design, problem) for design in designs()
+                                                 for problem in ("conv", "strided", "gemm")])
+def test_random_mappings_with_residuals_of_bundled_designs(design: str, problem: str) -> None:
+    spec = specified(design, problem)
+    layer = prepare_layer(spec.arch, spec.problem, spec.tables)
+    nest = regrown(drawn(layer, spec, 20), spec.problem.bounds, np.random.default_rng(5))
+    legal = assert_residuals_equal(layer, nest)
+    shorter = ((nest.temporal_last < nest.temporal) | (nest.spatial_last < nest.spatial)).any(axis=(0, 1))
+    assert (legal & shorter).sum() > 5 and not legal.all()
+
+
+@given(layers(), st.integers(0, 1 << 30))
+@settings(max_examples=60, deadline=None)
+def test_layers_of_every_kind_with_residuals(found: tuple[PreparedLayer, Nest], seed: int) -> None:
+    layer, nest = found
+    rng = np.random.default_rng(seed)
+    nest = regrown(joined([nest] * 4), layer.problem.bounds, rng)
+    size = np.array([level.usable or 1 << 30 for level in layer.arch.levels], dtype=float)[:, None]
+    room = Room(np.floor(size * rng.random((len(size), nest.batch)) ** 4), rng.random(nest.keep.shape) < 0.7)
+    assert_residuals_equal(layer, nest)
+    assert_residuals_equal(layer, nest, room)

@@ -214,7 +214,7 @@ def numbered(of: LayerFamily, member: int, number: np.ndarray) -> np.ndarray:
 def moved(of: LayerFamily, member: int, here: Nest, tries: int, seed: int,
           divided: float = 0.0) -> tuple[Nest, np.ndarray, np.ndarray]:
     """Random neighbours: `tries` of each mapping less those that changed nothing, numbers of divisors, origins."""
-    *arrays, number, row = _kernel.random_neighbours(of.layer.compiled, compiled_space(of, member), *nest_arrays(here),
+    *arrays, number, row = _kernel.random_neighbours(of.layer.compiled, compiled_space(of, member), nest_arrays(here),
                                                      tries, seed, divided)
     return Nest(*arrays), number, row
 
@@ -222,7 +222,7 @@ def moved(of: LayerFamily, member: int, here: Nest, tries: int, seed: int,
 def around(of: LayerFamily, member: int, here: Nest, orders: bool = True) -> tuple[Nest, np.ndarray, np.ndarray]:
     """All neighbours, numbers of divisors, origins."""
     *arrays, number, row = _kernel.all_neighbours(of.layer.compiled, compiled_space(of, member, orders),
-                                                  *nest_arrays(here), 0)
+                                                  nest_arrays(here), 0)
     return Nest(*arrays), number, row
 
 
@@ -284,7 +284,7 @@ def test_loop_orders_stay_where_they_may_not_change() -> None:
     assert (around(of, 0, here)[0].order != here.order).any()
     assert (around(of, 0, here, orders=False)[0].order == here.order).all()
     *arrays, _, _ = _kernel.random_neighbours(of.layer.compiled, compiled_space(of, 0, orders=False),
-                                              *nest_arrays(here), 200, 0)
+                                              nest_arrays(here), 200, 0)
     assert (Nest(*arrays).order == here.order).all()
 
 
@@ -296,7 +296,7 @@ def test_loops_of_an_overfull_axis_change_places() -> None:
     here.spatial[level] = 1
     for name, factor in {"M": 4, "P": 2, "C": 2}.items():
         here.spatial[level, names.index(name)] = factor
-    *arrays, _, _ = _kernel.layouts_fitted(of.layer.compiled, compiled_space(of, 0), *nest_arrays(here), 0)
+    *arrays, _, _ = _kernel.layouts_fitted(of.layer.compiled, compiled_space(of, 0), nest_arrays(here), 0)
     before, after = here.on_y[level], Nest(*arrays).on_y[level]
 
     def fit(on_y: np.ndarray) -> np.ndarray:

@@ -14,13 +14,12 @@ from fadiff_mapper.analysis.lower_bound import lower_bound, residual_lower_bound
 from fadiff_mapper.base.bundled_files import find
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.cli import main
-from fadiff_mapper.mapspace import build_mapspace, check_mapping
+from fadiff_mapper.mapspace import build_mapspace, check_mapping, factor_ranges
 from fadiff_mapper.model.exact.evaluate import UNROUNDED, evaluate_nest
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import cut_off
 from fadiff_mapper.search import residual_search
 from fadiff_mapper.search.random_mappings import random_nests
-from fadiff_mapper.search.residual_moves import factor_limits, within
 from fadiff_mapper.spec.spec import Spec
 
 OPTIONS = SearchOptions(threads=1, imperfect=True, chains=16, rounds=20, rounds_further=0)
@@ -28,8 +27,7 @@ OPTIONS = SearchOptions(threads=1, imperfect=True, chains=16, rounds=20, rounds_
 
 @pytest.fixture(autouse=True)
 def a_short_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(residual_search, "ROUNDS", 8)
-    monkeypatch.setattr(residual_search, "NEIGHBOURS", 48)
+    monkeypatch.setattr(residual_search, "SCHEDULE", replace(residual_search.SCHEDULE, rounds=16, rounds_least=16))
     monkeypatch.setattr(residual_search, "MULTIPLES", (4, 12, 14))
 
 
@@ -92,13 +90,15 @@ def test_no_mapping_with_residuals_is_below_the_bound(design: str) -> None:
     layer, space = layer_of(spec), build_mapspace(spec.arch, spec.problem, spec.constraints)
     bound, of_divisors = residual_lower_bound(layer, space), lower_bound(layer, space)
     assert bound is not None and of_divisors is not None and bound.edp <= of_divisors.edp
-    limits, bounds = factor_limits(space), spec.problem.bounds
+    (least, most), bounds = factor_ranges(space), spec.problem.bounds
     for more in (1, 2):
         larger = replace(spec.problem, bounds={name: size + more * (size > 7) for name, size in bounds.items()})
         nests = random_nests(layer, build_mapspace(spec.arch, larger, spec.constraints), 200, more)
-        batch = cut_off(nests, limits.bounds)
+        batch = cut_off(nests, list(bounds.values()))
+        factors = np.stack([batch.spatial, batch.temporal], axis=1).reshape(*least.shape, -1)
+        within = ((factors >= least[..., None]) & (factors <= most[..., None])).all(axis=(0, 1))
         found = evaluate_nest(layer, batch, rounding=UNROUNDED)
-        rows = np.flatnonzero(found.legal & within(batch, limits))
+        rows = np.flatnonzero(found.legal & within)
         assert len(rows) >= 10
         assert (found.cycles[rows] * found.energy[rows]).min() >= bound.edp
         assert found.cycles[rows].min() >= bound.delay and found.energy[rows].min() >= bound.energy

@@ -4,7 +4,7 @@ Why it holds. A mapping with residuals is one without, of a larger problem, cut 
 have any whole factors that the fan-outs hold, and it needs at least as many cycles as there are multiply-accumulates
 over the units that work. Each distinct word still is sent at least once to each level that keeps it; of joint tiles,
 whose points divided the bounds, nothing is used. The bound is one on the numbers without Timeloop's faults of rounding
-(`imperfect.evaluate_residuals.averaged`): Timeloop rounds the instances in use on average down and may print less.
+(`model.exact.evaluate.UNROUNDED`): Timeloop rounds the instances in use on average down and may print less.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from fadiff_mapper.analysis.lower_bound.assemble import LowerBound, lower_bound
 from fadiff_mapper.base.deadline import Over, never
-from fadiff_mapper.mapspace import MapSpace
+from fadiff_mapper.mapspace import MapSpace, factor_ranges
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 
 
@@ -36,13 +36,8 @@ def residual_lower_bound(layer: PreparedLayer, space: MapSpace, over: Over = nev
 
 def with_any_factor(space: MapSpace) -> MapSpace:
     """The map space with every whole spatial factor that constraints and fan-outs allow."""
-    levels = []
-    for limits, level in zip(space.constraints.levels, space.levels, strict=True):
-        room, choices = dict(zip("XY", level.fanout, strict=True)), {}
-        for name, bound in space.problem.bounds.items():
-            width = max((room[axis] for axis in level.axes[name]), default=1)
-            most = min(width, bound, limits.spatial.maximum.get(name, width))
-            fixed = limits.spatial.fixed.get(name)
-            choices[name] = tuple(range(limits.spatial.minimum.get(name, 1), most + 1)) if fixed is None else (fixed,)
-        levels.append(replace(level, spatial=replace(level.spatial, choices=choices)))
-    return replace(space, levels=tuple(levels))
+    ranges = [table[0::2].astype(int) for table in factor_ranges(space)]
+    levels = tuple(replace(level, spatial=replace(level.spatial, choices={
+        name: tuple(range(least, most + 1)) for name, least, most in zip(space.problem.bounds, *own, strict=True)}))
+        for level, *own in zip(space.levels, *ranges, strict=True))
+    return replace(space, levels=levels)

@@ -15,7 +15,7 @@ from fadiff_mapper.model.access_counts import Counts, Delivery, Rounding, from_o
 from fadiff_mapper.model.energy_latency import Cost, outermost_accesses
 from fadiff_mapper.model.exact.interconnect import InterconnectUse, interconnect_use
 from fadiff_mapper.model.legality import LegalityCheck, Room, excess, legal, limits, outputs_with_holes, untouched_sums
-from fadiff_mapper.model.loop_nest import Array, Nest, active_parts, all_active, nest_arrays, pack
+from fadiff_mapper.model.loop_nest import Nest, active_parts, all_active, nest_arrays, pack
 from fadiff_mapper.model.nest_evaluation import NestEvaluation, evaluate_with
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
@@ -98,14 +98,14 @@ class ExactTraffic:
     """Traffic of a batch as if every level kept every data space.
 
     Attributes:
-        wanted: [L, T, B]. Words that one receiver below each boundary asks for over the whole run; None with residuals.
+        wanted: [L, T, B]. Words that one receiver below each boundary asks for over the whole run; 0 with residuals.
         delivery: The tally of every boundary, of as many kinds as some mapping needs.
-        calls: [B]. Steps of the walks through loops with residuals; None without.
+        calls: [B]. Steps of the walks through loops with residuals; 0 without.
     """
 
-    wanted: Array
+    wanted: np.ndarray
     delivery: Delivery
-    calls: np.ndarray | None = None
+    calls: np.ndarray
 
 
 def exact_traffic(layer: PreparedLayer, nest: Nest, with_hops: bool) -> ExactTraffic:
@@ -121,14 +121,10 @@ def exact_traffic(layer: PreparedLayer, nest: Nest, with_hops: bool) -> ExactTra
         with_hops: Whether to count the hops of every fan-out (0 otherwise), and windows in full below levels that
             bypass the data space too: bypassing rescales their words, not their hops.
     """
-    if nest.residual:
-        words, multicast, scatter, hop_words, links, calls = _kernel.residual_traffic(
-            layer.compiled, *nest_arrays(nest), with_hops)
-        return ExactTraffic(None, Delivery(words, multicast, scatter, nest.spatial.prod(axis=1)[:, None], links,
-                                           hop_words), calls)
-    wanted, words, multicast, scatter, hop_words, fan, links = _kernel.traffic(layer.compiled, *nest_arrays(nest),
-                                                                               with_hops)
-    return ExactTraffic(wanted, Delivery(words, multicast, scatter, fan, links, hop_words))
+    wanted, words, multicast, scatter, hop_words, links, calls = _kernel.traffic(layer.compiled, nest_arrays(nest),
+                                                                                 with_hops)
+    fan = nest.spatial.prod(axis=1)[:, None]
+    return ExactTraffic(wanted, Delivery(words, multicast, scatter, fan, links, hop_words), calls)
 
 
 def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, room: Room | None = None,
@@ -163,7 +159,7 @@ def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, ro
         network = interconnect_use(layer.interconnects, layer.projection, shared.nest.keep, shared.tally,
                                    shared.counts.partition, shared.use.instances) if with_hops else None
         checks = [*_untouched(layer, shared), *limits(shared.nest, shared.tile, shared.use, layer.arch, room)]
-    if traffic.calls is not None:
+    if nest.residual:
         checks.insert(0, LegalityCheck("calls", layer.arch.arithmetic.name, traffic.calls, MOST_CALLS,
                                        traffic.calls > MOST_CALLS))
     return Evaluation(nest, shared.nest.keep, shared.tile, shared.use, shared.raw, shared.tally, shared.counts,
@@ -224,7 +220,8 @@ def scores_of(evaluation: Evaluation) -> Scores:
                   evaluation.legal, excess(evaluation.checks))
 
 
-def score(layer: PreparedLayer, nest: Nest, *, threads: int = 1, room: Room | None = None) -> Scores:
+def score(layer: PreparedLayer, nest: Nest, *, threads: int = 1, room: Room | None = None,
+          rounding: Rounding = EXACT) -> Scores:
     """Cycles, energy and legality of a batch of any size, by the compiled kernel.
 
     Args:
@@ -232,6 +229,7 @@ def score(layer: PreparedLayer, nest: Nest, *, threads: int = 1, room: Room | No
         nest: B mappings of it.
         threads: Threads that share the batch. The results do not depend on it.
         room: Words that may be filled, see `evaluate_nest`.
+        rounding: See `evaluate_nest`.
 
     Returns:
         Scores in the order of the batch; cycles, energy and accesses of illegal mappings are 0.
@@ -239,13 +237,16 @@ def score(layer: PreparedLayer, nest: Nest, *, threads: int = 1, room: Room | No
     batch = nest.batch
     out = np.empty((5, batch))
     words, counted = (None, None) if room is None else (room.words, room.counted)
-    arrays = nest_arrays(nest)
     size = max(WORTH_A_THREAD, -(-batch // threads))
+
+    def run(first: int) -> None:
+        _kernel.score(layer.compiled, nest_arrays(nest), words, counted, out, first, min(first + size, batch), False,
+                      rounding is UNROUNDED)
+
     if size >= batch:
-        _kernel.score(layer.compiled, *arrays, words, counted, out, 0, batch, False)
+        run(0)
     else:
         from concurrent.futures import ThreadPoolExecutor  # a first mapping needs none
         with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(lambda first: _kernel.score(layer.compiled, *arrays, words, counted, out, first,
-                                                      min(first + size, batch), False), range(0, batch, size)))
+            list(pool.map(run, range(0, batch, size)))
     return Scores(out[0], out[1], out[2], out[4].astype(np.bool_), out[3])
