@@ -140,13 +140,13 @@ static Lanes from_neighbours(const Layer& layer, const Workspace& work, std::siz
 
 // Outputs with holes or overlaps, or last runs, of which fewer words come up to a level than its partition has: Timeloop
 // ends on an assertion there (model/legality.py, untouched_sums).
-static void refuse_untouched(const Layer& layer, const Workspace& work, Scores* scores) {
+static void refuse_untouched(const Layer& layer, const Workspace& work, unsigned lanes, Scores* scores) {
     for (int t = 0; t < layer.tensors; ++t)
         for (int level = 0; level < layer.levels && (work.residual ? layer.spaces[t].written : layer.spaces[t].holed); ++level) {
             const std::size_t cell = std::size_t(level) * layer.tensors + t;
             const Lanes touched = work.content[cell] + from_neighbours(layer, work, cell, level);
             const Lanes missing = where(work.pack.keep[cell], work.part[cell] - touched);
-            refuse(work.pack.count, missing > 0.0, missing, 0, scores);
+            refuse(work.pack.count, (missing > 0.0) & mask_from(lanes), missing, 0, scores);
         }
 }
 
@@ -326,11 +326,11 @@ void evaluate(const Layer& layer, const RoomPack* room, unsigned wanted, Workspa
     evaluate_tiles(layer, room, wanted, work, scores);
 }
 
-// From the words that cross boundaries to scores; fewer touches than words make a mapping illegal.
-static void count_and_add_up(const Layer& layer, Workspace& work, Scores* scores) {
+// From the words that cross boundaries, in some lanes, to scores; fewer touches than words make a mapping illegal.
+static void count_and_add_up(const Layer& layer, Workspace& work, unsigned lanes, Scores* scores) {
     hand_outwards(layer, work);
     divide_tiles(layer, work);
-    refuse_untouched(layer, work, scores);
+    refuse_untouched(layer, work, lanes, scores);
     count_accesses(layer, work);
     add_up(layer, work, scores);
 }
@@ -354,7 +354,7 @@ void evaluate_tiles(const Layer& layer, const RoomPack* room, unsigned wanted, W
     if (wanted || holed) lanes &= lanes_countable(layer, work.tiles);
     count_demand(layer, work.pack, work.tiles, layer.priced, work.traffic);
     count_delivery(layer, work.pack, work.tiles, layer.priced, lanes, work.traffic);
-    count_and_add_up(layer, work, scores);
+    count_and_add_up(layer, work, ALL_LANES, scores);
     for (int lane = 0; lane < count; ++lane)
         if (!(wanted >> lane & 1) && !scores[lane].legal) forget_counts(scores[lane]);
 }
@@ -454,6 +454,7 @@ void evaluate_residuals(const Layer& layer, const RoomPack* room, Workspace& wor
     std::fill(traffic.counted.begin(), traffic.counted.end(), std::uint8_t(0));
     for (std::vector<Lanes>* of : {&traffic.words, &traffic.multicast, &traffic.scatter}) std::fill(of->begin(), of->end(), Lanes(1.0));
     std::fill(traffic.links.begin(), traffic.links.end(), Lanes(0.0));
+    unsigned walked = 0;
     for (const bool rounded : {true, false}) {
         work.rounded = rounded;
         Scores* own = rounded ? scores : unrounded;
@@ -472,6 +473,7 @@ void evaluate_residuals(const Layer& layer, const RoomPack* room, Workspace& wor
         check_limits(layer, room, work, own);
         for (int lane = 0; rounded && lane < count; ++lane) {
             if (!own[lane].legal) continue;
+            walked |= 1u << lane;
             ResidualTraffic found = walks[lane].run();
             for (std::size_t cell = 0; cell < traffic.counted.size(); ++cell) {
                 Tally& tally = traffic.tally[cell * LANES + lane];
@@ -481,7 +483,7 @@ void evaluate_residuals(const Layer& layer, const RoomPack* room, Workspace& wor
                 traffic.links[cell].set(lane, found.links[cell]);
             }
         }
-        count_and_add_up(layer, work, own);
+        count_and_add_up(layer, work, walked, own);
         for (int lane = 0; lane < count; ++lane)
             if (!own[lane].legal) forget_counts(own[lane]);
     }

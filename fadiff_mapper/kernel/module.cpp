@@ -91,7 +91,7 @@ std::vector<Interconnect> interconnects_of(const py::dict& table, int levels, in
     return interconnects;
 }
 
-// A layer from a dictionary of lists, see model/exact/compiled_layer.py.
+// A layer from a dictionary of lists, see model/prepared_layer.py.
 Layer layer_of(const py::dict& table) {
     Layer layer;
     layer.levels = table["levels"].cast<int>();

@@ -21,6 +21,7 @@ constexpr double DIVIDE_TOO = 0.5;      // a division anew is of every further d
 constexpr double KEPT = 0.7;
 
 void draw_point(const Layer& layer, const MapSpace& space, int column, Random& random, Point& point) {
+    if (space.residual()) throw std::invalid_argument("random mappings have no residuals");
     for (int d = 0; d < space.dims; ++d) {
         Number rest = space.bound[d];
         for (int place = 0; place < space.places; ++place) {
@@ -225,7 +226,8 @@ static void set_anew(const MapSpace& space, Random& random, Point& point, Change
     const double runs = 1 + random.below(int(std::min(left, std::ceil(left / old) + MOST_RUNS)));
     const double choices[] = {std::ceil(left / runs), old + 1, old - 1, space.most[std::size_t(place) * space.dims + d]};
     const double now = factors[place] = limited(space, place, d, choices[random.below(4)]);
-    const int other = random.uniform() < MADE_UP ? pick(space.growable[d], random, random.passing, [=](int p) { return p != place; }) : -1;
+    const auto is_other = [=](int p) { return p != place; };
+    const int other = random.uniform() < MADE_UP ? pick(space.growable[d], random, random.passing, is_other) : -1;
     if (other >= 0) {
         const double exact = old * factors[other] / now;
         factors[other] = limited(space, other, d, random.uniform() < MADE_UP_IN_FULL ? std::ceil(exact) : std::floor(exact));

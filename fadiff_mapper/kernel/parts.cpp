@@ -111,10 +111,11 @@ static Array<double> hops(const Array<std::int64_t>& group, int width, int heigh
 }
 
 // Points as the arrays of a Nest, the numbers of their divisors [P][D][B], and the column that each came from [B].
-static py::tuple arrays_of(const Layer& layer, const std::vector<Point>& points, const std::vector<std::int64_t>& row) {
+static py::tuple arrays_of(const Layer& layer, const MapSpace& space, const std::vector<Point>& points,
+                           const std::vector<std::int64_t>& row) {
     const py::ssize_t size = points.size(), levels = layer.levels, dims = layer.dims;
     Indices number({2 * levels, dims, size});
-    const NewBatch made(layer, size, false);
+    const NewBatch made(layer, size, space.residual());
     for (py::ssize_t b = 0; b < size; ++b) {
         write_column(layer, points[b].mapping, made.out, b);
         for (std::size_t at = 0; at < points[b].number.size(); ++at)
@@ -123,25 +124,19 @@ static py::tuple arrays_of(const Layer& layer, const std::vector<Point>& points,
     return py::tuple(made.arrays() + py::make_tuple(number, Indices(row.size(), row.data())));
 }
 
-static MapSpace dense_space(const py::dict& table, const Layer& layer) {
-    MapSpace space = map_space_of(table, layer);
-    if (space.residual()) throw std::invalid_argument("residuals are not known here");
-    return space;
-}
-
 static py::tuple random_points(const Layer& layer, const py::dict& table, int count, std::uint64_t seed) {
-    const MapSpace space = dense_space(table, layer);
+    const MapSpace space = map_space_of(table, layer);
     Random random(seed);
     std::vector<Point> points(std::max(count, 0), Point(layer));
     std::vector<std::int64_t> row(points.size());
     for (std::size_t b = 0; b < points.size(); ++b) draw_point(layer, space, int(b), random, points[b]), row[b] = b;
-    return arrays_of(layer, points, row);
+    return arrays_of(layer, space, points, row);
 }
 
 // What `change(space, point, random, take)` hands to `take` for every mapping of a batch.
 template <typename Change>
 static py::tuple changed(const Layer& layer, const py::dict& table, const Batch& batch, std::uint64_t seed, Change change) {
-    const MapSpace space = dense_space(table, layer);
+    const MapSpace space = map_space_of(table, layer);
     check_columns(layer, batch, 0, int(batch.batch));
     Random random(seed);
     std::vector<Point> points;
@@ -152,12 +147,12 @@ static py::tuple changed(const Layer& layer, const py::dict& table, const Batch&
         change(space, point_of(layer, space, mapping), random,
                [&](const Point& point) { points.push_back(point), row.push_back(b); });
     }
-    return arrays_of(layer, points, row);
+    return arrays_of(layer, space, points, row);
 }
 
 static py::tuple random_neighbours(const Layer& layer, const py::dict& table, const py::sequence& nest, int tries,
                                    std::uint64_t seed, double divided) {
-    const DenseBatch batch(layer, nest);
+    const BatchView batch(layer, nest);
     return changed(layer, table, batch, seed, [&](const MapSpace& space, const Point& from, Random& random, auto take) {
         Point point = from;
         Changes changes;
@@ -169,7 +164,7 @@ static py::tuple random_neighbours(const Layer& layer, const py::dict& table, co
 }
 
 static py::tuple all_neighbours(const Layer& layer, const py::dict& table, const py::sequence& nest, std::uint64_t seed) {
-    const DenseBatch batch(layer, nest);
+    const BatchView batch(layer, nest);
     return changed(layer, table, batch, seed, [&](const MapSpace& space, const Point& from, Random& random, auto take) {
         Point point = from;
         each_neighbour(layer, space, from, random, [&](const Changes& changes) {
@@ -181,7 +176,7 @@ static py::tuple all_neighbours(const Layer& layer, const py::dict& table, const
 }
 
 static py::tuple layouts_fitted(const Layer& layer, const py::dict& table, const py::sequence& nest, std::uint64_t seed) {
-    const DenseBatch batch(layer, nest);
+    const BatchView batch(layer, nest);
     return changed(layer, table, batch, seed, [&](const MapSpace& space, Point point, Random& random, auto take) {
         Changes changes;
         fit_layouts(layer, space, random, point, changes);

@@ -18,22 +18,24 @@ double Boxes::words() const {
 }
 
 void subtract(const Position* low, const Position* high, const Position* without_low, const Position* without_high, int ranks,
-              Boxes& into) {
+              std::vector<Position>& corners, Boxes& into) {
     into.clear(ranks);
     for (int r = 0; r < ranks; ++r)
         if (high[r] <= without_low[r] || without_high[r] <= low[r]) return into.add(low, high);
-    std::vector<Position> from(low, low + ranks), to(high, high + ranks);
+    corners.assign(low, low + ranks);
+    corners.insert(corners.end(), high, high + ranks);
+    Position *from = corners.data(), *to = from + ranks;
     for (int r = 0; r < ranks; ++r) {
         if (from[r] < without_low[r]) {
             const Position end = to[r];
             to[r] = without_low[r];
-            into.add(from.data(), to.data());
+            into.add(from, to);
             from[r] = without_low[r], to[r] = end;
         }
         if (without_high[r] < to[r]) {
             const Position begin = from[r];
             from[r] = without_high[r];
-            into.add(from.data(), to.data());
+            into.add(from, to);
             from[r] = begin, to[r] = without_high[r];
         }
     }
@@ -53,6 +55,14 @@ static std::vector<int> in_order(const Boxes& boxes) {
 bool same_shape(const Boxes& before, const Boxes& now, std::vector<Position>& move) {
     if (before.count != now.count || !now.count) return false;
     const int ranks = now.ranks;
+    if (now.count == 1) {
+        move.resize(ranks);
+        for (int r = 0; r < ranks; ++r) {
+            move[r] = now.low[r] - before.low[r];
+            if (now.high[r] - before.high[r] != move[r]) return false;
+        }
+        return true;
+    }
     const std::vector<int> first = in_order(before), second = in_order(now);
     move.resize(ranks);
     for (int r = 0; r < ranks; ++r) move[r] = now.low[second[0] * ranks + r] - before.low[first[0] * ranks + r];

@@ -23,9 +23,9 @@ struct Boxes {
     double words() const;
 };
 
-// A box without another one, cut rank by rank as Timeloop cuts it; `into` is filled anew.
+// A box without another one, cut rank by rank as Timeloop cuts it; `into` is filled anew, `corners` are scratch.
 void subtract(const Position* low, const Position* high, const Position* without_low, const Position* without_high, int ranks,
-              Boxes& into);
+              std::vector<Position>& corners, Boxes& into);
 
 // Whether two sets are equal but for a move, and if so the move from `before` to `now`, [R].
 bool same_shape(const Boxes& before, const Boxes& now, std::vector<Position>& move);

@@ -61,7 +61,7 @@ ResidualWalk::ResidualWalk(const Layer& layer, const Mapping& mapping, bool with
         fan.width = std::max(int(std::min(width, MOST_RECEIVERS)), layer.fanout_x[level]);
         fan.height = std::max(int(std::min(height, MOST_RECEIVERS)), layer.fanout_y[level]);
         fan.whole = whole, fan.rest = rest;
-        if (!fan.fan.empty()) nodes_.push_back(fan);
+        if (!fan.fan.empty()) nodes_.push_back(std::move(fan));
         const std::size_t temporal = nodes_.size();
         for (int i = 0; i < dims; ++i) {
             const int d = mapping.order[orders + i];
@@ -70,16 +70,17 @@ ResidualWalk::ResidualWalk(const Layer& layer, const Mapping& mapping, bool with
             loop.level = level, loop.dim = d, loop.points = whole[d];
             std::tie(loop.bound, loop.last) = take(places + 1, d);
             loop.whole = whole, loop.rest = rest;
-            nodes_.push_back(loop);
+            nodes_.push_back(std::move(loop));
         }
         if (nodes_.size() == temporal) {  // a level has at least one loop
             Node loop;
             loop.level = level, loop.dim = dims - 1, loop.points = whole[dims - 1];
             loop.whole = whole, loop.rest = rest;
-            nodes_.push_back(loop);
+            nodes_.push_back(std::move(loop));
         }
         nodes_[first].sender = true;
     }
+    for (Node& node : nodes_) node.sum.resize(layer.tensors), node.before.resize(layer.tensors), node.sharings.resize(layer.tensors);
     memories_.resize(nodes_.size() * layer.tensors);
     const std::size_t cells = std::size_t(layer.levels) * layer.tensors;
     found_.tally.resize(cells);
@@ -125,7 +126,7 @@ void ResidualWalk::call(int at, bool boxes) {
 }
 
 void ResidualWalk::run_temporal(int at) {
-    const Node& node = nodes_[at];
+    Node& node = nodes_[at];
     const int d = node.dim;
     const bool ends = is_last(d);
     const int count = ends ? node.last : node.bound;
@@ -134,7 +135,8 @@ void ResidualWalk::run_temporal(int at) {
         return;
     }
     const bool run_last = ends && imperfect_[d] < at, run_before = run_last && node.bound != node.last;
-    std::vector<double> sum(layer_.tensors, 0.0), before(layer_.tensors, 0.0);
+    std::vector<double>& sum = node.sum;
+    std::fill(sum.begin(), sum.end(), 0.0);
     const Position origin = at_[d];
     // One iteration that stands for `times`; whether its own words count, or once more those of the iteration before.
     const auto iterate = [&](int index, int times, bool own) {
@@ -146,8 +148,8 @@ void ResidualWalk::run_temporal(int at) {
         epochs_ = epochs;
         pending_[d] -= index + 1 < node.last;
         for (int t = 0; t < layer_.tensors; ++t) {
-            if (own) before[t] = words_[t];
-            sum[t] += before[t] * times;
+            if (own) node.before[t] = words_[t];
+            sum[t] += node.before[t] * times;
         }
     };
     iterate(0, 1, true);
@@ -168,9 +170,9 @@ void ResidualWalk::run_temporal(int at) {
 
 void ResidualWalk::run_fan_out(int at) {
     const Node& node = nodes_[at];
-    std::vector<SpatialLoop> loops = node.fan;
-    for (std::size_t j = 0; j < loops.size(); ++j)
-        if (is_last(loops[j].dim)) loops[j].bound = node.fan_last[j];
+    const std::size_t loops = node.fan.size();
+    unsigned ended = 0;  // loops in a last run that is shorter
+    for (std::size_t j = 0; j < loops; ++j) ended |= unsigned(node.fan_last[j] < node.fan[j].bound && is_last(node.fan[j].dim)) << j;
     if (at == 0) {
         for (int t = 0; t < layer_.tensors; ++t) {  // points
             const DataSpace& space = layer_.spaces[t];
@@ -184,19 +186,19 @@ void ResidualWalk::run_fan_out(int at) {
             words_[t] = 1;
         }
     } else {
-        for (std::size_t j = 0; j < loops.size(); ++j) pending_[loops[j].dim] += 1 < node.fan_last[j];
+        for (std::size_t j = 0; j < loops; ++j) pending_[node.fan[j].dim] += 1 < node.fan_last[j];
         call(at - 1, true);
-        for (std::size_t j = 0; j < loops.size(); ++j) pending_[loops[j].dim] -= 1 < node.fan_last[j];
+        for (std::size_t j = 0; j < loops; ++j) pending_[node.fan[j].dim] -= 1 < node.fan_last[j];
     }
-    for (int t = 0; t < layer_.tensors; ++t) deliver(at, t, loops);
+    for (int t = 0; t < layer_.tensors; ++t) deliver(at, t, ended);
 }
 
 // Adds what boxes_ brings to all receivers: from the level, or from a neighbour where that saves words.
-void ResidualWalk::deliver(int at, int t, const std::vector<SpatialLoop>& loops) {
+void ResidualWalk::deliver(int at, int t, unsigned ended) {
     const Node& node = nodes_[at];
     const std::size_t own = cell(node.level, t);
     Memory& held = memory(at, t);
-    Sharing& shared = sharing(at, t, loops);
+    Sharing& shared = sharing(at, t, ended);
     const double words = words_[t];
     if (words > 0) {
         Tally rest;
@@ -258,7 +260,8 @@ void ResidualWalk::remember(int at, int t, bool boxes) {
     const bool holds = node.level + 1 >= layer_.levels || layer_.held[cell(node.level + 1, t)];
     bool subtracts = false;
     if (holds && held.filled) {
-        std::vector<Position> step(ranks);
+        std::vector<Position>& step = step_;
+        step.resize(ranks);
         bool still = true;
         for (int r = 0; r < ranks; ++r) {
             const Position twice = low_[r] + high_[r] - held.low[r] - held.high[r];
@@ -274,7 +277,7 @@ void ResidualWalk::remember(int at, int t, bool boxes) {
     Boxes& sent = boxes_[t];
     if (subtracts) {
         if (boxes) {
-            subtract(low_.data(), high_.data(), held.low.data(), held.high.data(), ranks, sent);
+            subtract(low_.data(), high_.data(), held.low.data(), held.high.data(), ranks, corners_, sent);
             words_[t] = sent.words();
         } else {
             double words = 1, overlap = 1;
@@ -299,15 +302,17 @@ void ResidualWalk::remember(int at, int t, bool boxes) {
     }
 }
 
-// Made once for each set of loops that run.
-Sharing& ResidualWalk::sharing(int at, int t, const std::vector<SpatialLoop>& loops) {
-    std::vector<int> key{at, t};
-    for (const SpatialLoop& loop : loops) key.push_back(loop.bound);
-    const auto known = sharings_.find(key);
-    if (known != sharings_.end()) return known->second;
-    const Node& node = nodes_[at];
+// Made once for each set of loops that are in a shorter last run.
+Sharing& ResidualWalk::sharing(int at, int t, unsigned ended) {
+    Node& node = nodes_[at];
+    for (auto& [of, known] : node.sharings[t])
+        if (of == ended) return *known;
     const DataSpace& space = layer_.spaces[t];
-    Sharing& made = sharings_.emplace(key, sharing_of(layer_, space, loops, node.width, node.height)).first->second;
+    std::vector<SpatialLoop> loops = node.fan;
+    for (std::size_t j = 0; j < loops.size(); ++j)
+        if (ended >> j & 1) loops[j].bound = node.fan_last[j];
+    node.sharings[t].emplace_back(ended, std::make_unique<Sharing>(sharing_of(layer_, space, loops, node.width, node.height)));
+    Sharing& made = *node.sharings[t].back().second;
     const bool multicast = layer_.multicast[cell(node.level, t)];
     if (with_hops_) {
         place(made);

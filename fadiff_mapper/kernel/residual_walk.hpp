@@ -11,7 +11,8 @@
 
 #pragma once
 
-#include <map>
+#include <memory>
+#include <utility>
 
 #include "residual_receivers.hpp"
 
@@ -46,6 +47,9 @@ private:
         std::vector<int> fan_last;
         int width = 1, height = 1;
         std::vector<Position> whole, rest;  // [D]; points of the tile, and of the last one
+        std::vector<double> sum, before;    // [T]; words of the present call, and of its last iteration that counted
+        // By data space, which loops were in their last run (a bit each), and what receivers share then.
+        std::vector<std::vector<std::pair<unsigned, std::unique_ptr<Sharing>>>> sharings;
     };
     // What a node remembers of one data space.
     struct Memory {
@@ -60,10 +64,10 @@ private:
     void call(int node, bool boxes);
     void run_temporal(int node);
     void run_fan_out(int node);
-    void deliver(int node, int tensor, const std::vector<SpatialLoop>& loops);
+    void deliver(int node, int tensor, unsigned ended);
     void find_tile(const Node& node, int tensor);
     void remember(int node, int tensor, bool boxes);
-    Sharing& sharing(int node, int tensor, const std::vector<SpatialLoop>& loops);
+    Sharing& sharing(int node, int tensor, unsigned ended);
     Memory& memory(int node, int tensor) { return memories_[std::size_t(node) * layer_.tensors + tensor]; }
     std::size_t cell(int level, int tensor) const { return std::size_t(level) * layer_.tensors + tensor; }
 
@@ -75,8 +79,7 @@ private:
     std::vector<int> pending_;            // [D]; loops further out that are not in their last iteration
     std::vector<int> imperfect_;          // [D]; innermost node of the dimension with a residual, or a large number
     double epochs_ = 1, calls_ = 0, fan_ = 1;  // the largest fan-out
-    std::map<std::vector<int>, Sharing> sharings_;  // node, data space, bounds of the spatial loops
-    std::vector<Position> low_, high_, move_;
+    std::vector<Position> low_, high_, move_, step_, corners_;
     std::vector<double> words_;           // [T]; words of the last delivery of a call
     std::vector<Boxes> boxes_;            // [T]; and the words themselves, where the caller is a fan-out
     std::vector<std::uint8_t> linked_;

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, all_active, array_namespace
+from fadiff_mapper.spec.problem import extent
 
 
 @dataclass(frozen=True)
@@ -94,23 +95,8 @@ def volume(extents: Array, projection: Projection) -> Array:
 
 
 def rank_extent(extents: Array, rank: tuple[tuple[int, int], ...]) -> Array:
-    """Extent of one rank of a data space, the holes of strides and dilations included: 1 + sum of c (p - 1).
-
-    The sum runs over the terms of the rank with coefficient c and p points. The authority is
-    `spec.problem.extent_along` (Timeloop's rule, by names of dimensions); its twins are this function for arrays of
-    boxes and `start_walk` of `kernel/window_walk.cpp`. `tests/model/test_window_extent.py` holds all three together.
-
-    Args:
-        extents: [N, D, B]. Points per dimension of N boxes.
-        rank: Terms (dimension index, coefficient).
-
-    Returns:
-        [N, B]. Words along the rank.
-    """
-    # Written as sum(c p) - (sum(c) - 1): one subtraction instead of one for each term.
-    reach = total([extents[:, d] if coefficient == 1 else coefficient * extents[:, d] for d, coefficient in rank])
-    surplus = sum(coefficient for _, coefficient in rank) - 1
-    return reach - surplus if surplus else reach
+    """Extent of one rank of a data space (`spec.problem.extent`), [N, B], in boxes of extents [N, D, B]."""
+    return extent([(coefficient, extents[:, d]) for d, coefficient in rank])
 
 
 def product(factors: Sequence[Array]) -> Array:

@@ -12,11 +12,10 @@ from fadiff_mapper.mapspace import available, factor_ranges
 from fadiff_mapper.relaxation.discrete_decisions import temporal_orders
 from fadiff_mapper.relaxation.layer_batch import LayerFamily
 from fadiff_mapper.relaxation.objective import PRIORITY, SHARE_WEIGHT
-from fadiff_mapper.search.family_decisions import DecisionKind, decisions_of
 
-DRAWS = {DecisionKind.ORDER: 2, DecisionKind.LAYOUT: 1, DecisionKind.KEEP: 1}
-"""How often each kind stands among the decisions that moves draw from: orders twice, because a level has many more
-orders than there are choices to keep or bypass. Nothing was measured."""
+ORDER_DRAWS = 2
+"""How often the order of a level stands among the decisions that moves draw from; layouts and choices to keep or bypass
+stand there once, because a level has many more orders. Nothing was measured."""
 
 QUANTITIES = ("edp", "energy", "delay", "last_level_accesses", "share")
 """Metrics, and the share in a network, in the order of the kernel's `Objective::Quantity`."""
@@ -58,8 +57,11 @@ def compiled_space(family: LayerFamily, member: int, orders: bool = True, *, res
                     for level in family.layouts],
         "keep": np.array([[name in level.keep for name in names] for level in space.levels]),
         "open": [(int(level), int(t)) for level, t in family.keeps],
-        "decisions": [(int(decision.kind), decision.level, decision.tensor) for decision in decisions_of(family, orders)
-                      for _ in range(DRAWS[decision.kind])],
+        "decisions": [  # kinds as in the kernel's `Decision::Kind`: orders, layouts, data spaces kept or not
+            *[(0, level, 0) for level, own in enumerate(family.orders) if own.shape[1] > 1 and orders
+              for _ in range(ORDER_DRAWS)],
+            *[(1, level, 0) for level, own in enumerate(family.layouts) if own.order.shape[1] > 1],
+            *[(2, int(level), int(t)) for level, t in family.keeps]],
         "available": float(available(space)), "min_parallelism": float(space.constraints.min_parallelism),
     }
 

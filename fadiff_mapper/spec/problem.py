@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 from typing import Any
 
 from fadiff_mapper.spec.densities import DENSE, Density
@@ -26,19 +27,28 @@ class Term:
     name: str | None = None
 
 
-def extent_along(rank: Sequence[Term], tile: Mapping[str, Any]) -> Any:
+def extent(terms: Sequence[tuple[int, Any]]) -> Any:
     """Extent of a rank between the first and the last word that a tile of iterations touches.
 
     A rank spans 1 + sum of coefficient * (points - 1): the holes of a strided or dilated tile count, as in Timeloop.
+    Written as sum(coefficient * points) - (sum(coefficients) - 1), one subtraction instead of one for each term.
 
     Args:
-        rank: Terms of the rank.
-        tile: Points of the tile by dimension, whole numbers or arrays of several tiles side by side.
+        terms: (coefficient, points of the tile) of each term, whole numbers, or arrays or tensors of several tiles.
 
     Returns:
         Words, a number or an array as the points are.
     """
-    return 1 + sum(term.coefficient * (tile[term.dimension] - 1) for term in rank)
+    if not terms:
+        return 1
+    reach = reduce(add, [points if coefficient == 1 else coefficient * points for coefficient, points in terms])
+    surplus = sum(coefficient for coefficient, _ in terms) - 1
+    return reach - surplus if surplus else reach
+
+
+def extent_along(rank: Sequence[Term], tile: Mapping[str, Any]) -> Any:
+    """`extent` of a rank from the points of a tile by dimension."""
+    return extent([(term.coefficient, tile[term.dimension]) for term in rank])
 
 
 @dataclass(frozen=True)

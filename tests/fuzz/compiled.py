@@ -26,8 +26,7 @@ from fuzz.mutations import mutated_tree
 from fadiff_mapper import load
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.mapspace import build_mapspace
-from fadiff_mapper.model.compiled_layer import compiled_layer
-from fadiff_mapper.model.prepared_layer import prepare_layer
+from fadiff_mapper.model.prepared_layer import compiled_layer, prepare_layer
 from fadiff_mapper.relaxation.layer_batch import family_of
 from fadiff_mapper.search.compiled_space import compiled_space
 
@@ -47,7 +46,7 @@ def layer_table() -> dict[str, Any]:
     spec = load(native()["input"])
     layer = prepare_layer(spec.arch, spec.problem, spec.tables)
     tables: list[dict[str, Any]] = []
-    with mock.patch("fadiff_mapper.model.compiled_layer._kernel.Layer", tables.append):
+    with mock.patch("fadiff_mapper.model.prepared_layer._kernel.Layer", tables.append):
         compiled_layer(layer.arch, layer.projection, layer.machine, layer.reuse, layer.interconnects)
     return tables[0]
 

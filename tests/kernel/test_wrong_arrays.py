@@ -10,9 +10,8 @@ from small_specs import product, whole_space
 
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.mapspace import build_mapspace
-from fadiff_mapper.model.compiled_layer import compiled_layer
 from fadiff_mapper.model.loop_nest import nest_arrays
-from fadiff_mapper.model.prepared_layer import prepare_layer
+from fadiff_mapper.model.prepared_layer import compiled_layer, prepare_layer
 from fadiff_mapper.relaxation.layer_batch import family_of
 from fadiff_mapper.search.compiled_space import compiled_space
 
@@ -139,7 +138,7 @@ def test_before_the_first_chain_there_is_no_best_mapping() -> None:
 @pytest.mark.parametrize("name", ["units", "usable", "read", "bandwidth_scale", "held", "coalesced"])
 def test_a_layer_with_a_table_of_the_wrong_length_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tables: list[dict[str, Any]] = []
-    monkeypatch.setattr("fadiff_mapper.model.compiled_layer._kernel.Layer", tables.append)
+    monkeypatch.setattr("fadiff_mapper.model.prepared_layer._kernel.Layer", tables.append)
     compiled_layer(LAYER.arch, LAYER.projection, LAYER.machine, LAYER.reuse, LAYER.interconnects)
     monkeypatch.undo()
     _kernel.Layer(tables[0])

@@ -6,14 +6,15 @@ Energies come from the attributes of the level outside, or from a component of i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from fadiff_mapper.model.access_counts import Delivery
 from fadiff_mapper.model.loop_nest import Projection
-from fadiff_mapper.model.priced_interconnects import ANY_NUMBER, INWARDS, PricedInterconnect
+from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.model.priced_interconnects import ANY_NUMBER, BOTH_WAYS, INWARDS, PricedInterconnect
 from fadiff_mapper.model.tile_boxes import total as sum_of
 
 WRAP = 2.0 ** 64
@@ -130,3 +131,27 @@ def _multicast_energy(noc: PricedInterconnect, words: np.ndarray, multicast: np.
                 each = np.where(multicast[kind, t] == receivers, price, each)
             energy[t] = np.where(words[kind, t] > 0, each * words[kind, t], energy[t])
     return energy
+
+
+def interconnect_faults(layer: PreparedLayer, use: InterconnectUse, instances: list[int], row: int) -> Iterator[str]:
+    """Sentences on faults in Timeloop's count of user-defined networks that change the energy of one mapping.
+
+    Args:
+        layer: The prepared layer.
+        use: Traffic of its interconnects.
+        instances: Instances of every level in use.
+        row: Column of the mapping in the batch.
+    """
+    named = {noc.name for noc in layer.arch.named_interconnects}
+    for number, noc in enumerate(layer.interconnects):
+        if noc.name not in named or not noc.priced:
+            continue
+        tree, outside = noc.kind == "ReductionTree", instances[noc.level]
+        if noc.ways != BOTH_WAYS and not tree:
+            yield f'the network "{noc.name}" carries words one way alone, and Timeloop counts those of both ways on it'
+        if tree and outside > 1 and use.spent[number, :, row].any():
+            yield (f'of the reduction tree "{noc.name}" Timeloop counts the energy of one instance, and {outside} '
+                   "instances of the level outside it are in use")
+        if noc.kind == "SimpleMulticast" and (use.words[:, number, :, row] > 0).sum(axis=0).max() > 1:
+            yield (f'of the words on the network "{noc.name}" that go to different numbers of receivers Timeloop '
+                   "counts the energy of those with the most receivers alone")

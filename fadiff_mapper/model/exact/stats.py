@@ -8,7 +8,7 @@ from typing import Any
 
 from fadiff_mapper.base.html_table import html_table
 from fadiff_mapper.model.exact.evaluate import Evaluation
-from fadiff_mapper.model.exact.interconnect_faults import interconnect_faults
+from fadiff_mapper.model.exact.interconnect import interconnect_faults
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 
 
