@@ -126,7 +126,8 @@ static void divide_tiles(const Layer& layer, Workspace& work) {
             const std::size_t cell = std::size_t(level) * tensors + t, outer = cell + tensors;
             // a share that is no whole number must not depend on the other lanes
             const Lanes share = work.part[outer] * tiles.size[cell] / tiles.across_size[outer];
-            work.part[cell] = !work.rounded ? share : work.pack.spatial_dims(level + 1) ? floor(share) : work.part[outer];
+            work.part[cell] = !work.rounded ? share
+                              : work.pack.spatial_dims(level + 1) ? floor(share) : work.part[outer];
         }
     }
 }
@@ -393,7 +394,8 @@ static AverageUse average_use(const Layer& layer, const Mapping& mapping) {
         double ends = mapping.last[d], others = mapping.factor[d];
         bool shorter = true;  // nothing but last runs
         for (int place = 1; place < 2 * levels; ++place) {
-            const double factor = mapping.factor[std::size_t(place) * dims + d], last = mapping.last[std::size_t(place) * dims + d];
+            const std::size_t at = std::size_t(place) * dims + d;
+            const double factor = mapping.factor[at], last = mapping.last[at];
             shorter &= last == 1;
             if (place % 2) ends += (last - 1) * others, others *= factor;
             else if (last != 1) ends = others;
@@ -452,7 +454,8 @@ void evaluate_residuals(const Layer& layer, const RoomPack* room, Workspace& wor
     }
     Traffic& traffic = work.traffic;
     std::fill(traffic.counted.begin(), traffic.counted.end(), std::uint8_t(0));
-    for (std::vector<Lanes>* of : {&traffic.words, &traffic.multicast, &traffic.scatter}) std::fill(of->begin(), of->end(), Lanes(1.0));
+    for (std::vector<Lanes>* of : {&traffic.words, &traffic.multicast, &traffic.scatter})
+        std::fill(of->begin(), of->end(), Lanes(1.0));
     std::fill(traffic.links.begin(), traffic.links.end(), Lanes(0.0));
     unsigned walked = 0;
     for (const bool rounded : {true, false}) {

@@ -261,6 +261,8 @@ bool move(const Layer& layer, const MapSpace& space, const Point& from, double d
         decides = decides && random.uniform() < DECISION_TOO;
     }
     if (decides) changed |= decide(layer, space, random, point, changes);
+    // Mappings without residuals were searched before, and are walked at the same cost.
+    if (space.residual() && point.mapping.factor == point.mapping.last) return false;
     return changed;
 }
 
@@ -272,7 +274,8 @@ bool adopt(const Layer& layer, const MapSpace& space, const Point& from, const P
         const std::size_t at = std::size_t(place) * space.dims + d;
         if (space.residual() && (other.mapping.factor[at] != from.mapping.factor[at]
                                  || other.mapping.last[at] != from.mapping.last[at]))
-            change(space, {Change::FACTOR, place, d, int(other.mapping.factor[at]), int(other.mapping.last[at])}, point, changes);
+            change(space, {Change::FACTOR, place, d, int(other.mapping.factor[at]), int(other.mapping.last[at])}, point,
+                   changes);
         else if (!space.residual() && other.number[at] != from.number[at])
             change(space, {Change::FACTOR, place, d, other.number[at]}, point, changes);
     }

@@ -80,7 +80,8 @@ void each_factor(const MapSpace& space, const Point& from, Visit visit) {
         double left = space.points[d];
         for (int inner = 0; inner < place; ++inner) left = std::ceil(left / factors[inner]);
         const double old = factors[place], runs = std::ceil(left / old);
-        for (double wanted : {old - 1, old + 1, std::ceil(left / (runs + 1)), std::ceil(left / std::max(runs - 1, 1.0)), left}) {
+        const double longer = std::ceil(left / std::max(runs - 1, 1.0)), shorter = std::ceil(left / (runs + 1));
+        for (double wanted : {old - 1, old + 1, shorter, longer, left}) {
             const double now = limited(space, place, d, wanted);
             if (now == old) continue;
             factors[place] = now;

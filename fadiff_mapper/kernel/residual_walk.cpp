@@ -80,7 +80,10 @@ ResidualWalk::ResidualWalk(const Layer& layer, const Mapping& mapping, bool with
         }
         nodes_[first].sender = true;
     }
-    for (Node& node : nodes_) node.sum.resize(layer.tensors), node.before.resize(layer.tensors), node.sharings.resize(layer.tensors);
+    for (Node& node : nodes_) {
+        node.sum.resize(layer.tensors), node.before.resize(layer.tensors);
+        node.sharings.resize(layer.tensors);
+    }
     memories_.resize(nodes_.size() * layer.tensors);
     const std::size_t cells = std::size_t(layer.levels) * layer.tensors;
     found_.tally.resize(cells);

@@ -14,11 +14,16 @@ from fadiff_mapper.analysis.lower_bound import lower_bound, residual_lower_bound
 from fadiff_mapper.base.bundled_files import find
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.cli import main
+from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.mapspace import build_mapspace, check_mapping, factor_ranges
-from fadiff_mapper.model.exact.evaluate import UNROUNDED, evaluate_nest
+from fadiff_mapper.model.exact.evaluate import EXACT, UNROUNDED, evaluate_nest, score, scores_of
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
-from fadiff_mapper.model.loop_nest import cut_off
+from fadiff_mapper.model.loop_nest import Nest, cut_off, nest_arrays, unpack
+from fadiff_mapper.relaxation.metrics import ILLEGAL
+from fadiff_mapper.relaxation.objective import exact_value
 from fadiff_mapper.search import residual_search
+from fadiff_mapper.search.compiled_space import compiled_objective, compiled_space
+from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.random_mappings import random_nests
 from fadiff_mapper.spec.spec import Spec
 
@@ -27,7 +32,9 @@ OPTIONS = SearchOptions(threads=1, imperfect=True, chains=16, rounds=20, rounds_
 
 @pytest.fixture(autouse=True)
 def a_short_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(residual_search, "SCHEDULE", replace(residual_search.SCHEDULE, rounds=16, rounds_least=16))
+    for name, rounds in (("SCHEDULE", 16), ("LAST_SCHEDULE", 4)):
+        plan = replace(getattr(residual_search, name), rounds=rounds, rounds_least=rounds)
+        monkeypatch.setattr(residual_search, name, plan)
     monkeypatch.setattr(residual_search, "MULTIPLES", (4, 12, 14))
 
 
@@ -102,3 +109,48 @@ def test_no_mapping_with_residuals_is_below_the_bound(design: str) -> None:
         assert len(rows) >= 10
         assert (found.cycles[rows] * found.energy[rows]).min() >= bound.edp
         assert found.cycles[rows].min() >= bound.delay and found.energy[rows].min() >= bound.energy
+
+
+def near(design: str, seed: int) -> tuple[MappingTask, Nest]:
+    """A layer on a design, and neighbours of some of its legal mappings that have residuals."""
+    task = mapping_task(pointwise(design))
+    drawn = Nest(*_kernel.random_points(task.layer.compiled, compiled_space(task.family, 0), 20000, seed)[:6])
+    here = drawn.take(np.flatnonzero(score(task.layer, drawn).legal)[:20])
+    here = cut_off(here, list(task.space.problem.bounds.values()))
+    space = compiled_space(task.family, 0, residuals=True)
+    return task, Nest(*_kernel.random_neighbours(task.layer.compiled, space, nest_arrays(here), 20, seed)[:8])
+
+
+@pytest.mark.parametrize("design", ["eyeriss_like", "simba_like", "gemmini_small"])
+def test_moves_stay_within_the_limits_and_cover_the_bounds(design: str) -> None:
+    task, found = near(design, 1)
+    least, most = factor_ranges(task.space)
+    bounds = list(task.space.problem.bounds.values())
+    descent = _kernel.all_neighbours(task.layer.compiled, compiled_space(task.family, 0, residuals=True),
+                                     nest_arrays(found.take(slice(0, 1))), 0)
+    for nest in (found, Nest(*descent[:8])):
+        factors = np.stack([nest.spatial, nest.temporal], axis=1).reshape(*least.shape, -1)
+        assert nest.batch > 20 and ((factors >= least[..., None]) & (factors <= most[..., None])).all()
+        for array, again in zip(nest_arrays(nest), nest_arrays(cut_off(nest, bounds)), strict=True):
+            np.testing.assert_array_equal(array, again)
+    for row in range(0, found.batch, 9):
+        mapping = unpack(found, row, task.space.problem)
+        assert mapping.imperfect and check_mapping(task.space, mapping) == []
+        assert [mapping.covered(name) for name in task.space.problem.dimensions] == bounds
+
+
+def test_a_mapping_is_as_good_as_the_worse_of_two_values() -> None:
+    task, found = near("eyeriss_like", 2)
+    exact, unrounded = (evaluate_nest(task.layer, found, rounding=rounding) for rounding in (EXACT, UNROUNDED))
+    values = np.maximum(*(exact_value(scores_of(of), ("edp",)) for of in (exact, unrounded)))
+    counted = exact.use.units * exact.use.iterations
+    values += np.log(np.maximum(task.space.problem.computes / np.maximum(counted, 1), 1))
+    rows = np.flatnonzero(values < ILLEGAL)
+    assert len(rows) > 20 and (counted[rows] < task.space.problem.computes).any()
+    space = compiled_space(task.family, 0, residuals=True)
+    for row in rows:
+        chains = _kernel.Chains(task.layer.compiled, space, room_words=None, room_counted=None, seed=0,
+                                **compiled_objective(("edp",)))
+        chains.start_at(nest_arrays(found.take([row])))
+        assert chains.best_value == pytest.approx(values[row], rel=1e-13)
+        assert unpack(Nest(*chains.best()), 0, task.space.problem) == unpack(found, row, task.space.problem)
