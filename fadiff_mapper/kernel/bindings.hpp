@@ -32,7 +32,7 @@ struct BatchView : Batch {
     BatchView(const Layer& layer, const pybind11::sequence& nest) : Batch{} {
         if (nest.size() != 6 && nest.size() != 8) throw std::invalid_argument("a nest of 6 or 8 arrays");
         const auto arrays = pybind11::reinterpret_steal<pybind11::tuple>(PySequence_Tuple(nest.ptr()));
-        const auto first = arrays[0].cast<Array<double>>();
+        const auto first = as_array<double>(arrays[0], "temporal");
         batch = std::size_t(first.ndim() == 3 ? first.shape(2) : 0);
         const int levels = layer.levels;
         temporal = own<double>(arrays[0], levels, layer.dims, "temporal");
@@ -48,8 +48,14 @@ struct BatchView : Batch {
 
 private:
     template <typename T>
+    static Array<T> as_array(const pybind11::object& array, const char* name) {
+        auto cells = Array<T>::ensure(array);
+        if (!cells) throw pybind11::type_error(std::string(name) + ": no array of such numbers");
+        return cells;
+    }
+    template <typename T>
     const T* own(const pybind11::object& array, int levels, int rows, const char* name) {
-        const auto cells = array.cast<Array<T>>();
+        const auto cells = as_array<T>(array, name);
         owned_.push_back(cells);
         return cells_of(cells, levels, rows, batch, name);
     }

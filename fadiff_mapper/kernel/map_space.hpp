@@ -188,6 +188,8 @@ inline Point point_of(const Layer& layer, const MapSpace& space, const Mapping& 
     point.mapping = mapping;
     if (space.residual()) {
         if (mapping.last.empty()) point.mapping.last = mapping.factor;
+        for (double factor : mapping.factor)
+            if (!(factor <= MOST_UNITS)) throw std::invalid_argument("a factor beyond all limits");
         return point;
     }
     if (!mapping.last.empty()) throw std::invalid_argument("residuals in a space without");

@@ -52,11 +52,12 @@ def layer_table() -> dict[str, Any]:
 
 
 @cache
-def space_table() -> dict[str, Any]:
+def space_table(residuals: bool = False) -> dict[str, Any]:
     """The map space of that layer."""
     spec = load(native()["input"])
     layer = prepare_layer(spec.arch, spec.problem, spec.tables)
-    return compiled_space(family_of(layer, [build_mapspace(spec.arch, spec.problem, spec.constraints)]), 0)
+    return compiled_space(family_of(layer, [build_mapspace(spec.arch, spec.problem, spec.constraints)]), 0,
+                          residuals=residuals)
 
 
 def changed_array(array: np.ndarray, rng: random.Random) -> Any:
@@ -105,12 +106,11 @@ def chains_calls(layer: Any, space: dict[str, Any], nest: list[Any], rng: random
     chains = _kernel.Chains(layer, space, terms, *room, 1)
     small = rng.choice((-1, 0, 1, 3, 9))
     steps: list[Callable[[], Any]] = [
-        lambda: chains.start_random(small), lambda: chains.start_at(*nest), lambda: chains.anneal(small),
+        lambda: chains.start_random(small), lambda: chains.start_at(nest), lambda: chains.anneal(small),
         lambda: chains.begin(small, rng.choice((0.0, 1.0, np.nan)), 0.1, small, small, rng.choice((-1, 0, 20)), False,
                              rng.random(), rng.random()),
         lambda: chains.keep_strongest(small), lambda: chains.start_again(small), lambda: chains.history(3),
-        lambda: chains.polish(min(small, 2)),
-        lambda: chains.write_best(*(np.ascontiguousarray(array[..., :1]) for array in nest))]
+        lambda: chains.polish(min(small, 2)), lambda: chains.best()]
     for step in (steps[0], steps[3], *rng.choices(steps, k=4)):
         step()
 
@@ -145,24 +145,26 @@ def case(rng: random.Random) -> None:
         return rng.choice((draw_call, parts_call))(rng)
     which = rng.choice(("layer", "space", "nest", "nest"))
     table = changed_table(layer_table(), rng) if which == "layer" else layer_table()
-    space = changed_table(space_table(), rng) if which == "space" else space_table()
+    space = space_table(residuals=rng.random() < 0.3)
+    space = changed_table(space, rng) if which == "space" else space
     layer = _kernel.Layer(table)
     nest = list(_kernel.random_points(_kernel.Layer(layer_table()), space_table(), BATCH, rng.randrange(1000))[:6])
     if which == "nest":
-        at = rng.randrange(6)
+        nest += [nest[0].copy(), nest[1].copy()] if rng.random() < 0.4 else []
+        at = rng.randrange(len(nest))
         nest[at] = changed_array(nest[at], rng)
     small, out = rng.choice((-1, 0, 1, 5)), np.empty((5, BATCH))
     room = (None, None) if rng.random() < 0.8 else (np.ones((2, BATCH)),
                                                     changed_array(np.ones((2, 3, BATCH), bool), rng))
     rng.choice((
-        lambda: _kernel.score(layer, *nest, *room, out, rng.choice((0, 3, 99)), rng.choice((0, 5, BATCH, 99)),
+        lambda: _kernel.score(layer, nest, *room, out, rng.choice((0, 3, 99)), rng.choice((0, 5, BATCH, 99)),
                               rng.random() < 0.5),
-        lambda: _kernel.traffic(layer, *nest, rng.random() < 0.5),
-        lambda: _kernel.tile_walk(layer, *nest, small, small),
+        lambda: _kernel.traffic(layer, nest, rng.random() < 0.5),
+        lambda: _kernel.tile_walk(layer, nest, small, small),
         lambda: _kernel.random_points(layer, space, small, 1),
-        lambda: _kernel.random_neighbours(layer, space, *nest, small, 1),
-        lambda: _kernel.all_neighbours(layer, space, *nest, 1),
-        lambda: _kernel.layouts_fitted(layer, space, *nest, 1),
+        lambda: _kernel.random_neighbours(layer, space, nest, small, 1),
+        lambda: _kernel.all_neighbours(layer, space, nest, 1),
+        lambda: _kernel.layouts_fitted(layer, space, nest, 1),
         lambda: chains_calls(layer, space, nest, rng)))()
 
 

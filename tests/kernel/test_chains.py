@@ -183,18 +183,7 @@ def finished(of: LayerFamily, slices: Callable[[], int], seed: int = 3) -> tuple
     while not chains.anneal(slices()):
         pass
     chains.polish(200)
-    best = found_nest(of)
-    chains.write_best(nest_arrays(best))
-    return best, chains.best_value, chains.evaluations
-
-
-def found_nest(of: LayerFamily) -> Nest:
-    """Arrays for one mapping."""
-    levels, dims = len(of.spaces[0].levels), len(of.spaces[0].problem.dimensions)
-    tensors = len(of.spaces[0].problem.dataspaces)
-    return Nest(np.empty((levels, dims, 1)), np.empty((levels, dims, 1)), np.empty((levels, dims, 1), dtype=np.int64),
-                np.empty((levels, tensors, 1), dtype=np.bool_), np.empty((levels, dims, 1), dtype=np.bool_),
-                np.empty((levels, dims, 1), dtype=np.int64))
+    return Nest(*chains.best()), chains.best_value, chains.evaluations
 
 
 def test_slices_of_rounds_and_threads_change_nothing() -> None:

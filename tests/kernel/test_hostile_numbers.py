@@ -55,15 +55,15 @@ def test_factors_are_at_least_1(call: str, array: int, wrong: float) -> None:
 
 
 def test_columns_that_are_not_asked_for_are_not_looked_at() -> None:
-    _kernel.score(LAYER, *changed(ORDER, -1), None, None, np.empty((5, BATCH)), 0, BATCH - 1, True)
+    _kernel.score(LAYER, changed(ORDER, -1), None, None, np.empty((5, BATCH)), 0, BATCH - 1, True)
 
 
 @pytest.mark.parametrize("wrong", [2.0 ** 31, 2.0 ** 53, 1e300, np.inf])
 def test_more_receivers_than_can_be_counted_make_a_mapping_illegal(wrong: float) -> None:
     out = np.empty((5, BATCH))
-    _kernel.score(LAYER, *changed(SPATIAL, wrong), None, None, out, 0, BATCH, True)
+    _kernel.score(LAYER, changed(SPATIAL, wrong), None, None, out, 0, BATCH, True)
     assert not out[4, -1]
-    assert _kernel.traffic(LAYER, *changed(SPATIAL, wrong), True)[0].shape == (2, 3, BATCH)
+    assert _kernel.traffic(LAYER, changed(SPATIAL, wrong), True)[0].shape == (2, 3, BATCH)
 
 
 @pytest.mark.parametrize(("name", "wrong", "message"), [
@@ -82,7 +82,7 @@ def test_a_layer_is_refused_whose_tables_lead_out_of_others(name: str, wrong: An
 def test_fan_outs_beyond_the_range_of_the_type_are_as_good_as_no_limit() -> None:
     wide = [_kernel.Layer(layer_table() | {"fanout_x": [units, units], "fanout_y": [units, units]})
             for units in (2 ** 30, 2 ** 53)]
-    for few, many in zip(*(_kernel.traffic(layer, *NEST, False) for layer in wide), strict=True):
+    for few, many in zip(*(_kernel.traffic(layer, NEST, False) for layer in wide), strict=True):
         np.testing.assert_array_equal(few, many)
 
 
@@ -157,11 +157,11 @@ def test_a_tile_has_at_least_one_point_along_each_dimension(extent: float) -> No
 
 
 CHAINS: dict[str, Callable[[_kernel.Chains], Any]] = {
-    "start_random": lambda chains: chains.start_random(1), "start_at": lambda chains: chains.start_at(*NEST),
+    "start_random": lambda chains: chains.start_random(1), "start_at": lambda chains: chains.start_at(NEST),
     "begin": lambda chains: chains.begin(1, 1.0, 1.0, 1, 1, 1, True), "anneal": lambda chains: chains.anneal(1),
     "keep_strongest": lambda chains: chains.keep_strongest(4), "start_again": lambda chains: chains.start_again(4),
     "polish": lambda chains: chains.polish(1), "history": lambda chains: chains.history(0),
-    "write_best": lambda chains: chains.write_best(*(array[..., :1].copy() for array in NEST)),
+    "best": lambda chains: chains.best(),
     **{name: lambda chains, name=name: getattr(chains, name)
        for name in ("agreed", "met", "best_value", "evaluations", "legal_evaluations")}}
 
