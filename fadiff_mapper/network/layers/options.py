@@ -79,14 +79,12 @@ def check(options: NetworkOptions) -> None:
             raise FadiffError(f"{name}: found {value!r}; accepted: a whole number from {least} to {most}")
 
 
-def layer_search(options: NetworkOptions, time_limit: float | None = None,
-                 effort: SearchOptions | None = None) -> SearchOptions:
+def layer_search(options: NetworkOptions, effort: SearchOptions | None = None) -> SearchOptions:
     """The search of every layer by itself.
 
     Args:
-        options: Options of the network's search.
-        time_limit: Seconds for all layers; None is no limit.
+        options: Options of the network's search; what its time limit leaves to the layers is a deadline of theirs.
         effort: Chains and rounds; None: those of a search of layers alone.
     """
-    return replace(effort or SearchOptions(), metrics=(options.metric,), seed=options.seed, time_limit=time_limit,
-                   threads=options.workers, calibration=options.calibration)
+    return replace(effort or SearchOptions(), metrics=(options.metric,), seed=options.seed,
+                   time_limit=options.time_limit, threads=options.workers, calibration=options.calibration)

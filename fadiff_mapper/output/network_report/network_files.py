@@ -12,7 +12,13 @@ from fadiff_mapper.fusion.groups.fused_group import Hardware
 from fadiff_mapper.output.looptree_files.group_text import looptree_yaml
 from fadiff_mapper.output.looptree_files.inexpressible import beyond_looptree
 from fadiff_mapper.output.network_report.page import network_html
-from fadiff_mapper.output.network_report.plan_yaml import group_folder, layer_folder, plan_yaml, tile_folder
+from fadiff_mapper.output.network_report.plan_yaml import (
+    folder_names,
+    group_folder,
+    layer_folder,
+    plan_yaml,
+    tile_folder,
+)
 from fadiff_mapper.output.timeloop_files.run_files import program_files, run_files
 from fadiff_mapper.output.timeloop_files.versions import versions
 from fadiff_mapper.spec.native.mapping_text import map_yaml
@@ -48,13 +54,14 @@ def mapping_folders(result: MappedNetwork) -> Iterator[tuple[str, dict[str, str]
     Yields:
         Name of a folder, and its texts by file name.
     """
+    names = folder_names(result)
     for layer in result.layers:
-        yield layer_folder(layer.nodes[0]), run_files(layer.result)
+        yield layer_folder(names[layer.nodes[0]]), run_files(layer.result)
     tiles: dict[int, dict[str, str]] = {}   # equal groups share their statistics and their loops
     loops: dict[int, dict[str, str]] = {}
     for number, group in enumerate(result.groups, 1):
         for tile in group.tiles:
-            folder = tile_folder(number, tile.node, tuple(tile.spec.problem.bounds.values()))
+            folder = tile_folder(number, names[tile.node], tuple(tile.spec.problem.bounds.values()))
             tiles[id(tile.stats)] = tiles.get(id(tile.stats)) or tile_files(tile)
             yield folder, tiles[id(tile.stats)]
         loops[id(group.group)] = loops.get(id(group.group)) or looptree_files(group, result.hardware)

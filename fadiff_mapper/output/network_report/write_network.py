@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from fadiff_mapper.base.atomic_files import lock, write_files
@@ -39,13 +39,9 @@ def write_held(result: MappedNetwork, folder: Path) -> None:
         FadiffError: A file cannot be written.
     """
     with ThreadPoolExecutor(WRITERS) as pool:
-        writing: dict[str, Future[None]] = {}
-        for name, files in mapping_folders(result):
-            if name in writing:         # names of nodes that differ in a sign that folders cannot have
-                writing[name].result()
-            writing[name] = pool.submit(write_files, folder / name, files)
+        writing = [pool.submit(write_files, folder / name, files) for name, files in mapping_folders(result)]
         plan = plan_files(result)       # its texts are made while the others go to disk
-        for done in writing.values():
+        for done in writing:
             done.result()
     write_files(folder, plan)           # after the others, as the plan names folders that are there
     write_files(folder, page_file(result))
