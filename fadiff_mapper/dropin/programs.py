@@ -16,6 +16,7 @@ from fadiff_mapper.dropin.summary import summary_line
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.mapspace import rounded_up
 from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.output.timeloop_files import RESULT_FILES
 from fadiff_mapper.output.timeloop_files.run_files import program_files, run_files
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.options import SearchOptions
@@ -181,4 +182,5 @@ def _remove(program: str, arguments: ProgramArguments) -> None:
 
 def _left_behind(program: str) -> list[str]:
     """The names of a run's files."""
-    return [f"{program}.{ending}" for ending in LEFT_BEHIND[program]]
+    names = [f"{program}.{ending}" for ending in LEFT_BEHIND[program]]
+    return [*names, *RESULT_FILES] if program == MAPPER else names
