@@ -30,7 +30,7 @@ from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
 from fadiff_mapper.spec.native.merged_input import merged_sections
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
-from fadiff_mapper.yaml.input_file import read_bytes
+from fadiff_mapper.yaml.input_file import decoded, read_bytes
 from fadiff_mapper.yaml.located import with_places
 from fadiff_mapper.yaml.place import Where
 
@@ -239,7 +239,7 @@ def opened(file: str | os.PathLike[str] | None, workload: Workload, specs: tuple
 def _content(path: Path) -> dict[str, Any]:
     """The content of a checkpoint's file, checked for its form."""
     try:
-        content = json.loads(read_bytes(path, "a checkpoint", LARGEST))
+        content = json.loads(decoded(read_bytes(path, "a checkpoint", LARGEST), Where(str(path)), "a checkpoint"))
     except (ValueError, RecursionError) as error:
         raise FadiffError(f"{path}: not a checkpoint that can be read: {error}") from None
     if not isinstance(content, dict) or not all(isinstance(content.get(key), dict) for key in ("layers", "groups")):
