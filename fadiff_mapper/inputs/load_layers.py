@@ -95,8 +95,11 @@ def _is_problem(tree: Map) -> bool:
 
 
 def _names(files: Sequence[Path]) -> list[str]:
-    """A unique name for each file: its stem, else with its folder's name, else with a number."""
-    names = [file.stem for file in files]
+    """A unique name for each file: its stem, else with its folder's name, else with a number.
+
+    Folders have these names: that of `...yaml` is `_..`, not the folder around.
+    """
+    names = [file.stem if file.stem.strip(".") else f"_{file.stem}" for file in files]
     count = Counter(names)
     longer = [name if count[name] == 1 else f"{file.resolve().parent.name}.{name}"
               for name, file in zip(names, files, strict=True)]
