@@ -104,4 +104,6 @@ def _names(files: Sequence[Path]) -> list[str]:
     longer = [name if count[name] == 1 else f"{file.resolve().parent.name}.{name}"
               for name, file in zip(names, files, strict=True)]
     count = Counter(longer)
-    return [name if count[name] == 1 else f"{name}.{index}" for index, name in enumerate(longer, 1)]
+    numbered = [name if count[name] == 1 else f"{name}.{index}" for index, name in enumerate(longer, 1)]
+    # where another file has such a name with a number, all are numbered
+    return numbered if len(set(numbered)) == len(files) else [f"{name}.{i}" for i, name in enumerate(longer, 1)]
