@@ -181,8 +181,8 @@ def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: Networ
     ample = clock.left() * options.workers > AMPLE_S * len(missing)
     keep = None if saved.file is None else lambda number, result: saved.keep(missing[number], result)
     try:
-        mapped = map_layers(wanted, layer_search(options, limit, None if ample else SHORT), stopped=clock.stopped,
-                            bounds=False, deadline=None if limit is None else time.monotonic() + limit,
+        mapped = map_layers(wanted, layer_search(options, options.time_limit, None if ample else SHORT),
+                            stopped=clock.stopped, bounds=False, deadline=None if limit is None else time.monotonic() + limit,
                             on_end=None if calibrated else keep, before=QUICK if limited else None)
     finally:
         saved.write()
@@ -232,7 +232,7 @@ def _relaxed(workload: Workload, results: Sequence[MappedLayer], options: Networ
 
     spec = results[0].spec
     hardware = Hardware(spec.arch, spec.tables)
-    pairs = {(segment.nodes[0], segment.nodes[1]): segment for segment in segments(workload, 2)
+    pairs = {(segment.nodes[0], segment.nodes[1]): segment for segment in segments(workload, 2, clock.over)
              if not segment.batched}
     home_levels = homes(hardware)
     if not pairs or not home_levels:
