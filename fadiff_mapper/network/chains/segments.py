@@ -130,7 +130,8 @@ def segments(workload: Workload, longest: int, over: Over = never) -> list[Segme
         for chain, start in growing:
             if over():
                 break
-            names, links = (part[start:start + size] for part, size in zip(every[chain], (length, length - 1), strict=True))
+            names = every[chain][0][start:start + length]
+            links = every[chain][1][start:start + length - 1]
             if len(names) == length and _in_one_go(after, rank, names, links):  # else no longer one can either
                 found.append((chain, start, _segment(names, links, parts, joins, nodes)))
                 longer.append((chain, start))
@@ -175,8 +176,8 @@ class _SegmentParts:
         if key not in self.links:
             own, whole = _group_link(link, producer, apart), frozenset(map(dimension, link.whole))
             self.links[key] = (own, _slides(own, consumer.problem), whole), self.number(
-                (own.tensor, tuple(own.dims.items()), tuple(own.padding.items()), tuple(own.pooled.items()), own.written,
-                 tuple(own.between.items()), own.whole, own.elsewhere, own.company, whole))
+                (own.tensor, tuple(own.dims.items()), tuple(own.padding.items()), tuple(own.pooled.items()),
+                 own.written, tuple(own.between.items()), own.whole, own.elsewhere, own.company, whole))
         return self.links[key]
 
 
@@ -195,8 +196,9 @@ def _segment(names: tuple[str, ...], links: Sequence[NetworkLink], parts: _Segme
     inside = frozenset[int]()
     if not any(count > 1 for count in runs) and any(name in joins for name in names):
         residuals = residual_operands(joins, nodes, names, links)
-        inside = frozenset(index for index, link in enumerate(links) if link.also_read_by and set(link.also_read_by) <= {
-            other.node for other in residuals if other.read.first == index + 1})
+        inside = frozenset(
+            index for index, link in enumerate(links) if link.also_read_by and set(link.also_read_by) <= {
+                other.node for other in residuals if other.read.first == index + 1})
     repeat = layers[0].repeat if apart else 1
     key = parts.number((
         tuple(parts.problem_number(name, layer, apart) for name, layer in zip(names, own, strict=True)),

@@ -76,7 +76,10 @@ def planned_groups(run: PlanningRun, *, explain: bool = False,
         Groups that do not overlap, exactly evaluated, with which the network is better than layer by layer; and the
         layers in none of them, if asked for.
     """
-    every = segments(run.workload, run.options.longest, run.over_in(LISTING))
+    run.workload.links()  # found once, so that listing has its part of the time to itself
+    listed = run.over_in(LISTING)
+    every = segments(run.workload, run.options.longest, listed)
+    run.cut = listed()
     known = {segment.key: PlanningFacts(segment) for segment in reversed(every)}
     board = PlanningBoard(run, [(segment, known[segment.key]) for segment in every], known)
     _take_up(board, decoded_from_descent(board))

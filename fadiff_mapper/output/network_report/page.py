@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 TEMPLATE = "network_report/network.html.jinja"
 
 MOST_LAYERS, MOST_GROUPS, MOST_NODES = 1000, 200, 4000
-"""Layers and groups that the page shows at most, those that matter most, and nodes up to which it draws the graph. A page
-takes 0.25 s for each 1,000 layers, or 100 groups, and browsers longer; the graph of SDXL's U-Net has 3,592 nodes."""
+"""Layers and groups that the page shows at most, those that matter most, and nodes up to which it draws the graph. A
+page takes 0.25 s for each 1,000 layers, or 100 groups, and browsers longer; the graph of SDXL's U-Net has 3,592
+nodes."""
 
 
 @dataclass(frozen=True)
@@ -103,10 +104,11 @@ def network_html(result: MappedNetwork) -> str:
     """
     views = layer_views(result)
     components, outermost = component_names(result, views), result.hardware.arch.levels[-1].name
-    spaces, shown = dataspace_names(views), _weightiest(views)
+    spaces, shown = dataspace_names(views), _weightiest(result, views)
     traffic = _figure(f"{outermost} traffic", *outermost_words(views), COUNT, "words")
     return page_template(TEMPLATE).render(
-        result=result, views=shown, every_view=views, coverage=coverage(result.workload), outermost=outermost, versions=versions(),
+        result=result, views=shown, every_view=views, coverage=coverage(result.workload), outermost=outermost,
+        versions=versions(),
         figures=[*_figures(result.stats, result.unfused_stats), traffic],
         joined=_figures(result.planned_joined, result.joined)[1:] if result.joined.energy_pj or result.joined.cycles
         else [],
@@ -119,13 +121,11 @@ def network_html(result: MappedNetwork) -> str:
         table=_table(shown), recomputed=any(view.recomputed for view in shown))
 
 
-def _weightiest(views: tuple[LayerView, ...]) -> tuple[LayerView, ...]:
+def _weightiest(result: MappedNetwork, views: tuple[LayerView, ...]) -> tuple[LayerView, ...]:
     """The layers with the largest shares in energy and cycles, with fusion or without, in the network's order."""
     if len(views) <= MOST_LAYERS:
         return views
-    energy, cycles = (sum(getattr(view.alone, name) for view in views) or 1.0 for name in ("energy_pj", "cycles"))
-    shares = [max(share.energy_pj / energy + share.cycles / cycles for share in (view.planned, view.alone))
-              for view in views]
+    shares = [max(result.share(view.planned), result.share(view.alone)) for view in views]
     kept = sorted(range(len(views)), key=lambda index: -shares[index])[:MOST_LAYERS]
     return tuple(views[index] for index in sorted(kept))
 
@@ -144,18 +144,12 @@ def _figure(name: str, planned: float, before: float, units: tuple[tuple[str, fl
 
 
 def _groups(result: MappedNetwork) -> list[GroupSection]:
-    """The sections of the groups that save most, in order; the occupancy of equal ones is worked out once."""
-    total, held = result.unfused_stats, dict[int, tuple[LevelOccupancy, ...]]()
-
-    def saved(outcome: GroupInNetwork) -> float:
-        energy, cycles = (getattr(outcome.unfused, name) - getattr(outcome.cost, name) for name in ("energy_pj", "cycles"))
-        return float(energy / (total.energy_pj or 1.0) + cycles / (total.cycles or 1.0))
-
-    numbered = sorted(enumerate(result.groups, 1), key=lambda pair: -saved(pair[1]))[:MOST_GROUPS]
-    for _, outcome in numbered:
+    """The sections of the groups that save most; the occupancy of equal ones is worked out once."""
+    groups, held = result.weightiest_groups(MOST_GROUPS), dict[int, tuple[LevelOccupancy, ...]]()
+    for _, outcome in groups:
         if id(outcome.group) not in held:
             held[id(outcome.group)] = _occupancy(result.hardware, outcome.group)
-    return [_group(outcome, number, held[id(outcome.group)]) for number, outcome in sorted(numbered, key=lambda p: p[0])]
+    return [_group(outcome, number, held[id(outcome.group)]) for number, outcome in groups]
 
 
 def _occupancy(hardware: Hardware, group: FusedGroup) -> tuple[LevelOccupancy, ...]:
