@@ -18,9 +18,10 @@ from rich.progress import Progress
 from small_network import HOSTILE, result
 
 from fadiff_mapper.output.looptree_files.group_text import looptree_yaml
-from fadiff_mapper.output.network_report.draw_graph import node_lanes
+from fadiff_mapper.output.network_report.draw_graph import NAME, node_lanes
+from fadiff_mapper.output.network_report.draw_layers import NAMES
 from fadiff_mapper.output.network_report.draw_schedule import draw_schedule, residents
-from fadiff_mapper.output.network_report.drawing import Label, Rect
+from fadiff_mapper.output.network_report.drawing import LETTER, Label, Rect, fitting
 from fadiff_mapper.output.network_report.layer_views import component_names, layer_views, outermost_words
 from fadiff_mapper.output.network_report.network_files import network_files
 from fadiff_mapper.output.network_report.page import network_html
@@ -250,3 +251,23 @@ def test_the_line_on_the_terminal_tells_the_time(limit: float | None, text: str)
     line.add_task("searching", total=None)
     now[0] = 3.0
     assert column.render(line.tasks[0]) == text
+
+
+LONG = ("model.layers.{}.self_attn.q_proj", "model.layers.{}.self_attn.scaled_dot_product_attention.qk",
+        "model.layers.{}.post_attention_layernorm.mul", "/model/layers.{}/self_attn/q_proj/MatMul",
+        "down_blocks.1.attentions.0.transformer_blocks.{}.ff.net.0.proj", "features.denseblock3.denselayer{}.conv2")
+
+
+@pytest.mark.parametrize("width", [NAMES - 26, NAME - 12])
+def test_labels_of_equal_blocks_keep_what_differs(width: float) -> None:
+    names = [name.format(block) for name in LONG for block in range(32)]
+    labels = [fitting(name, width) for name in names]
+    assert len(set(labels)) == len(names)
+    assert all(len(label) <= width / LETTER for label in labels)
+    assert fitting("model.layers.7.self_attn.q_proj", 140.0) == "m.l.7.self_attn.q_proj"
+    assert fitting("layer1.0.conv1", 140.0) == "layer1.0.conv1"
+
+
+@given(st.text(max_size=60), st.floats(20.0, 400.0))
+def test_a_label_is_never_wider_than_its_place(text: str, width: float) -> None:
+    assert len(fitting(text, width)) <= max(3, width / LETTER)
