@@ -290,7 +290,8 @@ def test_it_ends_with_the_command_that_asked_it(end: signal.Signals, tmp_path: P
     folders = tmp_path / "folders"
     folders.mkdir()
     ours = subprocess.Popen([sys.executable, "-m", "fadiff_mapper", *CHECK], env={
-        "PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache"), "HOME": str(tmp_path), "TMPDIR": str(folders)})
+        "PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache"), "HOME": str(tmp_path),
+        "TMPDIR": str(folders)})
     pid, deadline = tmp_path / "pid", time.monotonic() + 60
     while not (pid.exists() and pid.read_text()) and time.monotonic() < deadline:
         time.sleep(0.02)
