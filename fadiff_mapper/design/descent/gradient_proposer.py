@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.errors import FadiffError, OutOfTime
 from fadiff_mapper.design.descent.borrowed_mappings import borrowed_point, extended, pooled
 from fadiff_mapper.design.descent.design_estimates import DesignEstimates, metric_logarithm, place_of
 from fadiff_mapper.design.descent.estimate_walk import walk
@@ -84,7 +84,7 @@ def gradient_proposer(question: DesignQuestion, specs_at: SpecsAt, mappings_at: 
         specs_at: Every distinct layer on a design, in the order of `DesignQuestion.layers`; raises
             FadiffError where it is none.
         mappings_at: The exact mappings of a feasible design of the archive, in the same order.
-        least_at: The bound of a design by its layers, fused or not; None where it has none. Raises TimeoutError once
+        least_at: The bound of a design by its layers, fused or not; None where it has none. Raises OutOfTime once
             the function that it is given is true.
         over: Asked again and again; once true, descents end and no further design is read or judged.
     """
@@ -138,7 +138,7 @@ class _GradientProposer:
             if point not in expected:
                 expected[point] = self._value(point, estimates, ranked)
             return expected[point]
-        with suppress(TimeoutError):  # what has been judged by then must do
+        with suppress(OutOfTime):  # what has been judged by then must do
             for point in self._candidates(rng, ranked, exponents, known):
                 value_at(point)
             self._walk(expected, value_at)
@@ -163,9 +163,9 @@ class _GradientProposer:
         return joint_networks(self.question)
 
     def read(self, point: Point) -> tuple[Spec, ...]:
-        """Every distinct layer on a design. Raises FadiffError where it is none, and TimeoutError."""
+        """Every distinct layer on a design. Raises FadiffError where it is none, and OutOfTime."""
         if self.over():
-            raise TimeoutError
+            raise OutOfTime
         return self.specs_at(point)
 
     def _exponents(self, rng: np.random.Generator) -> np.ndarray:
@@ -216,6 +216,8 @@ class _GradientProposer:
             try:
                 self.allowed[point] = not broken_limit(space, point) and not broken_limit(
                     space, point, self.read(point)[0])
+            except OutOfTime:
+                raise
             except FadiffError:
                 self.allowed[point] = False
         return self.allowed[point]
@@ -307,6 +309,8 @@ class _GradientProposer:
                       for parameter in self.question.space.parameters)
         try:
             widest = self.read(point)
+        except OutOfTime:
+            raise
         except FadiffError:
             return specs
         return widest if structure(widest[0]) == structure(specs[0]) else specs

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.errors import FadiffError, OutOfTime
 from fadiff_mapper.design.descent.hardware_figures import figures_of, structure
 from fadiff_mapper.design.space import DesignSpace, Point, coordinate
 from fadiff_mapper.spec.spec import Spec
@@ -89,6 +89,8 @@ def curves_around(space: DesignSpace, centre: Point, spec_at: Callable[[Point], 
             point = (*centre[:axis], index, *centre[axis + 1:])
             try:
                 spec = spec_at(point)
+            except OutOfTime:
+                raise
             except FadiffError:     # no design: the curve goes on from the others
                 continue
             if structure(spec) == structure(middle):

@@ -49,6 +49,7 @@ class PlanningRun:
         sigma: Fusion variable of each link in the best restart.
         strategies: The best strategies for tiles, as far as they are known.
         tiles: Mappings of tiles to write for the best plan so far, see `planning_clock.tiles_to_write`.
+        cut: Whether there was no time to list all segments.
         memory: Searches of tiles made so far.
         hardware: The design.
         by_node: Mapping of each layer by itself, by name.
@@ -73,6 +74,7 @@ class PlanningRun:
     sigma: dict[tuple[str, str], float] = field(default_factory=dict)
     strategies: dict[str, str] = field(default_factory=dict)
     tiles: float = 0.0
+    cut: bool = False
     memory: TileMemory = field(default_factory=TileMemory)
 
     def __post_init__(self) -> None:
