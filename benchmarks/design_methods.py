@@ -28,10 +28,10 @@ import numpy as np
 import yaml
 from design_records import GRADIENT, Record, Step, add_record, read_records, recorded, write_tables
 from dosa_protocol import dosa_search
+from fadiff_mapper.design.descent import gradient_proposer  # noqa: F401  loads torch before seconds are counted
 from provenance import add_output, markdown
 
 from fadiff_mapper import SearchOptions, Workload, map_layers, read_space
-from fadiff_mapper.design.descent import gradient_proposer  # noqa: F401  loads torch before seconds are counted
 from fadiff_mapper.design.design_options import DesignOptions
 from fadiff_mapper.design.design_run import DesignProgress
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
@@ -40,8 +40,8 @@ from fadiff_mapper.design.search_design import search_design
 from fadiff_mapper.design.space import Point, nearest_point
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint, summed
+from fadiff_mapper.search.compiled_space import random_nests
 from fadiff_mapper.search.mapping_task import mapping_task
-from fadiff_mapper.search.random_mappings import random_nests
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Node, build_workload
 from fadiff_mapper.workload.operator import make_operator

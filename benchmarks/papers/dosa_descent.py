@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest
-from fadiff_mapper.relaxation.layer_batch import kin
+from fadiff_mapper.search.layer_family import kin
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Progress, SearchOptions
 from fadiff_mapper.search.search_many import LARGEST, search_all

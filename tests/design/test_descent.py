@@ -11,17 +11,17 @@ import pytest
 import torch
 
 from fadiff_mapper import Mapping, SearchOptions, load_network
-from fadiff_mapper.design.descent.borrowed_mappings import borrowed_point, extended, pooled
-from fadiff_mapper.design.descent.gradient_proposer import gradient_proposer
-from fadiff_mapper.design.descent.hardware_curves import HardwareCurves, curves_around
-from fadiff_mapper.design.descent.hardware_figures import RelaxedDesign, figures_of, relaxed_design
-from fadiff_mapper.design.descent.joint_descent import proposed_designs
-from fadiff_mapper.design.descent.joint_networks import joint_networks, relaxed_around
-from fadiff_mapper.design.descent.least_hardware import least_hardware
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.design_reader import DesignReader
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench
 from fadiff_mapper.design.evaluation.least_figures import LeastFigures
+from fadiff_mapper.design.proposers.bound_designs import (
+    borrowed_point,
+    extended,
+    gradient_proposer,
+    least_hardware,
+    pooled,
+)
 from fadiff_mapper.design.proposers.proposer import Proposer
 from fadiff_mapper.design.space import (
     DesignSpace,
@@ -32,11 +32,20 @@ from fadiff_mapper.design.space import (
     parameter_values,
     read_space,
 )
-from fadiff_mapper.network.descent.descend import DescentOptions, smooth_metric
-from fadiff_mapper.network.descent.relaxed_cost import relaxed_cost
-from fadiff_mapper.network.descent.starts import starts
-from fadiff_mapper.relaxation.gumbel_softmax import draw
-from fadiff_mapper.relaxation.penalty import machine_limits
+from fadiff_mapper.gradient.gumbel_softmax import draw
+from fadiff_mapper.gradient.hardware_descent import (
+    HardwareCurves,
+    RelaxedDesign,
+    curves_around,
+    figures_of,
+    joint_networks,
+    proposed_designs,
+    relaxed_around,
+    relaxed_design,
+)
+from fadiff_mapper.gradient.loss import machine_limits
+from fadiff_mapper.gradient.network_cost import relaxed_cost
+from fadiff_mapper.gradient.network_descent import DescentOptions, smooth_metric, starts
 from fadiff_mapper.results.designed_machine import DesignOutcome
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.map_layers import map_layers

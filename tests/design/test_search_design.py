@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fadiff_mapper.design.descent import gradient_proposer as proposer_module
 from small_spaces import SECTION, small_network, small_question, small_space
 
 import fadiff_mapper
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.design import final_figures as final_module
-from fadiff_mapper.design.descent import gradient_proposer as proposer_module
 from fadiff_mapper.design.design_clock import DesignClock
 from fadiff_mapper.design.design_options import DesignOptions
 from fadiff_mapper.design.design_run import DesignProgress

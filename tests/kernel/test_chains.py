@@ -19,10 +19,10 @@ from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays
 from fadiff_mapper.model.prepared_layer import prepare_layer
-from fadiff_mapper.relaxation.layer_batch import LayerFamily, family_of
-from fadiff_mapper.relaxation.objective import ILLEGAL, exact_value
 from fadiff_mapper.search import refinement
+from fadiff_mapper.search.best_so_far import ILLEGAL, exact_value
 from fadiff_mapper.search.compiled_space import compiled_objective, compiled_space
+from fadiff_mapper.search.layer_family import LayerFamily, family_of
 from fadiff_mapper.search.refinement import Refinement, refinement_of
 from fadiff_mapper.spec.spec import Spec
 

@@ -54,7 +54,7 @@ from fadiff_mapper.network.tilings.layer_estimate import (
     revised,
 )
 from fadiff_mapper.network.tilings.reshaping import reshaped
-from fadiff_mapper.relaxation.objective import ILLEGAL
+from fadiff_mapper.search.best_so_far import ILLEGAL
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.spec.problem import Problem

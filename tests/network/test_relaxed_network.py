@@ -18,25 +18,29 @@ from fadiff_mapper.cli import main
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, Stay
 from fadiff_mapper.fusion.groups.fused_counts import fused_counts
 from fadiff_mapper.fusion.groups.step_evaluation import evaluate_tiles
+from fadiff_mapper.gradient.gumbel_softmax import RelaxedFactors, draw
+from fadiff_mapper.gradient.network_cost import LinkSigmas, RelaxedCost, aligned, relaxed_cost, sigma_weighted_counts
+from fadiff_mapper.gradient.network_descent import (
+    DescentEnd,
+    RestartPoint,
+    decoded_groups,
+    decoded_layers,
+    descend,
+    smooth_metric,
+    starts,
+)
+from fadiff_mapper.gradient.relaxed_network import RelaxedNetwork, relaxed_network
 from fadiff_mapper.model.access_counts import Counts
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.loop_nest import Nest, pack
-from fadiff_mapper.model.smooth.evaluate import evaluate_smooth
+from fadiff_mapper.model.smooth import evaluate_smooth
 from fadiff_mapper.network.chains.segments import Segment, segments
-from fadiff_mapper.network.descent.decoding import decoded_groups, decoded_layers
-from fadiff_mapper.network.descent.descend import DescentEnd, descend, smooth_metric
-from fadiff_mapper.network.descent.link_penalties import aligned
-from fadiff_mapper.network.descent.relaxed_cost import RelaxedCost, relaxed_cost
-from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork, relaxed_network
-from fadiff_mapper.network.descent.site_costs import LinkSigmas, sigma_weighted_counts
-from fadiff_mapper.network.descent.starts import RestartPoint, starts
 from fadiff_mapper.network.layers.edp_prices import NetworkPrice, OperatingPoint, summed
 from fadiff_mapper.network.layers.one_design import specs_of
 from fadiff_mapper.network.plan.checkpoint import Checkpoint
 from fadiff_mapper.network.plan.groups import LIGHT, evaluated
 from fadiff_mapper.network.tilings.layer_estimate import layer_base
 from fadiff_mapper.network.tilings.tile_nests import LOOPED, homes
-from fadiff_mapper.relaxation.gumbel_softmax import RelaxedFactors, draw
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.mapping_task import mapping_task

@@ -17,10 +17,10 @@ from fadiff_mapper.mapspace import MapSpace, build_mapspace, check_mapping
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, joined, unpack
 from fadiff_mapper.model.prepared_layer import prepare_layer
-from fadiff_mapper.relaxation.layer_batch import family_of
-from fadiff_mapper.relaxation.objective import exact_value
+from fadiff_mapper.search.best_so_far import exact_value
 from fadiff_mapper.search.enumerate import count, nests
 from fadiff_mapper.search.enumerate import whole_space as laid_out
+from fadiff_mapper.search.layer_family import family_of
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.spec import Spec

@@ -19,11 +19,10 @@ from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays, unpack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import constrained_reuse
-from fadiff_mapper.relaxation.layer_batch import LayerFamily, family_of
-from fadiff_mapper.relaxation.objective import exact_value
-from fadiff_mapper.search.compiled_space import compiled_space
+from fadiff_mapper.search.best_so_far import exact_value
+from fadiff_mapper.search.compiled_space import compiled_space, random_nests
 from fadiff_mapper.search.first_mapping import first_of
-from fadiff_mapper.search.random_mappings import random_nests
+from fadiff_mapper.search.layer_family import LayerFamily, family_of
 from fadiff_mapper.search.refinement import POLISH_STEPS, refinement_of
 
 CONV = "layers/resnet18/conv3x3_64_64_56_s1"

@@ -74,7 +74,7 @@ def planned_groups(run: PlanningRun, *, explain: bool = False,
     known = {key: PlanningFacts(segment) for key, segment in reversed(every)}
     board = PlanningBoard(run, [(segment, known[key]) for key, segment in every], known)
     _take_up(board, decoded_from_descent(board))
-    if run.options.enumeration and run.clock.limit is None:
+    if run.enumerates and run.clock.limit is None:
         _take_up(board, grown_candidates(board))
     _propose_listed(board)
     _propose_reshaped(board)
