@@ -28,7 +28,6 @@ import numpy as np
 import yaml
 from design_records import GRADIENT, Record, Step, add_record, read_records, recorded, write_tables
 from dosa_protocol import dosa_search
-from fadiff_mapper.design.descent import gradient_proposer  # noqa: F401  loads torch before seconds are counted
 from provenance import add_output, markdown
 
 from fadiff_mapper import SearchOptions, Workload, map_layers, read_space
@@ -38,6 +37,7 @@ from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.design_reader import DesignReader
 from fadiff_mapper.design.search_design import search_design
 from fadiff_mapper.design.space import Point, nearest_point
+from fadiff_mapper.gradient import design_descent, hardware_descent  # noqa: F401  loads torch before the first second
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint, summed
 from fadiff_mapper.search.compiled_space import random_nests
@@ -120,6 +120,7 @@ def searched(question: DesignQuestion, method: str, most: int, done: Sequence[Re
     def over() -> bool:
         return len(steps) >= most and time.process_time() - start >= seconds
     search_design(question, DesignOptions(method, MOST_DESIGNS, neighbours=False, prune=False, jobs=1),
+                  descent=design_descent(method),
                   on_progress=kept, stopped=over)
     return steps
 

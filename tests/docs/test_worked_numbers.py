@@ -98,8 +98,8 @@ def test_windows_that_coincide_side_by_side() -> None:
 def test_the_bound_of_a_product_and_its_optimum() -> None:
     kept = {"target": "Buffer", "type": "datatype", "keep": ["A", "B", "Z"]}
     spec = small_specs.product(mapspace_constraints=[kept])
-    accesses = map_layer(spec, SearchOptions(metrics=("last_level_accesses",), exhaustive=True))
-    edp = map_layer(spec, SearchOptions(metrics=("edp",), exhaustive=True))
+    accesses = map_layer(spec, SearchOptions(metrics=("last_level_accesses",), method="exhaustive"))
+    edp = map_layer(spec, SearchOptions(metrics=("edp",), method="exhaustive"))
     assert accesses.bound and edp.bound
     assert accesses.value == round(accesses.bound.last_level_accesses) == 80
     assert (int(edp.value), int(edp.bound.edp)) == (650_680, 646_932)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from importlib import import_module
 
 import numpy as np
@@ -81,7 +80,7 @@ def question() -> NetworkQuestion:
 
 def test_dosas_descent_finds_the_optimum_layer_by_layer() -> None:
     from benchmarks.papers import dosa_descent
-    options = replace(dosa_descent.SETTINGS, steps=60, reorder_every=20)
+    options = dosa_descent.settings(steps=60, reorder_every=20)
     record = dosa_descent.search(question(), 1, options).as_record()
     energy, cycles = record["layers"][0]["points"][-1][2:]
     assert energy * cycles == pytest.approx(least(mapping_task(SPEC)), rel=1e-12)

@@ -8,8 +8,8 @@ estimates, some at random and, where the caller hands in a descent, its ends.
 far a design lies above its bound follows from the mapped ones: 0 to 3 % for most designs of DOSA's space, but 14 to
 59 % for seven designs with U-Net, the more the smaller the memories are. Bounds allow each layer tiles that no single
 order of loops pays for. So the gap has a trend, which reaches beyond the designs mapped, and a part that holds near
-them: a Gaussian process with a linear and a squared exponential kernel around the mean gap. Fused groups and corrections
-to measured hardware shift all designs by a similar part, which the same difference takes in.
+them: a Gaussian process with a linear and a squared exponential kernel around the mean gap. Fused groups and
+corrections to measured hardware shift all designs by a similar part, which the same difference takes in.
 
 **Borrowed mappings.** Designs without a bound (sparse ones, outputs whose rank is a sum of dimensions) are worth what
 the mappings of other designs give on them: a mapping found for one design is legal on every design with room for it,
