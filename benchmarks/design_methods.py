@@ -40,7 +40,7 @@ from fadiff_mapper.design.space import Point, nearest_point
 from fadiff_mapper.gradient import design_descent, hardware_descent  # noqa: F401  loads torch before the first second
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint, summed
-from fadiff_mapper.search.compiled_space import random_nests
+from fadiff_mapper.search.layer_family import random_nests
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Node, build_workload

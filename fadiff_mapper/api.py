@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.extras import require
 from fadiff_mapper.gradient import design_descent, network_descent, with_layer_descent
 from fadiff_mapper.inputs.load import Source
 from fadiff_mapper.network.layers.one_design import Design
@@ -58,7 +59,12 @@ class Result(MappedLayer):
         return replace(self, sensitivities=mapping_sensitivities(self.spec, self.mapping, self.metric))
 
     def plot(self) -> Figure:
-        """A matplotlib figure: energy by component and data space beside the metric over the time of the search."""
+        """A matplotlib figure: energy by component and data space beside the metric over the time of the search.
+
+        Raises:
+            FadiffError: matplotlib is not installed.
+        """
+        require("matplotlib", "plot", "plot()")
         from fadiff_mapper.output.notebook.layer_figure import layer_figure
         return layer_figure(self)
 
@@ -104,7 +110,12 @@ class NetworkResult(MappedNetwork):
         return to_looptree(group.group, self.hardware, alike=False)
 
     def plot(self) -> Figure:
-        """A matplotlib figure: every layer with and without fusion, and the network's metric over time."""
+        """A matplotlib figure: every layer with and without fusion, and the network's metric over time.
+
+        Raises:
+            FadiffError: matplotlib is not installed.
+        """
+        require("matplotlib", "plot", "plot()")
         from fadiff_mapper.output.notebook.network_figure import network_figure
         return network_figure(self)
 

@@ -143,8 +143,8 @@ def test_it_says_converged_only_where_no_neighbour_is_better(design: str) -> Non
     of = conv(design)
     for seed in range(3):
         found = begun(of, SearchOptions(seed=seed, effort=Effort(chains=4, rounds=3, extra_rounds=0, neighbours=2)))
-        chains, options = found.chains, found.options
-        found.anneal(options.annealing)
+        chains, effort = found.chains, found.effort
+        found.anneal(effort.annealing)
         steps, converged = 0, False
         while not converged:
             near = exact_value(score(of.layer, every_neighbour(of, found.best())), ("edp",)).min()
