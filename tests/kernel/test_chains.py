@@ -143,8 +143,8 @@ def test_it_says_converged_only_where_no_neighbour_is_better(design: str) -> Non
     of = conv(design)
     for seed in range(3):
         found = begun(of, SearchOptions(seed=seed, effort=Effort(chains=4, rounds=3, extra_rounds=0, neighbours=2)))
-        chains, effort = found.chains, found.effort
-        found.anneal(effort.annealing)
+        chains = found.chains
+        found.anneal()
         steps, converged = 0, False
         while not converged:
             near = exact_value(score(of.layer, every_neighbour(of, found.best())), ("edp",)).min()
@@ -231,7 +231,7 @@ def test_chains_of_unlike_values_are_kept_before_copies() -> None:
 def test_a_search_that_starts_again_keeps_its_best_mapping_and_none_of_its_chains() -> None:
     of = conv("gemmini_small")
     found = begun(of)
-    found.anneal(found.effort.annealing)
+    found.anneal()
     chains, best, value, evaluations = found.chains, found.best(), found.chains.best_value, found.chains.evaluations
     assert chains.met > 0
     chains.start_again(3)

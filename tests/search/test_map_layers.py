@@ -327,7 +327,7 @@ def test_refinement_never_returns_worse(design: str) -> None:
         refinement = refinement_of(of, member, options, start, watcher=lambda *_: None, out_of_time=lambda: False,
                                    room=None, weights=None)
         assert refinement.chains.best_value == pytest.approx(first, rel=1e-15)
-        refinement.anneal(options.schedule.annealing)
+        refinement.anneal()
         annealed = refinement.chains.best_value
         assert annealed <= first * (1 + 1e-15)
         assert refinement.chains.polish(POLISH_STEPS) and refinement.chains.best_value <= annealed
