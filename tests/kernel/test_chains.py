@@ -49,10 +49,10 @@ def begun(of: LayerFamily, options: SearchOptions = QUICK, **more: Any) -> Refin
     return refinement_of(of, 0, options, None, **given | more)
 
 
-def every_neighbour(of: LayerFamily, nest: Nest, orders: bool = True) -> Nest:
+def every_neighbour(of: LayerFamily, nest: Nest) -> Nest:
     """All mappings one decision away; every level has few enough layouts for all of them to be looked at."""
     assert all(layouts.order.shape[1] <= 12 for layouts in of.layouts)
-    return Nest(*_kernel.all_neighbours(of.layer.compiled, compiled_space(of, 0, orders), *nest_arrays(nest), 0)[:6])
+    return Nest(*_kernel.all_neighbours(of.layer.compiled, compiled_space(of, 0), *nest_arrays(nest), 0)[:6])
 
 
 def same(a: Nest, b: Nest) -> bool:
