@@ -86,11 +86,11 @@ def run(options: argparse.Namespace) -> int:
         from fadiff_mapper.network.map_network import map_network
         from fadiff_mapper.network.plan.planning_clock import command_clock
         atomic_files.check_writable(root)
+        clock = command_clock(options.time_limit, stopped, options.begun, network)
         result = map_network(
             network, design, search, energy=options.energy, strict=not options.lenient,
-            checkpoint_file=root / CHECKPOINT, on_progress=on_progress,
-            clock=command_clock(options.time_limit, stopped, options.begun, network), descent=descent)
-        write_held(result, root)
+            checkpoint_file=root / CHECKPOINT, on_progress=on_progress, clock=clock, descent=descent)
+        result = write_held(result, root, clock.over_for_files)
     if not options.quiet:
         print_plan(result, options.output)
     disagreed = program is not None and print_plan_verdicts(result, program)

@@ -484,7 +484,7 @@ def descended_network(workload: Workload, results: Sequence[MappedLayer], metric
     """
     spec = results[0].spec
     hardware = Hardware(spec.arch, spec.tables)
-    pairs = {(segment.nodes[0], segment.nodes[1]): segment for segment in segments(workload, 2)
+    pairs = {(segment.nodes[0], segment.nodes[1]): segment for segment in segments(workload, 2, over)
              if not segment.batched}
     home_levels = homes(hardware)
     if not pairs or not home_levels:

@@ -77,6 +77,7 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
         SpecError: Bad input.
         FadiffError: An option out of range, a layer without a legal mapping, or a checkpoint of another network,
             design or version.
+        OutOfTime: There was no time for a mapping of every layer.
     """
     options = options or NetworkOptions()
     options = replace(options, metric=options.metric if metric is None else metric,
@@ -84,7 +85,7 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
                       time_limit=options.time_limit if time_limit is None else time_limit)
     check(options)
     clock = clock or PlanningClock(options.time_limit, stopped)  # reading the design counts, too
-    return plan_network(workload, specs_of(workload, arch_spec, energy, strict), options,
+    return plan_network(workload, specs_of(workload, arch_spec, energy, strict, clock.late()), options,
                         checkpoint_file=checkpoint_file, on_progress=on_progress, clock=clock, descent=descent)
 
 
@@ -129,7 +130,8 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
     # reasons and bounds are for the reader alone; the caller of a given mapping has its own
     groups, apart = planned_groups(run, explain=not mapped) if options.fuse and not run.over() else ((), ())
     status = "interrupted: the best plan so far" if clock.stopped() else (
-        f"out of time after {options.time_limit:g} s: the best plan so far" if run.over() else "search ended")
+        f"out of time after {options.time_limit:g} s: the best plan so far" if run.over() or run.cut
+        else "search ended")
     if options.calibration:
         status += "; no layers are fused: the calibration was measured on layers by themselves"
     if sparse:
@@ -157,8 +159,9 @@ def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: Networ
     ample = clock.left() * options.workers > AMPLE_S * len(missing)
     keep = None if saved.file is None else lambda number, result: saved.keep(missing[number], result)
     try:
-        mapped = map_layers(wanted, layer_search(options, limit, "full" if ample else "short"), stopped=clock.stopped,
-                            bounds=False, deadline=None if limit is None else time.monotonic() + limit,
+        mapped = map_layers(wanted, layer_search(options, options.time_limit, "full" if ample else "short"),
+                            stopped=clock.stopped, bounds=False,
+                            deadline=None if limit is None else time.monotonic() + limit,
                             on_end=None if calibrated else keep, before="quick" if limited else None)
     finally:
         saved.write()

@@ -24,7 +24,8 @@ from fadiff_mapper.network.tilings.estimate_sheet import Candidate
 from fadiff_mapper.network.tilings.tile_nests import LOOPED
 
 LISTING = 0.4
-"""The part of the time left in which segments are enumerated before their candidates are mapped, and then again.
+"""The part of the time left in which segments are listed; in which their candidates are enumerated before these are
+mapped; and then again.
 
 So that a limit which enumeration alone would fill has a plan. Set by hand, not measured.
 """

@@ -70,6 +70,7 @@ class PlanningRun:
         history: Seconds, metric and stage of every improvement.
         strategies: The best strategies for tiles, as far as they are known.
         tiles: Mappings of tiles to write for the best plan so far, see `planning_clock.tiles_to_write`.
+        cut: Whether there was no time to list all segments.
         memory: Searches of tiles made so far.
         hardware: The design.
         by_node: Mapping of each layer by itself, by name.
@@ -93,6 +94,7 @@ class PlanningRun:
     history: list[dict[str, Any]] = field(default_factory=list)
     strategies: dict[str, str] = field(default_factory=dict)
     tiles: float = 0.0
+    cut: bool = False
     memory: TileMemory = field(default_factory=TileMemory)
 
     def __post_init__(self) -> None:

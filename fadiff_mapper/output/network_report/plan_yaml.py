@@ -5,7 +5,7 @@ The names of the run folder's subfolders are decided here, too, because the plan
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from fadiff_mapper.results.mapped_network import GroupInNetwork, MappedNetwork, TileMapping
 
 
-def plan_yaml(result: MappedNetwork) -> str:
+def plan_yaml(result: MappedNetwork, missing: Container[str] = ()) -> str:
     """The plan as text.
 
     Args:
         result: The plan.
+        missing: Folders that are not there, which the plan does not name.
 
     Returns:
         YAML under the key `plan`: network, design, status, coverage (the understood share of the multiply-accumulates,
@@ -34,7 +35,8 @@ def plan_yaml(result: MappedNetwork) -> str:
     layers = []
     for outcome in result.layers:
         stats = outcome.stats
-        layers.append({"nodes": list(outcome.nodes), "runs": outcome.count, "folder": layer_folder(outcome.nodes[0]),
+        layers.append({"nodes": list(outcome.nodes), "runs": outcome.count,
+                       **_folder(layer_folder(outcome.nodes[0]), missing),
                        "energy_pj": stats.energy_pj, "cycles": stats.cycles, "edp": stats.edp}
                       | ({"corrected_cycles": outcome.result.corrected.cycles} if outcome.result.corrected else {}))
     corrected = result.corrected_cycles
@@ -47,7 +49,7 @@ def plan_yaml(result: MappedNetwork) -> str:
         "saved_edp": result.gain,
         **({} if corrected is None else {"corrected_cycles": corrected,
                                          "corrected_edp": result.stats.energy_pj * corrected}),
-        "groups": [_group(number, group) for number, group in enumerate(result.groups, 1)],
+        "groups": [_group(number, group, missing) for number, group in enumerate(result.groups, 1)],
         **({"not_fused": [asdict(layer) for layer in result.alone]} if result.alone else {}), "layers": layers}
     return dump({"plan": content})
 
@@ -81,7 +83,12 @@ def _reads(total: Any) -> dict[str, Any]:
     return {"energy_pj": float(total.energy_pj), "cycles": round(total.cycles)}
 
 
-def _group(number: int, outcome: GroupInNetwork) -> dict[str, Any]:
+def _folder(name: str, missing: Container[str]) -> dict[str, str]:
+    """The folder of a mapping, if it is there."""
+    return {} if name in missing else {"folder": name}
+
+
+def _group(number: int, outcome: GroupInNetwork, missing: Container[str]) -> dict[str, Any]:
     group = outcome.group
     return {
         "number": number, "nodes": list(outcome.nodes), "repeat": group.repeat,
@@ -92,15 +99,15 @@ def _group(number: int, outcome: GroupInNetwork) -> dict[str, Any]:
         **({"second_reads": [_second_read(outcome.nodes, read) for read in group.second_reads]}
            if group.second_reads else {}), "sigma": list(outcome.sigma),
         "cost": _totals(outcome.cost), "unfused_cost": _totals(outcome.unfused),
-        "tiles": [_tile(number, outcome, tile) for tile in outcome.tiles]}
+        "tiles": [_tile(number, outcome, tile, missing) for tile in outcome.tiles]}
 
 
-def _tile(number: int, outcome: GroupInNetwork, tile: TileMapping) -> dict[str, Any]:
+def _tile(number: int, outcome: GroupInNetwork, tile: TileMapping, missing: Container[str]) -> dict[str, Any]:
     """One tile with its steps in the group: the group's cost is the sum over all tiles of runs * cost of one run."""
     bounds = tile.spec.problem.bounds
     shape = tuple(bounds.values())
     layer = outcome.cost.layers[outcome.nodes.index(tile.node)]
-    return {"node": tile.node, "bounds": dict(bounds), "folder": tile_folder(number, tile.node, shape),
+    return {"node": tile.node, "bounds": dict(bounds), **_folder(tile_folder(number, tile.node, shape), missing),
             "steps": [{"runs": outcome.group.repeat * step.times, "energy_pj": step.energy_pj, "cycles": step.cycles}
                       for step in layer.steps if step.shape == shape]}
 
