@@ -81,7 +81,7 @@ def temporal_orders(space: MapSpace, projection: Projection, level: int, looping
 @lru_cache(maxsize=REMEMBERED)
 def _orders(dimensions: tuple[str, ...], inner: tuple[str, ...], between: tuple[str, ...], outer: tuple[str, ...],
             looping: tuple[bool, ...], relevant: tuple[tuple[bool, ...], ...], shared: frozenset[int]) -> np.ndarray:
-    """`temporal_orders` from all that it depends on, which many levels of many layers share; not to be written to."""
+    """`temporal_orders` from all that it depends on, which many layers share; not to be written to."""
     innermost, free, outermost = (_indices(part, dimensions) for part in (inner, between, outer))
     movable, fixed = [d for d in free if looping[d]], [d for d in free if not looping[d]]
     leading = [None, *(d for d in movable if d in shared)]
@@ -113,7 +113,7 @@ def _indices(names: tuple[str, ...], dimensions: tuple[str, ...]) -> Dimensions:
 
 def _random_layout(inner: Dimensions, between: Dimensions, outer: Dimensions, fanout: tuple[int, int],
                    split: int | None, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """A random placement of spatial loops: their order, [D] from the innermost, and whether each dimension lies on Y, [D]."""
+    """A random placement of spatial loops: their order from the innermost, and whether each dimension lies on Y, [D]."""
     order = np.array([*inner, *rng.permutation(between).astype(np.int64), *outer], dtype=np.int64)
     if split is None:
         x, y = fanout
