@@ -113,7 +113,7 @@ def _indices(names: tuple[str, ...], dimensions: tuple[str, ...]) -> Dimensions:
 
 def _random_layout(inner: Dimensions, between: Dimensions, outer: Dimensions, fanout: tuple[int, int],
                    split: int | None, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """A random placement of spatial loops: their order from the innermost, and whether each dimension lies on Y, [D]."""
+    """A random placement of spatial loops: their order from the innermost, and whether each dimension lies on Y."""
     order = np.array([*inner, *rng.permutation(between).astype(np.int64), *outer], dtype=np.int64)
     if split is None:
         x, y = fanout
