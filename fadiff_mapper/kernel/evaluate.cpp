@@ -140,15 +140,19 @@ static Lanes from_neighbours(const Layer& layer, const Workspace& work, std::siz
 }
 
 // Outputs with holes or overlaps, or last runs, of which fewer words come up to a level than its partition has: Timeloop
-// ends on an assertion there (model/legality.py, untouched_sums).
-static void refuse_untouched(const Layer& layer, const Workspace& work, unsigned lanes, Scores* scores) {
+// ends on an assertion there (model/legality.py, untouched_sums). Returns their lanes, a bit each.
+static unsigned refuse_untouched(const Layer& layer, const Workspace& work, unsigned lanes, Scores* scores) {
+    unsigned refused = 0;
     for (int t = 0; t < layer.tensors; ++t)
         for (int level = 0; level < layer.levels && (work.residual ? layer.spaces[t].written : layer.spaces[t].holed); ++level) {
             const std::size_t cell = std::size_t(level) * layer.tensors + t;
             const Lanes touched = work.content[cell] + from_neighbours(layer, work, cell, level);
             const Lanes missing = where(work.pack.keep[cell], work.part[cell] - touched);
-            refuse(work.pack.count, (missing > 0.0) & mask_from(lanes), missing, 0, scores);
+            const Mask fewer = (missing > 0.0) & mask_from(lanes);
+            refuse(work.pack.count, fewer, missing, 0, scores);
+            refused |= fewer.bits();
         }
+    return refused;
 }
 
 // Words that arrive at one receiver below a level, in Timeloop's order: truncating the sum makes its last bit count.
@@ -327,18 +331,19 @@ void evaluate(const Layer& layer, const RoomPack* room, unsigned wanted, Workspa
     evaluate_tiles(layer, room, wanted, work, scores);
 }
 
-// From the words that cross boundaries, in some lanes, to scores; fewer touches than words make a mapping illegal.
-static void count_and_add_up(const Layer& layer, Workspace& work, unsigned lanes, Scores* scores) {
+// From the words that cross boundaries, in some lanes, to scores. Returns the lanes of `refuse_untouched`.
+static unsigned count_and_add_up(const Layer& layer, Workspace& work, unsigned lanes, Scores* scores) {
     hand_outwards(layer, work);
     divide_tiles(layer, work);
-    refuse_untouched(layer, work, lanes, scores);
+    const unsigned untouched = refuse_untouched(layer, work, lanes, scores);
     count_accesses(layer, work);
     add_up(layer, work, scores);
+    return untouched;
 }
 
 static void forget_counts(Scores& scores) { scores.cycles = scores.energy = scores.last_level_accesses = 0; }
 
-void evaluate_tiles(const Layer& layer, const RoomPack* room, unsigned wanted, Workspace& work, Scores* scores) {
+unsigned evaluate_tiles(const Layer& layer, const RoomPack* room, unsigned wanted, Workspace& work, Scores* scores) {
     const int count = work.pack.count;
     std::fill_n(scores, count, Scores());
     for (int level = 0; level < layer.levels; ++level) {
@@ -351,13 +356,14 @@ void evaluate_tiles(const Layer& layer, const RoomPack* room, unsigned wanted, W
     const bool holed = std::any_of(layer.spaces.begin(), layer.spaces.end(), [](const DataSpace& space) { return space.holed; });
     for (int lane = 0; lane < count; ++lane)
         lanes |= unsigned((wanted >> lane & 1) || holed || scores[lane].legal) << lane;
-    if (!lanes) return;
+    if (!lanes) return 0;
     if (wanted || holed) lanes &= lanes_countable(layer, work.tiles);
     count_demand(layer, work.pack, work.tiles, layer.priced, work.traffic);
     count_delivery(layer, work.pack, work.tiles, layer.priced, lanes, work.traffic);
-    count_and_add_up(layer, work, ALL_LANES, scores);
+    const unsigned untouched = count_and_add_up(layer, work, ALL_LANES, scores);
     for (int lane = 0; lane < count; ++lane)
         if (!(wanted >> lane & 1) && !scores[lane].legal) forget_counts(scores[lane]);
+    return untouched;
 }
 
 // Instances in use on average (model/usage.py, average_usage), of one lane before any rounding.

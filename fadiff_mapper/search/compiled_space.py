@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.mapspace import available, factor_ranges
-from fadiff_mapper.relaxation.discrete_decisions import temporal_orders
-from fadiff_mapper.relaxation.layer_batch import LayerFamily
-from fadiff_mapper.relaxation.objective import PRIORITY, SHARE_WEIGHT
+from fadiff_mapper.search.best_so_far import PRIORITY, SHARE_WEIGHT
+from fadiff_mapper.search.layer_family import LayerFamily, temporal_orders
 
 ORDER_DRAWS = 2
 """How often the order of a level stands among the decisions that moves draw from; layouts and choices to keep or bypass
@@ -21,13 +20,12 @@ QUANTITIES = ("edp", "energy", "delay", "last_level_accesses", "share")
 """Metrics, and the share in a network, in the order of the kernel's `Objective::Quantity`."""
 
 
-def compiled_space(family: LayerFamily, member: int, orders: bool = True, *, residuals: bool = False) -> dict[str, Any]:
+def compiled_space(family: LayerFamily, member: int, *, residuals: bool = False) -> dict[str, Any]:
     """The tables of one member of a family for the compiled search.
 
     Args:
         family: Layers with the candidates of their decisions.
         member: Number of the member.
-        orders: Whether loop orders may change.
         residuals: Whether factors may be any whole numbers, of a family of one.
 
     Returns:
@@ -58,7 +56,7 @@ def compiled_space(family: LayerFamily, member: int, orders: bool = True, *, res
         "keep": np.array([[name in level.keep for name in names] for level in space.levels]),
         "open": [(int(level), int(t)) for level, t in family.keeps],
         "decisions": [  # kinds as in the kernel's `Decision::Kind`: orders, layouts, data spaces kept or not
-            *[(0, level, 0) for level, own in enumerate(family.orders) if own.shape[1] > 1 and orders
+            *[(0, level, 0) for level, own in enumerate(family.orders) if own.shape[1] > 1
               for _ in range(ORDER_DRAWS)],
             *[(1, level, 0) for level, own in enumerate(family.layouts) if own.order.shape[1] > 1],
             *[(2, int(level), int(t)) for level, t in family.keeps]],

@@ -20,12 +20,10 @@ import numpy as np
 
 from fadiff_mapper.kernel._kernel import Chains
 from fadiff_mapper.mapspace import factor_ranges
-from fadiff_mapper.model.loop_nest import cut_off, joined, nest_arrays, without_lasts
-from fadiff_mapper.relaxation.metrics import SAME
+from fadiff_mapper.model.loop_nest import Nest, cut_off, joined, nest_arrays, without_lasts
 from fadiff_mapper.search.compiled_space import compiled_objective, compiled_space
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
-from fadiff_mapper.search.options import Annealing, SearchOptions
-from fadiff_mapper.search.refinement import Refinement
+from fadiff_mapper.search.options import SAME, Progress, SearchOptions
 from fadiff_mapper.search.search_family import SearchOutcome, search
 from fadiff_mapper.spec.spec import Spec
 
@@ -38,18 +36,16 @@ MOST_GROWTH = 0.34
 BRIEF_CHAINS, BRIEF_ROUNDS = 16, 24
 """Chains and rounds of the searches of larger layers at most: their mappings are starts, no results."""
 
-CHAINS, TRIED = 16, 10
-"""Chains through residual factors, and neighbours that each tries in a round."""
+CHAINS, TRIED, ROUNDS, COOLING = (16, 8), (10, 32), (36, 14), ((0.1, 0.003), (0.003, 0.001))
+"""Chains through residual factors, neighbours that each tries in a round, rounds, and temperatures of the first and the
+last one; then those of the best of these chains, which go on. With as many evaluations in the first schedule alone two
+of seven layers ended 1 to 4 % worse."""
 
-SCHEDULE = Annealing(rounds=36, temperature_start=0.1, temperature_end=0.003, rounds_least=36, chains_agreeing=CHAINS,
-                     greedy=True, divided=0.0, adopted=0.1)
-"""The cooling of these chains."""
+CROSSOVER = 0.1
+"""Share of the moves that take all factors of one dimension from another chain."""
 
-LAST_CHAINS, LAST_TRIED = 8, 32
-"""The best of these chains, which go on, and neighbours that each then tries in a round."""
-
-LAST_SCHEDULE = replace(SCHEDULE, rounds=14, temperature_start=0.003, temperature_end=0.001, rounds_least=14)
-"""Their cooling. With as many evaluations in the first schedule alone two of seven layers end 1 to 4 % worse."""
+ROUNDS_AT_ONCE = 2
+"""Rounds between two looks at the clock."""
 
 POLISH_STEPS = 2
 """Steps of the last descent at most, of some hundred neighbours each."""
@@ -76,8 +72,9 @@ def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, opti
     earlier = (outcome.history[-1].time_s if outcome.history else 0.0) - time.monotonic()
     least, most = factor_ranges(task.space)
     bounds = list(spec.problem.bounds.values())
-    brief = replace(options, chains=min(BRIEF_CHAINS, options.chains), rounds=min(BRIEF_ROUNDS, options.rounds),
-                    rounds_further=0, divided=0.0)
+    effort = options.schedule
+    brief = replace(options, effort=replace(effort, chains=min(BRIEF_CHAINS, effort.chains),
+                                            rounds=min(BRIEF_ROUNDS, effort.rounds), extra_rounds=0, resplit_rate=0.0))
     starts, evaluations, legal_evaluations = [outcome.nest], outcome.evaluations, outcome.legal_evaluations
     for larger in _larger_layers(spec, task, (most > least).sum(axis=0) > 1):
         if over():
@@ -92,22 +89,20 @@ def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, opti
     allowed = ((factors >= least[..., None]) & (factors <= most[..., None])).all(axis=(0, 1))
     rows = np.flatnonzero(allowed)
     earlier += time.monotonic()
-    chains = Chains(task.layer.compiled, compiled_space(task.family, 0, options.orders, residuals=True),
-                    room_words=None, room_counted=None, seed=options.seed, seconds=deadline - time.monotonic(),
+    chains = Chains(task.layer.compiled, compiled_space(task.family, 0, residuals=True), room_words=None,
+                    room_counted=None, seed=options.seed, seconds=deadline - time.monotonic(),
                     **compiled_objective(options.priorities))
-    chains.start_at(nest_arrays(first.take(np.concatenate([rows, np.resize(rows, max(CHAINS - len(rows), 0))]))))
-    chains.keep_strongest(CHAINS)
-    refinement = Refinement(task.family, 0, replace(options, neighbours_tried=TRIED), chains, None, over)
-    refinement.anneal(SCHEDULE)
-    if not over():
-        chains.keep_strongest(LAST_CHAINS)
-        replace(refinement, options=replace(options, neighbours_tried=LAST_TRIED)).anneal(LAST_SCHEDULE)
+    chains.start_at(nest_arrays(first.take(np.concatenate([rows, np.resize(rows, max(CHAINS[0] - len(rows), 0))]))))
+    for count, tried, rounds, (hot, cold) in zip(CHAINS, TRIED, ROUNDS, COOLING, strict=True):
+        if not over():
+            chains.keep_strongest(count)
+            chains.begin(rounds, hot, cold, rounds, count, tried, True, 0.0, CROSSOVER)
+            while not over() and not chains.anneal(ROUNDS_AT_ONCE):
+                pass
     ended = not over() and chains.polish(POLISH_STEPS)
-    refinement.take_history()
-    better = tuple(replace(step, time_s=step.time_s + earlier, evaluations=step.evaluations + evaluations,
-                           legal_evaluations=step.legal_evaluations + legal_evaluations, stage="residuals")
-                   for step in refinement.history if step.value < outcome.value - SAME)
-    return replace(outcome, nest=without_lasts(refinement.best()) if better else outcome.nest,
+    better = tuple(Progress(seconds + earlier, evaluated + evaluations, legal + legal_evaluations, value, "residuals")
+                   for seconds, evaluated, legal, value, _ in chains.history(0) if value < outcome.value - SAME)
+    return replace(outcome, nest=without_lasts(Nest(*chains.best())) if better else outcome.nest,
                    value=min(chains.best_value, outcome.value),
                    status="converged: no neighbour with residual factors is better" if ended else outcome.status,
                    evaluations=evaluations + chains.evaluations,
