@@ -93,7 +93,7 @@ def test_a_mapping_whose_walk_would_be_too_long_is_kept() -> None:
             {"name": "B", "projection": [[[name]] for name in names[::3]]},
             {"name": "Z", "projection": [[[name]] for name in names[1::2]], "read_write": True}]},
             "instance": dict.fromkeys(names, 4)}})
-    options = replace(OPTIONS, chains=4, rounds=4, searches=1)
+    options = replace(OPTIONS, effort=Effort(chains=4, rounds=4, extra_rounds=0, searches=1))
     found, without = map_layer(spec, options), map_layer(spec, replace(options, imperfect=False))
     assert found.stats.edp == without.stats.edp and found.stats.computes == 4 ** 13
 
