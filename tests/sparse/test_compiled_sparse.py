@@ -98,12 +98,12 @@ def test_an_evaluator_refuses_a_call_from_inside_its_own() -> None:
 
     def asking(*given: Any) -> dict[str, Any]:
         try:
-            evaluator.score(*nest, np.empty((5, 1)))
+            evaluator.score(nest, np.empty((5, 1)))
         except RuntimeError as error:
             refusals.append(str(error))
         found: dict[str, Any] = table["occupancy_of"](*given)
         return found
     nest = nest_arrays(pack([spec.mapping], spec.problem))
     evaluator = _kernel.SparseEvaluator(_kernel.SparseTables(layer, table | {"occupancy_of": asking}))
-    evaluator.score(*nest, np.empty((5, 1)))
+    evaluator.score(nest, np.empty((5, 1)))
     assert set(refusals) == {"in use by another call"}
