@@ -98,7 +98,7 @@ from fadiff_mapper.output.timeloop_files.run_files import run_files
 from fadiff_mapper.search.map_layers import map_layers
 
 LATE = ("concurrent.futures", "fadiff_mapper.analysis.lower_bound", "fadiff_mapper.search.exhaustive",
-        "fadiff_mapper.search.sparse_search", "fadiff_mapper.sparse.evaluate_sparse",
+        "fadiff_mapper.sparse.design", "fadiff_mapper.sparse.evaluate_sparse",
         "fadiff_mapper.sparse.sparse_stats", "fadiff_mapper.energy.estimated_tables",
         "fadiff_mapper.imperfect.residual_nest", "fadiff_mapper.calibration.correction")
 

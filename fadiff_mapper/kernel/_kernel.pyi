@@ -1,6 +1,7 @@
 """The compiled module: evaluation and search (`module.cpp`), estimates of fused groups (`estimate_bindings.cpp`), parts
 of both (`parts.cpp`)."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,39 @@ def draw_columns(theta: np.ndarray, noise: np.ndarray | None, alpha: float, tau:
 def residual_traffic(layer: Layer, temporal: np.ndarray, spatial: np.ndarray, order: np.ndarray, keep: np.ndarray,
                      on_y: np.ndarray, spatial_order: np.ndarray, temporal_last: np.ndarray, spatial_last: np.ndarray,
                      with_hops: bool) -> tuple[np.ndarray, ...]: ...
+
+MOST_RANKS: int
+MOST_LEVELS: int
+MOST_LOOPS: int
+REJECTED: float
+
+class DensityModel:
+    """How the nonzeros of a tensor are distributed; tiles are given by their extents along the ranks of the tensor.
+
+    Methods raise FadiffError where Timeloop ends.
+    """
+
+    def __init__(self, distribution: str, density: float, band_width: int, tensor: Sequence[int]) -> None: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def density(self) -> float: ...
+    # Nonzeros and words of the tensor.
+    @property
+    def nonzeros(self) -> float: ...
+    @property
+    def words(self) -> float: ...
+    # The occupancies of tiles that have a probability, ascending, and these probabilities.
+    def histogram(self, tile: Sequence[int]) -> tuple[np.ndarray, np.ndarray]: ...
+    # The least occupancy that Timeloop looks at, and the largest one.
+    def least(self, tile: Sequence[int]) -> float: ...
+    def most(self, tile: Sequence[int]) -> int: ...
+    def expected(self, tile: Sequence[int]) -> float: ...
+    # The probability that a tile holds no nonzero; within a tile `outer` for each number of nonzeros in it.
+    def empty(self, tile: Sequence[int]) -> float: ...
+    def empty_within(self, tile: Sequence[int], outer: Sequence[int], occupancies: np.ndarray) -> np.ndarray: ...
+    # The most elements with a nonzero in one fiber of them.
+    def most_elements(self, fiber: Sequence[int], element: Sequence[int]) -> int: ...
 
 class SparseTables:
     def __init__(self, layer: Layer, table: dict[str, Any]) -> None: ...

@@ -24,7 +24,7 @@ from fadiff_mapper.relaxation.objective import exact_value
 from fadiff_mapper.search.options import Progress, SearchOptions
 
 if TYPE_CHECKING:
-    from fadiff_mapper.sparse.evaluate_sparse import SparseDesign
+    from fadiff_mapper.sparse.design import SparseDesign
 
 Watcher = Callable[[int, Nest, Progress], None]
 """Called with a member of the family, its best nest so far (one row) and its value, whenever that is better."""
@@ -64,7 +64,7 @@ class MetricTerms:
             threads: Threads that share the batch.
         """
         if self.sparse is not None:
-            from fadiff_mapper.sparse.score_sparse import score_sparse
+            from fadiff_mapper.sparse.design import score_sparse
             return score_sparse(self.sparse, nest)
         return score(family.layer, nest, threads=threads, room=self.room and self.room.take(member))
 

@@ -23,7 +23,7 @@ from fadiff_mapper.spec.constraints import Constraints
 from fadiff_mapper.spec.spec import Spec
 
 if TYPE_CHECKING:
-    from fadiff_mapper.sparse.evaluate_sparse import SparseDesign
+    from fadiff_mapper.sparse.design import SparseDesign
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,7 @@ def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: N
     """
     layer, sparse = layer or layer_of(spec), None
     if spec.sparse is not None and spec.sparse.applied:
-        from fadiff_mapper.sparse.dense_stand_in import with_room_for_zeros
-        from fadiff_mapper.sparse.evaluate_sparse import prepare_sparse
-        from fadiff_mapper.sparse.expected_saving import expected_shares
+        from fadiff_mapper.sparse.design import expected_shares, prepare_sparse, with_room_for_zeros
         sparse = prepare_sparse(layer, spec.sparse, spec.tables)
         roomy = layer_of(replace(spec, arch=with_room_for_zeros(spec.arch, spec.problem, spec.sparse)))
         layer = replace(roomy, shares=expected_shares(sparse))

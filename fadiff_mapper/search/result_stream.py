@@ -87,7 +87,7 @@ class ResultStream:
     def send_first(self, tasks: Sequence[MappingTask]) -> None:
         """Hands on a legal mapping of each problem before the search begins, where one is at hand."""
         if any(task.sparse for task in tasks):
-            from fadiff_mapper.sparse.score_sparse import score_sparse
+            from fadiff_mapper.sparse.design import score_sparse
         for index, task in enumerate(tasks if self.on_better else ()):
             if not self._may_send():
                 return

@@ -60,7 +60,8 @@ def evaluate_mapping(spec: Spec, mapping: Mapping) -> Stats:
         return evaluate_imperfect(spec, mapping)
     if not is_sparse(spec):
         return evaluate_dense(spec, mapping)
-    from fadiff_mapper.sparse.evaluate_sparse import evaluate_sparse, prepare_sparse
+    from fadiff_mapper.sparse.design import prepare_sparse
+    from fadiff_mapper.sparse.evaluate_sparse import evaluate_sparse
     from fadiff_mapper.sparse.sparse_stats import sparse_stats
     layer, dense = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, details=True)
     design = prepare_sparse(layer, spec.sparse, spec.tables)

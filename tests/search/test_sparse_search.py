@@ -17,8 +17,8 @@ from fadiff_mapper.network.layers.one_design import specs_of
 from fadiff_mapper.network.map_network import sparse_tensors
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.random_mappings import random_nests
+from fadiff_mapper.sparse.design import score_sparse
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
-from fadiff_mapper.sparse.score_sparse import score_sparse
 from fadiff_mapper.sparse.sparse_stats import SparseStats
 from fadiff_mapper.spec.densities import FIXED, Density
 from fadiff_mapper.workload.readers.network_text import network_text

@@ -13,8 +13,7 @@ import fadiff_mapper as fm
 from fadiff_mapper.model.smooth.evaluate import evaluate_smooth
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.random_mappings import random_nests
-from fadiff_mapper.sparse.expected_saving import expected_shares
-from fadiff_mapper.sparse.score_sparse import score_sparse
+from fadiff_mapper.sparse.design import expected_shares, score_sparse
 
 SPARSE = RECORDED.with_name("timeloop_sparse.jsonl.gz")
 
