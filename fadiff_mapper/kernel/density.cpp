@@ -153,7 +153,7 @@ struct BandTiles {
     Whole down = side / rows, across = side / columns;  // tiles below each other, and side by side
 
     BandTiles(const DensityModel& model, const Box& tile)
-        : band(model.band_width), side(Whole(model.tensor.rows)), rows(Whole(tile.rows)), columns(Whole(tile.columns)) {}
+        : band(model.band_width), side(Whole(model.tensor.rows)), rows(Whole(tile.rows)), columns(Whole(tile.columns())) {}
 
     std::string size() const { return std::to_string(rows) + " x " + std::to_string(columns); }
     std::string matrix() const { return std::to_string(side) + " x " + std::to_string(side); }

@@ -14,9 +14,11 @@ namespace fadiff::sparse {
 
 using Numbers = std::vector<double>;
 
-// The extents of a tile: its words and, of a matrix, its rows and columns.
+// The extents of a tile: its words and, of a matrix, how many rows they lie in.
 struct Box {
-    double words = 1, rows = 1, columns = 1;
+    double words = 1, rows = 1;
+
+    double columns() const { return words / rows; }
 };
 
 // Occupancies, ascending, and their probabilities.

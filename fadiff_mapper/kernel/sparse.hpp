@@ -145,7 +145,7 @@ struct MappedTiles {
     std::vector<StoredTile> tiles;    // [L][T]
 };
 
-// The tile of a data space in a box of points [D]; rows and columns of tensors of bands alone.
+// The tile of a data space in a box of points [D]; rows of banded tensors alone.
 Box box_of(const SparseDesign& design, int tensor, const double* points);
 
 // Fills in loops, tiles and trees of the mapping in one lane; false where the formats do not suit the mapping, or a tensor
@@ -178,12 +178,18 @@ struct TileShape {
     const FiberTree* tree;
 };
 
-// Numbers of tensors that are of no fixed structure, kept as a search meets the same tiles again and again.
+// Numbers of tensors that are of no fixed structure, kept as a search meets the same tiles again and again; and scratch of
+// the others.
 class Met {
 public:
     const Occupancy& occupancy(const SparseDesign& design, const TileShape& shape);
     double empty(const SparseDesign& design, int tensor, const Box& box);  // negative where Timeloop ends on it
     const Histogram& histogram(const SparseDesign& design, int tensor, const Box& box);
+
+    struct {
+        Lanes fibers[MOST_RANKS], below[MOST_RANKS], empty[MOST_RANKS];
+        RankUnits<Lanes> fewer[MOST_RANKS], more[MOST_RANKS];
+    } scratch;
 
 private:
     std::unordered_map<std::string, Occupancy> tiles_;
@@ -220,8 +226,23 @@ struct SparseTiles {
     std::vector<Occupancies> occupancies;    // [L][T]
     std::vector<Savings> savings;            // [L][T]
     std::vector<unsigned> kept;              // [L][T]; lanes that keep a tile, a bit each
-    std::vector<Instances> instances;        // [L + 1][T]; the arithmetic first
+    std::vector<Instances> skipped;          // [L + 1][T]; of designs that skip instances; the arithmetic first
 };
+
+// Instances of a storage level: all that the mapping spans, less those whose tiles are empty on average.
+inline Instances level_instances(const SparseDesign& design, const SparseTiles& tiles, const Workspace& dense, int level, int t) {
+    const std::size_t cell = std::size_t(level) * design.layer.tensors + t;
+    if (design.skips_instances) return tiles.skipped[cell + design.layer.tensors];
+    const Lanes x = dense.tiles.used_x[level + 1], y = dense.tiles.used_y[level + 1];
+    return {x, y, x * y * select(dense.pack.keep[cell], tiles.occupancies[cell].used, 1.0)};
+}
+
+// Units of arithmetic in use on average.
+inline Lanes arithmetic_units(const SparseDesign& design, const SparseTiles& tiles, const Workspace& dense) {
+    Lanes units = design.skips_instances ? Lanes(0.0) : dense.tiles.used_x[0] * dense.tiles.used_y[0];
+    for (int t = 0; t < design.layer.tensors && design.skips_instances; ++t) units = larger(units, tiles.skipped[t].average);
+    return units;
+}
 
 // Fills in the lanes whose mapping keeps the tile, a bit each; the numbers of others mean nothing.
 void find_occupancies(const SparseDesign& design, const std::vector<MappedTiles>& mapped, Lanes words, int tensor, int level,
@@ -237,8 +258,8 @@ inline double empty_share(const SparseDesign& design, int tensor, const Box& box
 // Adds the savings of one lane; false where a target is stored nowhere at the level or further out.
 bool find_savings(const SparseDesign& design, const MappingPack& pack, SparseTiles& tiles, int lane, Met& met);
 
-// Instances in use, and where they are skipped the savings of accesses that follow, of some lanes, a bit each. Returns the
-// lanes in which there are enough of them, and at least one unit of arithmetic.
+// Skips instances in some lanes, a bit each, and adds the savings of accesses that follow. Returns the lanes in which every
+// unit has the instances that are left, and one of arithmetic is.
 unsigned find_instances(const SparseDesign& design, const Workspace& dense, unsigned lanes, SparseTiles& tiles, Met& met);
 
 // ---- Accesses, computes, cost.

@@ -142,7 +142,7 @@ static Box box_from(const std::vector<double>& extents) {
         if (!(extent >= 1 && extent < 0x1p53)) throw std::invalid_argument("box: extents below 1 or too large");
         box.words *= extent;
     }
-    if (extents.size() == 2) box.rows = extents[0], box.columns = extents[1];
+    if (extents.size() == 2) box.rows = extents[0];
     return box;
 }
 

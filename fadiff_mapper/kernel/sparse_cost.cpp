@@ -70,9 +70,8 @@ public:
     SparseCost total() {
         aborted_ = mask_of(false);
         const Computes computes = save_computes(design_, tiles_, aborted_);
-        Lanes units = 0.0;  // of arithmetic
-        for (int t = 0; t < layer_.tensors; ++t) units = larger(units, tiles_.instances[t].average);
-        cycles_ = ceil((computes.actual + computes.gated) / floor(units));  // Timeloop counts whole units here
+        const Lanes units = floor(arithmetic_units(design_, tiles_, dense_));  // Timeloop counts whole ones here
+        cycles_ = ceil((computes.actual + computes.gated) / units);
         for (int level = 0; level < layer_.levels; ++level)
             work_.read[level] = work_.written[level] = 0.0, work_.leaking[level] = 1.0;
         for (int t = 0; t < layer_.tensors; ++t) {
@@ -93,7 +92,7 @@ private:
         const std::size_t cell = std::size_t(level) * layer_.tensors + t;
         const Occupancies& occupancy = tiles_.occupancies[cell];
         const Mask kept = mask_from(tiles_.kept[cell]);
-        const Instances& instances = tiles_.instances[cell + layer_.tensors];
+        const Instances instances = level_instances(design_, tiles_, dense_, level, t);
         const Lanes most = instances.x * instances.y;
         work_.leaking[level] = larger(work_.leaking[level], instances.average);
         work_.energies[cell] = 0.0;
@@ -162,7 +161,7 @@ Evaluator::Evaluator(std::shared_ptr<const SparseDesign> design)
     tiles_.mapped.resize(LANES);
     for (MappedTiles& mapped : tiles_.mapped) mapped.tiles.resize(cells);
     tiles_.occupancies.resize(cells), tiles_.savings.resize(cells), tiles_.kept.resize(cells);
-    tiles_.instances.resize(cells + design_->layer.tensors);
+    tiles_.skipped.resize(cells + design_->layer.tensors);
 }
 
 // Tiles and occupancies; the lanes that Timeloop does not reject for them, a bit each.
@@ -222,7 +221,7 @@ void Evaluator::evaluate(Workspace& dense, Scores* scores) {
         for (int t = 0; t < layer.tensors; ++t) {
             const std::size_t cell = std::size_t(layer.levels - 1) * layer.tensors + t;
             const Lanes each = dense.reads[cell] + dense.updates[cell] + dense.fills[cell];
-            accesses += where(mask_from(tiles_.kept[cell]), floor(tiles_.instances[cell + layer.tensors].average * each));
+            accesses += where(mask_from(tiles_.kept[cell]), floor(level_instances(*design_, tiles_, dense, layer.levels - 1, t).average * each));
         }
         possible &= cost.legal.bits();
     }

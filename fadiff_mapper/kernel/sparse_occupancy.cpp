@@ -39,7 +39,7 @@ static void units_of(const Representation& format, const Lanes* fibers_of, const
 }
 
 // Ranks of a single coordinate cost nothing, except the first one that loops were given to.
-static bool is_counted(const Representation& format, const FiberTree& tree, int rank) {
+static inline bool is_counted(const Representation& format, const FiberTree& tree, int rank) {
     return rank == (format.inner_to_outer ? 0 : int(format.ranks.size()) - 1) || tree.fibers[rank] != 1;
 }
 
@@ -64,7 +64,8 @@ static double block_ratio(double block, double words, double density, Blocks blo
 
 // Tensors of a fixed structure, of eight mappings at once: two numbers of nonzeros may occur.
 static void fixed_occupancies(const SparseDesign& design, const Representation* format, const FiberTree* const* trees,
-                              Lanes words, int tensor, int level, unsigned kept, Mask known_empty, Occupancies& into) {
+                              Lanes words, int tensor, int level, unsigned kept, Mask known_empty, Met& met,
+                              Occupancies& into) {
     const Lanes exact = words * design.models[tensor].density, fewer = floor(exact), more = ceil(exact);
     const Lanes of_more = exact - fewer, of_fewer = Lanes(1.0) - of_more;
     // Where the parent sends no empty tiles, those that arrive hold something.
@@ -76,22 +77,20 @@ static void fixed_occupancies(const SparseDesign& design, const Representation* 
     into.most_words = words, into.metadata_units = into.most_bits = 0.0, into.block_ratio = 1.0;
     if (!format) return;
     into.most_words = more;
-    Lanes fibers[MOST_RANKS], below[MOST_RANKS];
+    auto& [fibers, below, empty_below, of_the_fewer, of_the_more] = met.scratch;
     for (int rank = 0; rank < into.ranks; ++rank) {
         fibers[rank] = lanes_of([&](int lane) { return trees[lane]->fibers[rank]; });
         below[rank] = lanes_of([&](int lane) { return trees[lane]->below[rank].words; });
     }
-    RankUnits<Lanes> of[2][MOST_RANKS];
-    for (int i : {0, 1}) {
-        const Lanes density = (i ? more : fewer) / words;
+    for (bool high : {false, true}) {
+        const Lanes density = (high ? more : fewer) / words;
         const auto empty = [&](Lanes box) { return where(box * density < 1.0, Lanes(1.0) - box * density); };
-        Lanes empty_below[MOST_RANKS];
         for (int rank = 0; rank < into.ranks; ++rank) empty_below[rank] = empty(below[rank]);
-        units_of(*format, fibers, into.counted, empty(words), empty_below, of[i]);
+        units_of(*format, fibers, into.counted, empty(words), empty_below, high ? of_the_more : of_the_fewer);
     }
     Lanes bits = 0.0;
     for (int rank = 0; rank < into.ranks; ++rank) {
-        const RankUnits<Lanes>&low = of[0][rank], &high = of[1][rank];
+        const RankUnits<Lanes>&low = of_the_fewer[rank], &high = of_the_more[rank];
         into.units[rank] = {seen_fewer * low.metadata + seen_more * high.metadata,
                             seen_fewer * low.payload + seen_more * high.payload};
         into.metadata_units += into.units[rank].metadata + into.units[rank].payload;
@@ -186,9 +185,20 @@ void Occupancies::set(int lane, const Occupancy& one) {
         units[rank].metadata.set(lane, one.units[rank].metadata), units[rank].payload.set(lane, one.units[rank].payload);
 }
 
+// What a number is looked up by.
+struct Key {
+    double numbers[5 + 3 * MOST_RANKS];
+    int size = 0;
+
+    Key(std::initializer_list<double> first) { add(first); }
+    void add(std::initializer_list<double> more) {
+        for (double number : more) numbers[size++] = number;
+    }
+};
+
 template <typename Table, typename Make>
-static auto& remembered(Table& table, const std::vector<double>& key, Make make) {
-    std::string name(reinterpret_cast<const char*>(key.data()), key.size() * sizeof key[0]);
+static auto& remembered(Table& table, const Key& key, Make make) {
+    std::string name(reinterpret_cast<const char*>(key.numbers), key.size * sizeof key.numbers[0]);
     const auto found = table.find(name);
     if (found != table.end()) return found->second;
     auto made = make();
@@ -197,11 +207,11 @@ static auto& remembered(Table& table, const std::vector<double>& key, Make make)
 }
 
 const Occupancy& Met::occupancy(const SparseDesign& design, const TileShape& shape) {
-    std::vector<double> key = {double(shape.tensor), double(shape.level), double(shape.known_empty), shape.box.words, shape.box.rows};
+    Key key = {double(shape.tensor), double(shape.level), double(shape.known_empty), shape.box.words, shape.box.rows};
     if (const Representation* format = design.format(shape.level, shape.tensor))
         for (std::size_t rank = 0; rank < format->ranks.size(); ++rank) {
             const Box& below = shape.tree->below[rank];
-            key.insert(key.end(), {shape.tree->fibers[rank], below.words, below.rows});
+            key.add({shape.tree->fibers[rank], below.words, below.rows});
         }
     return remembered(tiles_, key, [&] {
         try {
@@ -243,7 +253,7 @@ void find_occupancies(const SparseDesign& design, const std::vector<MappedTiles>
         return parent >= 0 && design.format(parent, tensor);
     };
     if (design.models[tensor].kind == DensityModel::FIXED)
-        return fixed_occupancies(design, format, trees, words, tensor, level, kept, mask_where(known_empty), into);
+        return fixed_occupancies(design, format, trees, words, tensor, level, kept, mask_where(known_empty), met, into);
     for (unsigned left = kept; left; left &= left - 1) {
         const int lane = __builtin_ctz(left);
         into.set(lane, met.occupancy(design, {tensor, level, known_empty(lane), mapped[lane].tiles[cell].box, trees[lane]}));

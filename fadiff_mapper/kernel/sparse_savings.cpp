@@ -318,7 +318,7 @@ bool skip_instances(const SparseDesign& design, const Workspace& dense, int lane
         spaces[t].hand_inwards(skipping);
         if (!spaces[t].fits()) return false;
         for (int unit = 0; unit <= layer.levels; ++unit) {
-            Instances& use = tiles.instances[std::size_t(unit) * layer.tensors + t];
+            Instances& use = tiles.skipped[std::size_t(unit) * layer.tensors + t];
             const double spanned = dense.tiles.used_x[unit][lane] * dense.tiles.used_y[unit][lane];
             use.x.set(lane, spaces[t].most[unit][0]), use.y.set(lane, spaces[t].most[unit][1]);
             use.average.set(lane, spanned * spaces[t].share[unit]);
@@ -360,13 +360,6 @@ bool find_savings(const SparseDesign& design, const MappingPack& pack, SparseTil
 
 unsigned find_instances(const SparseDesign& design, const Workspace& dense, unsigned lanes, SparseTiles& tiles, Met& met) {
     const Layer& layer = design.layer;
-    for (int unit = 0; unit <= layer.levels; ++unit)
-        for (int t = 0; t < layer.tensors; ++t) {
-            const Lanes x = dense.tiles.used_x[unit], y = dense.tiles.used_y[unit];
-            const std::size_t level_cell = std::size_t(std::max(unit - 1, 0)) * layer.tensors + t;
-            const Lanes used = unit ? select(mask_from(tiles.kept[level_cell]), tiles.occupancies[level_cell].used, 1.0) : Lanes(1.0);
-            tiles.instances[std::size_t(unit) * layer.tensors + t] = {x, y, x * y * used};
-        }
     for (unsigned left = design.skips_instances ? lanes : 0; left; left &= left - 1) {
         const int lane = __builtin_ctz(left);
         try {
@@ -377,16 +370,17 @@ unsigned find_instances(const SparseDesign& design, const Workspace& dense, unsi
     }
     Mask enough = mask_from(lanes);
     for (int unit = 0; unit <= layer.levels; ++unit) {
-        Instances all = {0.0, 0.0, 0.0};
+        Lanes x = dense.tiles.used_x[unit], y = dense.tiles.used_y[unit], average = 0.0;
         for (int t = 0; t < layer.tensors; ++t) {
-            const Instances& own = tiles.instances[std::size_t(unit) * layer.tensors + t];
-            all = {larger(all.x, own.x), larger(all.y, own.y), larger(all.average, own.average)};
+            if (unit) average = larger(average, level_instances(design, tiles, dense, unit - 1, t).average);
+            if (!design.skips_instances) continue;
+            const Instances& own = tiles.skipped[std::size_t(unit) * layer.tensors + t];
+            x = t ? larger(x, own.x) : own.x, y = t ? larger(y, own.y) : own.y;
         }
         const Unit& there = layer.units[unit];
-        enough = enough & ~((unit ? all.average : all.x * all.y) > there.instances) & ~(all.x > there.mesh_x) & ~(all.y > there.mesh_y);
-        if (!unit) enough = enough & (all.average >= 1.0);
+        enough = enough & ~((unit ? average : x * y) > there.instances) & ~(x > there.mesh_x) & ~(y > there.mesh_y);
     }
-    return enough.bits();
+    return (enough & (arithmetic_units(design, tiles, dense) >= 1.0)).bits();
 }
 
 }  // namespace fadiff::sparse

@@ -8,8 +8,7 @@ Box box_of(const SparseDesign& design, int tensor, const double* points) {
     const DataSpace& space = design.layer.spaces[tensor];
     Box box;
     for (const Rank& rank : space.ranks) box.words *= extent(rank, points);
-    if (design.models[tensor].kind == DensityModel::BANDED)
-        box.rows = extent(space.ranks[0], points), box.columns = extent(space.ranks[1], points);
+    if (design.models[tensor].kind == DensityModel::BANDED) box.rows = extent(space.ranks[0], points);
     return box;
 }
 
