@@ -139,7 +139,7 @@ static void score_sparse(Evaluator& evaluator, const Array<double>& temporal, co
 static Box box_from(const std::vector<double>& extents) {
     Box box;
     for (double extent : extents) {
-        if (!(extent >= 1 && extent < 0x1p53)) throw std::invalid_argument("box: extents below 1 or too large");
+        if (!(extent >= 1)) throw std::invalid_argument("tile: extents below 1");
         box.words *= extent;
     }
     if (extents.size() == 2) box.rows = extents[0];
@@ -151,14 +151,15 @@ static DensityModel model_of(const std::string& distribution, double density, st
     DensityModel model;
     model.density = density, model.band_width = band_width, model.tensor = box_from(tensor);
     model.nonzeros = std::ceil(density * model.tensor.words);
-    if (distribution == "hypergeometric") model.kind = DensityModel::HYPERGEOMETRIC;
-    if (distribution != "banded") return model;
-    model.kind = DensityModel::BANDED;
-    if (tensor.size() != 2 || tensor[0] != tensor[1] || double(band_width) > tensor[0]) {
+    if (distribution == "fixed_structured") return model;
+    if (!(model.tensor.words < 0x1p53)) throw Aborted("a tensor of 2^53 words or more has a fixed structure alone");
+    model.kind = distribution == "banded" ? DensityModel::BANDED : DensityModel::HYPERGEOMETRIC;
+    const bool square = tensor.size() == 2 && tensor[0] == tensor[1];
+    if (model.kind == DensityModel::BANDED && !(square && band_width < std::int64_t(0x1p53) && model.expected(Box()) >= 0)) {
         std::string shape;
         for (double extent : tensor) shape += (shape.empty() ? "" : " x ") + std::to_string(std::int64_t(extent));
         throw Aborted("Timeloop aborts on a banded density of band width " + std::to_string(band_width) + " for a tensor of "
-                      + shape + " words; accepted: a square matrix of two ranks, at least as large as the band is wide");
+                      + shape + " words; accepted: a square matrix of two ranks, at least half as large as the band is wide");
     }
     return model;
 }
@@ -193,14 +194,14 @@ static void add_density(py::module_& module) {
             return py::make_tuple(array_of(found.occupancies), array_of(found.probabilities));
         })
         .def("least", [](const DensityModel& own, const Extents& tile) { return own.least(box_from(tile)); })
-        .def("most", [](const DensityModel& own, const Extents& tile) { return std::int64_t(own.most(box_from(tile))); })
+        .def("most", [](const DensityModel& own, const Extents& tile) { return own.most(box_from(tile)); })
         .def("expected", [](const DensityModel& own, const Extents& tile) { return own.expected(box_from(tile)); })
         .def("empty", [](const DensityModel& own, const Extents& tile) { return own.empty(box_from(tile)); })
         .def("empty_within", [](const DensityModel& own, const Extents& tile, const Extents& outer, const Extents& occupancies) {
             return array_of(own.empty_within(box_from(tile), box_from(outer), occupancies));
         })
         .def("most_elements", [](const DensityModel& own, const Extents& fiber, const Extents& element) {
-            return std::int64_t(own.most_elements(box_from(fiber), box_from(element)));
+            return own.most_elements(box_from(fiber), box_from(element));
         });
 }
 

@@ -213,7 +213,7 @@ void Evaluator::evaluate(Workspace& dense, Scores* scores) {
     possible = find_instances(*design_, dense, possible, tiles_, met_);
     for (unsigned& kept : tiles_.kept) kept &= possible;
     for (Savings& savings : tiles_.savings) savings.lanes &= possible;
-    evaluate_tiles(design_->wires, nullptr, possible, dense, scores);
+    possible &= ~evaluate_tiles(design_->wires, nullptr, possible, dense, scores);
     SparseCost cost;
     Lanes accesses = 0.0;  // of the outermost level: the dense ones, as Timeloop counts them
     if (possible) {

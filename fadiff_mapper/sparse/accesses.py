@@ -146,12 +146,15 @@ def saved_accesses(counts: dict[int, DenseCounts], column: Column, densities: di
                                  below_another=False)
     for level, count in counts.items():
         if level not in done:
-            updates = unsigned(left[level].updates)
+            updates, reductions = unsigned(left[level].updates), count.temporal_reductions
+            # With an option that saves nothing as the level skips instances they stay the dense ones, in Timeloop by a
+            # case that it leaves out.
+            if level not in savings:
+                reductions = math.ceil(reductions * float(updates) / count.updates) if count.updates else 0
             done[level] = TileAccesses(
                 _unsplit(left[level].reads, left[level].format_reads),
                 _unsplit(left[level].fills, left[level].format_fills),
-                _unsplit(updates, left[level].format_updates),
-                math.ceil(count.temporal_reductions * float(updates) / count.updates) if count.updates else 0)
+                _unsplit(updates, left[level].format_updates), reductions)
     return _with_conversions(done, column, written=written), share
 
 

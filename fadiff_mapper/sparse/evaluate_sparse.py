@@ -101,6 +101,9 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, row: int, mapping: 
                             for index, level in enumerate(mapping.levels)))
     if any(all(name not in level.keep for level in mapping.levels) for name in names):
         raise InvalidMapping(arch.arithmetic.name, NOWHERE)
+    untouched = [check for check in dense.checks if check.constraint == "untouched" and check.broken[row]]
+    if untouched:
+        raise InvalidMapping(untouched[0].level, untouched[0].reason(row))
     stored = stored_mapping(design, mapping)
     savings = read_savings(stored) if design.sparse.applied else {}
     use = instance_use(stored, tuple((int(x), int(y)) for x, y in zip(

@@ -328,7 +328,7 @@ def occupancy(tile: StoredTile, model: _kernel.DensityModel, *, known_empty: boo
     nonzeros = ordered_sum(probabilities * occupancies)
     if not tile.ranks:
         return Occupancy(used, nonzeros / tile.words, nonzeros, (), tile.words, ())
-    most = model.most(tile.box)
+    most = int(model.most(tile.box))
     expected = tuple((ordered_sum(metadata * probabilities), ordered_sum(payload * probabilities))
                      for metadata, payload in metadata_units(tile, model, occupancies))
     largest = tuple((float(metadata[0]), float(payload[0]))
