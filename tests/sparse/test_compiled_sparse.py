@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sparse_inputs import DESIGNS, drawn_spec, full_scores, specs_of
+from sparse_inputs import DESIGNS, drawn_spec, full_scores, recorded_specs
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.kernel import _kernel
@@ -40,7 +40,7 @@ def legal_ones(task: MappingTask, nest: Nest, name: str) -> int:
 @pytest.mark.parametrize("design", DESIGNS)
 def test_compiled_scores_are_those_of_the_full_evaluation(design: str) -> None:
     legal: Counter[bool] = Counter()
-    for spec in specs_of(design):
+    for spec in recorded_specs(design):
         task = mapping_task(spec)
         if task.sparse is not None and spec.mapping is not None:
             nest = joined([pack([spec.mapping], spec.problem), random_mappings(task, RANDOM, 1)])
@@ -51,7 +51,7 @@ def test_compiled_scores_are_those_of_the_full_evaluation(design: str) -> None:
 
 def test_compiled_scores_of_drawn_designs_are_those_of_the_full_evaluation() -> None:
     rng, legal = random.Random(33), Counter[bool]()
-    bases = [next(spec for spec in specs_of(design) if spec.mapping is not None) for design in DESIGNS]
+    bases = [next(spec for spec in recorded_specs(design) if spec.mapping is not None) for design in DESIGNS]
     for number in range(60):
         spec = drawn_spec(bases[number % len(bases)], rng)
         task = mapping_task(spec)
@@ -75,7 +75,7 @@ def design_with(spec: Spec, ranks: int) -> SparseDesign:
 
 
 def test_a_design_beyond_the_tables_of_the_kernel_is_refused() -> None:
-    spec = next(spec for spec in specs_of("mm2") if spec.sparse and spec.sparse.formatted)
+    spec = next(spec for spec in recorded_specs("mm2") if spec.sparse and spec.sparse.formatted)
     assert design_with(spec, _kernel.MOST_RANKS).compiled
     with pytest.raises(FadiffError, match=f"{_kernel.MOST_RANKS + 1} ranks.*accepted: at most {_kernel.MOST_RANKS}"):
         assert design_with(spec, _kernel.MOST_RANKS + 1).compiled

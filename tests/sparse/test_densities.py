@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from itertools import combinations, product
 
 import numpy as np
@@ -68,8 +69,30 @@ def test_tiles_of_millions_of_words_have_likely_occupancies_alone() -> None:
     assert math.isclose(probabilities.sum(), 1, rel_tol=1e-10)
     # The logarithms of the machine's C library decide the sum to some 1e-12, and the mean of a part of it with it.
     assert math.isclose(float((occupancies * probabilities).sum() / probabilities.sum()), words / 4, rel_tol=1e-12)
-    assert probabilities[0] < 1e-300  # nothing that a double can hold is left out
-    assert probabilities[-1] < 1e-300
+    assert probabilities[0] < 1e-43  # no sum would hold what is left out
+    assert probabilities[-1] < 1e-43
+
+
+@pytest.mark.parametrize(("x", "nonzeros", "tile", "words", "probability"), [
+    (3, 100, 200, 131072, "0x1.0066bb1c9457p-11"),
+    (0, 41943, 128, 131072, "0x1.ab724a2320614p-72"),
+    (83, 85197, 128, 131072, "0x1.2dc6dacd551ccp-4"),
+    (5461, 43690, 16384, 131072, "0x1.cf353f03ff5a7p-8"),
+    (1, 7, 1000003, 1048583, "0x1.1b704fd68ffefp-24"),
+    (0, 131000, 3, 131072, "0x1.5d760c30638dfp-33"),
+    (2500, 50000, 50000, 1000000, "0x1.1333c0c34e4bbp-7")])
+def test_probabilities_beyond_the_primes_of_boost_are_its_own(
+        x: int, nonzeros: int, tile: int, words: int, probability: str) -> None:
+    """Printed by Boost.Math 1.74, `pdf(hypergeometric_distribution<double>(nonzeros, tile, words), x)`."""
+    found = dict(zip(*hypergeometric(nonzeros, words).histogram([tile]), strict=True))
+    assert found[x] == float.fromhex(probability)
+
+
+def test_probabilities_that_would_take_too_long_come_from_logarithms() -> None:
+    started = time.perf_counter()
+    probabilities = hypergeometric(10 ** 12, 3 * 10 ** 12).histogram([1])[1]
+    assert np.allclose(probabilities, [2 / 3, 1 / 3], rtol=1e-2)
+    assert time.perf_counter() - started < 2
 
 
 @pytest.mark.parametrize(("tile", "least"), [(3, 0), (12, 0), (13, 0), (16, 4)])
@@ -131,7 +154,8 @@ def test_empty_tiles_of_a_banded_matrix_are_those_between_timeloops_corners(data
 
 @pytest.mark.parametrize(("question", "reason"), [
     (lambda: DensityModel(BANDED, 1.0, 2, [8, 4]), "8 x 4 words; accepted: a square matrix"),
-    (lambda: DensityModel(BANDED, 1.0, 9, [8, 8]), "band width 9"),
+    (lambda: DensityModel(BANDED, 1.0, 16, [8, 8]), "band width 16"),
+    (lambda: DensityModel(HYPERGEOMETRIC, 0.5, 0, [2 ** 40, 2 ** 13]), "2\\^53 words"),
     (lambda: band(1, 8).histogram([16, 1]), "exceeds the banded matrix"),
     (lambda: band(1, 8).empty_within([1, 1], [3, 3], np.array([1.0])), "do not divide"),
     (lambda: band(1, 8).empty_within([1, 1], [4, 4], np.array([16.0])), "no tile of 4 x 4 words with 16 nonzeros"),

@@ -42,7 +42,7 @@ def sparse_document(case: Json) -> Json:
             "mapping": case["mapping"], **options}
 
 
-def specs_of(design: str) -> Iterator[Spec]:
+def recorded_specs(design: str) -> Iterator[Spec]:
     """The recorded inputs of a design with optimizations, one for each problem, densities and options."""
     seen = set()
     for case in recording(SPARSE)["case"].values():
@@ -53,6 +53,15 @@ def specs_of(design: str) -> Iterator[Spec]:
                 yield load(sparse_document(case))
             except FadiffError:
                 continue
+
+
+def skipping_product(densities: dict[str, float]) -> Spec:
+    """A matrix product below one buffer that skips B where A is empty."""
+    arch, problem = recording(SPARSE)["arch"]["gate_mac"], recording(SPARSE)["problem"]["mm_8"]["problem"]
+    options = {"targets": [{"name": "Loc", "action_optimization": [
+        {"type": "skipping", "target": "B", "condition_on": ["A"]}]}]}
+    return load({"architecture": arch["native"], "ERT": arch["ert"], "sparse_optimizations": options, "problem": {
+        **problem, "instance": {**problem["instance"], "densities": densities}}})
 
 
 def full_scores(design: SparseDesign, nest: Nest) -> Scores:
