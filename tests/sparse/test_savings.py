@@ -23,7 +23,6 @@ ARCH = {"version": "0.4", "subtree": [{"name": "chip", "local": [
 ERT = {"version": "0.4", "tables": [
     {"name": f"chip.{name}", "actions": [{"name": action, "energy": 1.0} for action in ("read", "write", "compute")]}
     for name in ("Main[1..1]", "Buffer[1..1]", "mac[1..8]")]}
-IN_A_LIST = {"data_spaces": [{"name": "A", "ranks": [{"format": "CP"}]}]}
 
 
 def dot(*options: tuple[str, Json], main: int = 1, buffer: int = 8, spatial: int = 1,
@@ -32,9 +31,9 @@ def dot(*options: tuple[str, Json], main: int = 1, buffer: int = 8, spatial: int
 
     `bypassed`: tensors that the main memory does not keep.
     """
-    targets = [{"name": level, "representation_format": IN_A_LIST,
+    targets = [{"name": level, "representation_format": {"data_spaces": [{"name": "A", "ranks": ranks}]},
                 "action_optimization": [option for name, option in options if name == level]}
-               for level in ("Main", "Buffer")]
+               for level, ranks in (("Main", [{"format": "CP"}] * 2), ("Buffer", [{"format": "CP"}]))]
     loops = (("Main", "temporal", main), ("Buffer", "temporal", buffer), ("Buffer", "spatial", spatial))
     stats = evaluate(load({
         "architecture": ARCH, "ERT": ERT, "sparse_optimizations": {"targets": targets},
@@ -91,9 +90,11 @@ def test_a_list_stores_its_nonzeros_alone() -> None:
 
 
 def test_units_without_a_nonzero_are_left_out() -> None:
-    stats = dot(("Buffer", option("skipping_spatial", "B", "A")), buffer=1, spatial=8)
+    skips = [("Buffer", option("skipping_spatial", target, "A")) for target in "BZ"]
+    stats = dot(*skips, buffer=1, spatial=8)
     assert stats.arithmetic["utilized_instances"] == 2  # as many as A has nonzeros
     assert stats.arithmetic["utilized_instances_average"] == 2
+    assert dot(*skips[:1], buffer=1, spatial=8).arithmetic["utilized_instances"] == 8  # sums still go everywhere
 
 
 def test_spatial_and_temporal_skipping_of_one_tensor_end_the_program() -> None:
