@@ -213,7 +213,7 @@ void add_sparse(py::module_& module) {
     py::class_<OneCall<Evaluator>>(module, "SparseEvaluator")
         .def(py::init([](std::shared_ptr<SparseDesign> design) {
             return std::make_unique<OneCall<Evaluator>>(std::move(design));
-        }))
+        }), py::arg("design").none(false))
         .def("score", one_call(&score_sparse), py::arg("temporal"), py::arg("spatial"), py::arg("order"),
              py::arg("keep"), py::arg("on_y"), py::arg("spatial_order"), py::arg("out").noconvert());
 }
