@@ -16,11 +16,11 @@ PACKAGE = Path(fadiff_mapper.__file__).parent
 
 ORDER = (
     "base", "kernel", "yaml", "spec", "spec.native", "spec.v04", "energy", "inputs", "mapspace",
-    "model", "model.exact", "model.smooth", "imperfect", "calibration", "sparse", "workload", "workload.readers",
+    "model", "model.exact", "imperfect", "calibration", "sparse", "workload", "workload.readers",
     "analysis.lower_bound", "analysis.sensitivity", "analysis", "fusion.looptree", "fusion.groups", "fusion",
-    "relaxation", "results", "search",
-    "network.layers", "network.chains", "network.tilings", "network.descent", "network.plan", "network",
-    "design.space", "design.evaluation", "design.proposers", "design.descent", "design",
+    "results", "search",
+    "network.layers", "network.chains", "network.tilings", "network.plan", "network",
+    "design.space", "design.evaluation", "design.proposers", "design", "gradient",
     "timeloop", "output.timeloop_files", "output.looptree_files", "output.network_report", "output.design_report",
     "output.notebook",
     "output.terminal", "output",
@@ -78,6 +78,21 @@ def test_no_class_name_stands_twice() -> None:
     names = Counter(node.name.lstrip("_") for path in modules().values()
                     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.ClassDef))
     assert [name for name, count in names.items() if count > 1] == []
+
+
+EXTRAS = {"torch": ("gradient", "workload.readers"), "matplotlib": ("output.notebook",)}
+"""Packages that need not be installed -> the rooms that may import them."""
+
+
+@pytest.mark.parametrize("package", EXTRAS)
+def test_few_rooms_need_an_extra(package: str) -> None:
+    def names(node: ast.AST) -> list[str]:
+        return [node.module or ""] if isinstance(node, ast.ImportFrom) else [
+            alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+
+    users = {module for module, path in modules().items() for node in ast.walk(ast.parse(path.read_text("utf-8")))
+             if package in {name.partition(".")[0] for name in names(node)}}
+    assert {room(module) for module in users - {"api"}} == set(EXTRAS[package])  # api names a type of matplotlib
 
 
 def test_checking_and_evaluating_load_no_torch() -> None:

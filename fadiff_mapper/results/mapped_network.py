@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware
 from fadiff_mapper.model.exact.stats import Stats
@@ -69,6 +69,18 @@ class TileMapping:
 
 NO_READS = Totals(0.0, 0)
 """Energy and cycles of no reads at all, such as those of a network that joins no tensors."""
+
+
+class EnergyAndCycles(Protocol):
+    """Anything that has energy and cycles."""
+
+    @property
+    def energy_pj(self) -> float:
+        """Energy in pJ."""
+
+    @property
+    def cycles(self) -> float:
+        """Cycles."""
 
 
 @dataclass(frozen=True)
@@ -174,6 +186,24 @@ class MappedNetwork:
         """The design's name: that of its first file, or of its outermost node where it is no file."""
         files = self.layers[0].spec.files if self.layers else ()
         return Path(files[0]).stem if files else self.hardware.arch.name
+
+    def share(self, cost: EnergyAndCycles) -> float:
+        """The part of the unfused network's energy that some of it takes, plus its part of the cycles."""
+        return (cost.energy_pj / (self.unfused_stats.energy_pj or 1.0)
+                + cost.cycles / (self.unfused_stats.cycles or 1.0))
+
+    def weightiest_groups(self, most: int) -> list[tuple[int, GroupInNetwork]]:
+        """The groups that save most of the network's energy and cycles.
+
+        Args:
+            most: Groups at most.
+
+        Returns:
+            Groups with their numbers in the plan, counted from 1, in its order.
+        """
+        saved = [self.share(group.unfused) - self.share(group.cost) for group in self.groups]
+        numbers = sorted(range(len(saved)), key=lambda index: -saved[index])[:most]
+        return [(index + 1, self.groups[index]) for index in sorted(numbers)]
 
     def layer_of(self, node: str) -> LayerInNetwork:
         """Looks up a layer of the network by its name.

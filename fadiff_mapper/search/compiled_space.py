@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.mapspace import available
-from fadiff_mapper.relaxation.layer_batch import LayerFamily
-from fadiff_mapper.relaxation.objective import PRIORITY, SHARE_WEIGHT
-from fadiff_mapper.search.family_decisions import DecisionKind, decisions_of
+from fadiff_mapper.search.best_so_far import PRIORITY, SHARE_WEIGHT
+from fadiff_mapper.search.layer_family import DecisionKind, LayerFamily, decisions_of
 
 DRAWS = {DecisionKind.ORDER: 2, DecisionKind.LAYOUT: 1, DecisionKind.KEEP: 1}
 """How often each kind stands among the decisions that moves draw from: orders twice, because a level has many more
@@ -20,13 +19,12 @@ QUANTITIES = ("edp", "energy", "delay", "last_level_accesses", "share")
 """Metrics, and the share in a network, in the order of the kernel's `Objective::Quantity`."""
 
 
-def compiled_space(family: LayerFamily, member: int, orders: bool = True) -> dict[str, Any]:
+def compiled_space(family: LayerFamily, member: int) -> dict[str, Any]:
     """The tables of one member of a family for the compiled search.
 
     Args:
         family: Layers with the candidates of their decisions.
         member: Number of the member.
-        orders: Whether loop orders may change.
 
     Returns:
         The arguments of the kernel's map space, by name.
@@ -43,7 +41,7 @@ def compiled_space(family: LayerFamily, member: int, orders: bool = True) -> dic
                     for level in family.layouts],
         "keep": np.array([[name in level.keep for name in names] for level in space.levels]),
         "open": [(int(level), int(t)) for level, t in family.keeps],
-        "decisions": [(int(decision.kind), decision.level, decision.tensor) for decision in decisions_of(family, orders)
+        "decisions": [(int(decision.kind), decision.level, decision.tensor) for decision in decisions_of(family)
                       for _ in range(DRAWS[decision.kind])],
         "available": float(available(space)), "min_parallelism": float(space.constraints.min_parallelism),
     }

@@ -1,7 +1,6 @@
 """One search problem: a layer prepared for evaluation, its map space, and the terms that its mappings are held to.
 
-Nothing here loads torch, and dense designs load nothing of sparse ones, so that constraints are checked and a first
-mapping is written before a search starts.
+Dense designs load nothing of sparse ones here, so that a first mapping is written at once.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from fadiff_mapper.model.exact.evaluate_spec import layer_of
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.relaxation.layer_batch import LayerFamily, family_of
+from fadiff_mapper.search.layer_family import LayerFamily, family_of
 from fadiff_mapper.spec.constraints import Constraints
 from fadiff_mapper.spec.spec import Spec
 

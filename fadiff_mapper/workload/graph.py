@@ -147,7 +147,11 @@ class Workload:
         return graph
 
     def distinct(self) -> tuple[Distinct, ...]:
-        """The distinct problems in the order of their first appearance."""
+        """The distinct problems in the order of their first appearance; found once."""
+        return self._distinct
+
+    @cached_property
+    def _distinct(self) -> tuple[Distinct, ...]:
         posing: dict[Hashable, list[Node]] = {}
         for node in self.nodes:
             if node.layer:

@@ -47,6 +47,15 @@ def test_ctrl_c_while_modules_are_loaded_ends_a_command_at_once(program: str, at
     assert ended(INTERRUPTING.format(program=program, at=at), *words, folder=tmp_path) == (130, "interrupted\n")
 
 
+@pytest.mark.parametrize(("words", "at"), [(["--version"], "fadiff_mapper.cli"),
+                                           (["validate", "--help"], "fadiff_validation.cli")])
+def test_commands_of_the_container_begin_so(words: list[str], at: str, tmp_path: Path) -> None:
+    docker = Path(__file__).parents[2] / "docker"
+    code = f"sys.path.insert(0, {str(docker)!r}); import entry_point; entry_point.DATA = '.'\n"
+    assert ended(code + INTERRUPTING.format(program="entry_point", at=at), *words, folder=tmp_path) == (
+        130, "interrupted\n")
+
+
 MAINS = {
     "inside a class statement": (f"""
 class Named:

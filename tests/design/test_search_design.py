@@ -14,9 +14,8 @@ import pytest
 from small_spaces import SECTION, small_network, small_question, small_space
 
 import fadiff_mapper
-from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.errors import FadiffError, OutOfTime
 from fadiff_mapper.design import final_figures as final_module
-from fadiff_mapper.design.descent import gradient_proposer as proposer_module
 from fadiff_mapper.design.design_clock import DesignClock
 from fadiff_mapper.design.design_options import DesignOptions
 from fadiff_mapper.design.design_run import DesignProgress
@@ -27,9 +26,11 @@ from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluat
 from fadiff_mapper.design.evaluation.layer_entries import OUT_OF_TIME, layer_entries
 from fadiff_mapper.design.evaluation.result_store import ResultStore
 from fadiff_mapper.design.evaluation.work_force import TimeLeft
+from fadiff_mapper.design.proposers import bound_designs as proposer_module
 from fadiff_mapper.design.proposers.random_designs import all_points
 from fadiff_mapper.design.search_design import search_design
 from fadiff_mapper.design.space import Point
+from fadiff_mapper.gradient import descent_for_designs
 from fadiff_mapper.results.designed_machine import DesignedMachine, DesignOutcome
 
 
@@ -47,7 +48,8 @@ def truth(store: Path, tmp_path_factory: pytest.TempPathFactory) -> list[DesignO
 
 
 def searched(question: DesignQuestion, **settings: Any) -> DesignedMachine:
-    return search_design(question, DesignOptions(**{"method": "random", "jobs": 1, "neighbours": False} | settings))
+    options = DesignOptions(**{"method": "random", "jobs": 1, "neighbours": False} | settings)
+    return search_design(question, options, descent=descent_for_designs(options.method))
 
 
 @pytest.mark.parametrize("method", ["random", "exhaustive", "tpe", "nsga2"])
@@ -239,7 +241,7 @@ class SlowDesigns:
                 self.now += 0.1
                 if stopped():
                     if give_up:
-                        raise TimeoutError
+                        raise OutOfTime
                     return replace(real(bench, point, rivals), cut_short=True)
             return real(bench, point, rivals)
 
@@ -268,8 +270,8 @@ def test_a_search_whose_proposer_runs_out_of_time_says_so(store: Path, tmp_path:
         clock.now += 9.0
         return []
 
-    monkeypatch.setattr(proposer_module._GradientProposer, "_descended", descended)
-    machine = searched(question, method="gradient", time_limit=8.0, store=store, prune=False)
+    monkeypatch.setattr(proposer_module.BoundDesigns, "_descended", descended)
+    machine = searched(question, method="bounds", time_limit=8.0, store=store, prune=False)
     assert machine.status == "out of time after 8 s: the best designs so far"
 
 
@@ -281,7 +283,7 @@ def test_a_design_that_is_cut_short_has_sound_mappings_and_leaves_nothing_behind
     assert {entry.status for entry in cut} == {OUT_OF_TIME}
     for short, long in zip(cut, whole, strict=True):
         assert long.energy_pj * long.cycles <= short.energy_pj * short.cycles <= 1.5 * long.energy_pj * long.cycles
-    with pytest.raises(TimeoutError):
+    with pytest.raises(OutOfTime):
         layer_entries(specs, question.layer_options, ResultStore(store), lambda: True)
     assert not store.exists()
     known = ResultStore(store)
@@ -355,7 +357,7 @@ def test_time_is_kept_back_for_plans_that_must_be_found_again(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("settings", "message"), [
-    ({"method": "annealing"}, "method: found 'annealing'; accepted: gradient, random, exhaustive, tpe, nsga2"),
+    ({"method": "annealing"}, "method: found 'annealing'; accepted: bounds, gradient, random, exhaustive, tpe, nsga2"),
     ({"evaluations": 0}, "evaluations: found 0; accepted: a whole number from 1"),
     ({"shard": (4, 3), "store": Path("x")}, "shard: found 4/3; accepted: i/n with i from 1 to n"),
     ({"shard": (1, 3), "method": "tpe", "store": Path("x")}, "shard: the method tpe learns from every design"),

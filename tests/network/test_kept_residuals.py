@@ -66,8 +66,11 @@ def test_a_tensor_that_others_read_too_is_written_nevertheless() -> None:
 
 
 def test_equal_layers_with_and_without_a_residual_operand_are_different_segments() -> None:
-    whole = segment(blocks(), "first", "narrow2")
-    assert whole.key != replace(whole, residuals=()).key
+    *plain, _ = block(3, "sum2")
+    network = build_workload("blocks", [*blocks().nodes, *plain], ["narrow3"])
+    first, second, third = (segment(network, f"wide{number}", f"narrow{number}") for number in (1, 2, 3))
+    assert first.key == second.key != third.key
+    assert replace(first, nodes=third.nodes, residuals=(), key=third.key) == third
 
 
 def test_the_plan_reads_them_there_and_its_totals_leave_the_other_reads_out() -> None:

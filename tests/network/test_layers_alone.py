@@ -49,6 +49,15 @@ def test_an_operator_through_which_no_tile_passes_is_named(tmp_path: Path) -> No
     assert "middle" in result.alone[0].detail
 
 
+def test_layers_whose_groups_there_was_no_time_to_list_say_so(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fadiff_mapper.network.plan.planning.LISTING", 0.0)
+    options = NetworkOptions(time_limit=60.0)
+    result = map_network(load_network(network(tmp_path, 14, 64)), ARCH, options)
+    assert reasons(result) == {"first": "no time", "second": "no time"}
+    assert result.status == "out of time after 60 s: the best plan so far"
+
+
 def test_a_layer_without_neighbours_says_so(tmp_path: Path) -> None:
     path = tmp_path / "network.yaml"
     lines = Path(network(tmp_path, 14, 64)).read_text().splitlines()

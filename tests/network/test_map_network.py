@@ -8,8 +8,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -138,6 +140,31 @@ def test_a_checkpoint_is_continued_and_one_of_another_run_refused(tmp_path: Path
         map_network(pair(), ARCH, checkpoint_file=file)
 
 
+@pytest.mark.parametrize(("change", "said"), [
+    (lambda saved: saved["layers"]["1"]["mapping"][2].update(type={}),
+     r"saved\.json: layers\.1\.mapping\[2\]\.type: found a mapping; accepted: temporal, "),
+    (lambda saved: saved["layers"]["1"]["mapping"][1].update(factors="M=7"),
+     r"saved\.json: layers\.1\.mapping: product of all factors"),
+    (lambda saved: saved["layers"]["0"].pop("mapping"), r"saved\.json: layers\.0: the entry is not whole; accepted: "),
+    (lambda saved: saved["layers"]["0"].update(evaluations=float("inf")), r"saved\.json: layers\.0: the entry is not"),
+    (lambda saved: saved["groups"].update(dict.fromkeys(saved["groups"], 5)), r"groups\.\w{64}: the entry is not"),
+    (lambda saved: [batch.pop("strategies") for batch in saved["groups"].values()],
+     r"groups\.\w{64}: the entry is not"),
+    (lambda saved: [batch.update(groups=[[[["x", []]]]]) for batch in saved["groups"].values()],
+     r"groups\.\w{64}: the entry is not")])
+def test_a_broken_entry_of_a_checkpoint_is_told_with_its_place(
+        change: Callable[[dict[str, Any]], object], said: str, tmp_path: Path) -> None:
+    file = tmp_path / "saved.json"
+    options = NetworkOptions(threads=1, longest=2, kept=1)
+    map_network(pair(), ARCH, options, checkpoint_file=file)
+    saved = json.loads(file.read_text())
+    change(saved)
+    file.write_text(json.dumps(saved))
+    with pytest.raises(FadiffError, match=said) as caught:
+        map_network(pair(), ARCH, options, checkpoint_file=file)
+    assert "Error(" not in str(caught.value)
+
+
 def test_a_pipe_is_no_checkpoint(tmp_path: Path) -> None:
     file = tmp_path / "checkpoint.json"
     os.mkfifo(file)
@@ -240,7 +267,7 @@ def test_every_mapping_is_what_real_timeloop_says(tmp_path: Path) -> None:
 def test_a_group_is_found_although_the_best_estimates_cannot_be_mapped(tmp_path: Path) -> None:
     file = tmp_path / "net.yaml"
     file.write_text(ATTENTION)
-    assert map_network(load_network(file), ARCH, NetworkOptions(threads=1, gradient=False)).gain > 0.3
+    assert map_network(load_network(file), ARCH, NetworkOptions(threads=1)).gain > 0.3
 
 
 def test_a_residual_network_makes_one_chain_and_only_segments_that_can_run_in_one_go() -> None:
@@ -261,7 +288,7 @@ def test_a_pool_between_two_layers_is_part_of_their_link() -> None:
 def test_two_layers_with_a_pool_between_them_are_fused(tmp_path: Path) -> None:
     file = tmp_path / "net.yaml"
     file.write_text(POOLED)
-    result = map_network(load_network(file), ARCH, NetworkOptions(threads=1, gradient=False))
+    result = map_network(load_network(file), ARCH, NetworkOptions(threads=1))
     (outcome,) = result.groups
     assert result.stats.edp < result.unfused_stats.edp and group_violations(result.hardware, outcome.group) == []
     result.write(tmp_path / "out")

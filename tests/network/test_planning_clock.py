@@ -15,11 +15,12 @@ from fadiff_mapper import NetworkOptions, load_network, map_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
 from fadiff_mapper.network import map_network as map_network_module
+from fadiff_mapper.network.chains.segments import segments
 from fadiff_mapper.network.layers.one_design import specs_of
-from fadiff_mapper.network.map_network import QUICK, SHORT, plan_network
+from fadiff_mapper.network.map_network import plan_network
 from fadiff_mapper.network.plan.planning_clock import (
     GRACE_S,
-    TILE_S,
+    LAYER_S,
     LastSteps,
     PlanningClock,
     command_clock,
@@ -41,7 +42,7 @@ def test_without_a_limit_time_is_never_over() -> None:
 
 
 def test_time_for_the_last_steps_is_kept_back_and_grows_with_the_plan() -> None:
-    clock = PlanningClock(10.0, never, start=time.monotonic() - 5, last=LastSteps(always=2.0, per_tile=0.1))
+    clock = PlanningClock(10.0, never, start=time.monotonic() - 5, last=LastSteps(plan=1.5, layers=0.5, per_tile=0.1))
     assert clock.left() == pytest.approx(3.0, abs=0.5) and not clock.over()
     assert clock.left(20) == pytest.approx(1.0, abs=0.5) and not clock.over(20)
     assert clock.over(40) and not clock.over_for_layers()
@@ -49,7 +50,7 @@ def test_time_for_the_last_steps_is_kept_back_and_grows_with_the_plan() -> None:
 
 def test_tiles_of_equal_groups_are_written_again_but_not_evaluated_again() -> None:
     assert tiles_to_write([("a", 10), ("b", 4)]) == 14
-    assert 14 < tiles_to_write([("a", 10), ("b", 4), ("a", 10)]) < 24
+    assert tiles_to_write([("a", 10), ("b", 4), ("a", 10)]) == 14
     assert tiles_to_write([]) == 0
 
 
@@ -57,7 +58,7 @@ def test_layers_by_themselves_may_go_on_for_a_moment() -> None:
     late = PlanningClock(1.0, never, start=time.monotonic() - 1.1)
     assert late.over() and not late.over_for_layers()
     assert PlanningClock(1.0, never, start=time.monotonic() - 1.1 - GRACE_S).over_for_layers()
-    assert late.left_for_layers(10) == pytest.approx(late.left_for_layers(0) - 10 * TILE_S, abs=1e-2)
+    assert late.left_for_layers(10) == pytest.approx(late.left_for_layers(0) - 10 * LAYER_S, abs=1e-2)
     assert late.left_for_layers(10) > late.left()
 
 
@@ -69,7 +70,7 @@ def test_an_interruption_ends_everything() -> None:
 def test_larger_networks_and_slower_machines_are_given_more_time_for_their_files() -> None:
     least = last_steps(nodes=10, layers=5, pace=1.0)
     for more in (last_steps(500, 5, 1.0), last_steps(10, 100, 1.0), last_steps(10, 5, 2.0)):
-        assert more.always > least.always and more.per_tile >= least.per_tile
+        assert more.plan + more.layers > least.plan + least.layers and more.per_tile >= least.per_tile
     assert last_steps(10, 5, 2.0).per_tile == 2 * least.per_tile
 
 
@@ -77,10 +78,26 @@ def test_a_command_that_began_slowly_expects_to_end_slowly() -> None:
     workload = load_network("bundled:networks/resnet18")
     now = time.monotonic()
     fast, slow = (command_clock(60.0, never, now - spent, workload) for spent in (0.5, 5.0))
-    assert slow.last.always == pytest.approx(10 * fast.last.always, rel=0.2)
+    assert slow.last.plan == pytest.approx(10 * fast.last.plan, rel=0.2)
     assert slow.start == now - 5.0, "the limit counts from the beginning of the command"
     assert 60.0 < (fast.limit or 0.0) < 61.0, "two seconds beyond the limit are for the error of the guess"
     assert command_clock(None, never, now, workload).limit is None
+
+
+def test_segments_are_listed_from_short_to_long_as_long_as_there_is_time() -> None:
+    network = load_network("bundled:networks/mobilenet_v1")
+    every, asked = segments(network, 4), 0
+
+    def over() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > 40
+    some = segments(network, 4, over)
+    assert set(map(len, (found.nodes for found in every))) == {2, 3, 4}
+    assert some and [found.nodes for found in some] == [found.nodes for found in every if found in some]
+    assert max(len(found.nodes) for found in some) < 4
+    assert {found.nodes for found in every if len(found.nodes) == 2} <= {found.nodes for found in some}
+    assert segments(network, 4, lambda: True) == []
 
 
 def test_the_limit_of_a_command_covers_its_files(tmp_path: Path) -> None:
@@ -93,26 +110,41 @@ def test_the_limit_of_a_command_covers_its_files(tmp_path: Path) -> None:
     assert plan["edp"] <= plan["unfused"]["edp"]
 
 
+def test_where_reading_has_taken_all_the_time_the_layers_are_mapped_all_the_same() -> None:
+    late = PlanningClock(1.0, never, start=time.monotonic() - 60)
+    network = load_network("bundled:networks/llama3_8b_decode")
+    plan = plan_network(network, specs_of(network, bundled_files.find("arch/gemmini_small")),
+                        NetworkOptions(time_limit=1.0, threads=1), clock=late)
+    assert plan.status == "out of time after 1 s: the best plan so far"
+    assert all(layer.stats.edp > 0 for layer in plan.layers)
+
+
+def test_a_limit_among_the_options_of_a_command_holds_as_its_flag_does(tmp_path: Path) -> None:
+    assert main(["network", "bundled:networks/llama3_8b_decode", "bundled:arch/gemmini_large", "-o", str(tmp_path),
+                 "--option", "time_limit=0.01", "--jobs", "1", "--quiet"]) == 0
+    plan = json.loads((tmp_path / "fadiff.network.json").read_text())
+    assert plan["status"] == "out of time after 0.01 s: the best plan so far"
+
+
 def test_where_time_is_short_layers_still_end_near_their_best_mappings() -> None:
     design, network = str(bundled_files.find("arch/gemmini_large")), load_network("bundled:networks/resnet18")
     short = map_network(network, design, NetworkOptions(time_limit=1e-3, threads=1)).unfused_stats.edp
     assert short <= 1.02 * map_network(network, design, NetworkOptions(fuse=False, threads=1)).unfused_stats.edp
 
 
-@pytest.mark.parametrize(("limit", "chains"), [(None, SearchOptions().chains), (1e4, SearchOptions().chains),
-                                               (0.5, SHORT.chains)])
+@pytest.mark.parametrize(("limit", "effort"), [(None, "full"), (1e4, "full"), (0.5, "short")])
 def test_layers_are_searched_with_less_effort_where_a_limit_leaves_little_for_each(
-        limit: float | None, chains: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        limit: float | None, effort: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[SearchOptions] = []
 
     def noted(specs: Sequence[Spec], options: SearchOptions, **keywords: Any) -> list[MappedLayer]:
         asked.append(options)
-        return map_layers(specs, replace(options, chains=4, rounds=2, rounds_further=0, time_limit=None), bounds=False)
+        return map_layers(specs, replace(options, effort="light", time_limit=None), bounds=False)
 
     monkeypatch.setattr(map_network_module, "map_layers", noted)
     options = NetworkOptions(metric="energy", seed=3, time_limit=limit, threads=1, fuse=False)
     map_network(load_network("bundled:networks/gpt3_6b7_block"), "bundled:arch/gemmini_large", options)
-    assert [(one.chains, one.metrics, one.seed) for one in asked] == [(chains, ("energy",), 3)]
+    assert [(one.effort, one.metrics, one.seed) for one in asked] == [(effort, ("energy",), 3)]
 
 
 def test_where_there_is_no_time_to_write_all_groups_those_that_save_most_come_first() -> None:
@@ -130,6 +162,7 @@ def test_a_checkpoint_is_told_of_every_layer_once_when_its_search_has_ended() ->
     workload = load_network("bundled:networks/llama3_8b_decode")
     specs = specs_of(workload, bundled_files.find("arch/gemmini_small"))[:2]
     ended: list[tuple[int, str, float]] = []
-    results = map_layers(specs, SHORT, bounds=False, before=QUICK, on_end=lambda index, result: ended.append(
+    results = map_layers(specs, SearchOptions(effort="short"), bounds=False, before="quick",
+                         on_end=lambda index, result: ended.append(
         (index, result.status, result.stats.edp)))
     assert ended == [(index, result.status, result.stats.edp) for index, result in enumerate(results)]

@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -17,15 +18,31 @@ from rich.progress import Progress
 from small_network import HOSTILE, result
 
 from fadiff_mapper.output.looptree_files.group_text import looptree_yaml
-from fadiff_mapper.output.network_report.draw_graph import node_lanes
+from fadiff_mapper.output.network_report.draw_graph import NAME, node_lanes
+from fadiff_mapper.output.network_report.draw_layers import NAMES
 from fadiff_mapper.output.network_report.draw_schedule import draw_schedule, residents
-from fadiff_mapper.output.network_report.drawing import Label, Rect
+from fadiff_mapper.output.network_report.drawing import LETTER, Label, Rect, fitting
 from fadiff_mapper.output.network_report.layer_views import component_names, layer_views, outermost_words
 from fadiff_mapper.output.network_report.network_files import network_files
 from fadiff_mapper.output.network_report.page import network_html
 from fadiff_mapper.output.network_report.rounded_units import COUNT, ENERGY, change, unit_for
+from fadiff_mapper.output.network_report.write_network import write_held
 from fadiff_mapper.output.terminal.network_plan import TimeColumn, print_plan
-from fadiff_mapper.workload import Node
+from fadiff_mapper.workload import Node, Totals
+
+
+def test_every_mapping_has_a_folder_of_its_own_whatever_the_names_of_layers() -> None:
+    for second in ("FIRST", "third/", "third?", "x" * 300, "é" * 300, "..", "a b"):
+        plan = result(second)
+        files = network_files(plan)
+        told = yaml.safe_load(files[""]["plan.yaml"])["plan"]
+        folders = [layer["folder"] for layer in told["layers"]]
+        folders += [tile["folder"] for group in told["groups"] for tile in group["tiles"]]
+        assert set(folders) <= set(files) and len({folder.casefold() for folder in folders}) == len(folders)
+        assert all(len(part.encode()) <= 150 for folder in folders for part in folder.split("/"))
+    taken = {layer["folder"] for name in ("third", "second") for layer in yaml.safe_load(
+        network_files(result(name.replace("third", "second")))[""]["plan.yaml"])["plan"]["layers"]}
+    assert taken == {"layers/first", "layers/second", "layers/third"}, "names that are a folder's stay as they are"
 
 
 class Page(HTMLParser):
@@ -101,6 +118,46 @@ def test_the_layers_of_the_page_add_up_to_the_plan() -> None:
     assert views[1].planned.outermost["Outputs"] == traffic["DRAM", "Outputs"].updates
     assert "Inputs" not in views[1].planned.outermost       # they never leave the chip
     assert views[1].alone.outermost["Inputs"] == 3 * 14 * 4
+
+
+def test_a_page_shows_the_layers_and_groups_that_matter_most_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    mapped = result(fused=False)
+    most = max(mapped.layers, key=lambda layer: mapped.share(layer.stats)).nodes[0]
+    assert "take most of the energy" not in network_html(mapped)
+    monkeypatch.setattr("fadiff_mapper.output.network_report.page.MOST_LAYERS", 1)
+    monkeypatch.setattr("fadiff_mapper.output.network_report.page.MOST_NODES", 1)
+    text = network_html(mapped)
+    assert "the 1 layers that take most of the energy and the cycles; plan.yaml has all 3" in text
+    assert [name for name in ("first", "second", "third") if f'<td class="word">{name}</td>' in text] == [most]
+    assert "3 layers on" in text and len(re.findall("<svg", text)) == 1
+
+
+def test_the_groups_that_save_most_come_first_where_not_all_are_shown() -> None:
+    mapped = result()
+    group, = mapped.groups
+    better = replace(group, nodes=("better", "one"), unfused=Totals(3 * group.unfused.energy_pj, group.unfused.cycles))
+    mapped = replace(mapped, groups=(group, better, group))
+    assert mapped.weightiest_groups(1) == [(2, better)]
+    assert mapped.weightiest_groups(2) == [(1, group), (2, better)]
+    assert mapped.weightiest_groups(9) == [(1, group), (2, better), (3, group)]
+
+
+def test_folders_that_there_was_no_time_for_are_not_named_in_the_plan(tmp_path: Path) -> None:
+    mapped, left = result(), 2
+
+    def over() -> bool:
+        nonlocal left
+        left -= 1
+        return left < 0
+    written = write_held(mapped, tmp_path / "part", over)
+    whole = network_files(mapped)
+    plan = yaml.safe_load((tmp_path / "part" / "plan.yaml").read_text())["plan"]
+    parts = [*plan["layers"], *(tile for group in plan["groups"] for tile in group["tiles"])]
+    named = [part["folder"] for part in parts if "folder" in part]
+    assert len(list(whole)) - 1 - 2 == 2, "two folders of four are left out"
+    assert written.status == plan["status"] == "given; there was no time to write 2 of the folders of mappings"
+    assert all((tmp_path / "part" / folder).is_dir() for folder in named)
+    assert (tmp_path / "part" / "report.html").is_file() and write_held(mapped, tmp_path / "all") == mapped
 
 
 def test_a_name_is_text_whatever_it_looks_like() -> None:
@@ -208,3 +265,23 @@ def test_the_line_on_the_terminal_tells_the_time(limit: float | None, text: str)
     line.add_task("searching", total=None)
     now[0] = 3.0
     assert column.render(line.tasks[0]) == text
+
+
+LONG = ("model.layers.{}.self_attn.q_proj", "model.layers.{}.self_attn.scaled_dot_product_attention.qk",
+        "model.layers.{}.post_attention_layernorm.mul", "/model/layers.{}/self_attn/q_proj/MatMul",
+        "down_blocks.1.attentions.0.transformer_blocks.{}.ff.net.0.proj", "features.denseblock3.denselayer{}.conv2")
+
+
+@pytest.mark.parametrize("width", [NAMES - 26, NAME - 12])
+def test_labels_of_equal_blocks_keep_what_differs(width: float) -> None:
+    names = [name.format(block) for name in LONG for block in range(32)]
+    labels = [fitting(name, width) for name in names]
+    assert len(set(labels)) == len(names)
+    assert all(len(label) <= width / LETTER for label in labels)
+    assert fitting("model.layers.7.self_attn.q_proj", 140.0) == "m.l.7.self_attn.q_proj"
+    assert fitting("layer1.0.conv1", 140.0) == "layer1.0.conv1"
+
+
+@given(st.text(max_size=60), st.floats(20.0, 400.0))
+def test_a_label_is_never_wider_than_its_place(text: str, width: float) -> None:
+    assert len(fitting(text, width)) <= max(3, width / LETTER)

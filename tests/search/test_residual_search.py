@@ -19,11 +19,12 @@ from fadiff_mapper.imperfect.residual_nest import cut_off
 from fadiff_mapper.mapspace import build_mapspace, check_mapping
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
 from fadiff_mapper.search import residual_search
-from fadiff_mapper.search.random_mappings import random_nests
+from fadiff_mapper.search.layer_family import random_nests
+from fadiff_mapper.search.options import Effort
 from fadiff_mapper.search.residual_moves import factor_limits, within
 from fadiff_mapper.spec.spec import Spec
 
-OPTIONS = SearchOptions(threads=1, imperfect=True, chains=16, rounds=20, rounds_further=0)
+OPTIONS = SearchOptions(threads=1, imperfect=True, effort=Effort(chains=16, rounds=20, extra_rounds=0))
 
 
 @pytest.fixture(autouse=True)
@@ -70,13 +71,29 @@ def test_fixed_factors_that_divide_nothing_are_kept_and_cut_off() -> None:
 
 def test_the_command_writes_residuals_that_can_be_evaluated_again(tmp_path: Path) -> None:
     files = [str(find("arch/eyeriss_like")), str(find("layers/mobilenet_v1/conv1x1_512_512_14_s1"))]
-    options = [f"--option={name}" for name in ("chains=16", "rounds=20", "rounds_further=0")]
-    assert main(["map", *files, "-o", str(tmp_path), "--imperfect", "--quiet", *options]) == 0
+    assert main(["map", *files, "-o", str(tmp_path), "--imperfect", "--quiet", "--effort", "light"]) == 0
     spec = load(tmp_path / "fadiff.input.yaml")
     assert spec.mapping is not None and spec.mapping.imperfect
     written = yaml.safe_load((tmp_path / "timeloop-mapper.map.yaml").read_text(encoding="utf-8"))["mapping"]
     assert any("," in one.get("factors", "") for one in written)
     assert f"Cycles: {evaluate(spec).cycles}\n" in (tmp_path / "timeloop-mapper.stats.txt").read_text(encoding="utf-8")
+
+
+def test_a_mapping_whose_walk_would_be_too_long_is_kept() -> None:
+    """Residuals are walked call by call, up to 2^24 calls; a mapping without residuals needs no walk."""
+    names = "ABCDEFGHIJKLM"
+    spec = load({
+        "architecture": {"version": "0.3", "subtree": [{"name": "chip", "local": [
+            {"name": "DRAM", "class": "DRAM", "attributes": {"word_bits": 16}},
+            {"name": "MAC", "class": "mac", "attributes": {"word_bits": 16}}]}]},
+        "problem": {"shape": {"name": "large", "dimensions": list(names), "data_spaces": [
+            {"name": "A", "projection": [[[name]] for name in names[::2]]},
+            {"name": "B", "projection": [[[name]] for name in names[::3]]},
+            {"name": "Z", "projection": [[[name]] for name in names[1::2]], "read_write": True}]},
+            "instance": dict.fromkeys(names, 4)}})
+    options = replace(OPTIONS, chains=4, rounds=4, searches=1)
+    found, without = map_layer(spec, options), map_layer(spec, replace(options, imperfect=False))
+    assert found.stats.edp == without.stats.edp and found.stats.computes == 4 ** 13
 
 
 def test_sparse_designs_are_refused_by_name() -> None:

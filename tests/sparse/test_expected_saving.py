@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 from sparse_inputs import skipping_product
 
 import fadiff_mapper as fm
-from fadiff_mapper.model.smooth.evaluate import evaluate_smooth
+from fadiff_mapper.gradient.layer_descent import descend
+from fadiff_mapper.model.smooth import evaluate_smooth
+from fadiff_mapper.search.layer_family import random_nests
+from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.mapping_task import mapping_task
-from fadiff_mapper.search.random_mappings import random_nests
+from fadiff_mapper.search.options import Effort
 from fadiff_mapper.sparse.design import expected_shares, score_sparse
 
 
@@ -51,8 +55,9 @@ def test_full_tensors_leave_everything() -> None:
 
 
 def test_the_descent_follows_expected_shares() -> None:
-    options = fm.SearchOptions(gradient=True, restarts=4, steps=3, refinement=False, threads=1)
-    result = fm.map_layer(skipping_product({"A": 0.25, "B": 0.5}), options, metric="energy")
+    effort = Effort(refinement=False, descent=partial(descend, restarts=4, steps=3))
+    options = fm.SearchOptions(threads=1, effort=effort)
+    result = map_layers([skipping_product({"A": 0.25, "B": 0.5})], options, metric="energy")[0]
     assert result.status == "descent ended"
     assert result.bound is not None
     assert result.stats.energy_pj >= result.bound.energy

@@ -4,7 +4,7 @@ Problem. An intermediate that stays on the chip is neither written to the outerm
 from there by its consumer; instead the producer's finished words are copied from the level where they were summed up
 to the home level. A fusion variable sigma in [0, 1] weighs one against the other.
 
-Two callers share these equations. The relaxed network (`network.descent.relaxed_cost`) has a sigma in every link, as
+Two callers share these equations. The relaxed network (`gradient.network_cost`) has a sigma in every link, as
 a torch tensor. The exact counts of a group (`fused_counts`) stand at sigma = 1: there, eqs. (13) and (15) follow from
 the mapping, which keeps the intermediate in no level outside its home, and only the copies of eq. (14) are added.
 

@@ -13,13 +13,13 @@ fusion and without (`layers.joined_reads`).
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from math import prod
 
+from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.fusion import FusedLink, Stay
 from fadiff_mapper.fusion.groups.tile_steps import read_slide
 from fadiff_mapper.network.chains.batched_runs import RunsOfLayer, can_be_batched, dimension
@@ -34,20 +34,6 @@ from fadiff_mapper.workload import Link as NetworkLink
 from fadiff_mapper.workload import Node, Workload
 from fadiff_mapper.workload.operator import REPEAT, Operator
 from fadiff_mapper.workload.window_slide import WindowSlide, composed
-
-
-@dataclass(frozen=True)
-class SegmentKey:
-    """The parts of a segment on which its candidates and their cost depend, with their hash.
-
-    Planning looks segments up by the hundred thousand, and hashing all parts anew took 5 % of its time.
-    """
-
-    hashed: int
-    parts: tuple[Hashable, ...]
-
-    def __hash__(self) -> int:
-        return self.hashed
 
 
 @dataclass(frozen=True)
@@ -67,6 +53,7 @@ class Segment:
             are worked out.
         residuals: Operands of sums behind its layers that could be read on the chip.
         read_inside: Positions of the links whose tensor has no reader outside the group but those sums.
+        key: Equal for segments with the same candidates at the same cost, among those that `segments` lists together.
     """
 
     nodes: tuple[str, ...]
@@ -78,6 +65,7 @@ class Segment:
     slides: tuple[Mapping[str, WindowSlide], ...] = ()
     residuals: tuple[ResidualOperand, ...] = ()
     read_inside: frozenset[int] = frozenset()
+    key: int = -1
 
     def __post_init__(self) -> None:
         if len(self.slides) < len(self.links):
@@ -87,18 +75,6 @@ class Segment:
     def batched(self) -> bool:
         """True if a layer's problem is that of several of its runs."""
         return any(runs > 1 for runs in self.runs)
-
-    @cached_property
-    def key(self) -> SegmentKey:
-        """A value that is equal for segments with the same candidates at the same cost."""
-        parts = (tuple((tuple(problem.bounds.items()), problem.dataspaces) for problem in self.problems),
-                tuple((link.tensor, tuple(link.dims.items()), tuple(link.padding.items()),
-                       tuple(link.pooled.items()), link.written, tuple(link.between.items()), link.whole,
-                       link.elsewhere, link.company)
-                      for link in self.links), self.whole, self.repeat, self.read_inside,
-                tuple((other.read.first, other.read.tensor, other.read.behind, tuple(other.read.dims.items()),
-                       other.words) for other in self.residuals))
-        return SegmentKey(hash(parts), parts)
 
 
 def chains(workload: Workload) -> list[tuple[tuple[str, ...], tuple[NetworkLink, ...]]]:
@@ -128,12 +104,16 @@ def chains(workload: Workload) -> list[tuple[tuple[str, ...], tuple[NetworkLink,
     return every
 
 
-def segments(workload: Workload, longest: int) -> list[Segment]:
+def segments(workload: Workload, longest: int, over: Over = never) -> list[Segment]:
     """Lists the segments that can run as one step of the network.
 
     Args:
         workload: The network.
         longest: Layers of a segment at most; at least two.
+        over: Tells whether time is over; once true, the longer ones are left out, and maybe some of equal length.
+
+    Returns:
+        Segments in the order of their first layers, of equal ones the shorter first.
     """
     nodes = {node.name: node for node in workload.nodes}
     rank = {node.name: index for index, node in enumerate(workload.nodes)}
@@ -141,54 +121,93 @@ def segments(workload: Workload, longest: int) -> list[Segment]:
     for node in workload.nodes:
         for tensor in node.inputs:
             after[tensor].append(node.name)
-    joins = joins_behind(workload)
-    layers = {node.name: RunsOfLayer(node.layer) for node in workload.layers if node.layer}
-    every: list[Segment] = []
-    known: dict[tuple[str, str, bool], GroupLink] = {}
-    for names, links in chains(workload):
-        for start in range(len(names)):
-            for stop in range(start + 2, min(start + longest, len(names)) + 1):
-                if not _in_one_go(after, rank, names[start:stop], links[start:stop - 1]):
-                    break    # no longer one can either
-                segment = _segment(names[start:stop], layers, links[start:stop - 1], known)
-                every.append(_with_residuals(segment, joins, nodes, links[start:stop - 1]))
-    return every
-
-
-def _with_residuals(segment: Segment, joins: Mapping[str, Sequence[JoinBehind]], nodes: Mapping[str, Node],
-                    links: Sequence[NetworkLink]) -> Segment:
-    """A segment with the residual operands that it could read on the chip."""
-    if segment.batched or not any(name in joins for name in segment.nodes):
-        return segment
-    residuals = residual_operands(joins, nodes, segment.nodes, links)
-    inside = frozenset(index for index, link in enumerate(links) if link.also_read_by and set(link.also_read_by) <= {
-        other.node for other in residuals if other.read.first == index + 1})
-    return replace(segment, residuals=residuals, read_inside=inside)
+    joins, every = joins_behind(workload), chains(workload)
+    parts = _SegmentParts({node.name: RunsOfLayer(node.layer) for node in workload.layers if node.layer})
+    growing = [(chain, start) for chain, (names, _) in enumerate(every) for start in range(len(names) - 1)]
+    found: list[tuple[int, int, Segment]] = []
+    for length in range(2, longest + 1):
+        longer = []
+        for chain, start in growing:
+            if over():
+                break
+            names = every[chain][0][start:start + length]
+            links = every[chain][1][start:start + length - 1]
+            if len(names) == length and _in_one_go(after, rank, names, links):  # else no longer one can either
+                found.append((chain, start, _segment(names, links, parts, joins, nodes)))
+                longer.append((chain, start))
+        growing = longer
+    return [segment for _, _, segment in sorted(found, key=lambda item: item[:2])]
 
 
 GroupLink = tuple[FusedLink, Mapping[str, WindowSlide], frozenset[str]]
 """A link as a group has it, its window by dimension of the producer, and the dimensions that no loop may cut."""
 
 
-def _segment(names: tuple[str, ...], layers_of: Mapping[str, RunsOfLayer], links: Sequence[NetworkLink],
-             known: dict[tuple[str, str, bool], GroupLink]) -> Segment:
-    """Layers that run equally often run so as a group; others are one problem each over all their runs.
+@dataclass
+class _SegmentParts:
+    """What segments of one network share, made once.
 
-    `known`: links of other segments by producer, consumer and whether layers run apart; new ones are added.
+    Attributes:
+        layers: The layers by name.
+        links: Links so far, by producer, consumer and whether layers run apart, with their number.
+        problems: Numbers of problems so far, by the name of the layer and whether layers run apart.
+        numbers: For everything that tells segments apart a number, equal for equal ones.
     """
-    layers = [layers_of[name].layer for name in names]
+
+    layers: dict[str, RunsOfLayer]
+    links: dict[tuple[str, str, bool], tuple[GroupLink, int]] = field(default_factory=dict)
+    problems: dict[tuple[str, bool], int] = field(default_factory=dict)
+    numbers: dict[Hashable, int] = field(default_factory=dict)
+
+    def number(self, value: Hashable) -> int:
+        """The number of a value."""
+        return self.numbers.setdefault(value, len(self.numbers))
+
+    def problem_number(self, name: str, layer: Operator, apart: bool) -> int:
+        """The number of a layer's problem, as it stands in a segment whose layers run apart or not."""
+        key = (name, apart)
+        if key not in self.problems:
+            self.problems[key] = self.number((tuple(layer.problem.bounds.items()), layer.problem.dataspaces))
+        return self.problems[key]
+
+    def link(self, link: NetworkLink, producer: Operator, consumer: Operator, apart: bool) -> tuple[GroupLink, int]:
+        """A link between two layers as they stand in a segment, and its number."""
+        key = (link.producer, link.consumer, apart)
+        if key not in self.links:
+            own, whole = _group_link(link, producer, apart), frozenset(map(dimension, link.whole))
+            self.links[key] = (own, _slides(own, consumer.problem), whole), self.number(
+                (own.tensor, tuple(own.dims.items()), tuple(own.padding.items()), tuple(own.pooled.items()),
+                 own.written, tuple(own.between.items()), own.whole, own.elsewhere, own.company, whole))
+        return self.links[key]
+
+
+def _segment(names: tuple[str, ...], links: Sequence[NetworkLink], parts: _SegmentParts,
+             joins: Mapping[str, Sequence[JoinBehind]], nodes: Mapping[str, Node]) -> Segment:
+    """A segment with the residual operands that it could read on the chip.
+
+    Layers that run equally often run so as a group; others are one problem each over all their runs.
+    """
+    layers = [parts.layers[name].layer for name in names]
     apart = all(_run_by_run(link, *pair) for link, pair in zip(links, pairwise(layers), strict=True))
     runs = tuple(1 if apart else layer.repeat for layer in layers)
-    own = layers if apart else [layers_of[name].together for name in names]
-    for link, (producer, consumer) in zip(links, pairwise(own), strict=True):
-        key = (link.producer, link.consumer, apart)
-        if key not in known:
-            group_link = _group_link(link, producer, apart)
-            known[key] = (group_link, _slides(group_link, consumer.problem), frozenset(map(dimension, link.whole)))
-    passed = [known[link.producer, link.consumer, apart] for link in links]
-    return Segment(names, tuple(layer.problem for layer in own), tuple(link for link, _, _ in passed),
-                   tuple(whole for _, _, whole in passed), layers[0].repeat if apart else 1, runs,
-                   tuple(slides for _, slides, _ in passed))
+    own = layers if apart else [parts.layers[name].together for name in names]
+    passed = [parts.link(link, *pair, apart) for link, pair in zip(links, pairwise(own), strict=True)]
+    residuals: tuple[ResidualOperand, ...] = ()
+    inside = frozenset[int]()
+    if not any(count > 1 for count in runs) and any(name in joins for name in names):
+        residuals = residual_operands(joins, nodes, names, links)
+        inside = frozenset(
+            index for index, link in enumerate(links) if link.also_read_by and set(link.also_read_by) <= {
+                other.node for other in residuals if other.read.first == index + 1})
+    repeat = layers[0].repeat if apart else 1
+    key = parts.number((
+        tuple(parts.problem_number(name, layer, apart) for name, layer in zip(names, own, strict=True)),
+        tuple(number for _, number in passed), repeat, inside,
+        tuple((other.read.first, other.read.tensor, other.read.behind, tuple(other.read.dims.items()), other.words)
+              for other in residuals)))
+    return Segment(names, tuple(layer.problem for layer in own), tuple(link for (link, _, _), _ in passed),
+                   tuple(whole for (_, _, whole), _ in passed), repeat, runs,
+                   tuple(slides for (_, slides, _), _ in passed), residuals, inside, key)
 
 
 def _slides(link: FusedLink, reader: Problem) -> dict[str, WindowSlide]:

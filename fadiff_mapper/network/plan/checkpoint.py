@@ -30,7 +30,7 @@ from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
 from fadiff_mapper.spec.native.merged_input import merged_sections
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
-from fadiff_mapper.yaml.input_file import read_bytes
+from fadiff_mapper.yaml.input_file import decoded, read_bytes
 from fadiff_mapper.yaml.located import with_places
 from fadiff_mapper.yaml.place import Where
 
@@ -76,7 +76,7 @@ class Checkpoint:
         Raises:
             FadiffError: An entry is broken.
         """
-        return [self._result(spec, self.layers[str(index)]) if str(index) in self.layers else None
+        return [self._result(spec, str(index)) if str(index) in self.layers else None
                 for index, spec in enumerate(specs)]
 
     def keep(self, index: int, result: MappedLayer) -> None:
@@ -109,14 +109,16 @@ class Checkpoint:
         """
         if batch not in self.groups:
             return None
+        where = self._where("groups", batch)
         try:
             entries = self.groups[batch]["groups"]
             return [None if entry is None else replace(group, layers=tuple(
-                replace(layer, mappings={tuple(shape): self._mapping(layer, shape, literal) for shape, literal in part})
+                replace(layer, mappings={tuple(shape): self._mapping(layer, shape, literal, where)
+                                         for shape, literal in part})
                 for layer, part in zip(group.layers, entry, strict=True)))
                     for group, entry in zip(groups, entries, strict=True)]
-        except (KeyError, TypeError, ValueError) as error:
-            raise self._broken(error) from None
+        except (KeyError, TypeError, ValueError, OverflowError):
+            raise self._broken("groups", batch) from None
 
     def strategies(self, batch: str) -> BestStrategies:
         """Reads the best strategies known after the search of a batch; none where the batch is not known.
@@ -127,8 +129,8 @@ class Checkpoint:
         try:
             return {str(layer): str(name) for layer, name in self.groups[batch]["strategies"].items()
                     } if batch in self.groups else {}
-        except (KeyError, TypeError, AttributeError) as error:
-            raise self._broken(error) from None
+        except (KeyError, TypeError, AttributeError):
+            raise self._broken("groups", batch) from None
 
     def keep_mapped(self, batch: str, groups: Sequence[FusedGroup | None], strategies: BestStrategies) -> None:
         """Writes the mappings of a batch whose search has ended.
@@ -154,24 +156,27 @@ class Checkpoint:
         atomic_files.write_files(self.file.parent, {self.file.name: text})
         self.written_at = time.monotonic()
 
-    def _mapping(self, layer: FusedLayer, shape: Sequence[int], literal: Any) -> Mapping:
+    def _mapping(self, layer: FusedLayer, shape: Sequence[int], literal: Any, where: Where) -> Mapping:
         """The mapping of one tile."""
-        where = Where(str(self.file))
         return read_mapping(with_places(literal, where), where, self.specs[0].arch, layer.problem.resized(shape))
 
-    def _broken(self, error: Exception) -> FadiffError:
-        """The error for an entry that cannot be read."""
-        return FadiffError(f"{self.file}: not a whole checkpoint ({error!r}); remove it to start anew")
+    def _broken(self, *keys: str) -> FadiffError:
+        """The error for an entry that no run has written; `keys` lead to it."""
+        return self._where(*keys).error("the entry is not whole", "what a run wrote; remove the file to start anew")
 
-    def _result(self, spec: Spec, entry: dict[str, Any]) -> MappedLayer:
+    def _where(self, *keys: str) -> Where:
+        """The place of an entry."""
+        return Where(str(self.file), None, ".".join(keys))
+
+    def _result(self, spec: Spec, index: str) -> MappedLayer:
         """A mapped layer, evaluated again."""
-        where = Where(str(self.file))
+        entry, where = self.layers[index], self._where("layers", index, "mapping")
         try:
             mapping = read_mapping(with_places(entry["mapping"], where), where, spec.arch, spec.problem)
             return MappedLayer(spec, mapping, evaluate_mapping(spec, mapping), str(entry["status"]), (), {},
                                int(entry["evaluations"]), float(entry["time_s"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise self._broken(error) from None
+        except (KeyError, TypeError, ValueError, OverflowError):
+            raise self._broken("layers", index) from None
 
 
 def batch_key(groups: Sequence[FusedGroup], sums: tuple[float, float], effort: TileEffort) -> str:
@@ -234,7 +239,7 @@ def opened(file: str | os.PathLike[str] | None, workload: Workload, specs: tuple
 def _content(path: Path) -> dict[str, Any]:
     """The content of a checkpoint's file, checked for its form."""
     try:
-        content = json.loads(read_bytes(path, "a checkpoint", LARGEST))
+        content = json.loads(decoded(read_bytes(path, "a checkpoint", LARGEST), Where(str(path)), "a checkpoint"))
     except (ValueError, RecursionError) as error:
         raise FadiffError(f"{path}: not a checkpoint that can be read: {error}") from None
     if not isinstance(content, dict) or not all(isinstance(content.get(key), dict) for key in ("layers", "groups")):

@@ -24,7 +24,8 @@ from fadiff_mapper.network.tilings.estimate_sheet import Candidate
 from fadiff_mapper.network.tilings.tile_nests import LOOPED
 
 LISTING = 0.4
-"""The part of the time left in which segments are enumerated before their candidates are mapped, and then again.
+"""The part of the time left in which segments are listed; in which their candidates are enumerated before these are
+mapped; and then again.
 
 So that a limit which enumeration alone would fill has a plan. Set by hand, not measured.
 """
@@ -76,7 +77,7 @@ def unlisted(board: PlanningBoard) -> dict[Any, Segment]:
         Segments by their key, those of all places and lengths mixed; none once time is over.
     """
     run = board.run
-    if not run.options.enumeration or run.over():
+    if not run.enumerates or run.over():
         return {}
     return {key: board.known[key].segment for key in _mixed(board.known) if not board.known[key].listed}
 

@@ -63,6 +63,8 @@ def layers_alone(board: PlanningBoard, plan: Sequence[CoverPart[EvaluatedGroup]]
                 return "no neighbour", "no other layer makes what it reads or reads what it makes"
             if len(obstacles) and all(link.obstacle for link in links):
                 return "operators between", "; ".join(obstacles)
+            if run.cut:
+                return "no time", "planning ended before all groups with it were listed"
             return "not in one go", "its neighbours pass their tiles to other layers, or wait for layers in between"
         pairs = [(nodes, facts) for nodes, facts in around[name] if len(nodes) == 2]
         if run.over() or not pairs:

@@ -19,7 +19,13 @@ from typing import Any
 
 from fadiff_mapper.network.chains.partition import CoverPart
 from fadiff_mapper.network.chains.segments import segments
-from fadiff_mapper.network.plan.enumeration_rounds import grown_candidates, listed_candidates, near_plan, unlisted
+from fadiff_mapper.network.plan.enumeration_rounds import (
+    LISTING,
+    grown_candidates,
+    listed_candidates,
+    near_plan,
+    unlisted,
+)
 from fadiff_mapper.network.plan.exact_evaluation import evaluate_candidates
 from fadiff_mapper.network.plan.group_prices import WORTH
 from fadiff_mapper.network.plan.group_refinement import refine_groups
@@ -70,11 +76,14 @@ def planned_groups(run: PlanningRun, *, explain: bool = False,
         Groups that do not overlap, exactly evaluated, with which the network is better than layer by layer; and the
         layers in none of them, if asked for.
     """
-    every = [(segment.key, segment) for segment in segments(run.workload, run.options.longest)]
-    known = {key: PlanningFacts(segment) for key, segment in reversed(every)}
-    board = PlanningBoard(run, [(segment, known[key]) for key, segment in every], known)
+    run.workload.links()  # found once, so that listing has its part of the time to itself
+    listed = run.over_in(LISTING)
+    every = segments(run.workload, run.options.longest, listed)
+    run.cut = listed()
+    known = {segment.key: PlanningFacts(segment) for segment in reversed(every)}
+    board = PlanningBoard(run, [(segment, known[segment.key]) for segment in every], known)
     _take_up(board, decoded_from_descent(board))
-    if run.options.enumeration and run.clock.limit is None:
+    if run.enumerates and run.clock.limit is None:
         _take_up(board, grown_candidates(board))
     _propose_listed(board)
     _propose_reshaped(board)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from math import inf
 
+from fadiff_mapper.base.deadline import Over, with_grace
 from fadiff_mapper.workload import Workload
 
 GRACE_S = 1.0
@@ -37,13 +38,15 @@ Measured there: 0.9 s for MobileNetV2 (72 mappings), 2.7 for DenseNet-121 (215),
 """
 
 TILE_S = 3.5e-3
-"""Seconds for the exact evaluation of a mapping of a tile, or of a layer by itself, measured there."""
+"""Seconds for the exact evaluation of a mapping of a tile, measured there."""
 
-COPY = 0.3
-"""The part of a tile's time that each further group with the same tile takes, as it is written there again.
+LAYER_S = 1e-3
+"""Seconds for a layer by itself between its search and those of groups: the exact evaluation side by side with others,
+and what estimates need. Measured there with 2,000 distinct layers."""
 
-A folder takes 1.6 to 3 ms to write. Set by hand above that, as the page draws these groups, too.
-"""
+FILES = 0.25
+"""The part of a limit that is kept back at most for the files of layers by themselves: what there is no time for then
+is not written. Set by hand, not measured."""
 
 TILES_PER_LAYER = 2
 """Tiles of different shapes that a layer of a group has, as long as it is not mapped; 2.1 in MobileNetV2's plan."""
@@ -54,14 +57,16 @@ class LastSteps:
     """Seconds that a run takes after its search.
 
     Attributes:
-        always: Whatever the plan.
+        plan: For the files of the plan as a whole.
+        layers: For the folders of layers by themselves.
         per_tile: For every mapping of a tile in its groups.
         per_layer: For every layer by itself, between its search and those of groups.
     """
 
-    always: float = 0.0
+    plan: float = 0.0
+    layers: float = 0.0
     per_tile: float = TILE_S
-    per_layer: float = TILE_S
+    per_layer: float = LAYER_S
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,7 @@ class PlanningClock:
         """
         if self.limit is None:
             return inf
-        return self.limit - self.last.always - tiles * self.last.per_tile - self.spent()
+        return self.limit - self.last.plan - self.last.layers - tiles * self.last.per_tile - self.spent()
 
     def over(self, tiles: float = 0.0) -> bool:
         """Whether the search has to come to an end; `tiles` as for `left`."""
@@ -110,19 +115,22 @@ class PlanningClock:
         """Whether the search of layers by themselves has to come to an end."""
         return self.stopped() or self.left() < -GRACE_S
 
+    def over_for_files(self) -> bool:
+        """Whether the files of mappings that are not written yet have to be left out, as those of the plan follow."""
+        return self.limit is not None and self.spent() > self.limit + GRACE_S - self.last.plan
 
-def tiles_to_write(groups: Iterable[tuple[Hashable, int]]) -> float:
-    """Mappings of tiles that a plan has; those of equal groups are evaluated once and count in part (`COPY`).
+    def late(self) -> Over:
+        """Tells when work must be given up without which there is no plan at all: `deadline.GRACE` after the limit."""
+        return with_grace(inf if self.limit is None else self.start + self.limit, self.stopped)
+
+
+def tiles_to_write(groups: Iterable[tuple[Hashable, int]]) -> int:
+    """Mappings of tiles that a plan has; those of equal groups count once, as further copies are written last of all.
 
     Args:
         groups: For every group a key, the same for equal ones, and its tiles.
     """
-    seen: set[Hashable] = set()
-    total = 0.0
-    for key, tiles in groups:
-        total += tiles * (COPY if key in seen else 1.0)
-        seen.add(key)
-    return total
+    return sum(dict(groups).values())
 
 
 def command_clock(limit: float | None, stopped: Callable[[], bool], start: float, workload: Workload) -> PlanningClock:
@@ -140,16 +148,18 @@ def command_clock(limit: float | None, stopped: Callable[[], bool], start: float
     nodes, layers = len(workload.nodes), len(workload.distinct())
     pace = (time.monotonic() - start) / (START_S + nodes * START_PER_NODE_S + layers * START_PER_LAYER_S)
     aim = None if limit is None else limit + LATE_S
-    return PlanningClock(aim, stopped, start, last_steps(nodes, layers, pace))
+    return PlanningClock(aim, stopped, start, last_steps(nodes, layers, pace, inf if limit is None else limit))
 
 
-def last_steps(nodes: int, layers: int, pace: float) -> LastSteps:
+def last_steps(nodes: int, layers: int, pace: float, limit: float = inf) -> LastSteps:
     """Time that a command takes after its search.
 
     Args:
         nodes: Nodes of the network.
         layers: Its distinct layers.
         pace: How much longer everything takes than where the constants were measured.
+        limit: Seconds for the whole command.
     """
-    return LastSteps(pace * (REPORT_S + nodes * REPORT_PER_NODE_S + layers * REPORT_PER_MAPPING_S),
-                     pace * (TILE_S + REPORT_PER_MAPPING_S), pace * TILE_S)
+    return LastSteps(pace * (REPORT_S + nodes * REPORT_PER_NODE_S),
+                     min(pace * layers * REPORT_PER_MAPPING_S, FILES * limit),
+                     pace * (TILE_S + REPORT_PER_MAPPING_S), pace * LAYER_S)

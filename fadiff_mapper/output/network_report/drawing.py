@@ -6,6 +6,7 @@ and in dark. Code that draws thus needs no markup, and tests read coordinates in
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
@@ -93,15 +94,29 @@ def tint(family: str, number: int) -> str:
 
 
 def fitting(text: str, width: float) -> str:
-    """The text, with an ellipsis in its middle where it would be wider than `width` pixels.
+    """A name in as few letters as fit into `width` pixels.
 
-    Names of a network differ at both ends, such as `layer1.0.conv1` and `layer1.1.conv2`; so both ends are kept.
+    Names of equal blocks differ by a number in their middle and by their last word, as in
+    `model.layers.7.self_attn.q_proj`. So the words in front of the last one shrink to their first letters, from the
+    left and only as far as needed, but keep their numbers: `m.l.7.self_attn.q_proj`. Words without a number go next,
+    and at last letters in the middle of the last word.
     """
     most = max(3, int(width / LETTER))
-    if len(text) <= most:
-        return text
-    head = (most - 1) // 2
-    return f"{text[:head]}\u2026{text[len(text) - (most - 1 - head):]}"
+    *front, last = re.split(r"(?<=[./])", text)
+    for index, word in enumerate(front):
+        if len("".join((*front, last))) > most:
+            front[index] = re.sub(r"([^\W\d_])[^\W\d_]+", r"\1", word)
+    gone = ""
+    for index, word in enumerate(front):
+        if len("".join((gone, *front, last))) > most and not re.search(r"\d", word):
+            front[index], gone = "", "\u2026"
+    head = "".join((gone, *front))
+    room = most - len(head)
+    if len(last) <= room:
+        return head + last
+    if room < 3:
+        head, last, room = "", text, most
+    return f"{head}{last[:(room - 1) // 2]}\u2026{last[len(last) - room // 2:]}"
 
 
 def level_line(x: float, y: float, end: float, css_class: str) -> Stroke:

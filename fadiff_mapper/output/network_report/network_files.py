@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fadiff_mapper.base.errors import attempted
@@ -12,7 +13,13 @@ from fadiff_mapper.fusion.groups.fused_group import Hardware
 from fadiff_mapper.output.looptree_files.group_text import looptree_yaml
 from fadiff_mapper.output.looptree_files.inexpressible import beyond_looptree
 from fadiff_mapper.output.network_report.page import network_html
-from fadiff_mapper.output.network_report.plan_yaml import group_folder, layer_folder, plan_yaml, tile_folder
+from fadiff_mapper.output.network_report.plan_yaml import (
+    folder_names,
+    group_folder,
+    layer_folder,
+    plan_yaml,
+    tile_folder,
+)
 from fadiff_mapper.output.timeloop_files.run_files import program_files, run_files
 from fadiff_mapper.output.timeloop_files.versions import versions
 from fadiff_mapper.spec.native.mapping_text import map_yaml
@@ -20,7 +27,7 @@ from fadiff_mapper.spec.native.merged_input import merged_input
 from fadiff_mapper.workload import coverage
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_network import GroupInNetwork, MappedNetwork, TileMapping
+    from fadiff_mapper.results.mapped_network import GroupInNetwork, LayerInNetwork, MappedNetwork, TileMapping
 
 MODEL = "timeloop-model"
 """The program whose file names a tile's files carry: a tile was evaluated in its group, not searched."""
@@ -36,34 +43,62 @@ def network_files(result: MappedNetwork) -> dict[str, dict[str, str]]:
         Folder -> file name -> text. The plan, in the folder "", comes last: written in this order, `plan.yaml` names
         only folders that are there.
     """
-    return {**dict(mapping_folders(result)), "": plan_files(result) | page_file(result)}
+    return {**{name: texts() for name, texts in mapping_folders(result)}, "": plan_files(result) | page_file(result)}
 
 
-def mapping_folders(result: MappedNetwork) -> Iterator[tuple[str, dict[str, str]]]:
+def mapping_folders(result: MappedNetwork) -> Iterator[tuple[str, Callable[[], dict[str, str]]]]:
     """The folders of all mappings of a plan, one after the other, so that they can be written meanwhile.
+
+    What would be missed most comes first: groups, then layers by themselves by their share in energy and cycles, and at
+    last groups that are equal to earlier ones.
 
     Args:
         result: The plan.
 
     Yields:
-        Name of a folder, and its texts by file name.
+        Name of a folder, and what makes its texts by file name.
     """
-    for layer in result.layers:
-        yield layer_folder(layer.nodes[0]), run_files(layer.result)
+    names = folder_names(result)
+    first: dict[int, int] = {}
     tiles: dict[int, dict[str, str]] = {}   # equal groups share their statistics and their loops
     loops: dict[int, dict[str, str]] = {}
     for number, group in enumerate(result.groups, 1):
-        for tile in group.tiles:
-            folder = tile_folder(number, tile.node, tuple(tile.spec.problem.bounds.values()))
-            tiles[id(tile.stats)] = tiles.get(id(tile.stats)) or tile_files(tile)
-            yield folder, tiles[id(tile.stats)]
+        first.setdefault(id(group.group), number)
+    distinct = set(first.values())
+
+    def texts_of_tile(tile: TileMapping) -> dict[str, str]:
+        tiles[id(tile.stats)] = tiles.get(id(tile.stats)) or tile_files(tile)
+        return tiles[id(tile.stats)]
+
+    def texts_of_loops(group: GroupInNetwork) -> dict[str, str]:
         loops[id(group.group)] = loops.get(id(group.group)) or looptree_files(group, result.hardware)
-        yield group_folder(number), loops[id(group.group)]
+        return loops[id(group.group)]
+
+    def folders_of_groups(numbers: Container[int]) -> Iterator[tuple[str, Callable[[], dict[str, str]]]]:
+        for number, group in enumerate(result.groups, 1):
+            if number in numbers:
+                for tile in group.tiles:
+                    bounds = tuple(tile.spec.problem.bounds.values())
+                    yield tile_folder(number, names[tile.node], bounds), partial(texts_of_tile, tile)
+                yield group_folder(number), partial(texts_of_loops, group)
+
+    def share(layer: LayerInNetwork) -> float:
+        return layer.count * result.share(layer.stats)
+
+    yield from folders_of_groups(distinct)
+    for layer in sorted(result.layers, key=share, reverse=True):
+        yield layer_folder(names[layer.nodes[0]]), partial(run_files, layer.result)
+    yield from folders_of_groups(set(range(1, len(result.groups) + 1)) - distinct)
 
 
-def plan_files(result: MappedNetwork) -> dict[str, str]:
-    """The files of a plan as a whole, without its page: file name -> text."""
-    return {"plan.yaml": plan_yaml(result), "fadiff.network.json": network_json(result)}
+def plan_files(result: MappedNetwork, missing: Container[str] = ()) -> dict[str, str]:
+    """The files of a plan as a whole, without its page: file name -> text.
+
+    Args:
+        result: The plan.
+        missing: Folders of mappings that there was no time to write, which the plan does not name.
+    """
+    return {"plan.yaml": plan_yaml(result, missing), "fadiff.network.json": network_json(result)}
 
 
 def page_file(result: MappedNetwork) -> dict[str, str]:

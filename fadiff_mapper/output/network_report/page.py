@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 
 TEMPLATE = "network_report/network.html.jinja"
 
+MOST_LAYERS, MOST_GROUPS, MOST_NODES = 1000, 200, 4000
+"""Layers and groups that the page shows at most, those that matter most, and nodes up to which it draws the graph. A
+page takes 0.25 s for each 1,000 layers, or 100 groups, and browsers longer; the graph of SDXL's U-Net has 3,592
+nodes."""
+
 
 @dataclass(frozen=True)
 class HeadlineFigure:
@@ -99,19 +104,30 @@ def network_html(result: MappedNetwork) -> str:
     """
     views = layer_views(result)
     components, outermost = component_names(result, views), result.hardware.arch.levels[-1].name
-    spaces = dataspace_names(views)
+    spaces, shown = dataspace_names(views), _weightiest(result, views)
     traffic = _figure(f"{outermost} traffic", *outermost_words(views), COUNT, "words")
     return page_template(TEMPLATE).render(
-        result=result, views=views, coverage=coverage(result.workload), outermost=outermost, versions=versions(),
+        result=result, views=shown, every_view=views, coverage=coverage(result.workload), outermost=outermost,
+        versions=versions(),
         figures=[*_figures(result.stats, result.unfused_stats), traffic],
         joined=_figures(result.planned_joined, result.joined)[1:] if result.joined.energy_pj or result.joined.cycles
         else [],
         colours=COLOURS, tint=tint,
         components=[(name, component_kind(components, outermost, name)) for name in components],
         spaces=[(name, tint("space", k)) for k, name in enumerate(spaces)],
-        layers=draw_layers(views, components, spaces, outermost), graph=draw_graph(result, views),
+        layers=draw_layers(shown, components, spaces, outermost),
+        graph=draw_graph(result, views) if len(result.workload.nodes) <= MOST_NODES else None,
         groups=_groups(result), alone={layer.node: layer for layer in result.alone},
-        table=_table(views), recomputed=any(view.recomputed for view in views))
+        table=_table(shown), recomputed=any(view.recomputed for view in shown))
+
+
+def _weightiest(result: MappedNetwork, views: tuple[LayerView, ...]) -> tuple[LayerView, ...]:
+    """The layers with the largest shares in energy and cycles, with fusion or without, in the network's order."""
+    if len(views) <= MOST_LAYERS:
+        return views
+    shares = [max(result.share(view.planned), result.share(view.alone)) for view in views]
+    kept = sorted(range(len(views)), key=lambda index: -shares[index])[:MOST_LAYERS]
+    return tuple(views[index] for index in sorted(kept))
 
 
 def _figures(planned: Any, before: Any) -> list[HeadlineFigure]:
@@ -128,12 +144,12 @@ def _figure(name: str, planned: float, before: float, units: tuple[tuple[str, fl
 
 
 def _groups(result: MappedNetwork) -> list[GroupSection]:
-    """The sections of all groups; the occupancy of equal ones is worked out once."""
-    held: dict[int, tuple[LevelOccupancy, ...]] = {}
-    for outcome in result.groups:
+    """The sections of the groups that save most; the occupancy of equal ones is worked out once."""
+    groups, held = result.weightiest_groups(MOST_GROUPS), dict[int, tuple[LevelOccupancy, ...]]()
+    for _, outcome in groups:
         if id(outcome.group) not in held:
             held[id(outcome.group)] = _occupancy(result.hardware, outcome.group)
-    return [_group(outcome, number, held[id(outcome.group)]) for number, outcome in enumerate(result.groups, 1)]
+    return [_group(outcome, number, held[id(outcome.group)]) for number, outcome in groups]
 
 
 def _occupancy(hardware: Hardware, group: FusedGroup) -> tuple[LevelOccupancy, ...]:

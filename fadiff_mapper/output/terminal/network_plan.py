@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from fadiff_mapper.results.mapped_network import MappedNetwork
 
 
+MOST_GROUPS = 100
+"""Groups that are printed at most: a table takes a second for 2,500, and nobody reads so many."""
+
+
 @contextmanager
 def progress(quiet: bool, time_limit: float | None = None) -> Iterator[Callable[[str, float], None]]:
     """A line on the terminal with the stage, the best value so far and the time; silent where there is no terminal.
@@ -61,13 +65,16 @@ def print_plan(result: MappedNetwork, written_to: str) -> None:
     for warning in result.warnings:
         out.print(f"warning: {warning}")
     rows = table("fused groups", "layers", "shared loops", "runs", "energy uJ", "cycles", "EDP saved", text=2)
-    for outcome in result.groups:
+    shown = result.weightiest_groups(MOST_GROUPS)
+    for _, outcome in shown:
         loops = " ".join(f"{loop.dim} in {loop.tile}" for loop in outcome.group.loops) or "none"
         rows.add_row(" + ".join(outcome.nodes), loops, str(outcome.group.repeat),
                      f"{outcome.cost.energy_pj / 1e6:.6g}", f"{outcome.cost.cycles:.0f}",
                      f"{1 - outcome.cost.edp / outcome.unfused.edp:.1%}")
     if result.groups:
         out.print(rows)
+    if len(shown) < len(result.groups):
+        out.print(f"these are the {len(shown)} groups that save most; plan.yaml has all {len(result.groups):,}")
     if result.alone:
         reasons = Counter(layer.reason for layer in result.alone)
         out.print(f"layers in no group: {len(result.alone)} ("
