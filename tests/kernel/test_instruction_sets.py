@@ -32,7 +32,8 @@ from fadiff_mapper import load, load_network, map_layer, map_network
 from fadiff_mapper.kernel import _kernel
 from sparse_inputs import recorded_specs
 print(_kernel.__file__)
-for spec in load("bundled:arch/eyeriss_like", "bundled:layers/resnet18/conv3x3_64_64_56_s1"), next(recorded_specs("fan_cp")):
+for spec in load("bundled:arch/eyeriss_like", "bundled:layers/resnet18/conv3x3_64_64_56_s1"), next(
+        recorded_specs("fan_cp")):
     result = map_layer(spec, seed=3)
     print(result.stats.energy_pj.hex(), result.stats.cycles, result.evaluations, repr(result.mapping))
 plan = map_network(load_network("bundled:networks/gpt3_6b7_block"), "bundled:arch/gemmini_small")
