@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from fadiff_mapper.base.version import __version__
     from fadiff_mapper.design.space import DesignSpace, read_space
     from fadiff_mapper.dropin.calls import call_mapper, call_model
-    from fadiff_mapper.fusion import FusedStats, evaluate_fused
     from fadiff_mapper.inputs.load import load
     from fadiff_mapper.model.exact.stats import Stats
     from fadiff_mapper.network.layers.options import NetworkOptions
@@ -36,10 +35,10 @@ if TYPE_CHECKING:
     from fadiff_mapper.workload.readers.load_network import load_network
     from fadiff_mapper.workload.readers.network_text import save_network
 
-__all__ = ["DesignResult", "DesignSpace", "FadiffError", "FusedStats", "InvalidMapping", "Mapping", "NetworkOptions",
+__all__ = ["DesignResult", "DesignSpace", "FadiffError", "InvalidMapping", "Mapping", "NetworkOptions",
            "NetworkResult", "Result",
            "SearchOptions", "Spec", "SpecError", "Stats", "Workload", "__version__", "call_mapper", "call_model",
-           "evaluate", "evaluate_fused", "load", "load_network", "map_layer", "map_layers", "map_network",
+           "evaluate", "load", "load_network", "map_layer", "map_layers", "map_network",
            "read_space", "save_network", "search_design"]
 
 _HOME = dict.fromkeys(("DesignResult", "NetworkResult", "Result", "map_layer", "map_layers", "map_network",
@@ -51,7 +50,6 @@ _HOME = dict.fromkeys(("DesignResult", "NetworkResult", "Result", "map_layer", "
     "evaluate": "sparse.evaluate_sparse_spec", "SearchOptions": "search.options",
     "NetworkOptions": "network.layers.options", "Workload": "workload",
     "load_network": "workload.readers.load_network", "save_network": "workload.readers.network_text",
-    "FusedStats": "fusion", "evaluate_fused": "fusion",
     "call_mapper": "dropin.calls", "call_model": "dropin.calls"}
 
 

@@ -26,20 +26,17 @@ from fadiff_mapper.fusion.groups.group_cost import (
 )
 from fadiff_mapper.fusion.groups.group_legality import group_violations
 from fadiff_mapper.fusion.groups.tile_steps import layer_steps, step_classes
-from fadiff_mapper.fusion.looptree.evaluate_fused import FusedStats, evaluate_fused
 
 __all__ = [
     "FusedCost",
     "FusedGroup",
     "FusedLayer",
     "FusedLink",
-    "FusedStats",
     "Hardware",
     "LayerCost",
     "SecondRead",
     "Stay",
     "TileLoop",
-    "evaluate_fused",
     "evaluate_group",
     "evaluate_groups",
     "group_cost",

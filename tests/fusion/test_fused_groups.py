@@ -6,11 +6,12 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
+from fadiff_validation.looptree import evaluate_fused
 from fused_groups import CONV_2D, STRIDED, THREE, as_looptree, conv, gemmini, group, hardware, mapping, with_mappings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fadiff_mapper import FadiffError, evaluate_fused
+from fadiff_mapper import FadiffError
 from fadiff_mapper.fusion.groups import step_evaluation
 from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, Stay, TileLoop
 from fadiff_mapper.fusion.groups.group_cost import (

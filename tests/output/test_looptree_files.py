@@ -8,11 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fadiff_validation.looptree import evaluate_fused
 from fused_groups import CONV_2D, STRIDED, THREE, conv, gemmini, group, hardware, mapping
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fadiff_mapper import FadiffError, evaluate_fused
+from fadiff_mapper import FadiffError
 from fadiff_mapper.fusion.groups.fused_group import FusedGroup, Stay, TileLoop
 from fadiff_mapper.fusion.groups.group_cost import group_cost
 from fadiff_mapper.fusion.groups.group_legality import group_violations

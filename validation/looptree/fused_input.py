@@ -10,29 +10,18 @@ Unknown keys and values are errors that name the place; `with_places` gives valu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import ast
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from fadiff_mapper.base.errors import SpecError, listed, nearest
-from fadiff_mapper.fusion.looptree import affine
-from fadiff_mapper.fusion.looptree.chain import (
-    Access,
-    Chain,
-    Compute,
-    Einsum,
-    Loop,
-    Path,
-    Split,
-    Storage,
-    TreeNode,
-    layers_below,
-    leaf,
-    paths,
-)
 from fadiff_mapper.spec.native.tables import read_tables
 from fadiff_mapper.spec.tables import component_name
 from fadiff_mapper.yaml.bounded_arithmetic import ExpressionError
+from fadiff_mapper.yaml.expressions import MAX_DEPTH, MAX_TEXT, syntax_tree
 from fadiff_mapper.yaml.load import load_text
 from fadiff_mapper.yaml.located import (
     Map,
@@ -129,7 +118,7 @@ def _einsum(row: Map, where: Where) -> Einsum:
     names = [text(rank, given.at(i)) for i, rank in enumerate(given)]
     if not names:
         raise given.where.error("found no dimension", "the names of the layer's dimensions")
-    ranks = _parsed(affine.bounds, reader.take("instance", text), names, reader.at("instance"))
+    ranks = _parsed(bounds, reader.take("instance", text), names, reader.at("instance"))
     spaces = shape.take("data_spaces", sequence)
     shape.finish(" of a layer's shape")
     reader.finish(" of a layer")
@@ -145,7 +134,7 @@ def _access(reader: Reader, ranks: list[str]) -> Access:
     """An entry of `data_spaces`; the names of its own dimensions count its axes and mean nothing else."""
     name = reader.take("name", text)
     own = reader.take("dimensions", sequence)
-    axes = _parsed(affine.projection, reader.take("projection", text), ranks, reader.at("projection"))
+    axes = _parsed(projection, reader.take("projection", text), ranks, reader.at("projection"))
     if len(axes) != len(own):
         raise reader.at("projection").error(f"found {len(axes)} expressions", f"one for each of {listed(own)}")
     written = reader.take("read_write", boolean, False)
@@ -254,7 +243,7 @@ def _loop(reader: Reader, scope: _MappingScope) -> Loop:
     rank = _known(reader.take("rank", text), ranks, "rank", reader.at("rank"))
     reader.refuse("factor", "LoopTree evaluates tile_shape only")
     tile = reader.take("tile_shape", integer(1))
-    return Loop(rank, min(tile, affine.MOST), reader.node["type"] == "spatial")
+    return Loop(rank, min(tile, MOST), reader.node["type"] == "spatial")
 
 
 def _split(reader: Reader, scope: _MappingScope) -> Split:
@@ -307,3 +296,316 @@ def _check_path(path: Path, chain: Chain, where: Where) -> None:
         if len(set(levels)) < len(levels):
             raise where.error(f"{access.tensor} is stored twice in one level above the compute node of {einsum.name}",
                               "each level once")
+
+
+@dataclass(frozen=True)
+class Access:
+    """A layer's use of a tensor.
+
+    Attributes:
+        tensor: name of the tensor, common to all layers that use it.
+        axes: per axis of the tensor, its index as an affine expression of the layer's ranks.
+        written: True if the layer writes the tensor (and reads its partial sums back).
+    """
+
+    tensor: str
+    axes: tuple[Affine, ...]
+    written: bool
+
+
+@dataclass(frozen=True)
+class Einsum:
+    """A layer.
+
+    Attributes:
+        name: name of the layer.
+        ranks: the values of each of its dimensions; rank names are unique over the whole chain.
+        accesses: its tensors; exactly one is written.
+    """
+
+    name: str
+    ranks: Mapping[str, range]
+    accesses: tuple[Access, ...]
+
+    @property
+    def reads(self) -> tuple[Access, ...]:
+        """The tensors that the layer reads only."""
+        return tuple(access for access in self.accesses if not access.written)
+
+    @property
+    def writes(self) -> tuple[Access, ...]:
+        """The tensor that the layer writes."""
+        return tuple(access for access in self.accesses if access.written)
+
+    def access(self, tensor: str) -> Access | None:
+        """The layer's use of a tensor; None where it does not use it."""
+        return next((access for access in self.accesses if access.tensor == tensor), None)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Layers that hand tensors to one another.
+
+    Attributes:
+        einsums: the layers in the order of the input. A tensor that one layer writes and another reads ties them
+            together.
+    """
+
+    einsums: tuple[Einsum, ...]
+
+    def einsum(self, name: str) -> Einsum:
+        """A layer by its name."""
+        return next(einsum for einsum in self.einsums if einsum.name == name)
+
+    def writer(self, tensor: str) -> Einsum | None:
+        """The layer that writes a tensor; None for inputs of the chain."""
+        return next((einsum for einsum in self.einsums if any(a.tensor == tensor for a in einsum.writes)), None)
+
+    def readers(self, tensor: str) -> tuple[Einsum, ...]:
+        """The layers that read a tensor."""
+        return tuple(einsum for einsum in self.einsums if any(a.tensor == tensor for a in einsum.reads))
+
+    def tensors(self) -> tuple[str, ...]:
+        """All tensors, in the order of their first use."""
+        return tuple(dict.fromkeys(access.tensor for einsum in self.einsums for access in einsum.accesses))
+
+
+@dataclass(frozen=True)
+class Storage:
+    """A storage node: from here on, tensors are held in a level.
+
+    Attributes:
+        level: index of the level; 0 is the outermost, unlike in the rest of the package.
+        tensors: names of the tensors.
+    """
+
+    level: int
+    tensors: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop over tiles of a rank.
+
+    Attributes:
+        rank: a rank of the layer below, or above a split of the last layer below.
+        tile: points per tile; the last tile may be smaller.
+        spatial: True if the tiles run side by side, False if one after the other.
+    """
+
+    rank: str
+    tile: int
+    spatial: bool
+
+
+@dataclass(frozen=True)
+class Compute:
+    """The end of a branch: all operations of one layer that are left at this point, in one step.
+
+    Attributes:
+        einsum: name of the layer.
+        level: index of the arithmetic, the last component.
+    """
+
+    einsum: str
+    level: int
+
+
+@dataclass(frozen=True)
+class Split:
+    """The end of a trunk: one branch per layer or group of layers.
+
+    Attributes:
+        pipelined: True if the branches run as stages of a pipeline, False if one after the other.
+        branches: the nodes of each branch.
+    """
+
+    pipelined: bool
+    branches: tuple[tuple[TreeNode, ...], ...]
+
+
+TreeNode: TypeAlias = Storage | Loop | Compute | Split
+Path: TypeAlias = tuple[TreeNode, ...]
+"""The nodes from the root to one `Compute`; a `Split` on it stands for its own step."""
+
+
+def paths(nodes: tuple[TreeNode, ...]) -> Iterator[Path]:
+    """Every path from the root to a leaf.
+
+    Args:
+        nodes: a branch, whose last node is a split or a compute node.
+
+    Yields:
+        Paths in the order of the branches.
+    """
+    *trunk, last = nodes
+    if isinstance(last, Split):
+        for branch in last.branches:
+            for rest in paths(branch):
+                yield (*trunk, last, *rest)
+    else:
+        yield nodes
+
+
+def leaf(path: Path) -> Compute:
+    """The compute node at the end of a path."""
+    last = path[-1]
+    assert isinstance(last, Compute)
+    return last
+
+
+def layers_below(nodes: tuple[TreeNode, ...]) -> tuple[str, ...]:
+    """Names of the layers that run below these nodes, in the order of the branches."""
+    return tuple(leaf(path).einsum for path in paths(nodes))
+
+
+MOST = 1 << 31
+"""Size of any coefficient, constant or bound: a plain safety limit, so that a product of two fits into int64."""
+
+_IMPLICIT_PRODUCT = re.compile(r"(?<!\w)(\d+)\s*(?=[A-Za-z_(])(?!(?:and|or|not|in|is|if|else)\b)")
+
+
+@dataclass(frozen=True)
+class Affine:
+    """An affine expression, `constant + sum(coefficient * rank)`.
+
+    Attributes:
+        terms: rank -> coefficient; ranks with coefficient 0 are left out.
+        constant: the constant.
+    """
+
+    terms: Mapping[str, int]
+    constant: int = 0
+
+
+def projection(text: str, ranks: Sequence[str]) -> tuple[Affine, ...]:
+    """Parses an isl tuple of affine expressions.
+
+    Args:
+        text: such as "[ C1, 2*P1 + R1 ]"; a number may stand directly before a rank, as in "2P1".
+        ranks: the names that may occur.
+
+    Returns:
+        An expression per entry.
+
+    Raises:
+        ExpressionError: the text is no tuple, names another rank, or has an entry that is not affine.
+    """
+    node = _syntax(text)
+    if not isinstance(node, ast.List):
+        raise ExpressionError(f'found "{text.strip()}"; accepted: a tuple such as [ {listed(ranks[:2])} ]')
+    return tuple(_affine(entry, ranks, 0) for entry in node.elts)
+
+
+def bounds(text: str, ranks: Sequence[str]) -> dict[str, range]:
+    """Parses comparisons of ranks with numbers that are joined by `and`.
+
+    Args:
+        text: such as "0 <= P1 < 14 and 0 <= R1 < 3".
+        ranks: the ranks to bound.
+
+    Returns:
+        The values of every rank, in the order of `ranks`.
+
+    Raises:
+        ExpressionError: a rank has no lower or no upper bound or no value, or the text is no such comparison.
+    """
+    node = _syntax(text)
+    parts = node.values if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And) else [node]
+    low: dict[str, int] = {}
+    high: dict[str, int] = {}
+    for part in parts:
+        if not isinstance(part, ast.Compare):
+            raise ExpressionError(f'found "{_written(part)}"; accepted: 0 <= {ranks[0]} < 8 and so on')
+        sides = [_affine(side, ranks, 0) for side in (part.left, *part.comparators)]
+        for left, op, right in zip(sides, part.ops, sides[1:], strict=False):
+            _take_bound(left, op, right, low, high)
+    for rank in ranks:
+        if rank not in low or rank not in high:
+            raise ExpressionError(f"the rank {rank} has no {'upper' if rank in low else 'lower'} bound; "
+                                  f"accepted: 0 <= {rank} < 8")
+        if high[rank] < low[rank]:
+            raise ExpressionError(f"the rank {rank} has no value: {low[rank]} <= {rank} <= {high[rank]}")
+    return {rank: range(low[rank], high[rank] + 1) for rank in ranks}
+
+
+def _syntax(text: str) -> ast.expr:
+    """The syntax tree of isl text, with the products that isl leaves implicit ("2P1") written out."""
+    if len(text) > MAX_TEXT:
+        raise ExpressionError(f"the text has {len(text)} characters; accepted: at most {MAX_TEXT}")
+    return syntax_tree(_IMPLICIT_PRODUCT.sub(r"\1*", text))
+
+
+_MIRRORED: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.Eq: ast.Eq}
+"""The comparisons that are read -> the same comparison with its sides exchanged."""
+
+
+def _take_bound(left: Affine, op: ast.cmpop, right: Affine, low: dict[str, int], high: dict[str, int]) -> None:
+    """Tightens the bounds of a rank by `rank op number` or `number op rank`."""
+    comparison = type(op)
+    if right.terms and not left.terms:
+        left, right, comparison = right, left, _MIRRORED.get(comparison, comparison)
+    if right.terms or len(left.terms) != 1 or set(left.terms.values()) != {1} or comparison not in _MIRRORED:
+        raise ExpressionError("found a bound that is not a comparison of one rank with a number; "
+                              "accepted: 0 <= P < 8 and so on")
+    (rank,) = left.terms
+    value = right.constant - left.constant
+    if comparison in (ast.Gt, ast.GtE, ast.Eq):
+        least = value + (comparison is ast.Gt)
+        low[rank] = max(least, low.get(rank, least))
+    if comparison in (ast.Lt, ast.LtE, ast.Eq):
+        most = value - (comparison is ast.Lt)
+        high[rank] = min(most, high.get(rank, most))
+
+
+_SUMS: Mapping[type[ast.operator], Callable[[int, int], int]] = {ast.Add: operator.add, ast.Sub: operator.sub}
+
+
+def _affine(node: ast.expr, ranks: Sequence[str], depth: int) -> Affine:
+    """An affine expression; `depth` levels of nesting surround it."""
+    if depth > MAX_DEPTH:
+        raise ExpressionError(f"the expression is nested too deeply; accepted: at most {MAX_DEPTH} levels")
+    match node:
+        case ast.Constant(value=int() as value) if not isinstance(value, bool):
+            return _checked({}, value)
+        case ast.Name(id=name):
+            if name not in ranks:
+                raise ExpressionError(f'there is no rank "{name}"{nearest(name, ranks)}; accepted: {listed(ranks)}')
+            return Affine({name: 1})
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return _scaled(_affine(operand, ranks, depth + 1), -1)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _SUMS:
+            first, second = _affine(left, ranks, depth + 1), _affine(right, ranks, depth + 1)
+            combine = _SUMS[type(op)]
+            names = dict.fromkeys([*first.terms, *second.terms])
+            return _checked({name: combine(first.terms.get(name, 0), second.terms.get(name, 0)) for name in names},
+                            combine(first.constant, second.constant))
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            first, second = _affine(left, ranks, depth + 1), _affine(right, ranks, depth + 1)
+            if not first.terms:
+                return _scaled(second, first.constant)
+            if not second.terms:
+                return _scaled(first, second.constant)
+    raise ExpressionError(f'"{_written(node)}" is not affine; accepted: sums of number * rank')
+
+
+def _written(node: ast.expr) -> str:
+    """The text of a part, or a word for it where it is nested too deeply to write down."""
+    try:
+        return ast.unparse(node)
+    except RecursionError:
+        return "..."
+
+
+def _scaled(value: Affine, factor: int) -> Affine:
+    """The expression times a number."""
+    return _checked({name: factor * coefficient for name, coefficient in value.terms.items()},
+                    factor * value.constant)
+
+
+def _checked(terms: Mapping[str, int], constant: int) -> Affine:
+    """The expression without zero terms. Raises ExpressionError where a number is too large."""
+    if any(abs(value) > MOST for value in (*terms.values(), constant)):
+        raise ExpressionError(f"a number is too large; accepted: at most {MOST}")
+    return Affine({name: value for name, value in terms.items() if value}, constant)

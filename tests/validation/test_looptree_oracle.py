@@ -6,16 +6,12 @@ from random import Random
 from typing import Any
 
 import pytest
+from fadiff_validation.looptree.evaluate_fused import Movement, StorageNode, movements, tilings
+from fadiff_validation.looptree.fused_input import FusedInput, Loop, Storage, leaf, paths, read_fused
 from fused_chains import random_document
-from fused_oracle import observe, run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-from fadiff_mapper.fusion.looptree.chain import Loop, Storage, leaf, paths
-from fadiff_mapper.fusion.looptree.occupancy import Movement
-from fadiff_mapper.fusion.looptree.read_input import FusedInput, read_fused
-from fadiff_mapper.fusion.looptree.tiling import tilings
-from fadiff_mapper.fusion.looptree.traffic import StorageNode, movements
+from looptree_oracle import observe, run
 
 MOST_OPERATIONS = 1500
 """Larger chains are left out: the run by sets would take seconds."""

@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fadiff_validation import looptree
+from fadiff_validation.looptree import compare as looptree
+from fadiff_validation.looptree import evaluate_fused
+from fadiff_validation.looptree.evaluate_fused import movements, tilings, volume
+from fadiff_validation.looptree.fused_input import read_fused
 from fused_chains import document
-
-from fadiff_mapper import evaluate_fused
-from fadiff_mapper.fusion.looptree.read_input import read_fused
-from fadiff_mapper.fusion.looptree.tiling import tilings
-from fadiff_mapper.fusion.looptree.traffic import movements, volume
 
 Json = dict[str, Any]
 

@@ -7,10 +7,11 @@ from random import Random
 from typing import Any
 
 import pytest
+from fadiff_validation.looptree import evaluate_fused
+from fadiff_validation.looptree.fused_input import Affine, bounds, projection
 from fused_chains import Size, branch, document, layer, loop, store
 
-from fadiff_mapper import FadiffError, evaluate_fused
-from fadiff_mapper.fusion.looptree.affine import Affine, bounds, projection
+from fadiff_mapper import FadiffError
 from fadiff_mapper.yaml.bounded_arithmetic import ExpressionError
 
 Json = dict[str, Any]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from fadiff_mapper.fusion.looptree.chain import Access, Chain, Compute, Einsum, Loop, Split, Storage, TreeNode
+from fadiff_validation.looptree.fused_input import Access, Chain, Compute, Einsum, Loop, Split, Storage, TreeNode
 
 Point = tuple[int, ...]
 Word = tuple[int, ...]

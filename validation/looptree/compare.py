@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fadiff_mapper.fusion import evaluate_fused
+from .evaluate_fused import evaluate_fused
 
-RECORDED = Path(__file__).parent / "recorded" / "looptree.jsonl.gz"
+RECORDED = Path(__file__).parents[1] / "recorded" / "looptree.jsonl.gz"
 
 FIELDS = {"ops": "operations, with recomputation", "compute_steps": "time steps", "occupancy_max": "largest occupancy",
           "capacity_peak_words": "words that a level must hold", "energy_pJ": "energy"}
