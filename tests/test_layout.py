@@ -17,7 +17,7 @@ PACKAGE = Path(fadiff_mapper.__file__).parent
 ORDER = (
     "base", "kernel", "yaml", "spec", "spec.native", "spec.v04", "energy", "inputs", "mapspace",
     "model", "model.exact", "model.smooth", "imperfect", "calibration", "sparse", "workload", "workload.readers",
-    "analysis.lower_bound", "analysis.sensitivity", "analysis", "fusion.groups", "fusion",
+    "analysis.lower_bound", "analysis.sensitivity", "analysis", "fusion",
     "relaxation", "results", "search",
     "network.layers", "network.chains", "network.tilings", "network.descent", "network.plan", "network",
     "design.space", "design.evaluation", "design.proposers", "design.descent", "design",

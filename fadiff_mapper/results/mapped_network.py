@@ -71,7 +71,7 @@ NO_READS = Totals(0.0, 0)
 """Energy and cycles of no reads at all, such as those of a network that joins no tensors."""
 
 
-class Cost(Protocol):
+class HasCost(Protocol):
     """Anything that has energy and cycles."""
 
     @property
@@ -187,7 +187,7 @@ class MappedNetwork:
         files = self.layers[0].spec.files if self.layers else ()
         return Path(files[0]).stem if files else self.hardware.arch.name
 
-    def share(self, cost: Cost) -> float:
+    def share(self, cost: HasCost) -> float:
         """The part of the unfused network's energy that some of it takes, plus its part of the cycles."""
         return (cost.energy_pj / (self.unfused_stats.energy_pj or 1.0)
                 + cost.cycles / (self.unfused_stats.cycles or 1.0))

@@ -29,9 +29,9 @@ from fadiff_mapper.fusion import (
     layer_steps,
     step_classes,
 )
-from fadiff_mapper.fusion.groups.group_cost import group_cost
-from fadiff_mapper.fusion.groups.stored_words import intermediate_words, operand_words, outlasting_words
-from fadiff_mapper.fusion.groups.tile_steps import space_of
+from fadiff_mapper.fusion.group_cost import group_cost
+from fadiff_mapper.fusion.stored_words import intermediate_words, operand_words, outlasting_words
+from fadiff_mapper.fusion.tile_steps import space_of
 from fadiff_mapper.kernel._kernel import FusedSegment, NestEstimate, SegmentLayer
 from fadiff_mapper.mapspace import build_mapspace
 from fadiff_mapper.model.exact.evaluate import evaluate_nest

@@ -16,8 +16,7 @@ from fadiff_mapper import NetworkOptions, SearchOptions, Workload, load_network,
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, Stay
-from fadiff_mapper.fusion.groups.fused_counts import fused_counts
-from fadiff_mapper.fusion.groups.step_evaluation import evaluate_tiles
+from fadiff_mapper.fusion.tile_evaluation import evaluate_tiles, fused_counts
 from fadiff_mapper.model.access_counts import Counts
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.loop_nest import Nest, pack
@@ -169,7 +168,7 @@ def test_at_sigma_one_the_words_are_those_of_the_exact_group(index: int) -> None
     fused = FusedGroup(tuple(FusedLayer(result.spec.problem, {
         tuple(result.spec.problem.bounds.values()): result.mapping}) for result in results),
         (replace(segment.links[0], stay=Stay("Scratchpad")),))
-    own = evaluate_tiles(hardware, fused)[index]
+    own = evaluate_tiles(hardware, [fused])[0][index]
     (step,) = own.classes
     exact = fused_counts(hardware, fused, index, step, own.tiles[step.shape])
     result, tensor = results[index], "Inputs" if index else "Outputs"

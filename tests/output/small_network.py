@@ -7,7 +7,7 @@ from functools import cache
 
 from fused_groups import gemmini, group, hardware, mapping
 
-from fadiff_mapper.fusion.groups.group_cost import group_cost
+from fadiff_mapper.fusion.group_cost import group_cost
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.results.mapped_network import GroupInNetwork, LayerInNetwork, MappedNetwork

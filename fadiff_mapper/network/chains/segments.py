@@ -21,7 +21,7 @@ from math import prod
 
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.fusion import FusedLink, Stay
-from fadiff_mapper.fusion.groups.tile_steps import read_slide
+from fadiff_mapper.fusion.tile_steps import read_slide
 from fadiff_mapper.network.chains.batched_runs import RunsOfLayer, can_be_batched, dimension
 from fadiff_mapper.network.chains.residual_operands import (
     JoinBehind,

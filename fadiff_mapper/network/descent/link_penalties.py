@@ -5,8 +5,8 @@ whose tiles together exceed the home level (eqs. 24, 25: all tiles of all layers
 terms that are too coarse to rank real groups:
 
 - Live ranges. Tiles fetched in every step only pass: the largest layer's count, with the intermediates that it reads
-  and writes; beside them, all that stays and all that later steps use again. `fusion.groups.tile_steps` is the
-  authority for the exact group (`live_intermediates`); here is its continuous form.
+  and writes; beside them, all that stays and all that later steps use again. `fusion.tile_steps` is the
+  authority for the exact group (`stored_words.resident_words`); here is its continuous form.
 - An intermediate takes the room of the whole window that the consumer's tile reads.
 - Halos are retained along the dimension where recomputation would cost most; along the others, the producer and all
   layers before it compute them again (the retain-or-recompute choice of DeFiNES and LoopTree).
@@ -39,7 +39,7 @@ REACH = 8
 Carrying is a fixed number of passes along all chains at once. Of a group of more than nine layers, therefore, a site
 sees the words of the eight layers before it and the recomputation of the eight after it: the relaxed model is
 optimistic about longer groups, up to `NetworkOptions.longest` = 16 layers. Plans stay exact, because every group is
-evaluated by `fusion.groups`; only its chance to be proposed changes, and `tilings.reshaping` also grows groups around
+evaluated exactly; only its chance to be proposed changes, and `tilings.reshaping` also grows groups around
 a plan. The value dates from when `longest` was 8; a larger one was not measured.
 """
 

@@ -20,7 +20,7 @@ from math import prod
 
 import numpy as np
 
-from fadiff_mapper.fusion.groups.tile_steps import read_slide, space_of
+from fadiff_mapper.fusion.tile_steps import read_slide, space_of
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.network.tilings.layer_estimate import sum_level
 from fadiff_mapper.relaxation.gumbel_softmax import FactorPlaces, places_of

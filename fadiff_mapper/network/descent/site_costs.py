@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from fadiff_mapper.fusion.groups.link_equations import copied, filled, written_back
 from fadiff_mapper.model.access_counts import Counts
 from fadiff_mapper.model.energy_latency import cost
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.smooth.evaluate import SMOOTH, SmoothEvaluation, evaluate_smooth
 from fadiff_mapper.model.smooth.fadiff_as_printed import evaluate_paper
+from fadiff_mapper.network.descent.link_equations import copied, filled, written_back
 from fadiff_mapper.network.descent.relaxed_machine import RelaxedMachine
 from fadiff_mapper.network.descent.relaxed_network import FamilySites, RelaxedNetwork
 from fadiff_mapper.relaxation.discrete_decisions import DiscreteDecisions

@@ -1,6 +1,6 @@
 """Candidates for fused groups, ranked by their estimate, and the best of them mapped and evaluated exactly.
 
-Everything up to here is estimates; from here on costs are exact (`fusion.groups.group_cost`), and groups that turn out
+Everything up to here is estimates; from here on costs are exact (`fusion.group_cost`), and groups that turn out
 not to run (`group_violations`) are dropped.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware
-from fadiff_mapper.fusion.groups.group_cost import checked_costs
+from fadiff_mapper.fusion.group_cost import checked_costs
 from fadiff_mapper.network.chains.segments import Segment
 from fadiff_mapper.network.layers.edp_prices import NOTHING, NetworkPrice, OperatingPoint, summed
 from fadiff_mapper.network.plan.checkpoint import Checkpoint, batch_key

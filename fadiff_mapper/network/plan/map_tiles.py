@@ -21,9 +21,9 @@ from math import ceil, inf, prod
 import numpy as np
 
 from fadiff_mapper.fusion import FusedGroup, Hardware, layer_steps, step_classes
-from fadiff_mapper.fusion.groups.step_evaluation import TileEvaluations
-from fadiff_mapper.fusion.groups.stored_words import resident_words
-from fadiff_mapper.fusion.groups.tile_steps import LayerSteps, StepClass
+from fadiff_mapper.fusion.stored_words import resident_words
+from fadiff_mapper.fusion.tile_evaluation import TileEvaluations
+from fadiff_mapper.fusion.tile_steps import LayerSteps, StepClass
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.exact.evaluate_spec import KnownLayers, shared_layer
 from fadiff_mapper.model.legality import Room

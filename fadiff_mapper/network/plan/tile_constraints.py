@@ -1,6 +1,6 @@
 """Constraints on the map space of a tile, so that its mapping keeps a fused group legal.
 
-Problem. `fusion.groups.group_legality` asks that resident tensors are whole in their level, and that sums of an
+Problem. `fusion.group_legality` asks that resident tensors are whole in their level, and that sums of an
 intermediate are finished before they arrive at their home. A search that learnt this from violations alone would
 mostly draw illegal mappings.
 
@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from fadiff_mapper.fusion.groups.tile_steps import space_of
+from fadiff_mapper.fusion.tile_steps import space_of
 from fadiff_mapper.spec.constraints import Constraints, LevelConstraints, LoopConstraint
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.spec import Spec

@@ -89,9 +89,7 @@ def _layer(levels: Sequence[str], problem: Problem, linked: str | None, base: La
 def _link(link: FusedLink, slides: Mapping[str, WindowSlide], producer: Problem, consumer: Problem) -> SegmentLink:
     """The kernel's form of a link; tables are by dimension of the producer."""
     position = {dim: index for index, dim in enumerate(consumer.dimensions)}
-    strides = {own: link.pooled[theirs].stride for own, theirs in link.dims.items()
-               if link.lies_pooled and theirs in link.pooled}
-    lying = 1 + link.company
+    strides, lying = link.stored_strides, 1 + link.company
     return SegmentLink({
         "theirs": [position[link.dims[dim]] if dim in link.dims else -1 for dim in producer.dimensions],
         "slides": [_slide(slides.get(dim, WindowSlide(1, 1))) for dim in producer.dimensions],

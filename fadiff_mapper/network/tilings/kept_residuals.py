@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, SecondRead, Stay, layer_steps
-from fadiff_mapper.fusion.groups.group_legality import structure_violations
-from fadiff_mapper.fusion.groups.stored_words import resident_words
+from fadiff_mapper.fusion.group_legality import structure_violations
+from fadiff_mapper.fusion.stored_words import resident_words
 from fadiff_mapper.network.layers.edp_prices import NOTHING, OperatingPoint, summed
 from fadiff_mapper.network.layers.joined_reads import WordCosts
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import combinations, permutations
 
 from fadiff_mapper.fusion import Hardware
-from fadiff_mapper.fusion.groups.tile_steps import space_of
+from fadiff_mapper.fusion.tile_steps import space_of
 from fadiff_mapper.network.chains.segments import Segment
 
 LOOPED = 3

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fadiff_mapper.fusion.groups.group_cost import NOC
+from fadiff_mapper.fusion.group_cost import NOC
 from fadiff_mapper.model.exact.stats import Stats, dense_count, network_energy
 from fadiff_mapper.workload import Node
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fadiff_mapper.base.errors import attempted
 from fadiff_mapper.base.html_table import paragraph
 from fadiff_mapper.base.json_text import json_text
-from fadiff_mapper.fusion.groups.fused_group import Hardware
+from fadiff_mapper.fusion.fused_group import Hardware
 from fadiff_mapper.output.looptree_files.group_text import looptree_yaml
 from fadiff_mapper.output.looptree_files.inexpressible import beyond_looptree
 from fadiff_mapper.output.network_report.page import network_html

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fadiff_mapper.fusion.groups.fused_group import FusedGroup, Hardware
-from fadiff_mapper.fusion.groups.live_words import live_words
+from fadiff_mapper.fusion.fused_group import FusedGroup, Hardware
+from fadiff_mapper.fusion.group_legality import live_words
 from fadiff_mapper.output.network_report.draw_graph import draw_graph
 from fadiff_mapper.output.network_report.draw_layers import component_kind, draw_layers
 from fadiff_mapper.output.network_report.draw_schedule import draw_schedule

@@ -7,7 +7,7 @@
 The loops cut dimensions of the last layer; the tiles of the earlier ones follow from what the next layer needs. A group
 is FADiff's chain of links with sigma = 1, and decides what the paper does not model: the shared loops and their tiles,
 the home level of each intermediate (always L2 in the paper), and the loops along which halos are retained instead of
-fetched or computed again (LoopTree, DeFiNES).
+fetched or recomputed (LoopTree, DeFiNES).
 """
 
 from __future__ import annotations
@@ -32,12 +32,7 @@ Shape: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class TileLoop:
-    """A shared loop over a dimension of the last layer, such as rows, tokens or the channels between two layers.
-
-    Attributes:
-        dim: the dimension of the last layer.
-        tile: points per step; the last tile may be smaller.
-    """
+    """A shared loop over `dim` of the last layer in tiles of `tile` points; the last tile may be smaller."""
 
     dim: str
     tile: int
@@ -49,10 +44,10 @@ class Stay:
 
     Attributes:
         level: name of the home level.
-        across: the loops (by the last layer's dimension) along which words that a later step needs are kept; along the
-            others they are fetched or computed again.
+        across: the loops (by the last layer's dimension) along which words that a later step needs are retained; along
+            the others they are fetched or recomputed.
         lines: True stores, beside the tile, only words that a later step uses again, as line buffers and DeFiNES do;
-            False stores all that the loops inside a kept one walk through, as LoopTree does (`stored_words`).
+            False stores all that the loops inside a retained one walk through, as LoopTree does (`stored_words`).
     """
 
     level: str
@@ -83,10 +78,8 @@ class FusedLink:
     Attributes:
         tensor: the data space of the next layer that this layer's output becomes.
         dims: dimension of this layer's output -> dimension of the next layer that moves along it.
-        stay: home level of the intermediate, and the loops along which its halo is retained; along the others it is
-            recomputed.
-        padding: points before the first one of its operand that the next layer reads as zeros, per dimension of the
-            next layer.
+        stay: the residency of the intermediate.
+        padding: zeros that the next layer reads before the first point of its operand, per dimension of the next layer.
         pooled: windows of pools in between, per dimension of the next layer. Where windows overlap, the words that the
             next layer's tile reads lie in the same level, beside the intermediate; else words are pooled as they
             arrive there.
@@ -94,11 +87,10 @@ class FusedLink:
             intermediate each time it is computed or, where it is pooled, the pooled tensor once.
         between: per dimension of the next layer, the windows behind pools through which its points stand for those of
             the output: padding, resizing, heads for stretches of channels.
-        whole: dimensions of this layer's output that lead to none of the next layer's: they are there whole in every
-            step, whichever part of them the next layer reads.
-        elsewhere: the part of the operand's words that comes from the outermost level, put together with this layer's
-            output in the home level; 0 where this layer makes all of them, 1 where its output is a factor or summand of
-            a larger tensor (the gate of squeeze-and-excitation).
+        whole: dimensions of this layer's output that lead to none of the next layer's: whole in every step.
+        elsewhere: the fraction of the operand's words that other tensors make, which come from the outermost level and
+            are put together with this layer's output in the home level; 1 where the output is a factor or summand of a
+            larger tensor (the gate of squeeze-and-excitation).
         company: words of other tensors that lie in the home level beside each word of the intermediate.
     """
 
@@ -119,7 +111,7 @@ class FusedLink:
         return {theirs: own for own, theirs in reversed(list(self.dims.items()))}
 
     def staying(self, stay: Stay) -> FusedLink:
-        """The same link with another stay, made once: the candidates of a network have few stays for each link."""
+        """The same link with another residency, made once: a network's candidates have few for each link."""
         if stay not in self._stays:
             self._stays[stay] = replace(self, stay=stay)
         return self._stays[stay]
@@ -130,10 +122,15 @@ class FusedLink:
 
     @property
     def lies_pooled(self) -> bool:
-        """True if the pooled tensor, not the pool's input, is stored at the home level (windows neither overlap nor are
-        padded)."""
+        """True if the pooled tensor, not the pool's input, lies at the home (no window overlaps or is padded)."""
         return bool(self.pooled) and all(slide.kernel <= slide.stride and not slide.pad
                                          for slide in self.pooled.values())
+
+    @property
+    def stored_strides(self) -> dict[str, int]:
+        """Dimension of this layer's output -> points per stored one, where the pooled tensor lies at the home."""
+        return {own: self.pooled[theirs].stride for own, theirs in self.dims.items()
+                if theirs in self.pooled and self.lies_pooled}
 
     @property
     def scales(self) -> bool:
@@ -142,7 +139,7 @@ class FusedLink:
 
     @property
     def put_together(self) -> bool:
-        """True if other tensors stand beside the intermediate along some axis of the operand, as in a concatenation."""
+        """True if other tensors lie beside the intermediate along some axis of the operand, as in a concatenation."""
         return bool(self.elsewhere) and not self.scales
 
     @property
@@ -164,11 +161,11 @@ class FusedLink:
 
 @dataclass(frozen=True)
 class SecondRead:
-    """A tensor on the chip that a sum (or product) behind a layer reads once more: a residual operand.
+    """A residual operand: a tensor on the chip that a sum (or product) behind a layer reads once more.
 
     Attributes:
-        first: position of the layer that reads the tensor first: what the layer before hands on or, for the first
-            layer, an operand that stays.
+        first: position of the layer that reads the tensor first, as what the layer before hands on or, for the first
+            layer, as an operand that stays.
         tensor: the data space of that layer that the tensor is.
         behind: position of the layer to whose output the tensor is added, point by point.
         dims: dimension along the tensor (of the output of the layer before or, for the group's own input, of the first
@@ -192,9 +189,9 @@ class FusedGroup:
         repeat: runs of the whole group, such as one per attention head.
         double_buffered: levels in which a tile that comes and goes has room twice, so that the next one can arrive;
             tensors that stay from step to step are there once.
-        spilled: True if sums of the last layer to which later steps add go to the outermost level in between and come
-            back; False if they stay where they are summed up.
-        second_reads: tensors on the chip that sums behind later layers read once more, instead of from outside.
+        spilled: True if partial sums of the last layer to which later steps add go to the outermost level in between
+            and come back; False if they stay where they are summed up.
+        second_reads: the residual operands that are read on the chip, instead of from outside.
     """
 
     layers: tuple[FusedLayer, ...]
@@ -211,25 +208,21 @@ class FusedGroup:
         bounds = self.layers[-1].problem.bounds
         return prod(-(-bounds[loop.dim] // loop.tile) for loop in self.loops)
 
+    def last_uses(self) -> list[int]:
+        """For each link the last layer that runs before its intermediate is read for the last time in a step."""
+        return [max([index + 1, *(read.behind for read in self.second_reads if read.first == index + 1)])
+                for index in range(len(self.links))]
+
 
 @dataclass(frozen=True)
 class Hardware:
-    """The machine that a group runs on.
-
-    Attributes:
-        arch: levels, interconnect and arithmetic.
-        tables: energies in pJ per action and areas.
-    """
+    """The machine that a group runs on: architecture, and tables of energies in pJ per action and areas."""
 
     arch: Architecture
     tables: Tables
 
     def level(self, name: str) -> int:
-        """Index of a storage level, innermost first.
-
-        Raises:
-            FadiffError: A name that none of the architecture's levels has.
-        """
+        """Index of a storage level, innermost first. Raises FadiffError for an unknown name."""
         names = self.arch.level_names()
         if name not in names:
             raise FadiffError(f"level: found {name!r}; accepted: {listed(names)}")
