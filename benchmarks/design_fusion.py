@@ -30,6 +30,7 @@ from fadiff_mapper.design.design_options import DesignOptions
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
 from fadiff_mapper.design.search_design import search_design
+from fadiff_mapper.gradient.hardware_descent import descended_designs
 from fadiff_mapper.results.designed_machine import DesignOutcome
 
 SPACE = """
@@ -87,9 +88,9 @@ def measure(space: DesignSpace, name: str, seed: int, options: argparse.Namespac
     """Writes the row of one network and one seed."""
     fused = DesignQuestion(space, (load_network(f"bundled:networks/{name}"),), (1.0,), seed=seed)
     effort = DesignOptions("gradient", options.evaluations, neighbours=False, jobs=options.jobs, store=store)
-    layers = search_design(replace(fused, fuse=False), effort).best
+    layers = search_design(replace(fused, fuse=False), effort, descent=descended_designs).best
     afterwards = evaluate_design(DesignBench(fused, store), layers.point)
-    inside = search_design(fused, effort).best
+    inside = search_design(fused, effort, descent=descended_designs).best
     write(row(name, seed, f"{unfused_edp(afterwards):.4g}", f"{afterwards.edp:.4g}", described(afterwards),
               f"{inside.edp:.4g}", described(inside), f"{1 - inside.edp / afterwards.edp:.1%}"))
 

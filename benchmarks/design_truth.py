@@ -34,6 +34,7 @@ from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
 from fadiff_mapper.design.proposers.random_designs import all_points
 from fadiff_mapper.design.search_design import search_design
+from fadiff_mapper.gradient import design_descent
 
 SPACES = {
     "gemmini_large": """
@@ -116,7 +117,8 @@ def run(question: DesignQuestion, method: str, options: argparse.Namespace, stor
         mapped, best = enumerated(question, min(each.steps[-1].edp for each in done) * PJ_PER_UJ, store)
     else:
         machine = search_design(question, DesignOptions(
-            method, int(question.space.size * options.share / 100), neighbours=False, jobs=options.jobs, store=store))
+            method, int(question.space.size * options.share / 100), neighbours=False, jobs=options.jobs, store=store),
+                                descent=design_descent(method))
         mapped, best = machine.evaluations, machine.best.edp
     add_record(options.records, recorded(case, method, question.seed, [
         Step(mapped, time.process_time() - start, best / PJ_PER_UJ)]))

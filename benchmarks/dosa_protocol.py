@@ -24,18 +24,10 @@ import numpy as np
 import torch
 
 from fadiff_mapper import SearchOptions, map_layers
-from fadiff_mapper.design.descent.hardware_curves import HardwareCurves, curves_around
-from fadiff_mapper.design.descent.hardware_figures import relaxed_design
 from fadiff_mapper.design.evaluation.design_reader import DesignReader
 from fadiff_mapper.design.space import Point, nearest_point
-from fadiff_mapper.model.energy_latency import cost
-from fadiff_mapper.model.exact.evaluate import score
-from fadiff_mapper.model.exact.evaluate_spec import layer_of
-from fadiff_mapper.model.loop_nest import Nest, joined, pack
-from fadiff_mapper.model.smooth.evaluate import SMOOTH, SmoothEvaluation, evaluate_smooth
-from fadiff_mapper.relaxation.adam import adam_step, one_torch_thread
-from fadiff_mapper.relaxation.discrete_decisions import DiscreteDecisions
-from fadiff_mapper.relaxation.gumbel_softmax import (
+from fadiff_mapper.gradient.adam import adam_step, one_torch_thread
+from fadiff_mapper.gradient.gumbel_softmax import (
     FactorPlaces,
     RelaxedFactors,
     decode,
@@ -44,8 +36,14 @@ from fadiff_mapper.relaxation.gumbel_softmax import (
     places_of,
     torch_nest,
 )
-from fadiff_mapper.relaxation.layer_batch import LayerFamily, family_of, kin
-from fadiff_mapper.relaxation.penalty import excess
+from fadiff_mapper.gradient.hardware_descent import HardwareCurves, curves_around, relaxed_design
+from fadiff_mapper.gradient.loss import excess
+from fadiff_mapper.model.energy_latency import cost
+from fadiff_mapper.model.exact.evaluate import score
+from fadiff_mapper.model.exact.evaluate_spec import layer_of
+from fadiff_mapper.model.loop_nest import Nest, joined, pack
+from fadiff_mapper.model.smooth import SMOOTH, SmoothEvaluation, evaluate_smooth
+from fadiff_mapper.search.layer_family import DiscreteDecisions, LayerFamily, family_of, kin
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.spec.mapping import Mapping
 

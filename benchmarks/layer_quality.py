@@ -16,6 +16,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,11 @@ from provenance import Write, add_output, heading, markdown, row
 
 from fadiff_mapper import Result, SearchOptions, Spec, load, map_layer, map_layers
 from fadiff_mapper.base.bundled_files import find, listing
+from fadiff_mapper.gradient.layer_descent import STEPS, descend
+from fadiff_mapper.search.options import Effort
 
 ANCHORS = Path(__file__).with_name("anchors.json")
 """Best known EDPs (by simulated annealing on an exact evaluator in C++), and timeloop-mapper's after 10 s of CPU."""
-
-WARM_UP = {"restarts": 2, "steps": 1, "chains": 4, "rounds": 2}
-"""Options of a search that only loads compiled code."""
 
 
 @dataclass(frozen=True)
@@ -108,22 +108,20 @@ def geometric_mean(values: np.ndarray) -> float:
     return float(np.exp(np.log(values).mean()))
 
 
-DEFAULT = SearchOptions()
-VARIANTS: dict[str, tuple[dict[str, Any], Callable[[float], dict[str, Any]]]] = {
-    "all parts": ({}, lambda scale: {}),
-    "no refinement": ({"refinement": False}, lambda scale: {"steps": effort(DEFAULT.steps, scale)}),
-    "no gradient": ({"gradient": False}, lambda scale: {"rounds": effort(DEFAULT.rounds, scale), "rounds_further": 0}),
-    "no loop order": ({"orders": False}, lambda scale: {"rounds": effort(DEFAULT.rounds, scale), "rounds_further": 0}),
-    "gradient of the paper's equations": ({"model": "paper"},
-                                          lambda scale: {"rounds": effort(DEFAULT.rounds, scale), "rounds_further": 0}),
-    "paper's equations, no refinement": ({"model": "paper", "refinement": False},
-                                         lambda scale: {"steps": effort(DEFAULT.steps, scale)}),
+VARIANTS: dict[str, Callable[[float], Effort]] = {
+    "all parts": lambda scale: Effort(descent=descend),
+    "no refinement": lambda scale: Effort(refinement=False, descent=partial(descend, steps=times(STEPS, scale))),
+    "no gradient": lambda scale: Effort(rounds=times(Effort().rounds, scale), extra_rounds=0),
+    "gradient of the paper's equations": lambda scale: Effort(
+        rounds=times(Effort().rounds, scale), extra_rounds=0, descent=partial(descend, model="paper")),
+    "paper's equations, no refinement": lambda scale: Effort(
+        refinement=False, descent=partial(descend, model="paper", steps=times(STEPS, scale))),
 }
-"""Name -> (options that switch a part off, options that spend the saved time at a given multiple of the effort)."""
+"""Name -> the effort without a part that spends the saved time, at a multiple of rounds or steps."""
 
 
-def effort(default: int, scale: float) -> int:
-    """A multiple of an option that sets an effort, at least 1."""
+def times(default: int, scale: float) -> int:
+    """A multiple of a number, at least 1."""
     return max(1, round(default * scale))
 
 
@@ -131,15 +129,11 @@ def ablations(rows: list[Anchor], seeds: int, write: Write) -> None:
     """Writes a row per variant of the search: statistics of EDP over best known, over all layers and seeds."""
     write(heading("search", "s", "median", "95th percentile", "worst", "geometric mean"))
     budget = None
-    for name, (switched, spent) in VARIANTS.items():
-        options = dict(switched)
-        if budget is not None:
-            for _ in range(2):  # the time is not proportional to the effort: look twice
-                measured = mapped(rows, **options)[1]
-                known = next(iter(spent(1.0)))
-                options |= spent(options.get(known, getattr(DEFAULT, known)) / getattr(DEFAULT, known)
-                                 * budget / measured)
-        runs = [mapped(rows, seed=seed, **options) for seed in range(seeds)]
+    for name, variant in VARIANTS.items():
+        scale = 1.0
+        for _ in range(2 if budget else 0):  # the time is not proportional to the effort: look twice
+            scale *= (budget or 0.0) / mapped(rows, effort=variant(scale))[1]
+        runs = [mapped(rows, seed=seed, effort=variant(scale)) for seed in range(seeds)]
         budget = budget or float(np.mean([seconds for _, seconds in runs]))
         ratios = np.array([result.stats.edp / anchor.best_known for results, _ in runs
                            for anchor, result in zip(rows, results, strict=True)])
@@ -190,7 +184,7 @@ def main() -> None:
     add_output(parser)
     options = parser.parse_args()
     rows = anchors(options.design, options.every)
-    mapped(rows[:1], **WARM_UP)
+    mapped(rows[:1], effort="light")  # loads all code
     if options.picture:
         picture(rows, options.picture)
         return

@@ -20,25 +20,28 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from math import inf
 from multiprocessing import get_context
+from typing import Any
 
 from network_fusion import NETWORKS
 from provenance import add_output, heading, markdown, row
 
 from fadiff_mapper import Workload, load_network, map_network
 from fadiff_mapper.base import bundled_files
+from fadiff_mapper.gradient.layer_descent import STEPS, descend
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.network.layers.one_design import specs_of
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
-from fadiff_mapper.search.options import SearchOptions
+from fadiff_mapper.search.options import Effort, SearchOptions
 from fadiff_mapper.search.search_many import search_all
 
-SHORT = SearchOptions(refinement=False)
-DOSA = SearchOptions(refinement=False, restarts=7, steps=1490, reorder_every=500)
-PAPER = SearchOptions(refinement=False, model="paper")
+SHORT = {"steps": STEPS}
+DOSA = {"restarts": 7, "steps": 1490, "reorder_every": 500}
+PAPER = {"model": "paper", "steps": STEPS}
 PROBES = (8, 24)
 """Steps of the two runs that tell how long a step takes."""
 
@@ -83,32 +86,29 @@ def compared(name: str, design: str) -> list[float]:
     result = map_network(workload, file)
     spent = time.process_time() - start
     measures = [spent, result.gain]
-    for options in (SHORT, DOSA, lasting(workload, tasks, SHORT, spent), lasting(workload, tasks, PAPER, spent)):
-        edp, seconds = descended(workload, tasks, options)
+    for schedule in (SHORT, DOSA, lasting(workload, tasks, SHORT, spent), lasting(workload, tasks, PAPER, spent)):
+        edp, seconds = descended(workload, tasks, schedule)
         measures += [1 - result.stats.edp / edp, seconds]
     return measures
 
 
-def lasting(workload: Workload, tasks: Sequence[MappingTask], options: SearchOptions, seconds: float) -> SearchOptions:
-    """The options with as many steps as take so many seconds of CPU time, judged by two short runs."""
-    few, more = (descended(workload, tasks, changed(options, steps))[1] for steps in PROBES)
+def lasting(workload: Workload, tasks: Sequence[MappingTask], schedule: Mapping[str, Any],
+            seconds: float) -> dict[str, Any]:
+    """The schedule with as many steps as take so many seconds of CPU time, judged by two short runs."""
+    few, more = (descended(workload, tasks, {**schedule, "steps": steps})[1] for steps in PROBES)
     each = (more - few) / (PROBES[1] - PROBES[0])
-    return changed(options, max(round(PROBES[0] + (seconds - few) / each), options.steps))
+    return {**schedule, "steps": max(round(PROBES[0] + (seconds - few) / each), schedule["steps"])}
 
 
-def changed(options: SearchOptions, steps: int) -> SearchOptions:
-    """The options with another number of steps."""
-    return SearchOptions(**{**options.as_dict(), "steps": steps})
-
-
-def descended(workload: Workload, tasks: Sequence[MappingTask], options: SearchOptions) -> tuple[float, float]:
+def descended(workload: Workload, tasks: Sequence[MappingTask], schedule: Mapping[str, Any]) -> tuple[float, float]:
     """Descends every layer by itself and keeps the best mapping that was drawn.
 
     Returns:
         The network's EDP, infinite where a layer has no legal mapping, and the CPU seconds of the descent.
     """
     start = time.process_time()
-    outcomes = search_all(tasks, options)
+    effort = Effort(refinement=False, descent=partial(descend, **schedule))
+    outcomes = search_all(tasks, SearchOptions(effort=effort))
     spent = time.process_time() - start
     scores = [score(task.layer, outcome.nest) for task, outcome in zip(tasks, outcomes, strict=True)]
     costs = [(float(exact.energy[0]), int(exact.cycles[0])) for exact in scores]

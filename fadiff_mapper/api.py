@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.gradient import design_descent, network_descent, with_layer_descent
 from fadiff_mapper.inputs.load import Source
 from fadiff_mapper.network.layers.one_design import Design
 from fadiff_mapper.network.layers.options import NetworkOptions
@@ -29,6 +30,7 @@ from fadiff_mapper.workload.coverage import require_coverage
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from fadiff_mapper.calibration.correction import Calibration
     from fadiff_mapper.design.design_run import OnDesign
     from fadiff_mapper.design.space import DesignSpace
     from fadiff_mapper.network.plan.run_state import OnProgress
@@ -185,7 +187,8 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
             on_better(index, Result(**vars(result)))
 
     return [Result(**vars(result)) for result in layer_search.map_layers(
-        specs, options, metric=metric, seed=seed, time_limit=time_limit, warm_starts=warm_starts,
+        specs, with_layer_descent(options or SearchOptions()), metric=metric, seed=seed, time_limit=time_limit,
+        warm_starts=warm_starts,
         on_progress=on_progress, on_better=better if on_better else None, stopped=stopped)]
 
 
@@ -220,20 +223,21 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
             or the checkpoint is of another network, design or version.
     """
     require_coverage(workload, allow_partial, "allow_partial=True")
-    from fadiff_mapper.network import map_network as network_search  # loads torch
+    from fadiff_mapper.network import map_network as network_search
+    options = options or NetworkOptions()
     return NetworkResult(**vars(network_search.map_network(
         workload, arch_spec, options, metric=metric, seed=seed, time_limit=time_limit, energy=energy, strict=strict,
-        checkpoint_file=checkpoint_file, on_progress=on_progress, stopped=stopped)))
+        checkpoint_file=checkpoint_file, on_progress=on_progress, stopped=stopped, descent=network_descent(options))))
 
 
 def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any, *,
-                  metric: str | Sequence[str] = "edp", method: str = "gradient",
+                  metric: str | Sequence[str] = "edp", method: str | None = None,
                   limits: dict[str, float] | None = None, weights: Sequence[float] | None = None,
                   evaluations: int | None = None, time_limit: float | None = None, seed: int = 0, fuse: bool = True,
                   energy: str | None = None, strict: bool = True, prune: bool = True, neighbours: bool = True,
-                  per_round: int | None = None, jobs: int | None = None, backend: str = "processes",
-                  address: str | None = None, shard: tuple[int, int] | None = None,
-                  store: str | PathLike[str] | None = None, allow_partial: bool = False,
+                  jobs: int | None = None, backend: str = "processes", address: str | None = None,
+                  shard: tuple[int, int] | None = None, store: str | PathLike[str] | None = None,
+                  calibration: Calibration | None = None, allow_partial: bool = False,
                   on_progress: OnDesign = lambda _: None, stopped: Callable[[], bool] = lambda: False) -> DesignResult:
     """Searches the best design of a space for one network or several.
 
@@ -242,7 +246,9 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
         networks: A network, or a list: each a `Workload`, or anything that `load_network` reads.
         metric: "edp", "energy", "delay", "area", "edap", or a product such as "energy*area"; two or three of them for
             a front. Of several networks energies and cycles are summed by weight.
-        method: "gradient", "random", "exhaustive", "tpe" or "nsga2".
+        method: "bounds" (the designs of the best lower bounds), "gradient" (also those of descents on hardware,
+            mappings and fusion together; needs PyTorch), "random", "exhaustive", "tpe" or "nsga2". By default
+            "gradient" where PyTorch is installed, else "bounds", of which a warning tells.
         limits: Upper bounds beside those in the files, such as `{"area_mm2": 3.0}`.
         weights: How often each network runs; once by default.
         evaluations: Designs to map at most; 100 by default, all for an exhaustive search, and as many as fit where
@@ -257,12 +263,13 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
         prune: Whether designs whose lower bound is no better than a known design are left out.
         neighbours: Whether the designs one value away from the best are mapped at the end, beyond `evaluations`; a
             better one takes its place, until none is better or as many have been mapped again.
-        per_round: Designs proposed at a time.
         jobs: Designs at work at a time; one for each core by default. The answer does not depend on it.
         backend: "processes" for those of this machine, "dask" or "ray" for a cluster.
         address: The cluster's scheduler.
         shard: (i, n) evaluates every n-th design alone, from the i-th on; for "random" and "exhaustive".
         store: Folder in which all that is evaluated is kept, so that runs go on and share their work.
+        calibration: A correction to measured hardware (`read_calibration`) for the cycles of all designs; nothing is
+            fused then. None: the exact model.
         allow_partial: Whether a network may have operators that are not understood.
         on_progress: Called after every design.
         stopped: Asked after every design; once true, the search ends with the best so far.
@@ -280,11 +287,13 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
     from fadiff_mapper.design.search_design import search_design as design_search
     known, read = _space_of(space, limits, strict), _networks_of(networks, allow_partial)
     question = DesignQuestion(known, read, tuple(weights or (1.0,) * len(read)),
-                              (metric,) if isinstance(metric, str) else tuple(metric), fuse, seed,
-                              energy or known.energy or "estimate", strict)
-    options = DesignOptions(method, evaluations, time_limit, prune, neighbours, per_round, jobs, backend, address,
+                              (metric,) if isinstance(metric, str) else tuple(metric),
+                              fuse and calibration is None, seed, energy or known.energy or "estimate", strict,
+                              calibration)
+    options = DesignOptions(method, evaluations, time_limit, prune, neighbours, None, jobs, backend, address,
                             shard, None if store is None else Path(store))
-    return DesignResult(**vars(design_search(question, options, on_progress=on_progress, stopped=stopped)))
+    return DesignResult(**vars(design_search(question, options, on_progress=on_progress, stopped=stopped,
+                                             descent=design_descent(method))))
 
 
 def _space_of(space: DesignSpace | Source | Sequence[Source], limits: dict[str, float] | None,

@@ -10,6 +10,7 @@ import yaml
 from fadiff_mapper import SearchOptions, load
 from fadiff_mapper.mapspace import MapSpace, build_mapspace
 from fadiff_mapper.model.loop_nest import Nest
+from fadiff_mapper.search.options import Effort
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
 from fadiff_mapper.spec.native.constraints import read_constraints
 from fadiff_mapper.spec.problem import DataSpace, Problem, Term
@@ -17,7 +18,7 @@ from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.yaml.located import with_places
 from fadiff_mapper.yaml.place import Where
 
-QUICK = SearchOptions(restarts=12, steps=6, chains=24, rounds=40, rounds_further=0)
+QUICK = SearchOptions(effort=Effort(chains=24, rounds=40, extra_rounds=0))
 
 
 def product(**constraints: object) -> Spec:

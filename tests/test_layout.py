@@ -16,11 +16,11 @@ PACKAGE = Path(fadiff_mapper.__file__).parent
 
 ORDER = (
     "base", "kernel", "yaml", "spec", "spec.native", "spec.v04", "energy", "inputs", "mapspace",
-    "model", "model.exact", "model.smooth", "imperfect", "calibration", "sparse", "workload", "workload.readers",
+    "model", "model.exact", "imperfect", "calibration", "sparse", "workload", "workload.readers",
     "analysis.lower_bound", "analysis.sensitivity", "analysis", "fusion",
-    "relaxation", "results", "search",
-    "network.layers", "network.chains", "network.tilings", "network.descent", "network.plan", "network",
-    "design.space", "design.evaluation", "design.proposers", "design.descent", "design",
+    "results", "search",
+    "network.layers", "network.chains", "network.tilings", "network.plan", "network",
+    "design.space", "design.evaluation", "design.proposers", "design", "gradient",
     "timeloop", "output.timeloop_files", "output.looptree_files", "output.network_report", "output.design_report",
     "output.notebook",
     "output.terminal", "output",

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fadiff_mapper.gradient.fadiff_as_printed import evaluate_paper
 from fadiff_mapper.model.access_counts import Counts
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.exact.stats import stats_of
 from fadiff_mapper.model.loop_nest import Nest, pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.model.smooth.evaluate import evaluate_smooth
-from fadiff_mapper.model.smooth.fadiff_as_printed import evaluate_paper
+from fadiff_mapper.model.smooth import evaluate_smooth
 from fadiff_mapper.timeloop.compare_answers import compared, differences, numbers
 from fadiff_mapper.timeloop.run_model import ModelAnswer
 
@@ -88,7 +88,7 @@ def exact(layer: PreparedLayer, nest: Nest) -> Numbers:
 
 
 def paper(layer: PreparedLayer, nest: Nest, *, windows: bool = False) -> Numbers:
-    """The numbers of FADiff's equations; see `fadiff_mapper.model.smooth.fadiff_as_printed` for `windows`."""
+    """The numbers of FADiff's equations; see `fadiff_mapper.gradient.fadiff_as_printed` for `windows`."""
     printed = evaluate_paper(layer, nest, windows=windows)
     return _numbers(printed.counts, printed.cost.cycles, printed.cost.energy,
                     printed.cost.access_energy * printed.use.instances[:, None])

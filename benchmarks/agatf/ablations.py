@@ -2,7 +2,7 @@
 
 Two kinds of runs, one of each for every network and design:
 
-    layers   every distinct layer by itself, with and without descent, refinement, loop orders, the refined model
+    layers   every distinct layer by itself, with and without descent, refinement, the refined model
     groups   the network's plan with groups from enumeration, from the descent, or from both
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 from math import exp, log
 from statistics import fmean
@@ -17,34 +18,37 @@ from statistics import fmean
 from benchmarks.papers.part import Job, Part, Record, Shown, Table
 from fadiff_mapper import NetworkOptions, SearchOptions, load_network, map_layers
 from fadiff_mapper.base import bundled_files
+from fadiff_mapper.gradient.layer_descent import descend
+from fadiff_mapper.gradient.network_descent import descended_network
 from fadiff_mapper.network.layers.one_design import specs_of
 from fadiff_mapper.network.layers.options import layer_search
 from fadiff_mapper.network.map_network import plan_network
+from fadiff_mapper.network.plan.run_state import NetworkDescent
+from fadiff_mapper.search.options import Effort
 
 NETWORKS = ("gpt3_6b7_block", "vgg19", "vgg16", "mobilenet_v1", "resnet18")
 DESIGNS = ("gemmini_large", "gemmini_small", "eyeriss_like", "simba_like", "weight_stationary", "output_stationary")
 
-LAYERS: Mapping[str, SearchOptions] = {
-    "default": SearchOptions(),
-    "descent before": SearchOptions(gradient=True),
-    "descent before, paper's model": SearchOptions(gradient=True, model="paper"),
-    "fixed loop orders": SearchOptions(orders=False),
-    "descent alone": SearchOptions(gradient=True, refinement=False),
-    "descent alone, paper's model": SearchOptions(gradient=True, refinement=False, model="paper"),
+PAPER = partial(descend, model="paper")
+LAYERS: Mapping[str, Effort] = {
+    "default": Effort(),
+    "descent before": Effort(descent=descend),
+    "descent before, paper's model": Effort(descent=PAPER),
+    "descent alone": Effort(descent=descend, refinement=False),
+    "descent alone, paper's model": Effort(descent=PAPER, refinement=False),
 }
-"""Searches of a layer, the default first: annealing on the exact model that may change loop orders."""
+"""Searches of a layer, the default first: annealing on the exact model."""
 
-GROUPS: Mapping[str, NetworkOptions] = {
-    "enumeration": NetworkOptions(),
-    "descent": NetworkOptions(gradient=True, enumeration=False),
-    "both": NetworkOptions(gradient=True),
-    "descent, paper's model": NetworkOptions(gradient=True, enumeration=False, model="paper"),
+GROUPS: Mapping[str, NetworkDescent | None] = {
+    "enumeration": None,
+    "descent": partial(descended_network, alone=True),
+    "both": descended_network,
+    "descent, paper's model": partial(descended_network, model="paper", alone=True),
 }
 """Sources of candidate groups, the default first."""
 
 SWITCHES = (
     ("descent before the refinement of a layer", "layers", "descent before", "default"),
-    ("loop orders of a layer", "layers", "default", "fixed loop orders"),
     ("refinement of a layer, after a descent", "layers", "descent before", "descent alone"),
     ("refined model, before the refinement", "layers", "descent before", "descent before, paper's model"),
     ("refined model, without refinement", "layers", "descent alone", "descent alone, paper's model"),
@@ -71,14 +75,11 @@ def layers_of(name: str, design: str, seed: int) -> Record:
     Returns:
         For each search the EDP of every layer in pJ * cycles, the evaluations and CPU seconds of all.
     """
-    import torch  # noqa: F401  (so that no search below pays for loading it)
-
     specs = specs_of(load_network(f"bundled:networks/{name}"), bundled_files.find(f"arch/{design}"))
     record: Record = {}
-    for label, options in LAYERS.items():
+    for label, effort in LAYERS.items():
         start = time.process_time()
-        results = map_layers(specs, SearchOptions(**(options.as_dict() | {"metrics": ("edp",), "seed": seed,
-                                                                          "threads": 1})))
+        results = map_layers(specs, SearchOptions(("edp",), seed, threads=1, effort=effort))
         record[label] = {"edp": [result.stats.edp for result in results],
                          "evaluations": sum(result.evaluations for result in results),
                          "cpu_s": time.process_time() - start}
@@ -92,16 +93,13 @@ def groups_of(name: str, design: str, seed: int) -> Record:
         For each source the plan's EDP and that without fusion in pJ * cycles, its groups, the layers of the longest,
         and CPU seconds without the search of layers.
     """
-    import torch  # noqa: F401
-
     network = load_network(f"bundled:networks/{name}")
     specs = specs_of(network, bundled_files.find(f"arch/{design}"))
     mapped = map_layers(specs, layer_search(NetworkOptions(seed=seed, threads=1)))
     record: Record = {}
-    for label, options in GROUPS.items():
+    for label, descent in GROUPS.items():
         start = time.process_time()
-        plan = plan_network(network, specs, NetworkOptions(**(options.as_dict() | {"seed": seed, "threads": 1})),
-                            mapped=mapped)
+        plan = plan_network(network, specs, NetworkOptions(seed=seed, threads=1), mapped=mapped, descent=descent)
         record[label] = {"edp": plan.stats.edp, "unfused_edp": plan.unfused_stats.edp, "groups": len(plan.groups),
                          "longest": max((len(group.nodes) for group in plan.groups), default=1),
                          "cpu_s": time.process_time() - start}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 
 from benchmarks.agatf.fusion_space import FusionSpace, Nodes, SpaceGroup
@@ -19,7 +19,7 @@ from fadiff_mapper.network.layers.edp_prices import NetworkPrice
 from fadiff_mapper.network.layers.one_design import specs_of
 from fadiff_mapper.network.layers.options import layer_search
 from fadiff_mapper.network.layers.padded import padded_layers
-from fadiff_mapper.network.layers.unfused import VARIANTS, best_together, variants
+from fadiff_mapper.network.layers.unfused import best_together, variants
 from fadiff_mapper.network.plan import checkpoint
 from fadiff_mapper.network.plan.exact_evaluation import SHORT
 from fadiff_mapper.network.plan.groups import LIGHT, THOROUGH, EvaluatedGroup, evaluated
@@ -28,6 +28,7 @@ from fadiff_mapper.network.plan.run_state import PlanningRun
 from fadiff_mapper.network.tilings.candidates import candidates
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate
 from fadiff_mapper.network.tilings.layer_estimate import group_bases
+from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.workload import Workload
 
 LONGEST = 16
@@ -63,7 +64,7 @@ def space_task(workload: Workload, design: str, seed: int = 0, saved: checkpoint
     options = NetworkOptions(seed=seed, threads=1, longest=LONGEST)
     specs = specs_of(workload, bundled_files.find(f"arch/{design}"))
     mapped = map_layers(specs, layer_search(options))
-    effort = replace(VARIANTS, seed=seed, threads=1)
+    effort = SearchOptions(seed=seed, threads=1, effort="light")
     choices = variants(mapped, effort, lambda: False)
     results = tuple(best_together(choices, [entry.times for entry in workload.distinct()], options.metric))
     padded = padded_layers(results, effort, lambda: False)

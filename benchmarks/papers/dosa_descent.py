@@ -11,32 +11,38 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
+from fadiff_mapper.gradient.layer_descent import descend
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest
-from fadiff_mapper.relaxation.layer_batch import kin
+from fadiff_mapper.search.layer_family import kin
 from fadiff_mapper.search.mapping_task import MappingTask
-from fadiff_mapper.search.options import Progress, SearchOptions
+from fadiff_mapper.search.options import Effort, Progress, SearchOptions
 from fadiff_mapper.search.search_many import LARGEST, search_all
 
 from .course import LayerCourse, NetworkCourse
 from .networks import NetworkQuestion
 
-SETTINGS = SearchOptions(gradient=True, refinement=False, restarts=7, steps=1490, reorder_every=500, threads=1)
+
+def settings(restarts: int = 7, steps: int = 1490, reorder_every: int = 500) -> SearchOptions:
+    """A descent without a refinement, by default with DOSA's settings."""
+    descent = partial(descend, restarts=restarts, steps=steps, reorder_every=reorder_every)
+    return SearchOptions(threads=1, effort=Effort(refinement=False, descent=descent))
 
 
-def search(question: NetworkQuestion, seed: int, options: SearchOptions = SETTINGS) -> NetworkCourse:
+def search(question: NetworkQuestion, seed: int, options: SearchOptions | None = None) -> NetworkCourse:
     """Descends on all layers; those that differ in their bounds alone side by side.
 
     Args:
         question: The network on its design.
         seed: Seed of every random number.
-        options: Effort of the descent.
+        options: Effort of the descent; None: `settings`.
     """
     tasks, joined = question.tasks(), question.joined
     courses = [LayerCourse(times) for times in question.times]
-    options = SearchOptions(**{**options.as_dict(), "seed": seed, "threads": 1})
-    search_all(tasks[:1], replace(options, restarts=1, steps=1))    # loads torch, so that no time below includes that
+    options = replace(options or settings(), seed=seed)
+    search_all(tasks[:1], settings(1, 1))    # warms torch up, so that no time below includes that
     looked_at = 0
     for members in families(tasks):
         start = time.process_time()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fadiff_mapper.relaxation.objective import exact_value
+from fadiff_mapper.search.best_so_far import exact_value
 
 from .course import LayerCourse
 from .encoding import Encoding

@@ -18,7 +18,7 @@ import numpy as np
 
 from fadiff_mapper.model.exact.evaluate import Scores, score
 from fadiff_mapper.model.loop_nest import Nest
-from fadiff_mapper.relaxation.layer_batch import LayerFamily
+from fadiff_mapper.search.layer_family import LayerFamily
 from fadiff_mapper.search.mapping_task import MappingTask
 
 LADDER = (*(0.8 ** step for step in range(16)), 0.0, 0.0)

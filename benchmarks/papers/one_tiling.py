@@ -14,7 +14,7 @@ import numpy as np
 
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest
-from fadiff_mapper.relaxation.metrics import ILLEGAL
+from fadiff_mapper.search.options import ILLEGAL
 
 from .course import NetworkCourse
 from .encoded_search import Budget

@@ -5,19 +5,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from fadiff_mapper.base.errors import FadiffError, listed, nearest
 from fadiff_mapper.cli.exit_codes import BAD_INPUT
 from fadiff_mapper.energy.source_names import CHOICES
-from fadiff_mapper.search.options import LARGEST_OPTION
+from fadiff_mapper.search.options import MODELS, MOST_THREADS
 
 if TYPE_CHECKING:
     from fadiff_mapper.calibration.correction import Calibration
-    from fadiff_mapper.network.layers.options import NetworkOptions
-    from fadiff_mapper.search.options import SearchOptions
     from fadiff_mapper.spec.spec import Spec
 
 ENERGIES = tuple(CHOICES)
@@ -25,8 +21,6 @@ ENERGIES = tuple(CHOICES)
 
 LATE_S, LATE = 2.0, 0.2
 """Seconds, or the part of its time limit, by which a command may end later: whichever is more."""
-
-AnyOptions = TypeVar("AnyOptions", bound="SearchOptions | NetworkOptions")
 
 Commands: TypeAlias = Any
 """The object that `ArgumentParser.add_subparsers` returns; its class is private to argparse."""
@@ -131,48 +125,18 @@ def add_vary(parser: argparse.ArgumentParser) -> None:
                              "8,16,32 or 1024:8192:512 or 8:64:x2 (powers of two)")
 
 
-def add_options(parser: argparse.ArgumentParser, examples: str) -> None:
-    """Adds --option NAME=VALUE, for the options that few users turn; `examples` stand in its help."""
-    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE",
-                        help=f"any other option of the search, such as {examples}; may be repeated")
-
-
-def read_options(texts: Sequence[str], options: AnyOptions) -> AnyOptions:
-    """Reads `--option NAME=VALUE`.
+def add_gradient(parser: argparse.ArgumentParser, methods: str, accepted: Sequence[str]) -> None:
+    """Adds --method and --model, for commands that can descend.
 
     Args:
-        texts: The values given, "NAME=VALUE" each.
-        options: The options that they change.
-
-    Returns:
-        The options with those values in place, each read as its field's type.
-
-    Raises:
-        FadiffError: A name is unknown, or a value is of another type.
+        parser: The parser of a command.
+        methods: What the methods do, for the help.
+        accepted: Their names, the default first.
     """
-    known = {name: str(field.type) for name, field in options.__dataclass_fields__.items() if name != "calibration"}
-    for text in texts:
-        name, sign, value = text.partition("=")
-        if not sign or name not in known:
-            raise FadiffError(f"--option {text}: unknown option{nearest(name, list(known))}; accepted: NAME=VALUE with "
-                              f"{listed(sorted(known))}")
-        options = replace(options, **{name: _option_value(text, value, known[name])})
-    return options
-
-
-def _option_value(text: str, value: str, annotation: str) -> Any:
-    """The value of one option, by the annotation of its field; `text` is the whole, for the error."""
-    words = {"yes": True, "true": True, "no": False, "false": False}
-    expected = annotation.removesuffix(" | None")
-    try:
-        if expected == "bool":
-            return words[value.lower()]
-        if expected == "tuple[str, ...]":
-            return tuple(value.split(","))
-        return {"int": int, "float": float, "str": str}[expected](value)
-    except (KeyError, ValueError):
-        accepted = {"bool": "yes or no", "int": "a whole number", "float": "a number"}[expected]
-        raise FadiffError(f"--option {text}: found {value!r}; accepted: {accepted}") from None
+    parser.add_argument("--method", choices=accepted, default=accepted[0], help=methods)
+    parser.add_argument("--model", choices=MODELS, default=MODELS[0],
+                        help="the model that the method gradient descends on: refined (default), or paper for FADiff's "
+                             "equations as printed")
 
 
 MOST_DIGITS = 18
@@ -193,7 +157,7 @@ def positive(text: str) -> int:
 
 def jobs(text: str) -> int:
     """The type of an argument that says how much is done at a time."""
-    value, most = int(text) if _is_whole(text) else 0, LARGEST_OPTION["threads"]
+    value, most = int(text) if _is_whole(text) else 0, MOST_THREADS
     if not 1 <= value <= most:
         raise argparse.ArgumentTypeError(f'found "{text}"; accepted: a whole number from 1 to {most}')
     return value

@@ -68,8 +68,10 @@ def _add_question(parser: argparse.ArgumentParser) -> None:
 
 def _add_search(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments that say how designs are searched, and by whom."""
-    parser.add_argument("--method", default="gradient", metavar="NAME",
-                        help="gradient (default), random, exhaustive, tpe or nsga2 (the last two need optuna)")
+    parser.add_argument("--method", metavar="NAME",
+                        help="bounds (the designs of the best lower bounds), gradient (also those of descents on "
+                             "hardware, mappings and fusion together, as in DOSA; needs PyTorch), random, exhaustive, "
+                             "tpe or nsga2 (these two need optuna); default: gradient, or bounds without PyTorch")
     parser.add_argument("--evaluations", type=positive, metavar="N",
                         help="designs to map at most; designs beside the best one come on top, at most as many again")
     parser.add_argument("--backend", default="processes", metavar="NAME",
@@ -91,12 +93,13 @@ def run(options: argparse.Namespace) -> int:
     """
     from fadiff_mapper.base import atomic_files
     from fadiff_mapper.base.interrupt import interruptible
+    from fadiff_mapper.gradient import design_descent
     from fadiff_mapper.output.terminal.design_progress import progress
     from fadiff_mapper.output.terminal.design_summary import print_design
     from fadiff_mapper.output.terminal.verdict import print_plan_verdicts
     from fadiff_mapper.timeloop.verify import real_model
     program = real_model() if options.verify else None
-    question, search = _question(options), _search(options)
+    question, search, descent = _question(options), _search(options), design_descent(options.method)
     root = Path(options.output)
     atomic_files.check_names(root, RUN_FILES)
     with (atomic_files.lock(root), interruptible() as stopped,
@@ -106,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
         from fadiff_mapper.output.design_report.write_design import write_open_folder
         atomic_files.check_writable(root)
         result = search_design(question, search, on_progress=on_progress, stopped=stopped,
-                               kept_back=kept_back(options.begun))
+                               kept_back=kept_back(options.begun), descent=descent)
         result = write_open_folder(result, root, lambda: options.time_limit is not None and
                                    time.monotonic() > options.begun + options.time_limit)
     if not options.quiet:

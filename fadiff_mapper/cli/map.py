@@ -12,18 +12,19 @@ from fadiff_mapper.base.errors import FadiffError, attempted
 from fadiff_mapper.cli.arguments import (
     Commands,
     add_calibration,
+    add_gradient,
     add_jobs_and_quiet,
-    add_options,
     add_output,
     add_seed_and_time,
     add_verify,
     inputs,
     load_inputs,
+    positive,
     read_calibration_argument,
-    read_options,
     reading_in_time,
 )
 from fadiff_mapper.cli.exit_codes import CHECK_FAILED, DONE, INTERRUPTED
+from fadiff_mapper.search.options import EFFORTS, EXHAUSTIVE_LIMIT, METHODS
 from fadiff_mapper.spec.mapper import METRICS
 
 if TYPE_CHECKING:
@@ -48,13 +49,19 @@ def add(commands: Commands) -> None:
     add_seed_and_time(parser)
     parser.add_argument("--warm-start", metavar="FILE.map.yaml", help="a mapping to improve on")
     add_jobs_and_quiet(parser)
-    parser.add_argument("--exhaustive", action="store_true",
-                        help="evaluate every mapping: the true optimum of a small problem")
+    add_gradient(parser, "annealing (default): simulated annealing on the exact model; gradient: the same from the "
+                 "ends of gradient descents (FADiff; needs PyTorch); exhaustive: every mapping, the true optimum of a "
+                 "small problem", METHODS)
+    parser.add_argument("--exhaustive", action="store_const", dest="method", const="exhaustive",
+                        help="the same as --method exhaustive")
+    parser.add_argument("--exhaustive-limit", type=positive, default=EXHAUSTIVE_LIMIT, metavar="N",
+                        help=f"mappings above which that is refused (default {EXHAUSTIVE_LIMIT:,})")
+    parser.add_argument("--effort", choices=EFFORTS, default="full",
+                        help="how long each problem is searched (default full)")
     parser.add_argument("--imperfect", action="store_true",
                         help="also search factors that do not divide their dimension (Timeloop's imperfect factors)")
     parser.add_argument("--sensitivities", action="store_true",
                         help="also store what a little more of each constant of the machine would change")
-    add_options(parser, "chains=128 or gradient=yes; the names are the fields of SearchOptions")
     add_calibration(parser)
     add_verify(parser)
     parser.set_defaults(run=run)
@@ -70,15 +77,15 @@ def run(options: argparse.Namespace) -> int:
     """
     from fadiff_mapper.base import atomic_files
     from fadiff_mapper.base.interrupt import interruptible
+    from fadiff_mapper.gradient import with_layer_descent
     from fadiff_mapper.output.terminal.layer_search import print_results, progress
     from fadiff_mapper.search.options import SearchOptions
     if options.imperfect and options.sensitivities:
         raise FadiffError("--sensitivities: found with --imperfect; accepted: one of them, as residual factors have no "
                           "derivatives")
-    search = read_options(options.option, SearchOptions(
-        tuple(options.metric or ()), options.seed, options.time_limit, exhaustive=options.exhaustive,
-        imperfect=options.imperfect,
-        threads=options.jobs, calibration=read_calibration_argument(options)))
+    search = with_layer_descent(SearchOptions(
+        tuple(options.metric or ()), options.seed, options.time_limit, options.jobs, options.method, options.model,
+        options.effort, options.imperfect, options.exhaustive_limit, read_calibration_argument(options)))
     with reading_in_time(options):
         specs = load_inputs(options)
     if options.sensitivities:

@@ -9,18 +9,18 @@ from fadiff_mapper.cli.arguments import (
     Commands,
     add_calibration,
     add_dimensions,
+    add_gradient,
     add_jobs_and_quiet,
-    add_options,
     add_output,
     add_seed_and_time,
     add_verify,
     inputs,
+    positive,
     read_calibration_argument,
-    read_options,
     reading_in_time,
 )
 from fadiff_mapper.cli.exit_codes import CHECK_FAILED, DONE, INTERRUPTED
-from fadiff_mapper.network.layers.options import METRICS
+from fadiff_mapper.network.layers.options import LONGEST, METHODS, METRICS
 
 CHECKPOINT = "fadiff.checkpoint.json"
 """The mappings found so far, in the output folder: a run that was killed goes on from there."""
@@ -41,7 +41,10 @@ def add(commands: Commands) -> None:
                         help="map what is understood, even where that is less than 90 %% of the network")
     add_dimensions(parser)
     add_jobs_and_quiet(parser)
-    add_options(parser, "longest=4 or model=paper; the names are the fields of NetworkOptions")
+    add_gradient(parser, "annealing (default): annealed mappings and enumerated groups; gradient: also the groups of a "
+                 "gradient descent on the mappings and fusion of all layers together (FADiff; needs PyTorch)", METHODS)
+    parser.add_argument("--longest", type=positive, default=LONGEST, metavar="N",
+                        help=f"layers of a fused group at most (default {LONGEST})")
     add_calibration(parser)
     add_verify(parser)
     parser.set_defaults(run=run)
@@ -55,9 +58,10 @@ def run(options: argparse.Namespace) -> int:
     """
     from fadiff_mapper.base import atomic_files
     from fadiff_mapper.base.interrupt import interruptible
+    from fadiff_mapper.gradient import network_descent
     from fadiff_mapper.inputs.load import read_document
     from fadiff_mapper.inputs.load_layers import files_of
-    from fadiff_mapper.network.layers.options import NetworkOptions
+    from fadiff_mapper.network.layers.options import NetworkOptions, check
     from fadiff_mapper.output.network_report import PLAN_FILES
     from fadiff_mapper.output.network_report.write_network import write_held
     from fadiff_mapper.output.terminal.network_plan import print_plan, progress
@@ -66,9 +70,10 @@ def run(options: argparse.Namespace) -> int:
     from fadiff_mapper.workload.coverage import require_coverage
     from fadiff_mapper.workload.readers.load_network import load_network
     program = real_model() if options.verify else None
-    search = read_options(options.option, NetworkOptions(
-        options.metric, not options.no_fusion, options.seed, options.time_limit, threads=options.jobs,
-        calibration=read_calibration_argument(options)))
+    search = NetworkOptions(options.metric, not options.no_fusion, options.seed, options.time_limit, options.jobs,
+                            options.method, options.model, options.longest, read_calibration_argument(options))
+    check(search)
+    descent = network_descent(search)
     with reading_in_time(options):
         network = load_network(options.network, dims=dict(options.dims), shapes=dict(options.shapes),
                                values=dict(options.values), busy_experts=options.busy_experts)
@@ -84,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
         clock = command_clock(options.time_limit, stopped, options.begun, network)
         result = map_network(
             network, design, search, energy=options.energy, strict=not options.lenient,
-            checkpoint_file=root / CHECKPOINT, on_progress=on_progress, clock=clock)
+            checkpoint_file=root / CHECKPOINT, on_progress=on_progress, clock=clock, descent=descent)
         result = write_held(result, root, clock.over_for_files)
     if not options.quiet:
         print_plan(result, options.output)

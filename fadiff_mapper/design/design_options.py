@@ -7,9 +7,9 @@ from pathlib import Path
 
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.design.proposers.methods import BLACK_BOX, UNTAUGHT
-from fadiff_mapper.search.options import LARGEST_OPTION
+from fadiff_mapper.search.options import MOST_THREADS
 
-METHODS = ("gradient", *BLACK_BOX)
+METHODS = ("bounds", "gradient", *BLACK_BOX)
 
 EVALUATIONS = 100
 """Designs that are mapped where neither a number nor a time limit is given. A plain default, not measured."""
@@ -24,7 +24,9 @@ class DesignOptions:
     """How designs are searched; the question is a `design.evaluation.design_question.DesignQuestion`.
 
     Attributes:
-        method: One of `METHODS`.
+        method: One of `METHODS`. "bounds" maps the designs of the best lower bounds, "gradient" also those that a
+            descent on hardware, mappings and fusion together ends at (DOSA; needs PyTorch). None: "gradient" where
+            PyTorch is installed, else "bounds".
         evaluations: Designs to map at most; None: `EVALUATIONS`, or no limit for an exhaustive search and where there
             is a time limit.
         time_limit: Seconds for the search with its last steps; None: no limit. Designs that are being mapped then are
@@ -42,7 +44,7 @@ class DesignOptions:
         store: Folder in which all that is evaluated is kept for other runs; None: it is kept for this run alone.
     """
 
-    method: str = "gradient"
+    method: str | None = None
     evaluations: int | None = None
     time_limit: float | None = None
     prune: bool = True
@@ -80,8 +82,8 @@ def check_design_options(options: DesignOptions) -> None:
         value = getattr(options, name)
         if value is not None and (not isinstance(value, int) or value < 1):
             raise FadiffError(f"{name.replace('_', ' ')}: found {value!r}; accepted: a whole number from 1")
-    if options.jobs is not None and options.jobs > LARGEST_OPTION["threads"]:
-        raise FadiffError(f"jobs: found {options.jobs}; accepted: a whole number from 1 to {LARGEST_OPTION['threads']}")
+    if options.jobs is not None and options.jobs > MOST_THREADS:
+        raise FadiffError(f"jobs: found {options.jobs}; accepted: a whole number from 1 to {MOST_THREADS}")
     if options.time_limit is not None and not options.time_limit > 0:
         raise FadiffError(f"time limit: found {options.time_limit!r}; accepted: seconds greater than 0")
     if options.shard is not None:

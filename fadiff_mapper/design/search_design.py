@@ -10,10 +10,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from fadiff_mapper.base.errors import FadiffError, attempted, listed
-from fadiff_mapper.design.descent.gradient_proposer import gradient_proposer
 from fadiff_mapper.design.design_clock import DesignClock
 from fadiff_mapper.design.design_options import DesignOptions, check_design_options
 from fadiff_mapper.design.design_run import DesignRun, OnDesign
@@ -25,6 +25,7 @@ from fadiff_mapper.design.evaluation.work_force import Evaluated, InTime, work_f
 from fadiff_mapper.design.final_figures import designs_to_map, final_figures
 from fadiff_mapper.design.no_design import blame
 from fadiff_mapper.design.pareto_front import hypervolume
+from fadiff_mapper.design.proposers.bound_designs import BoundDesigns, DesignDescent
 from fadiff_mapper.design.proposers.methods import BLACK_BOX
 from fadiff_mapper.design.proposers.proposer import Proposer
 from fadiff_mapper.design.settle import settled
@@ -35,12 +36,17 @@ from fadiff_mapper.search.options import check_options
 MOST_NAMED = 3
 """Files of the store that a sentence names."""
 
+NO_DESCENT = ("PyTorch is not installed, so the method is bounds instead of gradient: no designs come from descents; "
+              'accepted: pip install "fadiff-mapper[gradient]", or the method bounds')
+"""Said where no method was asked for and the default one cannot run."""
+
 SEARCH_ENDED = "search ended"
 """The status of a search that was not cut short."""
 
 
 def search_design(question: DesignQuestion, options: DesignOptions, *, on_progress: OnDesign = lambda _: None,
-                  stopped: Callable[[], bool] = lambda: False, kept_back: float = 0.0) -> DesignedMachine:
+                  stopped: Callable[[], bool] = lambda: False, kept_back: float = 0.0,
+                  descent: DesignDescent | None = None) -> DesignedMachine:
     """Searches the best designs of a space for some networks.
 
     Args:
@@ -49,6 +55,7 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
         on_progress: Told after every design.
         stopped: Asked after every design; once true, the search ends with the best so far.
         kept_back: Seconds of the time limit that the caller has spent already, or needs for the files.
+        descent: Proposes further designs, for the method "gradient" (or none, where that is not to be the default).
 
     Returns:
         The best design, or the front, every number exact; a shard may end without any.
@@ -58,7 +65,10 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
         FadiffError: An option is out of range, something is not installed, or no design evaluated is feasible; the
             message says which limit is to blame.
     """
+    chosen = options.method is not None
+    options = replace(options, method=options.method or ("gradient" if descent else "bounds"))
     check_design_options(options)
+    assert (options.method == "gradient") == (descent is not None)
     _check_question(question)
     run = DesignRun(question.metrics, options.most_mapped, on_progress, empty_archive(question))
     with ExitStack() as stack:
@@ -67,7 +77,7 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
         stack.enter_context(bench.store.opened())
         limit = None if options.time_limit is None else options.time_limit - kept_back
         clock = DesignClock(limit, lambda: designs_to_map(bench, run.front), time.time())
-        proposer = _proposer(bench, options, clock.over_for_proposals)
+        proposer = _proposer(bench, options, clock.over_for_proposals, descent)
         with work_force(bench, options.jobs, options.backend, options.address) as evaluated:
             in_time = _in_time(run, clock, evaluated)
             status = _rounds(run, clock, proposer, in_time, options, stopped)
@@ -81,7 +91,8 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
         if not run.front and options.shard is None:
             reasons = blame(bench, run.archive) if run.archive else f"{question.space.name}: no design was evaluated"
             raise FadiffError(reasons + ("\ntime was over then; accepted: more time" if clock.missed else ""))
-        return _machine(run, bench, options, neighbours, status, clock.over)
+        return _machine(run, bench, options, neighbours, status, clock.over,
+                        () if chosen or descent else (NO_DESCENT,))
 
 
 def _check_question(question: DesignQuestion) -> None:
@@ -101,11 +112,12 @@ def _check_question(question: DesignQuestion) -> None:
             raise FadiffError(f"weights: found {weight!r}; accepted: numbers greater than 0")
 
 
-def _proposer(bench: DesignBench, options: DesignOptions, over: Callable[[], bool]) -> Proposer:
+def _proposer(bench: DesignBench, options: DesignOptions, over: Callable[[], bool],
+              descent: DesignDescent | None) -> Proposer:
     """The proposer for the method of the options, which comes to an end once `over` is true. Raises FadiffError."""
-    if options.method in BLACK_BOX:
-        return BLACK_BOX[options.method](bench.question)
-    return gradient_proposer(bench.question, bench.specs_at, bench.mappings_at, bench.least_at, over)
+    if (black_box := BLACK_BOX.get(str(options.method))) is not None:
+        return black_box(bench.question)
+    return BoundDesigns(bench.question, bench.specs_at, bench.mappings_at, bench.least_at, over, descent)
 
 
 def _in_time(run: DesignRun, clock: DesignClock, evaluated: Evaluated) -> InTime:
@@ -164,13 +176,13 @@ def _dealt(points: Sequence[Point], proposed: int, shard: tuple[int, int] | None
 
 
 def _machine(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbours: tuple[DesignOutcome, ...],
-             status: str, over: Callable[[], bool]) -> DesignedMachine:
+             status: str, over: Callable[[], bool], notes: tuple[str, ...]) -> DesignedMachine:
     """The result of a run that has ended; `over`: whether there is no time for anything that it can do without."""
     question, space = bench.question, bench.question.space
     final, source = final_figures(bench, run.front, over)
     networks, lost = attempted("mappings of the best design", lambda: bench.networks_at(run.front[0].point, over)
                                if run.front else ())
-    warnings, differs = _changed(bench.store), ""
+    warnings, differs = [*notes, *_changed(bench.store)], ""
     if networks is None:
         warnings.append(lost)
     elif run.front and run.front[0].cut_short:

@@ -6,8 +6,8 @@ Decoded, its plan is only as good as that model. Here the descent proposes, and 
 Method, in the order of `map_network`:
 
 1. Every distinct layer is mapped by itself (`search`), with variants that trade energy against cycles (`layers`).
-2. With `NetworkOptions.gradient`, tiling factors of all layers and one sigma per link are descended together, from
-   these mappings (`descent`, FADiff eqs. 13 to 26).
+2. With the method "gradient", tiling factors of all layers and one sigma per link are descended together, from these
+   mappings (`gradient.network_descent`, FADiff eqs. 13 to 26).
 3. Candidates for fused groups come from enumeration, from the descent and from around the plan (`tilings`). Groups that
    could be in the best plan are mapped and evaluated exactly, dynamic programming picks among them (`chains`), and the
    groups of the plan are refined (`plan`).
@@ -21,51 +21,24 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.base.rare_collections import rare_collections
-from fadiff_mapper.fusion import Hardware
-from fadiff_mapper.network.chains.segments import chains, segments
 from fadiff_mapper.network.layers.one_design import Design, specs_of
 from fadiff_mapper.network.layers.options import NetworkOptions, check, layer_search
 from fadiff_mapper.network.layers.padded import padded_layers
-from fadiff_mapper.network.layers.unfused import VARIANTS, best_together, variants
+from fadiff_mapper.network.layers.unfused import best_together, variants
 from fadiff_mapper.network.plan import checkpoint
 from fadiff_mapper.network.plan.outcome import network_result
 from fadiff_mapper.network.plan.planning import planned_groups
 from fadiff_mapper.network.plan.planning_clock import PlanningClock
-from fadiff_mapper.network.plan.run_state import OnProgress, PlanningRun, by_node, repeats_of
-from fadiff_mapper.network.tilings.tile_nests import homes
+from fadiff_mapper.network.plan.run_state import NetworkDescent, OnProgress, PlanningRun
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.results.mapped_network import MappedNetwork
 from fadiff_mapper.search.map_layers import map_layers, with_bounds
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
-
-if TYPE_CHECKING:
-    from fadiff_mapper.network.descent.descend import DescentEnd
-    from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork
-
-QUICK = SearchOptions(rounds_least=10, chains=24, rounds=30, neighbours_tried=8, chains_agreeing=6, rounds_further=0,
-                      divided=0.0)
-"""Effort with which every layer is searched first where time is limited: a quarter of that of a layer by itself.
-
-Annealing that is cut short stops among random mappings, so that a whole short one comes first, whatever the limit: 10
-ms a layer. The layers of DenseNet-121 and of SDXL's U-Net on `gemmini_large` are then 0.04 and 2.9 % above their best;
-0.1 and 34 % with 16 chains that may agree after one round, in the same time.
-"""
-
-
-SHORT = SearchOptions(chains=32, rounds_least=15, rounds=45, neighbours_tried=8, chains_agreeing=6, rounds_further=60,
-                      searches=1)
-"""Effort with which layers go on where a limit leaves less than `AMPLE_S` for each.
-
-Networks layer by layer are then at most 0.03 % above those of the full effort, in 0.3 to 0.6 of its time: SDXL's U-Net
-1.65 instead of 3.81 s of processor time, DenseNet-121 1.4 instead of 2.3, MobileNetV2 on `simba_like` 1.2 instead of
-3.7 (22 November 2026, one core).
-"""
 
 AMPLE_S = 0.4
 """Seconds of processor time for each layer that a limit must leave for full effort, which takes 0.03 to 0.08, and for
@@ -77,7 +50,7 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
                 energy: str = "bundled", strict: bool = True,
                 checkpoint_file: str | os.PathLike[str] | None = None,
                 on_progress: OnProgress = lambda *_: None, stopped: Callable[[], bool] = lambda: False,
-                clock: PlanningClock | None = None) -> MappedNetwork:
+                clock: PlanningClock | None = None, descent: NetworkDescent | None = None) -> MappedNetwork:
     """Decides which layers of a network to fuse, how to tile the groups, and how to map every layer.
 
     Args:
@@ -95,6 +68,7 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
         stopped: Asked again and again; once true, the search ends with the best plan so far.
         clock: When to come to an end, of a command that keeps time back for its report; takes the place of `stopped`.
             None: with the time limit of the options, from now on.
+        descent: The descent of the method "gradient"; None for other methods.
 
     Returns:
         The plan with exact numbers; never worse than the layers one by one.
@@ -112,13 +86,14 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
     check(options)
     clock = clock or PlanningClock(options.time_limit, stopped)  # reading the design counts, too
     return plan_network(workload, specs_of(workload, arch_spec, energy, strict, clock.late()), options,
-                        checkpoint_file=checkpoint_file, on_progress=on_progress, clock=clock)
+                        checkpoint_file=checkpoint_file, on_progress=on_progress, clock=clock, descent=descent)
 
 
 @rare_collections()
 def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOptions, *,
                  mapped: Sequence[MappedLayer] = (), checkpoint_file: str | os.PathLike[str] | None = None,
-                 on_progress: OnProgress = lambda *_: None, clock: PlanningClock | None = None) -> MappedNetwork:
+                 on_progress: OnProgress = lambda *_: None, clock: PlanningClock | None = None,
+                 descent: NetworkDescent | None = None) -> MappedNetwork:
     """Decides as `map_network` does, for a design that has been read.
 
     Args:
@@ -130,6 +105,7 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
         checkpoint_file: As for `map_network`.
         on_progress: As for `map_network`.
         clock: When to come to an end; None: with the time limit of the options, from now on.
+        descent: As for `map_network`.
 
     Returns:
         The plan with exact numbers; never worse than the layers one by one.
@@ -143,13 +119,13 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
     saved = checkpoint.opened(checkpoint_file, workload, specs, options)
     mappings = _layer_mappings(workload, specs, options, clock, saved, mapped)
     results = tuple(best_together(mappings, _times(workload), options.metric))
-    descends = options.fuse and options.gradient and not clock.over()
-    relaxed = _relaxed(workload, results, options, clock) if descends else None
-    if relaxed:
-        from fadiff_mapper.network.descent.decoding import decoded_layers
-        results = tuple(best_together(decoded_layers(results, *relaxed), _times(workload), options.metric))
+    descended = None
+    if descent and options.fuse and not clock.over():
+        descended = descent(workload, results, options.metric, options.seed, clock.over)
+    if descended:
+        results = tuple(best_together(descended.mappings, _times(workload), options.metric))
     padded = _padded(results, options, clock)
-    run = PlanningRun(workload, options, results, mappings, padded, relaxed, clock, saved, on_progress)
+    run = PlanningRun(workload, options, results, mappings, padded, descended, clock, saved, on_progress)
     run.note("layers")
     # reasons and bounds are for the reader alone; the caller of a given mapping has its own
     groups, apart = planned_groups(run, explain=not mapped) if options.fuse and not run.over() else ((), ())
@@ -162,8 +138,8 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
         status += f"; no layers are fused: groups with sparse tensors are not modelled ({listed(sparse)})"
     if not mapped:
         results = tuple(with_bounds(results, run.over))
-    return network_result(workload, run.hardware, list(results), run.sigma, groups, run.history, options.as_dict(),
-                          status, clock.spent(), apart)
+    return network_result(workload, run.hardware, list(results), descended.sigma if descended else {}, groups,
+                          run.history, options.as_dict(), status, clock.spent(), apart)
 
 
 def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: NetworkOptions, clock: PlanningClock,
@@ -183,10 +159,10 @@ def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: Networ
     ample = clock.left() * options.workers > AMPLE_S * len(missing)
     keep = None if saved.file is None else lambda number, result: saved.keep(missing[number], result)
     try:
-        mapped = map_layers(wanted, layer_search(options, options.time_limit, None if ample else SHORT),
+        mapped = map_layers(wanted, layer_search(options, options.time_limit, "full" if ample else "short"),
                             stopped=clock.stopped, bounds=False,
                             deadline=None if limit is None else time.monotonic() + limit,
-                            on_end=None if calibrated else keep, before=QUICK if limited else None)
+                            on_end=None if calibrated else keep, before="quick" if limited else None)
     finally:
         saved.write()
     for index, result in zip(missing, mapped, strict=True):
@@ -208,8 +184,8 @@ def _padded(results: Sequence[MappedLayer], options: NetworkOptions,
 
 
 def _short_search(options: NetworkOptions) -> SearchOptions:
-    """Effort for further mappings of layers that have one."""
-    return replace(VARIANTS, seed=options.seed, threads=options.workers)
+    """The search for further mappings of layers that have one, near which they lie."""
+    return SearchOptions(seed=options.seed, threads=options.workers, effort="light")
 
 
 def sparse_tensors(specs: Sequence[Spec]) -> tuple[str, ...]:
@@ -222,24 +198,3 @@ def sparse_tensors(specs: Sequence[Spec]) -> tuple[str, ...]:
 def _times(workload: Workload) -> list[int]:
     """How often every distinct layer runs."""
     return [entry.times for entry in workload.distinct()]
-
-
-def _relaxed(workload: Workload, results: Sequence[MappedLayer], options: NetworkOptions,
-             clock: PlanningClock) -> tuple[RelaxedNetwork, DescentEnd] | None:
-    """The relaxed network and the end of its descent, or None where nothing can be fused.
-
-    The descent has one home, the outermost; candidates are tried in all of them. Only here torch is loaded.
-    """
-    from fadiff_mapper.network.descent.descend import descend
-    from fadiff_mapper.network.descent.relaxed_network import relaxed_network
-
-    spec = results[0].spec
-    hardware = Hardware(spec.arch, spec.tables)
-    pairs = {(segment.nodes[0], segment.nodes[1]): segment for segment in segments(workload, 2, clock.over)
-             if not segment.batched}
-    home_levels = homes(hardware)
-    if not pairs or not home_levels:
-        return None
-    network = relaxed_network([names for names, _ in chains(workload)], pairs, by_node(workload, results),
-                              repeats_of(workload), hardware.level(home_levels[0]))
-    return network, descend(network, options.metric, options.model, options.seed, stopped=clock.over)

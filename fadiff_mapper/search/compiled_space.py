@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from fadiff_mapper.mapspace import available
-from fadiff_mapper.relaxation.layer_batch import LayerFamily
-from fadiff_mapper.relaxation.objective import PRIORITY, SHARE_WEIGHT
-from fadiff_mapper.search.family_decisions import DecisionKind, decisions_of
+from fadiff_mapper.kernel import _kernel
+from fadiff_mapper.mapspace import MapSpace, available
+from fadiff_mapper.model.loop_nest import Nest
+from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.search.best_so_far import PRIORITY, SHARE_WEIGHT
+from fadiff_mapper.search.layer_family import DecisionKind, LayerFamily, decisions_of, family_of
 
 DRAWS = {DecisionKind.ORDER: 2, DecisionKind.LAYOUT: 1, DecisionKind.KEEP: 1}
 """How often each kind stands among the decisions that moves draw from: orders twice, because a level has many more
@@ -20,13 +22,12 @@ QUANTITIES = ("edp", "energy", "delay", "last_level_accesses", "share")
 """Metrics, and the share in a network, in the order of the kernel's `Objective::Quantity`."""
 
 
-def compiled_space(family: LayerFamily, member: int, orders: bool = True) -> dict[str, Any]:
+def compiled_space(family: LayerFamily, member: int) -> dict[str, Any]:
     """The tables of one member of a family for the compiled search.
 
     Args:
         family: Layers with the candidates of their decisions.
         member: Number of the member.
-        orders: Whether loop orders may change.
 
     Returns:
         The arguments of the kernel's map space, by name.
@@ -43,7 +44,7 @@ def compiled_space(family: LayerFamily, member: int, orders: bool = True) -> dic
                     for level in family.layouts],
         "keep": np.array([[name in level.keep for name in names] for level in space.levels]),
         "open": [(int(level), int(t)) for level, t in family.keeps],
-        "decisions": [(int(decision.kind), decision.level, decision.tensor) for decision in decisions_of(family, orders)
+        "decisions": [(int(decision.kind), decision.level, decision.tensor) for decision in decisions_of(family)
                       for _ in range(DRAWS[decision.kind])],
         "available": float(available(space)), "min_parallelism": float(space.constraints.min_parallelism),
     }
@@ -66,3 +67,19 @@ def compiled_objective(metrics: Sequence[str], weights: Sequence[float] | None =
              else list(zip(("energy", "delay"), weights, strict=True)) if weights is not None
              else [(name, PRIORITY ** i) for i, name in enumerate(metrics)])
     return {"terms": [(float(weight), QUANTITIES.index(name)) for name, weight in named], "sums": sums or (1.0, 1.0)}
+
+
+def random_nests(layer: PreparedLayer, space: MapSpace, batch: int, seed: int = 0) -> Nest:
+    """Random mappings within the constraints, always the same for a seed.
+
+    Args:
+        layer: The problem on its architecture.
+        space: Its map space.
+        batch: How many mappings.
+        seed: Seed of every random number.
+
+    Returns:
+        The nests; they may exceed a capacity or a fan-out. The first keeps every data space where it may, the second
+        bypasses them wherever it may inside the outermost level.
+    """
+    return Nest(*_kernel.random_points(layer.compiled, compiled_space(family_of(layer, [space]), 0), batch, seed)[:6])

@@ -18,9 +18,9 @@ from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.legality import violations
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.relaxation.layer_batch import family_of
 from fadiff_mapper.search.exhaustive import exhaust, measured
-from fadiff_mapper.search.options import Progress, SearchOptions
+from fadiff_mapper.search.layer_family import family_of
+from fadiff_mapper.search.options import Effort, Progress, SearchOptions
 from fadiff_mapper.search.search_family import search
 
 SECONDS = 8.0
@@ -31,8 +31,7 @@ ENUMERATED = 50_000
 """Mappings up to which a space is searched to the last one, so that its emptiness is proven: 0.3 to 1.7 s on one thread
 at the 6 to 33 us a mapping that `benchmarks/evaluation_throughput.py` measured."""
 
-QUICK = SearchOptions(gradient=False, chains=32, rounds=60, neighbours_tried=4, chains_agreeing=33, searches=1,
-                      threads=1)
+QUICK = SearchOptions(threads=1, effort=Effort(chains=32, neighbours=4, chains_agreeing=33, searches=1))
 """A search for any legal mapping, which ends with the first. One more chain has to agree than there are, because chains
 that agree on an illegal mapping must go on. The effort was not measured."""
 
@@ -74,7 +73,7 @@ def diagnosis(layer: PreparedLayer, space: MapSpace, over: Over = never, seconds
     deadline = time.monotonic() + seconds
     whole = attempt(layer, space, over)
     if whole.legal:
-        return "a second search found a legal mapping: try another seed, or more chains and rounds"
+        return "a second search found a legal mapping: try another seed"
     nearest = f"; the nearest mapping fails: {shortcoming(layer, space, whole.nearest)}" if whole.nearest else ""
     asked = demands(space)
     bare = without(space, asked)

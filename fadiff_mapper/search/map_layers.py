@@ -24,11 +24,10 @@ from fadiff_mapper.mapspace import MapSpace, check_mapping, conflicts, rounded_u
 from fadiff_mapper.model.exact.evaluate_spec import layers_of
 from fadiff_mapper.model.loop_nest import Nest, pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.relaxation.metrics import check_metrics
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.first_mapping import first_of
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
-from fadiff_mapper.search.options import Progress, SearchOptions, check_options
+from fadiff_mapper.search.options import Progress, SearchOptions, check_metrics, check_options
 from fadiff_mapper.search.result_stream import ResultStream, bounds_of, least_of, with_bound
 from fadiff_mapper.search.search_family import SearchOutcome
 from fadiff_mapper.search.search_many import search_all
@@ -51,7 +50,7 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
                on_better: Callable[[int, MappedLayer], None] | None = None,
                on_end: Callable[[int, MappedLayer], None] | None = None,
                stopped: Callable[[], bool] = lambda: False, deadline: float | None = None, bounds: bool = True,
-               before: SearchOptions | None = None) -> list[MappedLayer]:
+               before: str | None = None) -> list[MappedLayer]:
     """Finds a mapping for each of many problems, all at once; equal problems are mapped once.
 
     Args:
@@ -69,8 +68,8 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
         deadline: When the time limit is over, seconds of `time.monotonic`, of a caller whose time began earlier; None:
             the limit from now on.
         bounds: False leaves out the lower bounds, some 10 ms a problem; `with_bounds` adds them.
-        before: Effort of a search of every problem, one after the other, from which that of `options` goes on, so that
-            few are left with random mappings when time is over; None: no such search.
+        before: Name of the effort of a search of every problem, one after the other, from which that of `options` goes
+            on, so that few are left with random mappings when time is over; None: no such search.
 
     Returns:
         One result per problem, in order.
@@ -98,8 +97,7 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
     last = max(deadline - stream.last_s, time.monotonic() + least)
     begun: Sequence[SearchOutcome] = ()
     if before is not None:
-        begun = search_all(tasks, replace(before, metrics=options.metrics, seed=options.seed, threads=options.threads,
-                                          time_limit=options.time_limit), stopped=stopped, deadline=last, in_turn=True)
+        begun = search_all(tasks, replace(options, effort=before), stopped=stopped, deadline=last, in_turn=True)
         tasks = [replace(task, given=outcome.nest) if outcome.legal else task
                  for task, outcome in zip(tasks, begun, strict=True)]
     bounds = bounds and all(spec.problem.bounds == task.space.problem.bounds
@@ -123,7 +121,7 @@ def _prepared(specs: Sequence[Spec], options: SearchOptions, late: Over) -> list
     try:
         for spec, layer in in_time(zip(specs, layers_of(specs), strict=True), late):
             tasks.append(checked_task(spec, layer, late))
-            if options.exhaustive:
+            if options.method == "exhaustive":
                 from fadiff_mapper.search.exhaustive import refuse_large
                 refuse_large(tasks[-1].space, options.exhaustive_limit, late)
     except OutOfTime:

@@ -16,11 +16,10 @@ import numpy as np
 
 from fadiff_mapper.kernel._kernel import Chains, SparseTables
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays
-from fadiff_mapper.relaxation.layer_batch import LayerFamily
-from fadiff_mapper.relaxation.metrics import ILLEGAL, SAME
 from fadiff_mapper.search.compiled_space import compiled_objective, compiled_space
 from fadiff_mapper.search.first_mapping import first_of
-from fadiff_mapper.search.options import Annealing, Progress, SearchOptions
+from fadiff_mapper.search.layer_family import LayerFamily
+from fadiff_mapper.search.options import ILLEGAL, SAME, Annealing, Effort, Progress, SearchOptions
 
 STAGES = ("start", "refine", "polish")
 """Names of the stages for the history, in the order of the kernel's `Chains::Stage`."""
@@ -43,7 +42,7 @@ class Refinement:
     Attributes:
         family: The family that the problem is a member of.
         member: Its number there.
-        options: Effort and parts of the search.
+        effort: Its schedule.
         chains: The compiled chains.
         watcher: Called with the best nest (one row) and its value, whenever that is better; None: nobody watches.
         out_of_time: Asked between a few rounds; once true, the refinement ends.
@@ -52,7 +51,7 @@ class Refinement:
 
     family: LayerFamily
     member: int
-    options: SearchOptions
+    effort: Effort
     chains: Chains
     watcher: Callable[[Nest, Progress], None] | None
     out_of_time: Callable[[], bool]
@@ -82,8 +81,8 @@ class Refinement:
 
     def anneal(self, plan: Annealing) -> None:
         """Runs one schedule, until it is over, the chains agree, or time runs out."""
-        self.chains.begin(plan.rounds, plan.temperature_start, plan.temperature_end, plan.rounds_least,
-                          plan.chains_agreeing, self.options.neighbours_tried, plan.greedy, plan.divided, plan.adopted)
+        self.chains.begin(plan.rounds, *plan.temperatures, plan.rounds_least, plan.chains_agreeing,
+                          self.effort.neighbours, plan.greedy, plan.resplit_rate, plan.crossover_rate)
         rounds, over = 1, False
         while not over and not self.out_of_time():
             start = time.perf_counter()
@@ -97,11 +96,11 @@ class Refinement:
         Returns:
             Whether the chains agree, no further rounds are wanted, or time has run out.
         """
-        self.anneal(self.options.annealing)
-        if self.chains.agreed or not self.options.rounds_further or self.out_of_time():
+        self.anneal(self.effort.annealing)
+        if self.chains.agreed or not self.effort.extra_rounds or self.out_of_time():
             return True
-        self.chains.keep_strongest(self.options.chains_further)
-        self.anneal(self.options.further_annealing)
+        self.chains.keep_strongest(self.effort.extra_chains)
+        self.anneal(self.effort.extra_annealing)
         return self.chains.agreed or self.out_of_time()
 
     def run(self) -> bool:
@@ -113,15 +112,15 @@ class Refinement:
         Returns:
             Whether no neighbour of the best mapping is better.
         """
-        met = 0
-        for search in range(self.options.searches):
+        met, enough = 0, min(self.effort.min_agreeing_chains, self.effort.chains, self.effort.extra_chains)
+        for search in range(self.effort.searches):
             if search:
-                self.chains.start_again(self.options.chains)
+                self.chains.start_again(self.effort.chains)
             before = self.chains.best_value
             if self.search_once():
                 break
             met = self.chains.met + (met if self.chains.best_value >= before - SAME else 0)
-            if met >= self.options.chains_enough:
+            if met >= enough:
                 break
         converged = not self.out_of_time() and self.chains.polish(POLISH_STEPS)
         self.report()
@@ -138,8 +137,8 @@ def refinement_of(family: LayerFamily, member: int, options: SearchOptions, star
     Args:
         family: The family that the problem is a member of.
         member: Its number there.
-        options: Effort and parts of the search.
-        starts: Mappings to start from; random ones are added until there are `SearchOptions.chains`, and the first
+        options: Metrics, seed and effort.
+        starts: Mappings to start from; random ones are added until there are `Effort.chains`, and the first
             mapping of `first_mapping.py` where all of these are illegal.
         watcher: See `Refinement`.
         out_of_time: See `Refinement`.
@@ -153,14 +152,14 @@ def refinement_of(family: LayerFamily, member: int, options: SearchOptions, star
         The refinement, before its first round.
     """
     words, counted = room or (None, None)
-    chains = Chains(family.layer.compiled, compiled_space(family, member, options.orders), room_words=words,
+    chains = Chains(family.layer.compiled, compiled_space(family, member), room_words=words,
                     room_counted=counted, seed=options.seed, sparse=sparse, seconds=deadline - time.monotonic(),
                     **compiled_objective(options.priorities, weights, sums))
     if starts is not None:
         chains.start_at(*nest_arrays(starts))
-    chains.start_random(max(0, options.chains - (starts.batch if starts is not None else 0)))
+    chains.start_random(max(0, options.schedule.chains - (starts.batch if starts is not None else 0)))
     if chains.best_value >= ILLEGAL and (first := first_of(family, member)) is not None:
         chains.start_at(*nest_arrays(first))  # so that a search that is stopped has a mapping to return
-    refinement = Refinement(family, member, options, chains, watcher, out_of_time)
+    refinement = Refinement(family, member, options.schedule, chains, watcher, out_of_time)
     refinement.report()
     return refinement

@@ -22,10 +22,9 @@ from fadiff_mapper.imperfect.evaluate_residuals import as_timeloop, averaged, wa
 from fadiff_mapper.imperfect.residual_nest import ResidualNest, cut_off, joined_residuals, without_residuals
 from fadiff_mapper.mapspace import available
 from fadiff_mapper.model.exact.evaluate import scores_of
-from fadiff_mapper.relaxation.metrics import ILLEGAL
-from fadiff_mapper.relaxation.objective import exact_value
+from fadiff_mapper.search.best_so_far import exact_value
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
-from fadiff_mapper.search.options import Progress, SearchOptions
+from fadiff_mapper.search.options import ILLEGAL, Progress, SearchOptions
 from fadiff_mapper.search.residual_moves import FactorLimits, factor_limits, padded, random_neighbours, within
 from fadiff_mapper.search.search_family import SearchOutcome, search
 from fadiff_mapper.spec.spec import Spec
@@ -119,8 +118,9 @@ def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, opti
                    outcome.legal_evaluations, [], [])
     state.take(without_residuals(outcome.nest), "given")
     state.history.clear()
-    brief = replace(options, chains=min(CHAINS, options.chains), rounds=min(BRIEF, options.rounds),
-                    rounds_further=0, divided=0.0)
+    effort = options.schedule
+    brief = replace(options, effort=replace(effort, chains=min(CHAINS, effort.chains), rounds=min(BRIEF, effort.rounds),
+                                            extra_rounds=0, resplit_rate=0.0))
     for larger in _larger_layers(spec, task):
         if over():
             break

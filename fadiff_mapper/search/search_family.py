@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fadiff_mapper.model.loop_nest import Nest, joined
-from fadiff_mapper.relaxation.layer_batch import LayerFamily
-from fadiff_mapper.relaxation.metrics import ILLEGAL
 from fadiff_mapper.search.best_so_far import NO_TERMS, MetricTerms, SearchState, Watcher, unwatched
-from fadiff_mapper.search.options import Progress, SearchOptions
+from fadiff_mapper.search.layer_family import LayerFamily
+from fadiff_mapper.search.options import ILLEGAL, Progress, SearchOptions
 from fadiff_mapper.search.refinement import refinement_of
 
 if TYPE_CHECKING:
@@ -69,9 +68,9 @@ def search(family: LayerFamily, options: SearchOptions, *, watcher: Watcher = un
     members = len(family.spaces)
     descended: list[SearchOutcome] | None = None
     starts: list[Nest | None] = list(given) or [None] * members
-    if options.gradient:
+    if options.schedule.descent:
         descended, starts = _descended(family, options, watcher, stopped, given, terms, deadline)
-        if not options.refinement:
+        if not options.schedule.refinement:
             return descended
     outcomes = []
     for member in range(members):
@@ -87,14 +86,13 @@ def _descended(family: LayerFamily, options: SearchOptions, watcher: Watcher, st
                deadline: float) -> tuple[list[SearchOutcome], list[Nest | None]]:
     """The best mappings of the descent, and for each member the mappings that its refinement starts from.
 
-    Starts are the best mapping so far and the descents' results in turn, `SearchOptions.chains` of them.
+    Starts are the best mapping so far and the descents' results in turn, `Effort.chains` of them.
     """
-    from fadiff_mapper.search.gradient_descent import descend  # loads torch
-
     state = SearchState(family, options, watcher, stopped, terms, deadline)
     if given:
         state.value(joined(given), np.arange(len(given)), "given")
-    nest = descend(state, options.restarts, np.random.default_rng(options.seed))
+    assert options.schedule.descent
+    nest = options.schedule.descent(state, np.random.default_rng(options.seed))
     status = early_end(options, state.stopped(), state.out_of_time()) or "descent ended"
     outcomes = [SearchOutcome(state.nests[member], float(state.best[member]), status, tuple(state.history[member]),
                               int(state.evaluations[member]), int(state.legal_evaluations[member]))
@@ -103,7 +101,8 @@ def _descended(family: LayerFamily, options: SearchOptions, watcher: Watcher, st
     restarts = nest.batch // members
     starts: list[Nest | None] = [
         joined([state.nests[member],
-                nest.take(member * restarts + np.arange(1, options.chains) % restarts)]) for member in range(members)]
+                nest.take(member * restarts + np.arange(1, options.schedule.chains) % restarts)])
+        for member in range(members)]
     return outcomes, starts
 
 
@@ -133,7 +132,7 @@ def _refined(family: LayerFamily, member: int, options: SearchOptions, starts: N
     refinement = refinement_of(family, member, options, starts, watcher=None if watcher is unwatched else watch,
                                out_of_time=out_of_time, room=room, weights=weights, sums=sums, deadline=deadline,
                                sparse=None if terms.sparse is None else terms.sparse.compiled)
-    converged = options.refinement and not out_of_time() and refinement.run()
+    converged = options.schedule.refinement and not out_of_time() and refinement.run()
     status = early_end(options, stopped(), out_of_time()) or (
         "converged: no neighbour of the best mapping is better" if converged else "search ended")
     refinement.take_history()

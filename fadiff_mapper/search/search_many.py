@@ -17,8 +17,8 @@ import numpy as np
 
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
-from fadiff_mapper.relaxation.layer_batch import LayerFamily, family_of, kin
 from fadiff_mapper.search.best_so_far import MetricTerms, Watcher, unwatched
+from fadiff_mapper.search.layer_family import LayerFamily, family_of, kin
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Progress, SearchOptions
 from fadiff_mapper.search.search_family import SearchOutcome, early_end, search
@@ -61,7 +61,7 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
     """
     if not tasks:
         return []
-    jobs = _jobs_of(tasks, LARGEST if options.gradient and not options.exhaustive else 1)
+    jobs = _jobs_of(tasks, LARGEST if options.schedule.descent else 1)
     clock = _Clock(deadline, sum(len(job.members) for job in jobs), min(options.workers, len(jobs)), in_turn)
     watching = threading.Lock()
     alike = replace(options, threads=max(1, options.workers // clock.workers))
@@ -97,7 +97,7 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
 def _searched(family: LayerFamily, options: SearchOptions, watcher: Watcher, stopped: Callable[[], bool],
               given: Sequence[Nest], terms: MetricTerms, deadline: float) -> list[SearchOutcome]:
     """The outcome of every member: of all mappings, or of a search; terms and the others as for `search`."""
-    if options.exhaustive:
+    if options.method == "exhaustive":
         from fadiff_mapper.search.exhaustive import exhaust
         return exhaust(family, options, watcher=watcher, stopped=stopped, given=given, terms=terms, deadline=deadline)
     if terms.sparse is not None and terms.sparse.compiled is None:

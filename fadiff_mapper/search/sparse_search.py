@@ -17,12 +17,10 @@ import numpy as np
 
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.loop_nest import Nest, joined, nest_arrays
-from fadiff_mapper.relaxation.annealing import geometric
-from fadiff_mapper.relaxation.layer_batch import LayerFamily
-from fadiff_mapper.relaxation.metrics import ILLEGAL, SAME
 from fadiff_mapper.search.best_so_far import MetricTerms, SearchState, Watcher, best_rows, unwatched
 from fadiff_mapper.search.compiled_space import compiled_space
-from fadiff_mapper.search.options import Progress, SearchOptions
+from fadiff_mapper.search.layer_family import LayerFamily
+from fadiff_mapper.search.options import ILLEGAL, SAME, Progress, SearchOptions, geometric
 from fadiff_mapper.search.search_family import SearchOutcome, search
 from fadiff_mapper.sparse.evaluate_sparse import SparseDesign
 
@@ -56,8 +54,9 @@ def search_sparse(design: SparseDesign, family: LayerFamily, options: SearchOpti
     Returns:
         The outcome; its mapping may be illegal where no legal one was met.
     """
-    own = replace(options, neighbours_tried=min(TRIES, options.neighbours_tried), chains=min(CHAINS, options.chains),
-                  rounds=min(ROUNDS, options.rounds))
+    effort = options.schedule
+    own = replace(options, effort=replace(effort, neighbours=min(TRIES, effort.neighbours),
+                                          chains=min(CHAINS, effort.chains), rounds=min(ROUNDS, effort.rounds)))
     state = SearchState(family, own, watcher, stopped, MetricTerms(sparse=design), deadline)
     candidates: list[Nest] = list(given)
     if given:
@@ -89,11 +88,11 @@ def _random(family: LayerFamily, seed: int) -> Nest:
 
 def _refined(state: SearchState, pool: Nest, values: np.ndarray) -> str:
     """Goes on from the best mappings of a pool; returns how the search ended, in words."""
-    chains = state.options.chains
+    chains = state.options.schedule.chains
     best = np.argsort(values, kind="stable")[np.arange(chains) % min(chains, len(values))]
     status = "refinement ended"
-    if state.options.refinement and not state.out_of_time():
-        tables = compiled_space(state.family, 0, state.options.orders)
+    if state.options.schedule.refinement and not state.out_of_time():
+        tables = compiled_space(state.family, 0)
         _anneal(state, tables, pool.take(best), values[best])
         if _polish(state, tables):
             status = "converged: no neighbour of the best mapping is better"
@@ -113,12 +112,12 @@ def _anneal(state: SearchState, tables: dict[str, Any], here: Nest, values: np.n
         here: The first mapping of each chain.
         values: [B]. Their values.
     """
-    rng, rounds = np.random.default_rng(state.options.seed), state.options.rounds
+    rng, rounds = np.random.default_rng(state.options.seed), state.options.schedule.rounds
     layer, values = state.family.layer.compiled, values.copy()
     for step in range(rounds):
         temperature = geometric(TEMPERATURE_START, TEMPERATURE_END, step / max(rounds - 1, 1))
-        *arrays, _, chain = _kernel.random_neighbours(layer, tables, *nest_arrays(here), state.options.neighbours_tried,
-                                                      int(rng.integers(1 << 63)))
+        *arrays, _, chain = _kernel.random_neighbours(layer, tables, *nest_arrays(here),
+                                                      state.options.schedule.neighbours, int(rng.integers(1 << 63)))
         if not len(chain):
             break
         near = Nest(*arrays)

@@ -18,7 +18,7 @@ from fadiff_mapper.cli import main
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "run"
-    map_layer(product(), SearchOptions(restarts=4, steps=2, chains=4, rounds=10, rounds_further=0)).write(folder)
+    map_layer(product(), SearchOptions(effort="light")).write(folder)
     return folder
 
 
@@ -115,8 +115,7 @@ def test_a_result_without_a_bound(run: Path, capsys: pytest.CaptureFixture[str],
 
 def test_map_stores_sensitivities_where_asked(tmp_path: Path) -> None:
     arguments = ["map", "bundled:arch/gemmini_small", "bundled:layers/resnet18/fc_512_1000", "-o", str(tmp_path),
-                 "--energy", "bundled", "--quiet", "--option", "restarts=4", "--option", "steps=2", "--option",
-                 "chains=4", "--option", "rounds=4", "--option", "rounds_further=0"]
+                 "--energy", "bundled", "--quiet", "--effort", "light"]
     assert main(arguments) == 0
     assert json.loads((tmp_path / "fadiff.result.json").read_text())["sensitivities"] == []
     assert main([*arguments, "--sensitivities"]) == 0

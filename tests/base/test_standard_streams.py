@@ -156,7 +156,7 @@ def test_a_progress_line_takes_names_as_they_are(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     done = subprocess.Popen(
         [sys.executable, "-m", "fadiff_mapper", "map", "bundled:arch/gemmini_small", problem, "b.yaml", "-o", "out",
-         "--energy", "built-in", "--option", "rounds=4"], cwd=tmp_path, stdout=theirs, stderr=theirs,
+         "--energy", "built-in", "--effort", "light"], cwd=tmp_path, stdout=theirs, stderr=theirs,
         env={**os.environ, "TERM": "xterm", "COLUMNS": "200"})
     os.close(theirs)
     said = b""

@@ -26,11 +26,6 @@ def run(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProc
                           cwd=cwd, timeout=120, check=False)
 
 
-def turned(**options: int) -> list[str]:
-    """Words of the command line for options that have no flag of their own."""
-    return [word for name, value in options.items() for word in ("--option", f"{name}={value}")]
-
-
 @pytest.mark.parametrize("design", DESIGNS)
 def test_check_prints_what_was_understood(design: str) -> None:
     done = run("check", f"bundled:arch/{design}", LAYER, *BUNDLED_TABLES)
@@ -42,7 +37,7 @@ def test_check_prints_what_was_understood(design: str) -> None:
 
 def test_map_writes_a_mapping_that_evaluates_to_the_same_numbers(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    done = run("map", "bundled:arch/gemmini_small", LAYER, "-o", out, *turned(steps=20, restarts=16), "--seed", 3,
+    done = run("map", "bundled:arch/gemmini_small", LAYER, "-o", out, "--effort", "light", "--seed", 3,
                *BUNDLED_TABLES)
     assert done.returncode == 0, done.stderr
     names = {path.name for path in out.iterdir() if not path.name.startswith(".")}
@@ -59,7 +54,7 @@ def test_map_writes_a_mapping_that_evaluates_to_the_same_numbers(tmp_path: Path)
 
 
 def test_the_merged_input_is_literal_yaml_without_constraints(tmp_path: Path) -> None:
-    assert run("map", "bundled:arch/eyeriss_like", LAYER, "-o", tmp_path, *turned(steps=5, restarts=8),
+    assert run("map", "bundled:arch/eyeriss_like", LAYER, "-o", tmp_path, "--effort", "light",
                *BUNDLED_TABLES).returncode == 0
     text = (tmp_path / "fadiff.input.yaml").read_text()
     document = yaml.safe_load(text)
@@ -70,7 +65,7 @@ def test_the_merged_input_is_literal_yaml_without_constraints(tmp_path: Path) ->
 def test_the_same_seed_gives_the_same_files(tmp_path: Path) -> None:
     texts = []
     for name in ("first", "second"):
-        assert run("map", "bundled:arch/gemmini_large", LAYER, "-o", tmp_path / name, *turned(steps=10, restarts=8),
+        assert run("map", "bundled:arch/gemmini_large", LAYER, "-o", tmp_path / name, "--effort", "light",
                    "--seed", 7, *BUNDLED_TABLES).returncode == 0
         result = json.loads((tmp_path / name / "fadiff.result.json").read_text())
         result.pop("timing")
@@ -95,7 +90,7 @@ MANY = ("bundled:arch/gemmini_small", "bundled:layers/mobilenet_v1", *BUNDLED_TA
 
 def test_map_takes_a_folder_of_problems_and_sums_them_up(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    done = run("map", *MANY, "-o", out, *turned(restarts=4, steps=2, chains=4, rounds=4, rounds_further=0))
+    done = run("map", *MANY, "-o", out, "--effort", "light")
     assert done.returncode == 0, done.stderr
     summary = json.loads((out / "fadiff.summary.json").read_text())
     results = {name: json.loads((out / name / "fadiff.result.json").read_text()) for name in summary["layers"]}
@@ -106,8 +101,8 @@ def test_map_takes_a_folder_of_problems_and_sums_them_up(tmp_path: Path) -> None
 
 
 def test_ctrl_c_ends_with_the_best_so_far_and_a_second_run_has_to_wait(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "fadiff_mapper", "map", *MANY, "-o", str(tmp_path), "--option", "rounds=1000000",
-               "--option", "chains_agreeing=65536"]
+    command = [sys.executable, "-m", "fadiff_mapper", "map", *MANY, "-o", str(tmp_path), "--imperfect",
+               "--jobs", "1"]
     written = tmp_path / "conv1x1_1024_1024_7_s1" / "fadiff.result.json"
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 60
@@ -123,7 +118,7 @@ def test_ctrl_c_ends_with_the_best_so_far_and_a_second_run_has_to_wait(tmp_path:
 
 
 def test_a_warm_start_must_fit_the_problem(tmp_path: Path) -> None:
-    quick = (*turned(restarts=2, steps=1, chains=4, rounds=2, rounds_further=0), *BUNDLED_TABLES)
+    quick = ("--effort", "light", *BUNDLED_TABLES)
     design = "bundled:arch/gemmini_large"
     assert run("map", design, LAYER, "-o", tmp_path / "first", *quick).returncode == 0
     given = tmp_path / "first" / "timeloop-mapper.map.yaml"
@@ -138,15 +133,22 @@ def test_a_warm_start_must_fit_the_problem(tmp_path: Path) -> None:
         assert refused.returncode == 2 and refused.stderr.startswith("error: ") and not (tmp_path / "third").exists()
 
 
-@pytest.mark.parametrize(("text", "sentence"), [
-    ("restart=3", '--option restart=3: unknown option (did you mean "restarts"?)'),
-    ("restarts", "--option restarts: unknown option"),
-    ("restarts=many", "--option restarts=many: found 'many'; accepted: a whole number"),
-    ("gradient=perhaps", "--option gradient=perhaps: found 'perhaps'; accepted: yes or no"),
-    ("temperature_start=0", "temperature_start: found 0.0; accepted: a number greater than 0, of at most 1e+06"),
-    ("restarts=0", "restarts: found 0; accepted: a whole number from 1 to 4096")])
-def test_an_option_that_is_none_is_named(tmp_path: Path, text: str, sentence: str) -> None:
-    done = run("map", "bundled:arch/gemmini_small", LAYER, "-o", tmp_path / "out", "--option", text)
+@pytest.mark.parametrize(("command", "words", "sentence"), [
+    ("map", "--effort longer", "argument --effort: invalid choice: 'longer'"),
+    ("map", "--method descent", "argument --method: invalid choice: 'descent'"),
+    ("map", "--model paper", "model: found 'paper' with the method annealing; accepted: the method gradient"),
+    ("map", "--effort light --exhaustive", "effort: found 'light' with the method exhaustive"),
+    ("map", "--imperfect --exhaustive", "imperfect: found with the method exhaustive"),
+    ("map", "--exhaustive-limit 5", "exhaustive_limit: found with the method annealing; accepted: the method exhausti"),
+    ("network", "--model paper", "model: found 'paper' with the method annealing; accepted: the method gradient"),
+    ("network", "--method gradient --no-fusion", "method: found gradient with layers by themselves"),
+    ("network", "--longest 4 --no-fusion", "longest: found with layers by themselves"),
+    ("network", "--longest 40", "longest: found 40; accepted: a whole number from 2 to 16")])
+def test_options_that_are_none_or_do_nothing_are_one_line(tmp_path: Path, command: str, words: str,
+                                                          sentence: str) -> None:
+    files = ("bundled:networks/resnet18", "bundled:arch/gemmini_small") if command == "network" else (
+        "bundled:arch/gemmini_small", LAYER)
+    done = run(command, *files, "-o", tmp_path / "out", *words.split())
     assert done.returncode == 2 and not (tmp_path / "out").exists()
     assert done.stderr.startswith(f"error: {sentence}") and done.stderr.count("\n") == 1
 

@@ -70,8 +70,8 @@ def test_what_is_no_regular_file_stays(command: str, kind: str, tmp_path: Path, 
 def test_a_link_to_a_folder_takes_the_files(tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     (tmp_path / "out").symlink_to("disk")
-    assert main(["map", DESIGN, LAYER, "-o", str(tmp_path / "out"), "--energy", "bundled", "--quiet", "--option",
-                 "rounds=4"]) == 0
+    assert main(["map", DESIGN, LAYER, "-o", str(tmp_path / "out"), "--energy", "bundled", "--quiet", "--effort",
+                 "light"]) == 0
     assert main(["import", NETWORK, "-o", str(tmp_path / "out" / "net.yaml")]) == 0
     assert (tmp_path / "out").is_symlink()
     assert {"fadiff.result.json", "net.yaml"} <= {path.name for path in (tmp_path / "disk").iterdir()}

@@ -11,17 +11,17 @@ import pytest
 import torch
 
 from fadiff_mapper import Mapping, SearchOptions, load_network
-from fadiff_mapper.design.descent.borrowed_mappings import borrowed_point, extended, pooled
-from fadiff_mapper.design.descent.gradient_proposer import gradient_proposer
-from fadiff_mapper.design.descent.hardware_curves import HardwareCurves, curves_around
-from fadiff_mapper.design.descent.hardware_figures import RelaxedDesign, figures_of, relaxed_design
-from fadiff_mapper.design.descent.joint_descent import proposed_designs
-from fadiff_mapper.design.descent.joint_networks import joint_networks, relaxed_around
-from fadiff_mapper.design.descent.least_hardware import least_hardware
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.design_reader import DesignReader
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench
 from fadiff_mapper.design.evaluation.least_figures import LeastFigures
+from fadiff_mapper.design.proposers.bound_designs import (
+    BoundDesigns,
+    borrowed_point,
+    extended,
+    least_hardware,
+    pooled,
+)
 from fadiff_mapper.design.proposers.proposer import Proposer
 from fadiff_mapper.design.space import (
     DesignSpace,
@@ -32,14 +32,24 @@ from fadiff_mapper.design.space import (
     parameter_values,
     read_space,
 )
-from fadiff_mapper.network.descent.descend import DescentOptions, smooth_metric
-from fadiff_mapper.network.descent.relaxed_cost import relaxed_cost
-from fadiff_mapper.network.descent.starts import starts
-from fadiff_mapper.relaxation.gumbel_softmax import draw
-from fadiff_mapper.relaxation.penalty import machine_limits
+from fadiff_mapper.gradient.gumbel_softmax import draw
+from fadiff_mapper.gradient.hardware_descent import (
+    HardwareCurves,
+    RelaxedDesign,
+    curves_around,
+    figures_of,
+    joint_networks,
+    proposed_designs,
+    relaxed_around,
+    relaxed_design,
+)
+from fadiff_mapper.gradient.loss import machine_limits
+from fadiff_mapper.gradient.network_cost import relaxed_cost
+from fadiff_mapper.gradient.network_descent import smooth_metric, starts
 from fadiff_mapper.results.designed_machine import DesignOutcome
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.map_layers import map_layers
+from fadiff_mapper.search.options import Effort
 
 SPACE = """
 architecture:
@@ -99,8 +109,8 @@ workload:
   - {name: first, shape: wider, from: [input]}
   - {name: second, shape: narrower, from: [first]}
 """
-QUICK = SearchOptions(("edp",), chains=16, rounds=30, rounds_further=0, threads=1)
-FEW = DescentOptions(steps=8, restarts=4)
+QUICK = SearchOptions(("edp",), threads=1, effort=Effort(chains=16, rounds=30, extra_rounds=0))
+FEW = (8, 4)
 EVERY = [(x, y) for x in range(4) for y in range(7)]
 
 
@@ -141,7 +151,7 @@ def bench(question: DesignQuestion) -> Bench:
 
 
 def proposer_of(bench: Bench, question: DesignQuestion) -> Proposer:
-    return gradient_proposer(question, bench.reader.specs, bench.mappings, DesignBench(question, None).least_at)
+    return BoundDesigns(question, bench.reader.specs, bench.mappings, DesignBench(question, None).least_at)
 
 
 def curves_at(bench: Bench, centre: Point) -> HardwareCurves:
@@ -272,7 +282,7 @@ def test_a_descent_ends_in_designs_of_the_space_and_repeats_itself(bench: Bench)
     def ends() -> list[tuple[Point, float]]:
         network = relaxed_around(networks, bench.reader.specs((3, 6)), specs, bench.mappings(centre))
         return [(design.point, design.loss) for design in proposed_designs(
-            space, curves_at(bench, centre), network, "edp", np.array([0.0]), 1, FEW)]
+            space, curves_at(bench, centre), network, "edp", np.array([0.0]), 1, *FEW)]
 
     found = ends()
     assert found == ends()
@@ -289,7 +299,7 @@ def test_limits_pull_a_descent_back(bench: Bench) -> None:
         own = replace(space, limits=limits)
         curves = curves_around(own, centre, lambda point: bench.reader.specs(point)[0])
         network = relaxed_around(networks, bench.reader.specs((3, 6)), specs, bench.mappings(centre))
-        ends = proposed_designs(own, curves, network, "edp", np.array([0.0]), 0, DescentOptions(steps=15, restarts=4))
+        ends = proposed_designs(own, curves, network, "edp", np.array([0.0]), 0, 15, 4)
         widest.append(max(design.point[0] for design in ends))
     assert widest[1] < widest[0]
 
@@ -309,7 +319,7 @@ def test_what_has_been_judged_when_time_is_over_is_proposed(time_for: int, bench
         judged.append(point)
         return least
 
-    proposer = gradient_proposer(bench.question, bench.reader.specs, bench.mappings, noted, over)
+    proposer = BoundDesigns(bench.question, bench.reader.specs, bench.mappings, noted, over)
     first = proposer.propose(3, [])
     assert 1 <= len(first) <= 3
     assert set(first) <= set(judged) if judged else len(first) == 1  # one that nobody has judged is better than none

@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 from small_spaces import small_question
 
-from fadiff_mapper.design.descent.bound_gaps import expected_gaps
-from fadiff_mapper.design.descent.design_estimates import DesignEstimates, metric_logarithm
-from fadiff_mapper.design.descent.estimate_walk import walk
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
 from fadiff_mapper.design.evaluation.least_figures import LeastFigures
+from fadiff_mapper.design.proposers.bound_designs import DesignEstimates, expected_gaps, metric_logarithm, walk
 from fadiff_mapper.design.proposers.random_designs import all_points
 from fadiff_mapper.design.space import DesignSpace, Parameter, Point, read_space
 

@@ -16,7 +16,6 @@ from small_spaces import SECTION, small_network, small_question, small_space
 import fadiff_mapper
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.design import final_figures as final_module
-from fadiff_mapper.design.descent import gradient_proposer as proposer_module
 from fadiff_mapper.design.design_clock import DesignClock
 from fadiff_mapper.design.design_options import DesignOptions
 from fadiff_mapper.design.design_run import DesignProgress
@@ -27,6 +26,7 @@ from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluat
 from fadiff_mapper.design.evaluation.layer_entries import OUT_OF_TIME, layer_entries
 from fadiff_mapper.design.evaluation.result_store import ResultStore
 from fadiff_mapper.design.evaluation.work_force import TimeLeft
+from fadiff_mapper.design.proposers import bound_designs as proposer_module
 from fadiff_mapper.design.proposers.random_designs import all_points
 from fadiff_mapper.design.search_design import search_design
 from fadiff_mapper.design.space import Point
@@ -268,8 +268,8 @@ def test_a_search_whose_proposer_runs_out_of_time_says_so(store: Path, tmp_path:
         clock.now += 9.0
         return []
 
-    monkeypatch.setattr(proposer_module._GradientProposer, "_descended", descended)
-    machine = searched(question, method="gradient", time_limit=8.0, store=store, prune=False)
+    monkeypatch.setattr(proposer_module.BoundDesigns, "_descended", descended)
+    machine = searched(question, method="bounds", time_limit=8.0, store=store, prune=False)
     assert machine.status == "out of time after 8 s: the best designs so far"
 
 

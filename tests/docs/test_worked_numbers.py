@@ -15,13 +15,13 @@ from fadiff_mapper.analysis.count_breakdown import explain_counts
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.fusion.stored_words import intermediate_words, outlasting_words
 from fadiff_mapper.fusion.tile_steps import layer_steps
+from fadiff_mapper.gradient.gumbel_softmax import ALPHA
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.exact.evaluate import evaluate_one
 from fadiff_mapper.model.exact.stats import Stats
-from fadiff_mapper.model.smooth.spatial_overlap_closed_form import distinct_windows
+from fadiff_mapper.model.smooth import distinct_windows
 from fadiff_mapper.network.chains.partition import CoverPart, partition
 from fadiff_mapper.network.layers.edp_prices import OperatingPoint
-from fadiff_mapper.relaxation.straight_through import ALPHA
 
 
 def product(loops: dict[str, tuple[str, str]], regs: bool = False, bypass: str = "", **buffer: float) -> Stats:
@@ -98,8 +98,8 @@ def test_windows_that_coincide_side_by_side() -> None:
 def test_the_bound_of_a_product_and_its_optimum() -> None:
     kept = {"target": "Buffer", "type": "datatype", "keep": ["A", "B", "Z"]}
     spec = small_specs.product(mapspace_constraints=[kept])
-    accesses = map_layer(spec, SearchOptions(metrics=("last_level_accesses",), exhaustive=True))
-    edp = map_layer(spec, SearchOptions(metrics=("edp",), exhaustive=True))
+    accesses = map_layer(spec, SearchOptions(metrics=("last_level_accesses",), method="exhaustive"))
+    edp = map_layer(spec, SearchOptions(metrics=("edp",), method="exhaustive"))
     assert accesses.bound and edp.bound
     assert accesses.value == round(accesses.bound.last_level_accesses) == 80
     assert (int(edp.value), int(edp.bound.edp)) == (650_680, 646_932)

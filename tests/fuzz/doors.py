@@ -22,8 +22,7 @@ from fadiff_mapper.base.bundled_files import designs, find, root
 TABLES = ("--energy", "bundled")
 """The same whether Accelergy is installed or not."""
 
-EFFORT = tuple(word for option in ("restarts=1", "steps=1", "chains=2", "rounds=2", "rounds_further=0")
-               for word in ("--option", option))
+EFFORT = ("--effort", "light")
 
 
 @functools.cache
@@ -43,7 +42,7 @@ def native() -> dict[str, Any]:
             {"name": "Inputs", "projection": [[["N"]], [["C"]], [["R"], ["P", "S"]]]},
             {"name": "Outputs", "projection": [[["N"]], [["M"]], [["P"]]], "read_write": True}]},
             "instance": {"C": 4, "M": 8, "P": 6, "R": 3, "N": 1, "S": 1}}})
-    result = map_layer(spec, SearchOptions(restarts=1, steps=1, chains=4, rounds=4, rounds_further=0))
+    result = map_layer(spec, SearchOptions(effort="light"))
     from fadiff_mapper.output.timeloop_files.run_files import run_files
     return {"input": yaml.safe_load(run_files(result)["fadiff.input.yaml"]), "files": run_files(result)}
 
@@ -412,10 +411,10 @@ def arguments(folder: Path, rng: random.Random) -> Case:
     (folder / "input.yaml").write_text(yaml.safe_dump(native()["input"]))
     words = ["check", "evaluate", "map", "network", "explain", "import", "bundled", "doctor", "shim", "input.yaml",
              "-o", "out",
-             "--json", "--seed", "--time-limit", "--metric", "--option", "--jobs", "--energy", "--quiet", "--count",
-             "-D", "--dim",
+             "--json", "--seed", "--time-limit", "--metric", "--effort", "--method", "--jobs", "--energy", "--quiet",
+             "--count", "-D", "--dim",
              "bundled:arch/gemmini_small", "bundled:layers/resnet18/fc_512_1000", "--exhaustive", str(nasty(rng)),
-             str(rng.choice(NUMBERS)), "rounds=1", "chains=-1", "gradient=no", "edp", "a=b", "--help", "."]
+             str(rng.choice(NUMBERS)), "light", "gradient", "edp", "a=b", "--help", "."]
     chosen = [rng.choice(words).replace("\0", "") for _ in range(rng.randint(1, 6))]
     if chosen[0] in ("map", "network"):
         chosen += ["--time-limit", "0.5", "--quiet"]

@@ -114,4 +114,4 @@ def mapped_networks(folder: Path, rng: random.Random) -> Case:
         text = mutated_text(text, rng)
     (folder / "net.yaml").write_bytes(text.encode("utf-8", "surrogatepass"))
     return Case(("network", "net.yaml", "bundled:arch/gemmini_small", "-o", "out", "--quiet", "--time-limit", "0.5",
-                 "--option", "gradient=no", "--option", "kept=1", *TABLES))
+                 *TABLES))

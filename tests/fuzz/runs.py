@@ -39,7 +39,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "map": ("fadiff-mapper", "map", "input.yaml", "-o", "out", *SEARCH),
     "map of many": ("fadiff-mapper", "map", DESIGN, "layers", "-o", "out", *SEARCH),
     "network": ("fadiff-mapper", "network", "net.yaml", DESIGN, "-o", "out", "--quiet", *TABLES,
-                "--option", "gradient=no", "--option", "kept=1", "--time-limit", "0.5"),
+                "--time-limit", "0.5"),
     "design": ("fadiff-mapper", "design", "space.yaml", "net.yaml", "--arch", DESIGN, "-o", "out", "--quiet",
                "--energy", "bundled", "--no-fusion", "--method", "exhaustive", "--jobs", "1"),
     "import": ("fadiff-mapper", "import", "net.yaml", "-o", "out/net.yaml"),

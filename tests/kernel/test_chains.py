@@ -19,14 +19,16 @@ from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays
 from fadiff_mapper.model.prepared_layer import prepare_layer
-from fadiff_mapper.relaxation.layer_batch import LayerFamily, family_of
-from fadiff_mapper.relaxation.objective import ILLEGAL, exact_value
 from fadiff_mapper.search import refinement
+from fadiff_mapper.search.best_so_far import ILLEGAL, exact_value
 from fadiff_mapper.search.compiled_space import compiled_objective, compiled_space
+from fadiff_mapper.search.layer_family import LayerFamily, family_of
+from fadiff_mapper.search.options import Effort
 from fadiff_mapper.search.refinement import Refinement, refinement_of
 from fadiff_mapper.spec.spec import Spec
 
-QUICK = SearchOptions(chains=16, rounds=40, rounds_further=10, chains_further=4, neighbours_tried=6)
+LITTLE, SIXTEEN = Effort(16, 40, 6, extra_rounds=10, extra_chains=4), Effort(16, 40)
+QUICK = SearchOptions(effort=LITTLE)
 LEAST_DESCENT = 1e-12
 """By how much (in logarithms) a neighbour has to be better for the descent to go there, as in `chains.cpp`."""
 
@@ -64,7 +66,7 @@ def test_the_optimum_of_a_space_that_can_be_enumerated(metrics: tuple[str, ...])
     of, nest = alone(spec), whole_space(spec)
     best = exact_value(score(of.layer, nest), metrics).min()
     for seed in range(3):
-        found = begun(of, SearchOptions(chains=16, rounds=40, metrics=metrics, seed=seed))
+        found = begun(of, SearchOptions(metrics, seed, effort=SIXTEEN))
         assert found.run() and found.chains.best_value == pytest.approx(best, abs=1e-9)
 
 
@@ -105,7 +107,7 @@ def test_the_optimum_beside_what_lies_there_already() -> None:
         room = np.array([words, 1e9]), np.array([[False, True, True], [True, True, True]])
         batch = Room(*(np.repeat(part[..., None], nest.batch, axis=-1) for part in room))
         values.append(float(exact_value(score(of.layer, nest, room=batch), ("energy",)).min()))
-        found = begun(of, SearchOptions(chains=16, rounds=40, metrics=("energy",)), room=room)
+        found = begun(of, SearchOptions(("energy",), effort=SIXTEEN), room=room)
         found.run()
         assert found.chains.best_value == pytest.approx(values[-1], abs=1e-9)
         one = Room(*(part[..., None] for part in room))
@@ -120,7 +122,7 @@ def test_the_optimum_that_uses_enough_units() -> None:
     assert of.spaces[0].constraints.min_parallelism == 0.75
     used = nest.spatial.prod(axis=(0, 1)) / 4
     values = exact_value(score(of.layer, nest), ("energy",))
-    found = begun(of, SearchOptions(chains=16, rounds=40, metrics=("energy",)))
+    found = begun(of, SearchOptions(("energy",), effort=SIXTEEN))
     found.run()
     assert found.chains.best_value == pytest.approx(values[used >= 0.75].min(), abs=1e-9)
     assert found.best().spatial.prod() >= 3
@@ -140,7 +142,7 @@ def test_too_few_units_count_as_a_broken_limit() -> None:
 def test_it_says_converged_only_where_no_neighbour_is_better(design: str) -> None:
     of = conv(design)
     for seed in range(3):
-        found = begun(of, SearchOptions(chains=4, rounds=3, rounds_further=0, neighbours_tried=2, seed=seed))
+        found = begun(of, SearchOptions(seed=seed, effort=Effort(chains=4, rounds=3, extra_rounds=0, neighbours=2)))
         chains, options = found.chains, found.options
         found.anneal(options.annealing)
         steps, converged = 0, False
@@ -229,7 +231,7 @@ def test_chains_of_unlike_values_are_kept_before_copies() -> None:
 def test_a_search_that_starts_again_keeps_its_best_mapping_and_none_of_its_chains() -> None:
     of = conv("gemmini_small")
     found = begun(of)
-    found.anneal(found.options.annealing)
+    found.anneal(found.effort.annealing)
     chains, best, value, evaluations = found.chains, found.best(), found.chains.best_value, found.chains.evaluations
     assert chains.met > 0
     chains.start_again(3)
@@ -240,7 +242,7 @@ def test_a_search_that_starts_again_keeps_its_best_mapping_and_none_of_its_chain
 @pytest.mark.parametrize("design", ["gemmini_large", "weight_stationary"])
 def test_a_layer_on_which_chains_agree_is_searched_once(design: str) -> None:
     of = conv(design)
-    once, again = (begun(of, SearchOptions(searches=searches)) for searches in (1, 5))
+    once, again = (begun(of, SearchOptions(effort=Effort(searches=searches))) for searches in (1, 5))
     assert once.run() and again.run()
     assert once.chains.evaluations == again.chains.evaluations and same(once.best(), again.best())
 
@@ -248,7 +250,7 @@ def test_a_layer_on_which_chains_agree_is_searched_once(design: str) -> None:
 def test_a_hard_layer_is_searched_again_with_the_best_of_all_searches() -> None:
     """Its two best mappings share out the array of units in unlike ways, three moves apart."""
     of = alone(load(find("arch/simba_like"), find("layers/resnet18/conv3x3_256_256_14_s1")))
-    found = {searches: begun(of, SearchOptions(searches=searches, seed=1018)) for searches in (1, 2, 5)}
+    found = {searches: begun(of, SearchOptions(seed=1018, effort=Effort(searches=searches))) for searches in (1, 2, 5)}
     assert all(one.run() for one in found.values())
     evaluations = [one.chains.evaluations for one in found.values()]
     assert evaluations[1] > 1.2 * evaluations[0]
@@ -257,13 +259,13 @@ def test_a_hard_layer_is_searched_again_with_the_best_of_all_searches() -> None:
 
 
 @pytest.mark.parametrize(("changed", "again"), [
-    ({}, True), ({"searches": 1}, False), ({"rounds_further": 0}, False), ({"chains_agreeing": 1}, False)])
+    ({}, True), ({"searches": 1}, False), ({"extra_rounds": 0}, False), ({"chains_agreeing": 1}, False)])
 def test_too_few_chains_at_the_best_after_the_further_rounds_start_a_search_again(
         changed: dict[str, int], again: bool) -> None:
     of = conv("simba_like")
-    found = begun(of, replace(QUICK, **changed))  # type: ignore[arg-type]
+    found = begun(of, SearchOptions(effort=replace(LITTLE, **changed)))  # type: ignore[arg-type]
     found.run()
-    first = begun(of, replace(QUICK, **changed | {"searches": 1}))  # type: ignore[arg-type]
+    first = begun(of, SearchOptions(effort=replace(LITTLE, **changed | {"searches": 1})))  # type: ignore[arg-type]
     first.run()
     assert (found.chains.evaluations > first.chains.evaluations) == again
     assert found.chains.best_value <= first.chains.best_value
@@ -271,7 +273,8 @@ def test_too_few_chains_at_the_best_after_the_further_rounds_start_a_search_agai
 
 def test_factors_that_come_from_other_chains_stay_in_the_map_space() -> None:
     of = conv("eyeriss_like")
-    found = begun(of, replace(QUICK, adopted_further=1.0, rounds=5, rounds_further=20, chains_agreeing=17))
+    found = begun(of, SearchOptions(effort=replace(LITTLE, crossover_rate=1.0, rounds=5, extra_rounds=20,
+                                                   chains_agreeing=17)))
     before = found.chains.best_value
     found.run()
     best = found.best()

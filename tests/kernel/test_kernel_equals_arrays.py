@@ -26,8 +26,8 @@ from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest, joined, nest_arrays, pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import constrained_reuse, reuse_of
-from fadiff_mapper.relaxation.layer_batch import family_of
 from fadiff_mapper.search.compiled_space import compiled_space
+from fadiff_mapper.search.layer_family import family_of
 from fadiff_mapper.spec.arch import Architecture, Interconnect, StorageLevel
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.spec.tables import EnergyTable, Tables

@@ -13,8 +13,8 @@ from fadiff_mapper.mapspace import build_mapspace
 from fadiff_mapper.model.compiled_layer import compiled_layer
 from fadiff_mapper.model.loop_nest import nest_arrays
 from fadiff_mapper.model.prepared_layer import prepare_layer
-from fadiff_mapper.relaxation.layer_batch import family_of
 from fadiff_mapper.search.compiled_space import compiled_space
+from fadiff_mapper.search.layer_family import family_of
 
 SPEC = product()
 LAYER = prepare_layer(SPEC.arch, SPEC.problem, SPEC.tables)

@@ -20,9 +20,7 @@ from fadiff_mapper.model.exact.exact_traffic import exact_traffic
 from fadiff_mapper.model.loop_nest import all_active, nest_arrays, pack, project
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
-from fadiff_mapper.model.smooth.evaluate import evaluate_smooth
-from fadiff_mapper.model.smooth.sliding_window_closed_form import window_steps
-from fadiff_mapper.model.smooth.spatial_overlap_closed_form import smooth_delivery
+from fadiff_mapper.model.smooth import evaluate_smooth, smooth_delivery, window_steps
 from fadiff_mapper.model.temporal_reuse import demand
 from fadiff_mapper.model.tile_boxes import tiles
 from fadiff_mapper.spec.tables import Tables

@@ -10,11 +10,11 @@ import torch
 from hypothesis import assume, given, settings
 from strategies import CONV_1D, MATMUL, UNSHARED, Case, cases
 
+from fadiff_mapper.gradient.fadiff_as_printed import evaluate_paper
 from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
 from fadiff_mapper.model.loop_nest import Nest, pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
-from fadiff_mapper.model.smooth.evaluate import SmoothEvaluation
-from fadiff_mapper.model.smooth.fadiff_as_printed import evaluate_paper
+from fadiff_mapper.model.smooth import SmoothEvaluation
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, Interconnect, StorageLevel
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import DataSpace, Problem

@@ -13,13 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.inputs.load import load
-from fadiff_mapper.mapspace import MapSpace, build_mapspace, check_mapping
-from fadiff_mapper.model.loop_nest import Nest, unpack
-from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
-from fadiff_mapper.model.smooth.evaluate import SmoothEvaluation, evaluate_smooth
-from fadiff_mapper.relaxation.discrete_decisions import DiscreteDecisions
-from fadiff_mapper.relaxation.gumbel_softmax import (
+from fadiff_mapper.gradient.gumbel_softmax import (
+    ALPHA,
     FactorPlaces,
     RelaxedFactors,
     decode,
@@ -28,9 +23,13 @@ from fadiff_mapper.relaxation.gumbel_softmax import (
     places_of,
     torch_nest,
 )
-from fadiff_mapper.relaxation.layer_batch import family_of, random_decisions
-from fadiff_mapper.relaxation.penalty import capacity, machine_limits, parallelism, spatial, validity
-from fadiff_mapper.relaxation.straight_through import ALPHA
+from fadiff_mapper.gradient.loss import capacity, machine_limits, parallelism, spatial, validity
+from fadiff_mapper.inputs.load import load
+from fadiff_mapper.mapspace import MapSpace, build_mapspace, check_mapping
+from fadiff_mapper.model.loop_nest import Nest, unpack
+from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
+from fadiff_mapper.model.smooth import SmoothEvaluation, evaluate_smooth
+from fadiff_mapper.search.layer_family import DiscreteDecisions, family_of, random_decisions
 
 DESIGNS = ("gemmini_small", "eyeriss_like", "simba_like")
 BATCH = 3

@@ -13,17 +13,16 @@ from hypothesis import strategies as st
 from strategies import UNSHARED, Case, cases, switched_cases
 
 from fadiff_mapper.base import bundled_files
+from fadiff_mapper.gradient.gumbel_softmax import decode, draw, gumbel, places_of, torch_nest
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.mapspace import build_mapspace
 from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
 from fadiff_mapper.model.loop_nest import Nest, active_parts, pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
-from fadiff_mapper.model.smooth.evaluate import SmoothEvaluation, evaluate_smooth
-from fadiff_mapper.model.smooth.spatial_overlap_closed_form import distinct_windows
-from fadiff_mapper.relaxation.gumbel_softmax import decode, draw, gumbel, places_of, torch_nest
-from fadiff_mapper.relaxation.layer_batch import family_of, random_decisions
-from fadiff_mapper.search.random_mappings import random_nests
+from fadiff_mapper.model.smooth import SmoothEvaluation, distinct_windows, evaluate_smooth
+from fadiff_mapper.search.compiled_space import random_nests
+from fadiff_mapper.search.layer_family import family_of, random_decisions
 from fadiff_mapper.spec.tables import Tables
 
 DESIGNS = tuple(bundled_files.designs())

@@ -54,8 +54,9 @@ from fadiff_mapper.network.tilings.layer_estimate import (
     revised,
 )
 from fadiff_mapper.network.tilings.reshaping import reshaped
-from fadiff_mapper.relaxation.objective import ILLEGAL
+from fadiff_mapper.search.best_so_far import ILLEGAL
 from fadiff_mapper.search.mapping_task import MappingTask
+from fadiff_mapper.search.options import Effort
 from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.spec import Spec
@@ -210,7 +211,7 @@ def test_what_comes_in_again_is_near_what_the_best_mapping_brings_in(layer: str,
               for completion in (SumCompletion.INSIDE, SumCompletion.IN_TURN)]
     tasks = [MappingTask(layer_of(spec), build_mapspace(spec.arch, problem, replace(one, min_parallelism=1.0)),
                          room=Room(words, counted)) for one in limits]
-    found = search_all(tasks, SearchOptions(metrics=("last_level_accesses",), gradient=False, chains=32, rounds=60))
+    found = search_all(tasks, SearchOptions(metrics=("last_level_accesses",), effort=Effort(chains=32)))
     best = evaluate_nest(tasks[0].layer, min(found, key=lambda one: one.value).nest)
     reads = dict(zip(problem.dataspace_names(), best.counts.reads[-1, :, 0] * best.use.instances[-1, 0], strict=True))
     again = refetched(problem, ["Weights", "Inputs"], [], room,
@@ -291,7 +292,7 @@ def test_next_to_a_group_lie_those_with_other_ends_and_all_of_two_neighbours() -
     names = ("dw6", "pw6", "dw7", "pw7", "dw8", "pw8")
     spec_of = {name: spec for entry, spec in zip(network.distinct(), specs, strict=True) for name in entry.nodes}
     results = map_layers([spec_of[name] for name in names],
-                         SearchOptions(("edp",), chains=16, rounds=10, rounds_further=0, threads=1))
+                         SearchOptions(("edp",), threads=1, effort=Effort(chains=16, rounds=10, extra_rounds=0)))
     bases = {name: layer_base(result) for name, result in zip(names, results, strict=True)}
     every = [segment for segment in segments(network, 6) if set(segment.nodes) <= set(names)]
     by_nodes = {segment.nodes: segment for segment in every}

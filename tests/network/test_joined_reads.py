@@ -37,7 +37,7 @@ def block(residual: bool) -> Workload:
 @cache
 def plan(residual: bool, fuse: bool) -> NetworkResult:
     return map_network(block(residual), bundled_files.find("arch/gemmini_large"),
-                       NetworkOptions(threads=1, fuse=fuse, gradient=False, kept=1))
+                       NetworkOptions(threads=1, fuse=fuse))
 
 
 def test_the_totals_are_those_of_the_layers_and_of_the_residual_operand() -> None:

@@ -240,7 +240,7 @@ def test_every_mapping_is_what_real_timeloop_says(tmp_path: Path) -> None:
 def test_a_group_is_found_although_the_best_estimates_cannot_be_mapped(tmp_path: Path) -> None:
     file = tmp_path / "net.yaml"
     file.write_text(ATTENTION)
-    assert map_network(load_network(file), ARCH, NetworkOptions(threads=1, gradient=False)).gain > 0.3
+    assert map_network(load_network(file), ARCH, NetworkOptions(threads=1)).gain > 0.3
 
 
 def test_a_residual_network_makes_one_chain_and_only_segments_that_can_run_in_one_go() -> None:
@@ -261,7 +261,7 @@ def test_a_pool_between_two_layers_is_part_of_their_link() -> None:
 def test_two_layers_with_a_pool_between_them_are_fused(tmp_path: Path) -> None:
     file = tmp_path / "net.yaml"
     file.write_text(POOLED)
-    result = map_network(load_network(file), ARCH, NetworkOptions(threads=1, gradient=False))
+    result = map_network(load_network(file), ARCH, NetworkOptions(threads=1))
     (outcome,) = result.groups
     assert result.stats.edp < result.unfused_stats.edp and group_violations(result.hardware, outcome.group) == []
     result.write(tmp_path / "out")

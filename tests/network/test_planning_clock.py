@@ -17,7 +17,7 @@ from fadiff_mapper.cli import main
 from fadiff_mapper.network import map_network as map_network_module
 from fadiff_mapper.network.chains.segments import segments
 from fadiff_mapper.network.layers.one_design import specs_of
-from fadiff_mapper.network.map_network import QUICK, SHORT, plan_network
+from fadiff_mapper.network.map_network import plan_network
 from fadiff_mapper.network.plan.planning_clock import (
     GRACE_S,
     LAYER_S,
@@ -116,20 +116,19 @@ def test_where_time_is_short_layers_still_end_near_their_best_mappings() -> None
     assert short <= 1.02 * map_network(network, design, NetworkOptions(fuse=False, threads=1)).unfused_stats.edp
 
 
-@pytest.mark.parametrize(("limit", "chains"), [(None, SearchOptions().chains), (1e4, SearchOptions().chains),
-                                               (0.5, SHORT.chains)])
+@pytest.mark.parametrize(("limit", "effort"), [(None, "full"), (1e4, "full"), (0.5, "short")])
 def test_layers_are_searched_with_less_effort_where_a_limit_leaves_little_for_each(
-        limit: float | None, chains: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        limit: float | None, effort: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[SearchOptions] = []
 
     def noted(specs: Sequence[Spec], options: SearchOptions, **keywords: Any) -> list[MappedLayer]:
         asked.append(options)
-        return map_layers(specs, replace(options, chains=4, rounds=2, rounds_further=0, time_limit=None), bounds=False)
+        return map_layers(specs, replace(options, effort="light", time_limit=None), bounds=False)
 
     monkeypatch.setattr(map_network_module, "map_layers", noted)
     options = NetworkOptions(metric="energy", seed=3, time_limit=limit, threads=1, fuse=False)
     map_network(load_network("bundled:networks/gpt3_6b7_block"), "bundled:arch/gemmini_large", options)
-    assert [(one.chains, one.metrics, one.seed) for one in asked] == [(chains, ("energy",), 3)]
+    assert [(one.effort, one.metrics, one.seed) for one in asked] == [(effort, ("energy",), 3)]
 
 
 def test_where_there_is_no_time_to_write_all_groups_those_that_save_most_come_first() -> None:
@@ -147,6 +146,7 @@ def test_a_checkpoint_is_told_of_every_layer_once_when_its_search_has_ended() ->
     workload = load_network("bundled:networks/llama3_8b_decode")
     specs = specs_of(workload, bundled_files.find("arch/gemmini_small"))[:2]
     ended: list[tuple[int, str, float]] = []
-    results = map_layers(specs, SHORT, bounds=False, before=QUICK, on_end=lambda index, result: ended.append(
+    results = map_layers(specs, SearchOptions(effort="short"), bounds=False, before="quick",
+                         on_end=lambda index, result: ended.append(
         (index, result.status, result.stats.edp)))
     assert ended == [(index, result.status, result.stats.edp) for index, result in enumerate(results)]

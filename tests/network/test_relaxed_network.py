@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from math import exp, log
 from pathlib import Path
@@ -12,33 +12,40 @@ import numpy as np
 import pytest
 import torch
 
-from fadiff_mapper import NetworkOptions, SearchOptions, Workload, load_network, map_network
+from fadiff_mapper import NetworkOptions, SearchOptions, Workload, load_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, Stay
 from fadiff_mapper.fusion.tile_evaluation import evaluate_tiles, fused_counts
+from fadiff_mapper.gradient.gumbel_softmax import RelaxedFactors, draw
+from fadiff_mapper.gradient.network_cost import LinkSigmas, RelaxedCost, aligned, relaxed_cost, sigma_weighted_counts
+from fadiff_mapper.gradient.network_descent import (
+    DescentEnd,
+    RestartPoint,
+    decoded_groups,
+    decoded_layers,
+    descend,
+    descended_network,
+    smooth_metric,
+    starts,
+)
+from fadiff_mapper.gradient.relaxed_network import RelaxedNetwork, relaxed_network
 from fadiff_mapper.model.access_counts import Counts
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.loop_nest import Nest, pack
-from fadiff_mapper.model.smooth.evaluate import evaluate_smooth
+from fadiff_mapper.model.smooth import evaluate_smooth
 from fadiff_mapper.network.chains.segments import Segment, segments
-from fadiff_mapper.network.descent.decoding import decoded_groups, decoded_layers
-from fadiff_mapper.network.descent.descend import DescentEnd, descend, smooth_metric
-from fadiff_mapper.network.descent.link_penalties import aligned
-from fadiff_mapper.network.descent.relaxed_cost import RelaxedCost, relaxed_cost
-from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork, relaxed_network
-from fadiff_mapper.network.descent.site_costs import LinkSigmas, sigma_weighted_counts
-from fadiff_mapper.network.descent.starts import RestartPoint, starts
 from fadiff_mapper.network.layers.edp_prices import NetworkPrice, OperatingPoint, summed
 from fadiff_mapper.network.layers.one_design import specs_of
+from fadiff_mapper.network.map_network import map_network
 from fadiff_mapper.network.plan.checkpoint import Checkpoint
 from fadiff_mapper.network.plan.groups import LIGHT, evaluated
 from fadiff_mapper.network.tilings.layer_estimate import layer_base
 from fadiff_mapper.network.tilings.tile_nests import LOOPED, homes
-from fadiff_mapper.relaxation.gumbel_softmax import RelaxedFactors, draw
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.mapping_task import mapping_task
+from fadiff_mapper.search.options import Effort
 
 MODELS = ("refined", "paper")
 TOGETHER = ("mobilenet_v1", ("conv1", "dw1"), "large")
@@ -63,7 +70,7 @@ def mapped(named: Named) -> dict[str, MappedLayer]:
     spec_of = {name: spec for entry, spec in zip(workload(network).distinct(), specs, strict=True)
                for name in entry.nodes}
     found = map_layers([spec_of[name] for name in names],
-                       SearchOptions(("edp",), chains=32, rounds=60, rounds_further=0, threads=1))
+                       SearchOptions(("edp",), threads=1, effort=Effort(chains=32, extra_rounds=0)))
     return dict(zip(names, found, strict=True))
 
 
@@ -301,15 +308,16 @@ def network(tmp_path: Path) -> Path:
 
 def test_groups_longer_than_those_with_many_loops_come_from_the_enumeration_and_from_the_descent(network: Path) -> None:
     arch, saved = bundled_files.find("arch/gemmini_large"), network.parent / "saved.json"
-    for options in (NetworkOptions(threads=1), NetworkOptions(threads=1, gradient=True, enumeration=False)):
-        result = map_network(load_network(network), arch, options, checkpoint_file=saved)
+    for descent in (None, partial(descended_network, alone=True)):
+        result = map_network(load_network(network), arch, NetworkOptions(threads=1), checkpoint_file=saved,
+                             descent=descent)
         assert max(len(group.nodes) for group in result.groups if group.group.loops) > LOOPED
         assert all(0 <= value <= 1 for group in result.groups for value in group.sigma)
 
 
 def test_the_paper_s_model_runs_from_the_command_line(network: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = network.parent / "out"
-    assert main(["network", str(network), "bundled:arch/gemmini_large", "-o", str(out), "--option", "model=paper",
-                 "--option", "gradient=yes", "--jobs", "1", "--energy", "bundled"]) == 0
+    assert main(["network", str(network), "bundled:arch/gemmini_large", "-o", str(out), "--method", "gradient",
+                 "--model", "paper", "--jobs", "1", "--energy", "bundled"]) == 0
     assert "dw1 + " in capsys.readouterr().out
     assert "model: paper" in (out / "plan.yaml").read_text()

@@ -18,8 +18,8 @@ from fadiff_mapper.cli import main
 from fadiff_mapper.output.design_report.write_design import write_design
 from fadiff_mapper.output.network_report.write_network import write_network
 
-QUICK = fm.SearchOptions(chains=4, rounds=4, rounds_further=0)
-WORDS = ("--option", "chains=4", "--option", "rounds=4", "--option", "rounds_further=0", "--quiet")
+QUICK = fm.SearchOptions(effort="light")
+WORDS = ("--effort", "light", "--quiet")
 
 CONVOLUTION = """problem:
   version: 0.4
@@ -97,7 +97,7 @@ def test_sensitivities_of_a_sparse_design_are_refused_before_the_search(
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_lower_bound(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fadiff_mapper.search.result_stream.least_of", fails)
-    for found in fm.map_layers([product(), product()], fm.SearchOptions(chains=4, rounds=4, threads=threads)):
+    for found in fm.map_layers([product(), product()], fm.SearchOptions(threads=threads, effort="light")):
         assert found.bound is None
         assert found.stats.cycles > 0
         assert found.status.endswith(f"; no lower bound: {SENTENCE}")

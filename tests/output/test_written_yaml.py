@@ -18,8 +18,7 @@ from fadiff_mapper.yaml.load import load_text
 from fadiff_mapper.yaml.located import Map
 
 DESIGN = str(bundled_files.find("arch/gemmini_small"))
-EFFORT = ("--quiet", "--energy", "bundled", *(word for option in (
-    "restarts=1", "steps=1", "chains=2", "rounds=2", "rounds_further=0") for word in ("--option", option)))
+EFFORT = ("--quiet", "--energy", "bundled", "--effort", "light")
 
 
 def read_all(folder: Path) -> set[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from importlib import import_module
 
 import numpy as np
@@ -18,7 +17,7 @@ from benchmarks.papers.networks import NetworkQuestion
 from fadiff_mapper.model.exact.evaluate import Scores, score
 from fadiff_mapper.network.layers.edp_prices import NOTHING
 from fadiff_mapper.network.layers.options import NetworkOptions
-from fadiff_mapper.relaxation.objective import exact_value
+from fadiff_mapper.search.best_so_far import exact_value
 from fadiff_mapper.search.enumerate import nests, whole_space
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.workload import Node, build_workload
@@ -81,7 +80,7 @@ def question() -> NetworkQuestion:
 
 def test_dosas_descent_finds_the_optimum_layer_by_layer() -> None:
     from benchmarks.papers import dosa_descent
-    options = replace(dosa_descent.SETTINGS, steps=60, reorder_every=20)
+    options = dosa_descent.settings(steps=60, reorder_every=20)
     record = dosa_descent.search(question(), 1, options).as_record()
     energy, cycles = record["layers"][0]["points"][-1][2:]
     assert energy * cycles == pytest.approx(least(mapping_task(SPEC)), rel=1e-12)

@@ -17,10 +17,11 @@ from fadiff_mapper.mapspace import MapSpace, build_mapspace, check_mapping
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, joined, unpack
 from fadiff_mapper.model.prepared_layer import prepare_layer
-from fadiff_mapper.relaxation.layer_batch import family_of
-from fadiff_mapper.relaxation.objective import exact_value
+from fadiff_mapper.search.best_so_far import exact_value
 from fadiff_mapper.search.enumerate import count, nests
 from fadiff_mapper.search.enumerate import whole_space as laid_out
+from fadiff_mapper.search.layer_family import family_of
+from fadiff_mapper.search.options import Effort
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.spec import Spec
@@ -31,7 +32,7 @@ SMALL = ((CONV, {"M": 4, "C": 2, "P": 6}), (STRIDED, {"C": 4, "P": 3, "R": 3}), 
          (MATMUL, {"M": 4, "C": 4, "N": 2}))
 
 
-LITTLE = SearchOptions(restarts=4, steps=2, chains=32, rounds=30, rounds_further=0)
+LITTLE = SearchOptions(effort=Effort(chains=32, rounds=30, extra_rounds=0))
 """An effort far below the default."""
 
 
@@ -126,7 +127,7 @@ def test_the_optimum_is_that_of_an_enumeration_by_hand(metric: str) -> None:
     spec = product()
     layer = prepare_layer(spec.arch, spec.problem, spec.tables)
     best = float(exact_value(score(layer, whole_space(spec)), (metric,)).min())
-    result = map_layer(spec, SearchOptions(exhaustive=True), metric=metric)
+    result = map_layer(spec, SearchOptions(method="exhaustive"), metric=metric)
     assert math.log(result.value) == pytest.approx(best, abs=1e-12)
     assert result.status == f"optimal: all {count(space_of(spec))} mappings evaluated"
     assert result.evaluations == count(space_of(spec))
@@ -136,7 +137,7 @@ def test_the_optimum_is_that_of_an_enumeration_by_hand(metric: str) -> None:
 def test_the_search_finds_the_true_optimum_of_small_spaces(design: str) -> None:
     for (layer, bounds), metric in zip(SMALL, ("edp", "energy", "edp", "delay"), strict=True):
         spec = shrunk(design, layer, bounds)
-        best = map_layer(spec, SearchOptions(exhaustive=True), metric=metric)
+        best = map_layer(spec, SearchOptions(method="exhaustive"), metric=metric)
         found = map_layer(spec, LITTLE, metric=metric)
         assert "optimal" in best.status
         assert found.value == pytest.approx(best.value, rel=1e-9), (layer, metric)
@@ -169,7 +170,7 @@ def test_the_orders_that_the_search_looks_at_hold_an_optimum_over_all_orders(
 def test_a_space_above_the_limit_is_refused_with_its_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     size = count(space_of(product()))
     with pytest.raises(FadiffError, match=f"has {size:,} mappings; an exhaustive search is limited to 100"):
-        map_layer(product(), SearchOptions(exhaustive=True, exhaustive_limit=100))
+        map_layer(product(), SearchOptions(method="exhaustive", exhaustive_limit=100))
     files = [str(find("arch/gemmini_small")), str(find(CONV))]
     assert main(["map", *files, "-o", str(tmp_path / "out"), "--exhaustive"]) == 2
     said = capsys.readouterr().err.strip()
@@ -179,6 +180,6 @@ def test_a_space_above_the_limit_is_refused_with_its_size(tmp_path: Path, capsys
 
 def test_a_walk_that_is_stopped_says_how_far_it_came() -> None:
     spec = shrunk("gemmini_small", CONV, {"M": 4, "C": 4, "P": 4, "Q": 2})
-    result = map_layer(spec, SearchOptions(exhaustive=True, time_limit=1e-3, threads=1))
+    result = map_layer(spec, SearchOptions(method="exhaustive", time_limit=1e-3, threads=1))
     assert f"of {count(space_of(spec))} mappings" in result.status and "out of time" in result.status
     assert result.evaluations < count(space_of(spec))

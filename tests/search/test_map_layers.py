@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,17 +14,18 @@ from small_specs import QUICK, product, whole_space
 from fadiff_mapper import FadiffError, SearchOptions, evaluate, load, map_layer, map_layers
 from fadiff_mapper.analysis.lower_bound.assemble import lower_bound
 from fadiff_mapper.base.bundled_files import designs, find
+from fadiff_mapper.gradient.layer_descent import descend
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.mapspace import build_mapspace, check_mapping
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays, unpack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import constrained_reuse
-from fadiff_mapper.relaxation.layer_batch import LayerFamily, family_of
-from fadiff_mapper.relaxation.objective import exact_value
-from fadiff_mapper.search.compiled_space import compiled_space
+from fadiff_mapper.search.best_so_far import exact_value
+from fadiff_mapper.search.compiled_space import compiled_space, random_nests
 from fadiff_mapper.search.first_mapping import first_of
-from fadiff_mapper.search.random_mappings import random_nests
+from fadiff_mapper.search.layer_family import LayerFamily, family_of
+from fadiff_mapper.search.options import Effort
 from fadiff_mapper.search.refinement import POLISH_STEPS, refinement_of
 
 CONV = "layers/resnet18/conv3x3_64_64_56_s1"
@@ -38,6 +40,7 @@ def test_the_search_finds_the_optimum_of_a_space_that_can_be_enumerated(metric: 
         stats = map_layer(spec, QUICK, metric=metric, seed=seed).stats
         found = {"edp": stats.edp, "energy": stats.energy_pj, "delay": stats.cycles}[metric]
         assert math.log(found) == pytest.approx(best, abs=1e-9)
+GRADIENT = replace(QUICK, effort=replace(QUICK.schedule, descent=partial(descend, restarts=12, steps=6)))
 
 
 def test_the_search_knows_what_constraints_do_not_let_it_reuse() -> None:
@@ -109,17 +112,17 @@ def test_the_same_seed_gives_the_same_mapping_and_seeds_differ_in_their_way() ->
 def test_each_part_can_be_switched_off_and_helps() -> None:
     spec = load(find("arch/gemmini_small"), find(CONV))
     full = map_layer(spec, QUICK).stats.edp
-    descended = map_layer(spec, replace(QUICK, gradient=True, refinement=False)).stats.edp
+    descended = map_layer(spec, replace(GRADIENT, effort=replace(GRADIENT.schedule, refinement=False))).stats.edp
     assert descended >= full
-    assert map_layer(spec, replace(QUICK, gradient=True)).stats.edp <= descended
-    assert map_layer(spec, replace(QUICK, refinement=False)).stats.edp > descended
+    assert map_layer(spec, GRADIENT).stats.edp <= descended
+    assert map_layer(spec, replace(QUICK, effort=replace(QUICK.schedule, refinement=False))).stats.edp > descended
 
 
 def test_tiles_of_unlike_shape_that_fill_one_buffer_are_compared() -> None:
     """Shifts of single divisors lead from one to another through worse mappings alone; here all chains were stuck."""
     spec = load(find("arch/gemmini_small"), find("layers/gpt3_6b7_block/gemm_2048_4096_4096"))
     wide = replace(spec, problem=replace(spec.problem, bounds=spec.problem.bounds | {"M": 14336}))
-    shifts_alone = SearchOptions(chains_agreeing=12, divided=0.0, adopted_further=0.0)
+    shifts_alone = SearchOptions(effort=Effort(chains_agreeing=12, resplit_rate=0.0, crossover_rate=0.0))
     stuck, best = (map_layer(wide, options, seed=0).stats.edp for options in (shifts_alone, SearchOptions()))
     assert stuck > 1.1 * best and best == pytest.approx(map_layer(wide, seed=1).stats.edp, rel=0.002)
 
@@ -156,10 +159,8 @@ def test_the_mapper_section_chooses_the_metric() -> None:
 
 @pytest.mark.parametrize("wrong", [
     {"metrics": ("speed",)}, {"metrics": 5}, {"time_limit": 0}, {"time_limit": -1.0}, {"time_limit": "3"}, {"seed": -1},
-    {"seed": 10 ** 30}, {"seed": 1.5}, {"restarts": 0}, {"restarts": 10 ** 13}, {"steps": -1}, {"threads": 0},
-    {"temperature_start": 0.0}, {"draw_temperature_end": float("nan")}, {"penalty_weight_start": -1.0},
-    {"learning_rate": float("inf")}, {"neighbours_tried": 0}, {"reorder_every": 0}, {"rounds_further": -1},
-    {"divided": 1.5}, {"adopted_further": -0.1}])
+    {"seed": 10 ** 30}, {"seed": 1.5}, {"threads": 0}, {"threads": 10 ** 13}, {"effort": "longer"}, {"effort": 3},
+    {"method": "descent"}, {"model": "rough", "method": "gradient"}, {"exhaustive_limit": 0, "method": "exhaustive"}])
 def test_wrong_options_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(FadiffError, match="accepted"):
         map_layer(product(), SearchOptions(**wrong))  # type: ignore[arg-type]
@@ -278,16 +279,6 @@ def test_moves_that_change_nothing_are_left_out(design: str) -> None:
     assert left_out
 
 
-def test_loop_orders_stay_where_they_may_not_change() -> None:
-    of = family("eyeriss_like", *SIBLINGS[:1])
-    here = drawn(of, 0, 1, 4)
-    assert (around(of, 0, here)[0].order != here.order).any()
-    assert (around(of, 0, here, orders=False)[0].order == here.order).all()
-    *arrays, _, _ = _kernel.random_neighbours(of.layer.compiled, compiled_space(of, 0, orders=False),
-                                              *nest_arrays(here), 200, 0)
-    assert (Nest(*arrays).order == here.order).all()
-
-
 def test_loops_of_an_overfull_axis_change_places() -> None:
     """M=4, P=2 and C=2 fill 4 x 4 units if M has one axis and the others share the other one."""
     of = family("simba_like", "layers/vgg16/conv3x3_512_512_14_s1")
@@ -329,14 +320,14 @@ def test_neighbours_are_all_single_shifts() -> None:
 @pytest.mark.parametrize("design", ["gemmini_small", "eyeriss_like"])
 def test_refinement_never_returns_worse(design: str) -> None:
     of = family(design, *SIBLINGS)
-    options = SearchOptions(rounds=5, neighbours_tried=1, chains=8)
+    options = SearchOptions(effort=Effort(rounds=5, neighbours=1, chains=8))
     for member in range(len(SIBLINGS)):
         start = drawn(of, member, 8, 5)
         first = exact_value(score(of.layer, start), ("edp",)).min()
         refinement = refinement_of(of, member, options, start, watcher=lambda *_: None, out_of_time=lambda: False,
                                    room=None, weights=None)
         assert refinement.chains.best_value == pytest.approx(first, rel=1e-15)
-        refinement.anneal(options.annealing)
+        refinement.anneal(options.schedule.annealing)
         annealed = refinement.chains.best_value
         assert annealed <= first * (1 + 1e-15)
         assert refinement.chains.polish(POLISH_STEPS) and refinement.chains.best_value <= annealed
@@ -361,11 +352,11 @@ def test_many_problems_are_mapped_at_once_and_equal_ones_once() -> None:
 def test_a_warm_start_is_improved_on_and_never_lost() -> None:
     spec = load(find("arch/gemmini_large"), find(CONV))
     good = map_layer(spec, QUICK, seed=1)
-    for gradient in (False, True):
-        better = map_layer(spec, SearchOptions(gradient=gradient, restarts=1, steps=1, chains=4, rounds=10,
-                                               rounds_further=0), warm_start=good.mapping)
+    little = Effort(chains=4, rounds=10, extra_rounds=0)
+    for effort in (little, replace(little, descent=partial(descend, restarts=1, steps=1))):
+        better = map_layer(spec, SearchOptions(effort=effort), warm_start=good.mapping)
         assert better.stats.edp <= good.stats.edp
-    kept = map_layer(spec, SearchOptions(gradient=False, refinement=False), warm_start=good.mapping)
+    kept = map_layer(spec, SearchOptions(effort=Effort(refinement=False)), warm_start=good.mapping)
     assert kept.stats.edp <= good.stats.edp
 
 

@@ -19,11 +19,12 @@ from fadiff_mapper.imperfect.residual_nest import cut_off
 from fadiff_mapper.mapspace import build_mapspace, check_mapping
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
 from fadiff_mapper.search import residual_search
-from fadiff_mapper.search.random_mappings import random_nests
+from fadiff_mapper.search.compiled_space import random_nests
+from fadiff_mapper.search.options import Effort
 from fadiff_mapper.search.residual_moves import factor_limits, within
 from fadiff_mapper.spec.spec import Spec
 
-OPTIONS = SearchOptions(threads=1, imperfect=True, chains=16, rounds=20, rounds_further=0)
+OPTIONS = SearchOptions(threads=1, imperfect=True, effort=Effort(chains=16, rounds=20, extra_rounds=0))
 
 
 @pytest.fixture(autouse=True)
@@ -70,8 +71,7 @@ def test_fixed_factors_that_divide_nothing_are_kept_and_cut_off() -> None:
 
 def test_the_command_writes_residuals_that_can_be_evaluated_again(tmp_path: Path) -> None:
     files = [str(find("arch/eyeriss_like")), str(find("layers/mobilenet_v1/conv1x1_512_512_14_s1"))]
-    options = [f"--option={name}" for name in ("chains=16", "rounds=20", "rounds_further=0")]
-    assert main(["map", *files, "-o", str(tmp_path), "--imperfect", "--quiet", *options]) == 0
+    assert main(["map", *files, "-o", str(tmp_path), "--imperfect", "--quiet", "--effort", "light"]) == 0
     spec = load(tmp_path / "fadiff.input.yaml")
     assert spec.mapping is not None and spec.mapping.imperfect
     written = yaml.safe_load((tmp_path / "timeloop-mapper.map.yaml").read_text(encoding="utf-8"))["mapping"]

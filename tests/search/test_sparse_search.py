@@ -15,8 +15,9 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.model.loop_nest import unpack
 from fadiff_mapper.network.layers.one_design import specs_of
 from fadiff_mapper.network.map_network import sparse_tensors
+from fadiff_mapper.search.compiled_space import random_nests
 from fadiff_mapper.search.mapping_task import mapping_task
-from fadiff_mapper.search.random_mappings import random_nests
+from fadiff_mapper.search.options import Effort
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
 from fadiff_mapper.sparse.score_sparse import score_sparse
 from fadiff_mapper.sparse.sparse_stats import SparseStats
@@ -24,7 +25,7 @@ from fadiff_mapper.spec.densities import FIXED, Density
 from fadiff_mapper.workload.readers.network_text import network_text
 
 SPARSE = RECORDED.with_name("timeloop_sparse.jsonl.gz")
-QUICK = fm.SearchOptions(restarts=8, steps=4, refinement=False, threads=1)
+QUICK = fm.SearchOptions(threads=1, effort=Effort(refinement=False))
 """The descent alone, on dense counts; its candidates are evaluated as sparse ones."""
 
 
@@ -39,7 +40,7 @@ def small(density: float = 0.25) -> fm.Spec:
 
 def test_a_sparse_design_is_searched_by_its_sparse_values() -> None:
     spec = small()
-    refined = replace(QUICK, refinement=True, chains=4, rounds=4, rounds_further=0, neighbours_tried=2)
+    refined = replace(QUICK, effort=Effort(chains=4, rounds=4, extra_rounds=0, neighbours=2))
     result = fm.map_layer(spec, refined, metric="energy")
     assert isinstance(result.stats, SparseStats)
     assert result.stats == evaluate_mapping(spec, result.mapping)

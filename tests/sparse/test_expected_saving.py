@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,12 @@ import pytest
 from recorded_cases import RECORDED, recording
 
 import fadiff_mapper as fm
-from fadiff_mapper.model.smooth.evaluate import evaluate_smooth
+from fadiff_mapper.gradient.layer_descent import descend
+from fadiff_mapper.model.smooth import evaluate_smooth
+from fadiff_mapper.search.compiled_space import random_nests
+from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.mapping_task import mapping_task
-from fadiff_mapper.search.random_mappings import random_nests
+from fadiff_mapper.search.options import Effort
 from fadiff_mapper.sparse.expected_saving import expected_shares
 from fadiff_mapper.sparse.score_sparse import score_sparse
 
@@ -65,8 +69,9 @@ def test_full_tensors_leave_everything() -> None:
 
 
 def test_the_descent_follows_expected_shares() -> None:
-    options = fm.SearchOptions(gradient=True, restarts=4, steps=3, refinement=False, threads=1)
-    result = fm.map_layer(small({"A": 0.25, "B": 0.5}), options, metric="energy")
+    effort = Effort(refinement=False, descent=partial(descend, restarts=4, steps=3))
+    options = fm.SearchOptions(threads=1, effort=effort)
+    result = map_layers([small({"A": 0.25, "B": 0.5})], options, metric="energy")[0]
     assert result.status == "descent ended"
     assert result.bound is not None
     assert result.stats.energy_pj >= result.bound.energy

@@ -14,7 +14,7 @@ import numpy as np
 from fadiff_mapper.model.energy_latency import outermost_accesses
 from fadiff_mapper.model.loop_nest import Nest, active_parts
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.model.smooth.evaluate import SmoothEvaluation, evaluate_smooth
+from fadiff_mapper.model.smooth import SmoothEvaluation, evaluate_smooth
 from fadiff_mapper.spec.arch import Arithmetic, StorageLevel
 
 LEAST = 1e-9

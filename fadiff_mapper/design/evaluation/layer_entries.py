@@ -176,8 +176,7 @@ def _searched(specs: Sequence[Spec], options: SearchOptions, stopped: Callable[[
 
     if give_up:
         return _in_order(entries | searched(options, stopped))
-    from fadiff_mapper.network.map_network import QUICK
-    quick = searched(replace(QUICK, metrics=options.metrics, seed=options.seed, threads=options.threads), lambda: False)
+    quick = searched(replace(options, effort="quick"), lambda: False)
     found = searched(options, stopped)
     if stopped():
         energy, cycles, _ = metric_exponents(options.priorities[0])

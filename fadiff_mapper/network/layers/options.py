@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.errors import FadiffError, listed
-from fadiff_mapper.search.options import MODELS, SearchOptions
+from fadiff_mapper.search.options import MODELS, SearchOptions, refuse_model_without_gradient
 
 if TYPE_CHECKING:
     from fadiff_mapper.calibration.correction import Calibration
 
 METRICS = ("edp", "energy", "delay")
 
+METHODS = ("annealing", "gradient")
+"""Where mappings and groups come from: annealed mappings and enumerated groups; both, and a gradient descent on the
+mappings and fusion of the whole network (FADiff)."""
+
+LONGEST = 16
+"""Layers of a group at most: a limit of time, not measured."""
+
 
 @dataclass(frozen=True)
 class NetworkOptions:
-    """Effort and parts of the search of a network.
+    """Options of the search of a network.
 
     Attributes:
         metric: Of the whole network: "edp" (sum of energies times sum of cycles), "energy" or "delay".
         fuse: False maps every layer by itself.
         seed: The same seed gives the same plan unless time runs out.
         time_limit: Seconds after which the search returns its best plan; None is no limit.
-        model: The relaxed model: "refined", or "paper" for FADiff's equations as printed. Their plans are compared by
-            `benchmarks/agatf/ablations.py`.
-        longest: Layers of a group at most, 2 to 16. A limit of time, not measured.
-        kept: Candidates of each segment that are evaluated exactly, 1 to 64; `tilings.candidates.KEPT` are listed at
-            most, and measured there.
-        gradient: True adds a descent on the relaxed network and the groups that it proposes, for which torch is
-            loaded. `benchmarks/agatf/ablations.py` measures both sources of groups, each alone and together.
-        enumeration: False leaves out enumerated groups.
         threads: Threads at work; None: all cores. The answer does not depend on it.
+        method: "annealing", or "gradient" (needs PyTorch); see `METHODS`.
+        model: The relaxed model that "gradient" descends on: "refined", or "paper" for FADiff's equations as printed.
+        longest: Layers of a group at most, 2 to 16.
         calibration: A correction to measured hardware by which every layer's mapping is chosen; nothing is fused then,
             as layers were measured by themselves. None: the exact model alone.
     """
@@ -41,12 +43,10 @@ class NetworkOptions:
     fuse: bool = True
     seed: int = 0
     time_limit: float | None = None
-    model: str = "refined"
-    longest: int = 16
-    kept: int = 8
-    gradient: bool = False
-    enumeration: bool = True
     threads: int | None = None
+    method: str = "annealing"
+    model: str = "refined"
+    longest: int = LONGEST
     calibration: Calibration | None = None
 
     @property
@@ -62,31 +62,37 @@ class NetworkOptions:
 
 
 def check(options: NetworkOptions) -> None:
-    """Checks the range of every option.
+    """Checks options before a search.
 
     Args:
         options: The options.
 
     Raises:
-        FadiffError: An option that is out of its range; the message names the accepted values.
+        FadiffError: An option is out of its range, or does nothing beside another one.
     """
-    for name, accepted in (("metric", METRICS), ("model", MODELS)):
+    for name, accepted in (("metric", METRICS), ("method", METHODS), ("model", MODELS)):
         if getattr(options, name) not in accepted:
             raise FadiffError(f"{name}: found {getattr(options, name)!r}; accepted: {listed(accepted)}")
-    for name, least, most in (("longest", 2, 16), ("kept", 1, 64)):
-        value = getattr(options, name)
-        if not isinstance(value, int) or not least <= value <= most:
-            raise FadiffError(f"{name}: found {value!r}; accepted: a whole number from {least} to {most}")
+    if not isinstance(options.longest, int) or not 2 <= options.longest <= LONGEST:
+        raise FadiffError(f"longest: found {options.longest!r}; accepted: a whole number from 2 to {LONGEST}")
+    refuse_model_without_gradient(options.model, options.method)
+    alone = "layers by themselves" if not options.fuse else "a calibration, with which nothing is fused"
+    if not options.fuse or options.calibration is not None:
+        if options.method == "gradient":
+            raise FadiffError(f"method: found gradient with {alone}; accepted: one of them, as its descent is one of "
+                              "fused layers")
+        if options.longest != LONGEST:
+            raise FadiffError(f"longest: found with {alone}; accepted: one of them")
 
 
 def layer_search(options: NetworkOptions, time_limit: float | None = None,
-                 effort: SearchOptions | None = None) -> SearchOptions:
+                 effort: str = "full") -> SearchOptions:
     """The search of every layer by itself.
 
     Args:
         options: Options of the network's search.
         time_limit: Seconds for all layers; None is no limit.
-        effort: Chains and rounds; None: those of a search of layers alone.
+        effort: Name of the effort.
     """
-    return replace(effort or SearchOptions(), metrics=(options.metric,), seed=options.seed, time_limit=time_limit,
-                   threads=options.workers, calibration=options.calibration)
+    return SearchOptions((options.metric,), options.seed, time_limit, options.workers, effort=effort,
+                         calibration=options.calibration)

@@ -26,13 +26,6 @@ from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping, evaluate
 TRADES = ((1.5, 0.5), (0.5, 1.5))
 """Exponents of energy and of cycles that the variants of a mapping minimise, besides EDP. Set by hand, not measured."""
 
-VARIANTS = SearchOptions(gradient=False, rounds_least=1, chains=16, rounds=25, neighbours_tried=8,
-                         chains_agreeing=4, rounds_further=0, divided=0.0)
-"""Effort for a variant, which lies near the best mapping, so that a short refinement finds it.
-
-Not measured by itself. For searches of layers, `benchmarks/layer_quality.py` measures chains, rounds and neighbours.
-"""
-
 
 def variants(results: Sequence[MappedLayer], options: SearchOptions,
              stopped: Callable[[], bool]) -> list[list[MappedLayer]]:

@@ -77,7 +77,7 @@ def unlisted(board: PlanningBoard) -> dict[Any, Segment]:
         Segments by their key, those of all places and lengths mixed; none once time is over.
     """
     run = board.run
-    if not run.options.enumeration or run.over():
+    if not run.enumerates or run.over():
         return {}
     return {key: board.known[key].segment for key in _mixed(board.known) if not board.known[key].listed}
 

@@ -41,7 +41,7 @@ def refine_groups(board: PlanningBoard, planned: set[tuple[str, ...]]) -> None:
     run = board.run
     used = {segment.key: facts for segment, facts in board.every if segment.nodes in planned}
     price = price_of(run)
-    close = [candidate for facts in used.values() for candidate in facts.waiting[:facts.left(run.options.kept)]
+    close = [candidate for facts in used.values() for candidate in facts.waiting[:facts.left]
              if promises(price, facts, candidate, -EXACT_TO)]
     evaluate_candidates(board, close, LIGHT, REFINED)
     climbing = dict.fromkeys(used, inf)

@@ -22,25 +22,14 @@ from fadiff_mapper.network.tilings.compiled_segment import Translated
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate
 from fadiff_mapper.network.tilings.layer_estimate import LayerBase, group_bases
 from fadiff_mapper.results.mapped_layer import MappedLayer
-from fadiff_mapper.search.options import SearchOptions
+from fadiff_mapper.search.options import EFFORTS, SearchOptions
 
-LIGHT = TileEffort(SearchOptions(gradient=False, rounds_least=1, chains=16, rounds=25, neighbours_tried=8,
-                                 chains_agreeing=4, rounds_further=0, divided=0.0))
-"""Effort for the tiles of candidates, most of which end up in no plan.
+LIGHT = TileEffort(SearchOptions(effort="light"))
+"""Effort for the tiles of candidates, most of which end up in no plan."""
 
-Of 435 searches for tiles of MobileNetV1 on `gemmini_large`, 16 chains in 25 rounds end where 32 chains in 40 do but for
-three (0.2 % worse at most), in half the evaluations; with 8 chains 3 % end elsewhere, 8 % worse at most. The first
-strategy has the best mapping of 95 % of the tiles.
-"""
-
-THOROUGH = replace(LIGHT, deep=replace(LIGHT.options, chains=40, rounds=60, neighbours_tried=12, chains_agreeing=8))
-"""Effort for the tiles of groups of the plan that fall short of their estimate.
-
-The GPT-3 block on `gemmini_small`, whose hardest tile decides the plan, saves 12.23 % of its EDP with 37 of 40 seeds,
-and with 64 chains with the same ones; 32 chains do with 35 of 40, and with 36 where 10 of them have to agree. 25 other
-pairs of network and design save what they do with 64 chains (23 November 2026). Chains of easier tiles agree early.
-Strategies that are known were compared once more before: that changed no plan of these, nor of 200 layers with 4 seeds.
-"""
+THOROUGH = replace(LIGHT, deep=SearchOptions(effort=replace(EFFORTS["light"], chains=40, rounds=60, neighbours=12,
+                                                            chains_agreeing=8)))
+"""Effort for the tiles of groups of the plan that fall short of their estimate: the hardest tile decides a plan."""
 
 
 COMPARING = replace(THOROUGH, known_too=False)

@@ -37,7 +37,7 @@ def hopeful(board: PlanningBoard) -> list[Candidate]:
     """
     parts, price = _evaluated_parts(board), price_of(board.run)
     for segment, facts in board.every:
-        if facts.left(board.run.options.kept) and facts.waiting and promises(price, facts, facts.waiting[0]):
+        if facts.left and facts.waiting and promises(price, facts, facts.waiting[0]):
             parts.append(CoverPart(segment.nodes, facts.waiting[0].estimate, facts.waiting[0]))
     hoped = _best_plan(board.run, parts)
     if board.run.value(hoped) > board.run.value(best_known_plan(board)) * (1 - PROMISE):

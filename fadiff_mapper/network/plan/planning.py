@@ -83,7 +83,7 @@ def planned_groups(run: PlanningRun, *, explain: bool = False,
     known = {segment.key: PlanningFacts(segment) for segment in reversed(every)}
     board = PlanningBoard(run, [(segment, known[segment.key]) for segment in every], known)
     _take_up(board, decoded_from_descent(board))
-    if run.options.enumeration and run.clock.limit is None:
+    if run.enumerates and run.clock.limit is None:
         _take_up(board, grown_candidates(board))
     _propose_listed(board)
     _propose_reshaped(board)

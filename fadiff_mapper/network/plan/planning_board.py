@@ -12,6 +12,9 @@ from fadiff_mapper.network.plan.groups import EvaluatedGroup
 from fadiff_mapper.network.plan.run_state import PlanningRun
 from fadiff_mapper.network.tilings.estimate_sheet import Candidate
 
+TRIED = 8
+"""Candidates of a segment that are evaluated exactly: estimates rank them well. Set by hand."""
+
 
 @dataclass
 class PlanningFacts:
@@ -35,16 +38,10 @@ class PlanningFacts:
     narrowed: int = 0
     listed: bool = False
 
-    def left(self, kept: int) -> int:
-        """How many candidates may still be tried.
-
-        A candidate re-proposed with halved tiles replaces one already paid for, so it is not charged to the budget
-        `kept`.
-
-        Args:
-            kept: Candidates of a segment that may be evaluated.
-        """
-        return max(kept + self.narrowed - len(self.tried), 0)
+    @property
+    def left(self) -> int:
+        """How many candidates may still be tried: one with halved tiles replaces one already paid for."""
+        return max(TRIED + self.narrowed - len(self.tried), 0)
 
 
 @dataclass(frozen=True)

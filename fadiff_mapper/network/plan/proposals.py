@@ -18,15 +18,10 @@ from fadiff_mapper.network.tilings.reshaping import reshaped
 
 
 def decoded_from_descent(board: PlanningBoard) -> dict[Any, list[Candidate]]:
-    """Candidates of any length that the descent proposes; notes the sigma of its best restart."""
+    """Candidates of any length that the descent proposes."""
     run = board.run
-    if not run.relaxed:
-        return {}
-    from fadiff_mapper.network.descent.decoding import decoded_groups
-
-    network, ended = run.relaxed
-    run.sigma.update({pair: float(ended.sigma[tie, 0]) for pair, tie in network.tie_of.items()})
-    return decoded_groups(run.hardware, board.segments, network, ended, run.bases, price_of(run), run.over)
+    return run.descended.candidates(run.hardware, board.segments, run.bases, price_of(run),
+                                    run.over) if run.descended else {}
 
 
 def reshaped_around_plan(board: PlanningBoard) -> dict[Any, list[Candidate]]:

@@ -2,33 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.network.chains.partition import CoverPart
-from fadiff_mapper.network.chains.segments import chains
-from fadiff_mapper.network.layers.edp_prices import OperatingPoint, metric_value, summed
+from fadiff_mapper.network.chains.segments import Segment, chains
+from fadiff_mapper.network.layers.edp_prices import NetworkPrice, OperatingPoint, metric_value, summed
 from fadiff_mapper.network.layers.joined_reads import joined_reads, word_costs
 from fadiff_mapper.network.layers.options import NetworkOptions
 from fadiff_mapper.network.plan import checkpoint
 from fadiff_mapper.network.plan.groups import EvaluatedGroup
 from fadiff_mapper.network.plan.map_tiles import TileMemory
 from fadiff_mapper.network.plan.planning_clock import TILES_PER_LAYER, PlanningClock, tiles_to_write
-from fadiff_mapper.network.tilings.layer_estimate import layer_base
+from fadiff_mapper.network.tilings.estimate_sheet import Candidate
+from fadiff_mapper.network.tilings.layer_estimate import LayerBase, layer_base
 from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.workload import Workload
-
-if TYPE_CHECKING:
-    from fadiff_mapper.network.descent.descend import DescentEnd
-    from fadiff_mapper.network.descent.relaxed_network import RelaxedNetwork
 
 T = TypeVar("T")
 
 OnProgress = Callable[[str, float], None]
 """Called with a stage and the network's metric whenever the plan is better."""
+
+
+@dataclass(frozen=True)
+class DescendedNetwork:
+    """What a descent on the relaxed network found (see `gradient.network_descent`).
+
+    Attributes:
+        mappings: For each distinct layer its own mapping first, then drawn ones that beat it in energy or in cycles.
+        sigma: Fusion variable of each link in the best restart, by the names of its layers.
+        candidates: Gives the candidates of some segments by the segment's key, from the design, the segments, each
+            layer by itself by name, the price of parts of the network, and whether time is over.
+        alone: Whether these candidates are the only ones, so that none are enumerated.
+    """
+
+    mappings: Sequence[Sequence[MappedLayer]]
+    sigma: Mapping[tuple[str, str], float]
+    candidates: Callable[[Hardware, Sequence[Segment], Mapping[str, LayerBase], NetworkPrice, Callable[[], bool]],
+                         dict[Hashable, list[Candidate]]]
+    alone: bool = False
+
+
+NetworkDescent: TypeAlias = Callable[[Workload, Sequence[MappedLayer], str, int, Callable[[], bool]],
+                                     "DescendedNetwork | None"]
+"""Descends from the best mapping of every distinct layer by itself, given the metric, a seed and whether time is over;
+None where nothing can be fused."""
 
 
 @dataclass
@@ -41,12 +63,11 @@ class PlanningRun:
         results: Mapping of every distinct layer by itself, chosen for the network.
         variants: For every distinct layer mappings that trade energy against cycles.
         padded: For every distinct layer mappings of it with padded bounds.
-        relaxed: The relaxed network and the end of its descent, if there was one.
+        descended: What a descent found, if there was one.
         clock: When to come to an end.
         saved: Checkpoint.
         on_progress: Called whenever the plan is better.
         history: Seconds, metric and stage of every improvement.
-        sigma: Fusion variable of each link in the best restart.
         strategies: The best strategies for tiles, as far as they are known.
         tiles: Mappings of tiles to write for the best plan so far, see `planning_clock.tiles_to_write`.
         cut: Whether there was no time to list all segments.
@@ -66,12 +87,11 @@ class PlanningRun:
     results: tuple[MappedLayer, ...]
     variants: Sequence[Sequence[MappedLayer]]
     padded: Sequence[Sequence[MappedLayer]]
-    relaxed: tuple[RelaxedNetwork, DescentEnd] | None
+    descended: DescendedNetwork | None
     clock: PlanningClock
     saved: checkpoint.Checkpoint
     on_progress: OnProgress
     history: list[dict[str, Any]] = field(default_factory=list)
-    sigma: dict[tuple[str, str], float] = field(default_factory=dict)
     strategies: dict[str, str] = field(default_factory=dict)
     tiles: float = 0.0
     cut: bool = False
@@ -88,6 +108,11 @@ class PlanningRun:
                       for name, base in self.bases.items()}
         self.joined, self.word_costs = joined_reads(self.workload, spec), word_costs(spec)
         self.total = summed([*self.alone.values(), self.joined])
+
+    @property
+    def enumerates(self) -> bool:
+        """Whether candidates are enumerated."""
+        return self.descended is None or not self.descended.alone
 
     @cached_property
     def chains(self) -> list[tuple[str, ...]]:

@@ -43,7 +43,7 @@ MOST_STEPS, MOST_ALONG = 2 ** 17, 2 ** 11
 KEPT = 16
 """Candidates of a segment, each with another nest or other resident operands.
 
-At most `NetworkOptions.kept` of them are evaluated exactly. MobileNetV2 saves 36.9 % of its EDP on `gemmini_small` with
+At most `planning_board.TRIED` are evaluated exactly. MobileNetV2 saves 36.9 % of its EDP on `gemmini_small` with
 16 and with 32, 36.0 % with 8, and on `eyeriss_like` 56.4 instead of 55.3 % where 8 are evaluated at most, too; of 20
 other pairs of network and design none saves less or takes noticeably longer (23 November 2026).
 """

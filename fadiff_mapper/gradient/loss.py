@@ -1,8 +1,8 @@
-"""The smooth form of each rule that `legality.py` checks (FADiff, eqs. (20)-(25)), one value per column of a batch.
+"""The loss of a descent on layers (FADiff, eq. 20): the metric's logarithm, the rules of `legality.py` as penalties.
 
 The paper squares absolute excess. Here the excess is measured in octaves, log2(asked / available), so that one
 weight suits a register and a scratchpad alike; like eqs. (21)-(25) each term is zero where the rule holds. Eq. (26),
-the alignment of fused layers, belongs to `network.descent`.
+the alignment of fused layers, belongs to `network_cost.py`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from typing import TypeAlias
 
 import torch
 
+from fadiff_mapper.gradient.gumbel_softmax import FactorPlaces
+from fadiff_mapper.model.energy_latency import outermost_accesses
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.model.smooth.evaluate import SmoothEvaluation
-from fadiff_mapper.relaxation.gumbel_softmax import FactorPlaces
+from fadiff_mapper.model.smooth import SmoothEvaluation
+from fadiff_mapper.search.best_so_far import weighted
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
 
 Available: TypeAlias = "torch.Tensor | float"
@@ -63,6 +65,13 @@ def penalty(layer: PreparedLayer, places: FactorPlaces, theta: torch.Tensor, nes
     limits = limits or machine_limits(layer.arch)
     return (validity(places, theta) + spatial(limits, evaluation) + capacity(layer, limits, nest, evaluation)
             + parallelism(layer, nest, min_parallelism))
+
+
+def smooth_value(evaluation: SmoothEvaluation, metrics: tuple[str, ...]) -> torch.Tensor:
+    """The logarithms of the metrics, weighted by priority, [B], whatever is legal."""
+    value: torch.Tensor = weighted(evaluation.cost.cycles, evaluation.cost.energy,
+                                   outermost_accesses(evaluation.counts, evaluation.use), metrics)
+    return value
 
 
 def excess(asked: torch.Tensor, available: Available) -> torch.Tensor:

@@ -11,11 +11,13 @@ below its level, so the tiles that a level sends are those of all receivers belo
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fadiff_mapper.model.access_counts import Counts, kept_further_out, partitions
 from fadiff_mapper.model.energy_latency import cost
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, all_active, array_namespace
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.model.smooth.evaluate import SMOOTH, SmoothEvaluation
+from fadiff_mapper.model.smooth import SMOOTH, SmoothEvaluation, evaluate_smooth
 from fadiff_mapper.model.tile_boxes import product, rank_extent, tiles
 from fadiff_mapper.model.usage import usage
 
@@ -37,6 +39,11 @@ def evaluate_paper(layer: PreparedLayer, nest: Nest, active: Active | None = Non
     tile, use = tiles(nest, layer.projection, active), usage(nest, active)
     counts = paper_counts(nest, layer.projection, use.compute_cycles, active, windows=windows)
     return SmoothEvaluation(tile, use, counts, cost(counts, use, layer.machine, use.computes, SMOOTH))
+
+
+LAYER_MODELS: dict[str, Callable[[PreparedLayer, Nest, Active | None], SmoothEvaluation]] = {
+    "refined": evaluate_smooth, "paper": evaluate_paper}
+"""Differentiable models of a layer by name (`search.options.MODELS`)."""
 
 
 def paper_counts(nest: Nest, projection: Projection, compute_cycles: Array, active: Active | None = None, *,

@@ -19,13 +19,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from fadiff_mapper.model.loop_nest import Nest, joined
-from fadiff_mapper.model.smooth.evaluate import evaluate_smooth
-from fadiff_mapper.model.smooth.fadiff_as_printed import evaluate_paper
-from fadiff_mapper.relaxation.adam import adam_step, one_torch_thread
-from fadiff_mapper.relaxation.annealing import geometric
-from fadiff_mapper.relaxation.discrete_decisions import DiscreteDecisions
-from fadiff_mapper.relaxation.gumbel_softmax import (
+from fadiff_mapper.gradient.adam import adam_step, one_torch_thread
+from fadiff_mapper.gradient.fadiff_as_printed import LAYER_MODELS
+from fadiff_mapper.gradient.gumbel_softmax import (
     FactorPlaces,
     decode,
     draw,
@@ -34,57 +30,74 @@ from fadiff_mapper.relaxation.gumbel_softmax import (
     places_of,
     torch_nest,
 )
-from fadiff_mapper.relaxation.layer_batch import random_decisions
-from fadiff_mapper.relaxation.objective import smooth_value
-from fadiff_mapper.relaxation.penalty import penalty
+from fadiff_mapper.gradient.loss import penalty, smooth_value
+from fadiff_mapper.model.loop_nest import Nest, joined
 from fadiff_mapper.search.best_so_far import SearchState
+from fadiff_mapper.search.layer_family import DiscreteDecisions, random_decisions
+from fadiff_mapper.search.options import geometric
 
 TRIED = 4
 """Loop orders per level that one look at the orders tries, besides the present one. Nothing was measured: the
 refinement goes on with the orders."""
 
 
-def descend(state: SearchState, restarts: int, rng: np.random.Generator) -> Nest:
+STEPS, RESTARTS = 12, 48
+"""Steps of Adam, and descents of each problem side by side: the refinement makes up for more of either."""
+
+REORDER_EVERY = 4
+"""Steps between two trials of the decisions without a gradient. Set by hand."""
+
+RATE = 0.3
+"""Step size of Adam, in octaves of the tiling factors; chosen with the few steps."""
+
+TEMPERATURES, WEIGHTS = (4.0, 0.05), (1.0, 8.0)
+"""Gumbel-Softmax temperature (FADiff, eq. 2), and weight of the penalties (lambda of eq. 20), in the first and the last
+step. Set by hand."""
+
+
+def descend(state: SearchState, rng: np.random.Generator, model: str = "refined", restarts: int = RESTARTS,
+            steps: int = STEPS, reorder_every: int = REORDER_EVERY) -> Nest:
     """Descends from random factors and decisions.
 
     Args:
         state: The running search; told of every mapping evaluated.
-        restarts: Descents of each member of the family.
         rng: Source of the decisions; the factors and the Gumbel noise come from a generator of the options' seed.
+        model: "refined", or "paper" for FADiff's equations as printed.
+        restarts: Descents of each member of the family.
+        steps: Steps of Adam.
+        reorder_every: Steps between two trials of the decisions without a gradient.
 
     Returns:
-        The best integer nest of every restart, `restarts` columns for every member in turn. Without the gradient
-        (`SearchOptions.gradient`) these are the random nests.
+        The best integer nest of every restart, `restarts` columns for every member in turn.
     """
     options, family = state.options, state.family
-    model = evaluate_paper if options.model == "paper" else evaluate_smooth
     generator = torch.Generator().manual_seed(options.seed)
     places = places_of(family.spaces, family.factors)
     batch = restarts * places.problems
     member, choices = family.member_of(batch), random_decisions(family, batch, rng)
     theta = first_theta(places, restarts, generator).requires_grad_(True)
-    best = decode(draw(places, theta, None, options.draw_temperature_end), choices)
+    best = decode(draw(places, theta, None, TEMPERATURES[1]), choices)
     values = state.value(best, member, "start")
     with one_torch_thread():
-        step_by_adam = adam_step(theta, options.learning_rate)
-        for step in range(options.steps if options.gradient else 0):
+        step_by_adam = adam_step(theta, RATE)
+        for step in range(steps):
             if state.out_of_time():
                 break
-            ratio = step / max(options.steps - 1, 1)
-            temperature = geometric(options.draw_temperature_start, options.draw_temperature_end, ratio)
-            weight = geometric(options.penalty_weight_start, options.penalty_weight_end, ratio)
+            ratio = step / max(steps - 1, 1)
+            temperature = geometric(*TEMPERATURES, ratio)
+            weight = geometric(*WEIGHTS, ratio)
             factors = draw(places, theta, gumbel(places, batch, generator), temperature)
             drawn = decode(factors, choices)
             drawn_values = state.value(drawn, member, "descent")
             better = drawn_values < values
             best, values = _either(better, drawn, best), np.where(better, drawn_values, values)
             nest = torch_nest(factors, choices)
-            smooth = model(family.layer, nest, drawable_parts(places, choices))
+            smooth = LAYER_MODELS[model](family.layer, nest, drawable_parts(places, choices))
             loss = smooth_value(smooth, options.priorities) + weight * penalty(
                 family.layer, places, theta, nest, smooth, family.spaces[0].constraints.min_parallelism)
-            loss.sum().backward()
+            loss.sum().backward()  # type: ignore[no-untyped-call]
             step_by_adam()
-            if (step + 1) % options.reorder_every == 0:
+            if (step + 1) % reorder_every == 0:
                 choices = _redecided(state, member, drawn, choices, rng)
     return best
 
@@ -129,7 +142,7 @@ def _redecided(state: SearchState, member: np.ndarray, nest: Nest, choices: Disc
     Returns:
         The decisions of the next steps, for each column the best of those tried.
     """
-    for level, candidates in enumerate(state.family.orders if state.options.orders else ()):
+    for level, candidates in enumerate(state.family.orders):
         if candidates.shape[1] > 1:
             orders = [choices.order]
             for _ in range(TRIED):

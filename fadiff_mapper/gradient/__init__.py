@@ -1,0 +1,68 @@
+"""Gradient descents of layers, networks and designs (FADiff, DOSA): the only room that computes with PyTorch.
+
+The searches do not import this room. Whoever calls them with the method "gradient" hands in the descent that the
+functions below give; PyTorch itself is loaded when a descent begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from fadiff_mapper.base.extras import installed, require
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from fadiff_mapper.design.proposers.bound_designs import DesignDescent
+    from fadiff_mapper.model.loop_nest import Nest
+    from fadiff_mapper.network.layers.options import NetworkOptions
+    from fadiff_mapper.network.plan.run_state import DescendedNetwork, NetworkDescent
+    from fadiff_mapper.results.mapped_layer import MappedLayer
+    from fadiff_mapper.search.best_so_far import SearchState
+    from fadiff_mapper.search.options import SearchOptions
+    from fadiff_mapper.workload import Workload
+
+METHOD = "the method gradient"
+
+
+def with_layer_descent(options: SearchOptions) -> SearchOptions:
+    """The options of a layer search with the descent that their method asks for. Raises FadiffError without PyTorch."""
+    if options.method != "gradient":
+        return options
+    require("torch", "gradient", METHOD)
+
+    def descend(state: SearchState, rng: np.random.Generator) -> Nest:
+        from fadiff_mapper.gradient import layer_descent
+        return layer_descent.descend(state, rng, options.model)
+    return replace(options, effort=replace(options.schedule, descent=descend))
+
+
+def network_descent(options: NetworkOptions) -> NetworkDescent | None:
+    """The descent on a network that the method of some options asks for. Raises FadiffError without PyTorch."""
+    if options.method != "gradient":
+        return None
+    require("torch", "gradient", METHOD)
+
+    def descend(workload: Workload, results: Sequence[MappedLayer], metric: str, seed: int,
+                over: Callable[[], bool]) -> DescendedNetwork | None:
+        from fadiff_mapper.gradient.network_descent import descended_network
+        return descended_network(workload, results, metric, seed, over, options.model)
+    return descend
+
+
+def design_descent(method: str | None) -> DesignDescent | None:
+    """The descent on designs that a method asks for; by default there is one where PyTorch is installed.
+
+    Raises:
+        FadiffError: The method asks for one, and PyTorch is not installed.
+    """
+    if method not in (None, "gradient") or (method is None and not installed("torch")):
+        return None
+    require("torch", "gradient", METHOD)
+
+    def descend(*arguments: Any) -> Any:
+        from fadiff_mapper.gradient.hardware_descent import descended_designs
+        return descended_designs(*arguments)
+    return descend

@@ -1,0 +1,363 @@
+"""One descent of hardware parameters, tiling factors of all layers and fusion variables of all links.
+
+The loss is the logarithm of the metric on the relaxed network, the designs' area included where the metric has it,
+with the penalties of FADiff's eqs. (21) to (26) and those of the space's limits. A larger memory holds larger tiles
+and costs more per access, leakage and area; a wider array runs more at once: the hardware settles where tiles and
+meshes that the layers want are worth it (DOSA's one loop, here with fusion inside). It starts at a design that has
+been mapped exactly, with its mappings.
+
+**Hardware as smooth functions of its parameters.** The descent needs every constant of the machine (energies,
+bandwidths, capacities, meshes, area) as a function of real-valued parameters; a space may put parameters anywhere, also
+through ties, templates and estimators of energy. So designs along every parameter's axis through a centre are read as
+any design is. In logarithms a constant is its value at the centre plus one piecewise linear curve for each parameter:
+exact at the sampled designs, exact everywhere for a product of powers of the parameters (capacities, meshes, ties), and
+approximate around the centre for other functions (an estimated energy by depth and width).
+
+Axes: P (parameter), K (knot: a sampled value of a parameter), Q (number of a vector), L (level), R (restart).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.space import DesignSpace, Point, coordinate, design_area_mm2, limit_values, nearest_index
+from fadiff_mapper.fusion import Hardware
+from fadiff_mapper.gradient.loss import MachineLimits, excess, machine_limits
+from fadiff_mapper.gradient.network_descent import descend, restarts_of
+from fadiff_mapper.gradient.relaxed_network import DescendedHardware, RelaxedMachine, RelaxedNetwork, relaxed_network
+from fadiff_mapper.model.exact.evaluate_spec import layer_of
+from fadiff_mapper.model.machine import UNLIMITED
+from fadiff_mapper.network.chains.segments import Segment, chains, segments
+from fadiff_mapper.network.plan.run_state import by_node, repeats_of
+from fadiff_mapper.network.tilings.tile_nests import homes
+from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
+from fadiff_mapper.spec.mapping import Mapping as LayerMapping
+from fadiff_mapper.spec.spec import Spec
+
+CONSTANTS = ("clusters", "block", "read", "fill", "update", "leak", "addr_gen", "read_bandwidth", "write_bandwidth",
+             "shared_bandwidth", "gated")
+"""Fields of `Machine` with one number for each level."""
+
+
+def structure(spec: Spec) -> tuple[str, ...]:
+    """The names of levels and arithmetic: designs of one space have vectors of one layout where these are the same."""
+    return (spec.arch.arithmetic.name, *spec.arch.level_names())
+
+
+def figures_of(space: DesignSpace, point: Point, spec: Spec) -> np.ndarray:
+    """The vector of one design.
+
+    Args:
+        space: The space, whose limits count.
+        point: The design.
+        spec: The design with any problem.
+
+    Returns:
+        [Q]. In this order: `CONSTANTS` level by level, pJ of a multiply-accumulate, words of every level, meshes
+        along X and along Y of the arithmetic and every level, mm2, and the figure of each limit.
+    """
+    machine, limits = layer_of(spec).machine, machine_limits(spec.arch)
+    constants = [np.asarray(getattr(machine, name))[:, 0] for name in CONSTANTS]
+    usable = [float(words or UNLIMITED) for words in limits.usable]
+    bounded = [value for value, _ in limit_values(space, point, spec).values()]
+    rest = [machine.compute_energy, *usable, *limits.mesh_x, *limits.mesh_y, design_area_mm2(spec), *bounded]
+    return np.concatenate([*constants, np.array(rest, dtype=np.float64)])
+
+
+@dataclass(frozen=True)
+class RelaxedDesign:
+    """The designs of all restarts, as the relaxed model and the loss see them.
+
+    Attributes:
+        machine: Their machines.
+        area: mm2, [R].
+        bounded: The figure that each limit of the space bounds, [R] each.
+    """
+
+    machine: RelaxedMachine
+    area: torch.Tensor
+    bounded: tuple[torch.Tensor, ...]
+
+
+def relaxed_design(figures: torch.Tensor, levels: int) -> RelaxedDesign:
+    """The designs that vectors stand for; see `figures_of` for their order.
+
+    Args:
+        figures: [Q, R].
+        levels: Storage levels, L.
+    """
+    sizes = [*[levels] * len(CONSTANTS), 1, levels, levels + 1, levels + 1, 1]
+    parts = torch.split(figures, [*sizes, len(figures) - sum(sizes)])
+    constants = dict(zip(CONSTANTS, parts, strict=False))
+    per_mac, usable, mesh_x, mesh_y, area, bounded = parts[len(CONSTANTS):]
+    limits = MachineLimits(_rows(usable), _rows(mesh_x), _rows(mesh_y))
+    return RelaxedDesign(RelaxedMachine(constants | {"compute_energy": per_mac[0]}, limits), area[0], _rows(bounded))
+
+
+def _rows(values: Sequence[torch.Tensor] | torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The rows of a matrix one by one."""
+    return tuple(values)
+
+
+KNOTS = 5
+"""Values of a parameter that are sampled at most, the centre and both ends among them. With 9, reading them took a
+third of a proposal's time (DOSA's space, BERT); capacities and meshes are exact with any number."""
+
+SMALLEST = 1e-30
+"""Stands in for a constant of 0, so that logarithms stay finite. A plain safety limit."""
+
+
+@dataclass(frozen=True)
+class HardwareCurves:
+    """The vectors of designs around a centre.
+
+    Attributes:
+        centre: The design in the middle.
+        at_centre: Natural logarithm of its vector, [Q].
+        knots: For each parameter the sampled coordinates in ascending order, [K]; one where it cannot descend.
+        curves: For each parameter the logarithm of the vector there less that at the centre, [K, Q].
+        lower: Least coordinate of each parameter, [P].
+        upper: Greatest coordinate, [P].
+    """
+
+    centre: Point
+    at_centre: torch.Tensor
+    knots: tuple[torch.Tensor, ...]
+    curves: tuple[torch.Tensor, ...]
+    lower: torch.Tensor
+    upper: torch.Tensor
+
+    def at(self, place: torch.Tensor) -> torch.Tensor:
+        """The vectors at real-valued coordinates, [P, R]: [Q, R], differentiable."""
+        logs = self.at_centre[:, None] + torch.zeros_like(place[:1])
+        for along, knots, curve in zip(place, self.knots, self.curves, strict=True):
+            if len(knots) > 1:
+                logs = logs + _interpolated(along, knots, curve)
+        return logs.exp()
+
+
+def _interpolated(coordinate: torch.Tensor, knots: torch.Tensor, curve: torch.Tensor) -> torch.Tensor:
+    """A piecewise linear curve [K, Q] at coordinates [R], the end pieces continued: [Q, R]."""
+    piece = torch.searchsorted(knots[1:-1].contiguous(), coordinate.detach().contiguous())
+    left, right = knots[piece], knots[piece + 1]
+    part = (coordinate - left) / (right - left)
+    return (curve[piece] + part[:, None] * (curve[piece + 1] - curve[piece])).T
+
+
+def curves_around(space: DesignSpace, centre: Point, spec_at: Callable[[Point], Spec]) -> HardwareCurves:
+    """Samples the designs along every axis through a centre.
+
+    Args:
+        space: The space.
+        centre: A design that can be read.
+        spec_at: Reads a design with any problem of the networks; raises FadiffError where it is none.
+
+    Returns:
+        The curves. A parameter of words, and one whose values change the levels of the architecture, has one knot.
+    """
+    middle = spec_at(centre)
+    at_centre = _logs(figures_of(space, centre, middle))
+    knots, curves, ends = [], [], []
+    for axis, parameter in enumerate(space.parameters):
+        sampled = {centre[axis]: np.zeros_like(at_centre)}
+        for index in _sampled_indices(len(parameter.values), centre[axis]) if parameter.numeric else ():
+            point = (*centre[:axis], index, *centre[axis + 1:])
+            try:
+                spec = spec_at(point)
+            except FadiffError:     # no design: the curve goes on from the others
+                continue
+            if structure(spec) == structure(middle):
+                sampled[index] = _logs(figures_of(space, point, spec)) - at_centre
+        order = sorted(sampled)
+        places = np.array([coordinate(parameter, index) for index in order])
+        knots.append(torch.from_numpy(places))
+        curves.append(torch.from_numpy(np.stack([sampled[index] for index in order])))
+        ends.append((places[0], places[-1]))
+    lower, upper = torch.tensor(ends, dtype=torch.float64).T
+    return HardwareCurves(centre, torch.from_numpy(at_centre), tuple(knots), tuple(curves), lower, upper)
+
+
+def _sampled_indices(count: int, centre: int) -> list[int]:
+    """At most `KNOTS` indices of `count` values, evenly spread, the ends among them but not the centre."""
+    spread = np.unique(np.rint(np.linspace(0, count - 1, min(count, KNOTS))).astype(int))
+    return [int(index) for index in spread if index != centre]
+
+
+def _logs(figures: np.ndarray) -> np.ndarray:
+    """Natural logarithms of a vector."""
+    logs: np.ndarray = np.log(np.maximum(figures, SMALLEST))
+    return logs
+
+
+@dataclass(frozen=True)
+class JointNetworks:
+    """The layers of all networks side by side; names carry the number of their network.
+
+    Attributes:
+        chains: Names of the layers of every chain.
+        pairs: Segments of two layers whose link can be fused, by both names; none where nothing is to be fused.
+        runs: How often each layer runs, times the weight of its network, by name.
+        distinct: Number of each layer in `DesignQuestion.layers`, by name.
+    """
+
+    chains: tuple[tuple[str, ...], ...]
+    pairs: Mapping[tuple[str, str], Segment]
+    runs: Mapping[str, float]
+    distinct: Mapping[str, int]
+
+
+def joint_networks(question: DesignQuestion) -> JointNetworks:
+    """The layers of a question's networks."""
+    every: list[tuple[str, ...]] = []
+    pairs: dict[tuple[str, str], Segment] = {}
+    runs: dict[str, float] = {}
+    distinct: dict[str, int] = {}
+    for number, workload in enumerate(question.networks):
+        weight, own = question.weights[number], question.runs[number]
+        every += [tuple(f"{number}/{name}" for name in names) for names, _ in chains(workload)]
+        distinct |= {f"{number}/{name}": run.layer for name, run in by_node(workload, own).items()}
+        runs |= {f"{number}/{name}": weight * repeat for name, repeat in repeats_of(workload).items()}
+        pairs |= {(f"{number}/{segment.nodes[0]}", f"{number}/{segment.nodes[1]}"): segment
+                  for segment in (segments(workload, 2) if question.fuse else ()) if not segment.batched}
+    return JointNetworks(tuple(every), pairs, runs, distinct)
+
+
+def relaxed_around(networks: JointNetworks, widest: Sequence[Spec], specs: Sequence[Spec],
+                   mappings: Sequence[LayerMapping]) -> RelaxedNetwork:
+    """The relaxed network that starts from the mappings of one design.
+
+    Args:
+        networks: The layers.
+        widest: Every distinct layer on the widest design, whose factors can be drawn.
+        specs: The same on the design of the mappings, whose energies and cycles weigh the layers.
+        mappings: The mapping of every distinct layer.
+    """
+    results = [MappedLayer(wide, mapping, evaluate_mapping(spec, mapping), "", (), {}, 0, 0.0)
+               for wide, spec, mapping in zip(widest, specs, mappings, strict=True)]
+    hardware = Hardware(widest[0].arch, widest[0].tables)
+    names = homes(hardware)
+    return relaxed_network(networks.chains, networks.pairs if names else {},
+                           {name: results[index] for name, index in networks.distinct.items()}, networks.runs,
+                           hardware.level(names[0]) if names else len(widest[0].arch.levels) - 1)
+
+
+STEPS, RESTARTS = 30, 8
+"""Of one descent. Set by hand: more steps cost as much as mapping further designs."""
+
+RATE = 0.15
+"""Octaves by which a parameter moves in a first step: over `STEPS` it can cross two to three octaves. Set by
+hand, not measured."""
+
+SPREAD = 0.7
+"""Standard deviation, in octaves, of the restarts' hardware around the first one's. Set by hand, not measured."""
+
+OUTSIDE = 4.0
+"""Weight of squared octaves beyond the ends of a parameter's range or a limit, on top of the penalties' own weight. Set
+by hand: limits are judged exactly after decoding."""
+
+
+@dataclass(frozen=True)
+class ProposedDesign:
+    """The end of a restart as a design of the space.
+
+    Attributes:
+        point: The nearest design.
+        loss: Logarithm of the metric with penalties where the restart ended.
+    """
+
+    point: Point
+    loss: float
+
+
+def proposed_designs(space: DesignSpace, curves: HardwareCurves, network: RelaxedNetwork, metric: str,
+                     area_exponents: np.ndarray, seed: int, steps: int = STEPS, restarts: int = RESTARTS,
+                     stopped: Callable[[], bool] = lambda: False) -> list[ProposedDesign]:
+    """Descends around the centre of the curves and decodes the ends.
+
+    Args:
+        space: The space.
+        curves: Its constants around the design from which the descent starts.
+        network: The relaxed network with that design's mappings.
+        metric: "edp", "energy" or "delay".
+        area_exponents: Exponents of the area in the loss, drawn from for each restart.
+        seed: The same seed gives the same designs.
+        steps: Steps of the descent.
+        restarts: Descents side by side.
+        stopped: Asked before every step; once true, the descent ends where it is.
+
+    Returns:
+        The designs, the lowest loss first, each once.
+    """
+    rng, columns = np.random.default_rng(seed), restarts_of(network, restarts)
+    centre = torch.tensor([coordinate(parameter, index) for parameter, index in
+                           zip(space.parameters, curves.centre, strict=True)], dtype=torch.float64)
+    free = torch.tensor([len(knots) > 1 for knots in curves.knots])
+    noise = torch.from_numpy(rng.normal(0.0, SPREAD, (len(centre), columns)))
+    noise[:, 0] = 0.0
+    place = (centre[:, None] + noise * free[:, None]).clamp(curves.lower[:, None], curves.upper[:, None])
+    exponents = torch.from_numpy(rng.choice(area_exponents, columns))
+    levels = len(network.sites[0].result.spec.arch.levels)
+    most = [limit.most for limit in space.limits]
+
+    def design_at(moved: torch.Tensor) -> tuple[RelaxedMachine, torch.Tensor, torch.Tensor]:
+        inside = moved.clamp(curves.lower[:, None], curves.upper[:, None])
+        design = relaxed_design(curves.at(inside), levels)
+        beyond = ((moved - inside.detach()) ** 2).sum(dim=0)
+        for figure, limit in zip(design.bounded, most, strict=True):
+            beyond = beyond + excess(figure, limit)
+        return design.machine, exponents * design.area.log(), OUTSIDE * beyond
+
+    end = descend(network, metric, "refined", seed, steps, restarts, stopped, DescendedHardware(place, RATE, design_at))
+    assert end.place is not None
+    found: dict[Point, float] = {}
+    for column, loss in zip(end.place.T, end.loss, strict=True):
+        found.setdefault(_nearest(space, curves, column), float(loss))
+    return [ProposedDesign(point, loss) for point, loss in found.items()]
+
+
+def _nearest(space: DesignSpace, curves: HardwareCurves, place: Sequence[float] | np.ndarray) -> Point:
+    """The design nearest to real-valued coordinates; parameters that cannot descend stay as at the centre."""
+    return tuple(nearest_index(parameter, float(at)) if len(knots) > 1 else index
+                 for parameter, at, index, knots in
+                 zip(space.parameters, place, curves.centre, curves.knots, strict=True))
+
+
+def descended_designs(question: DesignQuestion, parent: Point, specs_at: Callable[[Point], tuple[Spec, ...]],
+                      mappings: Sequence[LayerMapping], exponents: np.ndarray, seed: int,
+                      over: Callable[[], bool]) -> list[Point]:
+    """The designs at the ends of the descents from one design, the lowest loss first.
+
+    Args:
+        question: The question.
+        parent: The design, which has been mapped.
+        specs_at: Every distinct layer on a design, in the order of `DesignQuestion.layers`; raises FadiffError where it
+            is none.
+        mappings: The parent's mapping of every layer, in the same order.
+        exponents: Exponents of energy, cycles and area in the metric.
+        seed: The same seed gives the same designs.
+        over: Asked before every step; once true, the descent ends where it is.
+
+    Returns:
+        Designs of the space, each once; none where designs are sparse, as the relaxed model is dense.
+    """
+    specs, space = specs_at(parent), question.space
+    if any(spec.sparse and spec.sparse.applied for spec in specs):
+        return []
+    widest = specs  # the design of all greatest values, whose factors hold those of all designs, where it is one
+    with suppress(FadiffError):
+        largest = specs_at(tuple(len(parameter.values) - 1 if parameter.numeric else 0
+                                 for parameter in space.parameters))
+        widest = largest if structure(largest[0]) == structure(specs[0]) else specs
+    network = relaxed_around(joint_networks(question), widest, specs, mappings)
+    curves = curves_around(space, parent, lambda point: specs_at(point)[0])
+    area = exponents[2] / max(exponents[:2].max(), 1e-9)
+    return [design.point for design in proposed_designs(space, curves, network, question.mapping_metric,
+                                                        np.array([area]), seed, stopped=over)]

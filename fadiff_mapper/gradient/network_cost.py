@@ -1,0 +1,427 @@
+"""The cost of a relaxed network: FADiff's one differentiable function of all tiling factors and fusion variables.
+
+A network's metric depends on the mapping of every layer and on which links are fused, and both depend on each other: a
+fused link saves traffic only if the tiles of its layers fit together and into the home level.
+
+- **Sites.** Each layer is costed by the smooth model (or by FADiff's printed equations) on the factors drawn for its
+  restarts. Before prices and bandwidths are applied, sigma enters its counts by FADiff's eqs. (13) to (15): (1 - sigma)
+  weighs the producer's writes to the outermost level and the consumer's fetches from there, sigma the copies from the
+  level where sums are finished to the home level of intermediates (eqs. 16 to 19).
+- **Links.** FADiff penalises tiles of linked layers that differ (eq. 26, the halo of the consumer's window included)
+  and a group whose tiles together exceed the home level (eqs. 24, 25). The refined form replaces terms that are too
+  coarse to rank real groups: tiles fetched in every step only pass, so the largest layer counts, beside all that stays
+  or is used again (`fusion.tile_steps` is the authority); an intermediate takes the room of the whole window
+  that the consumer's tile reads; halos are retained along the dimension where recomputation would cost most; the
+  producer may make fewer points than the window, and channels in several goes; an intermediate is written once and
+  fetched once a tile.
+- **Sums** over layers are the network's energy and cycles; `network_descent.py` takes the metric's logarithm and adds
+  the penalties (eq. 20). A layer's loops at the outermost level are those that a group would share.
+
+Excess is in squared octaves, as in `loss.py`. Axes: V (site), E (tie: a link between two sites), J (dimension that a
+link carries), L (level), D (dimension), T (data space), R (restart), W (member of a family: layers of one shape
+class), B = W * R (columns of one family's batch).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from fadiff_mapper.gradient.fadiff_as_printed import LAYER_MODELS
+from fadiff_mapper.gradient.gumbel_softmax import RelaxedFactors, drawable_parts, torch_nest
+from fadiff_mapper.gradient.loss import Available, excess, penalty
+from fadiff_mapper.gradient.relaxed_network import FamilySites, LinkTies, RelaxedMachine, RelaxedNetwork
+from fadiff_mapper.model.access_counts import Counts
+from fadiff_mapper.model.energy_latency import cost
+from fadiff_mapper.model.loop_nest import Nest
+from fadiff_mapper.model.smooth import SMOOTH, SmoothEvaluation
+from fadiff_mapper.search.layer_family import DiscreteDecisions
+
+
+@dataclass(frozen=True)
+class SiteCosts:
+    """Cost of every site, and what the terms of the links read off it.
+
+    Attributes:
+        energy: pJ of one run of the layer, [V, R].
+        cycles: Cycles of one run of the layer, [V, R].
+        broken: The layer's own penalties P_map and P_mem in squared octaves, [V, R].
+        tile: Points of each dimension inside the outermost level's loops: the tile of one step, [V, D, R].
+        held: Words of each data space's tile in the home level, 0 where bypassed there, [V, T, R].
+        sent: How often the outermost level sends all words of a data space, or takes those of the output, [V, T, R].
+    """
+
+    energy: torch.Tensor
+    cycles: torch.Tensor
+    broken: torch.Tensor
+    tile: torch.Tensor
+    held: torch.Tensor
+    sent: torch.Tensor
+
+
+@dataclass(frozen=True)
+class LinkSigmas:
+    """The links of every column of one family's batch.
+
+    Attributes:
+        into: Sigma of the link that leads into the layer, 0 without one, [B].
+        out_of: Sigma of the link that leads out of it, 0 without one, [B].
+        operand: 1 for the data space that comes through `into`, else 0, [T, B].
+        written: The part of the output that goes to the outermost level even if the link is fused, [B].
+        home: Index of the home level, in which intermediates lie.
+        sums: Index of the level in which sums are finished.
+        output: Index of the output among the data spaces.
+    """
+
+    into: torch.Tensor
+    out_of: torch.Tensor
+    operand: torch.Tensor
+    written: torch.Tensor
+    home: int
+    sums: int
+    output: int
+
+
+def site_costs(network: RelaxedNetwork, into: torch.Tensor, out_of: torch.Tensor, factors: Sequence[RelaxedFactors],
+               thetas: Sequence[torch.Tensor], choices: Sequence[DiscreteDecisions], model: str,
+               machine: RelaxedMachine | None = None) -> SiteCosts:
+    """Costs every site, family by family, and puts the sites back in their order.
+
+    Args:
+        network: The relaxed network.
+        into: Sigma of the link into each site, [V, R].
+        out_of: Sigma of the link out of each site, [V, R].
+        factors: Drawn tiling factors of each family.
+        thetas: The parameters on which these stand (log2 of factors), of each family.
+        choices: Loop orders, bypass and placement of each family; no gradient passes through them.
+        model: "refined", or "paper" for the equations as printed.
+        machine: Machines of the restarts; None: the network's design.
+    """
+    parts = [_family_costs(network, batch, into, out_of, drawn, theta, decided, model, machine)
+             for batch, drawn, theta, decided in zip(network.batches, factors, thetas, choices, strict=True)]
+    order = torch.tensor([site for batch in network.batches for site in batch.sites]).argsort()
+
+    def together(name: str) -> torch.Tensor:
+        values = [getattr(part, name) for part in parts]
+        if values[0].dim() == 3:    # families differ in their numbers of dimensions and of data spaces
+            width = max(value.shape[1] for value in values)
+            values = [torch.nn.functional.pad(value, (0, 0, 0, width - value.shape[1])) for value in values]
+        return torch.cat(values)[order]
+
+    return SiteCosts(*(together(name) for name in SiteCosts.__dataclass_fields__))
+
+
+def _family_costs(network: RelaxedNetwork, batch: FamilySites, into: torch.Tensor, out_of: torch.Tensor,
+                  factors: RelaxedFactors, theta: torch.Tensor, choices: DiscreteDecisions, model: str,
+                  machine: RelaxedMachine | None) -> SiteCosts:
+    """The sites of one family, [W, ..., R] each."""
+    layer, members = batch.family.layer, torch.tensor(batch.sites)
+    limits = None
+    if machine:
+        own_machine = machine.for_members(len(batch.sites))
+        layer, limits = own_machine.put_into(layer), own_machine.limits
+    nest = torch_nest(factors, choices)
+    evaluation = LAYER_MODELS[model](layer, nest, drawable_parts(batch.places, choices))
+    own = penalty(layer, batch.places, theta, nest, evaluation, batch.family.spaces[0].constraints.min_parallelism,
+                  limits)
+    columns = torch.arange(len(batch.sites)).repeat_interleave(into.shape[1])
+    links = LinkSigmas(into[members].flatten(), out_of[members].flatten(), _linked_operands(network, batch)[columns].T,
+                       _written_parts(network, batch)[columns], network.home,
+                       int(network.sums[batch.sites[0]]), layer.projection.read_write.index(True))
+    counts = sigma_weighted_counts(evaluation, nest, links)
+    fused = cost(counts, evaluation.use, layer.machine, evaluation.use.computes, SMOOTH)
+    sizes = torch.tensor([[space.problem.tensor_size(dataspace) for dataspace in space.problem.dataspaces]
+                          for space in batch.family.spaces], dtype=torch.float64)[:, :, None]
+
+    def by_site(values: torch.Tensor) -> torch.Tensor:
+        return values.reshape(*values.shape[:-1], len(batch.sites), -1).movedim(-2, 0)
+
+    # Times are those of the layer by itself: sigma scales the words, not how often a tile is sent.
+    sent = (evaluation.counts.reads[-1] * (~torch.tensor(layer.projection.read_write))[:, None]
+            + evaluation.counts.updates[-1]) * evaluation.use.instances[-1]
+    return SiteCosts(by_site(fused.energy), by_site(fused.cycles), by_site(own), by_site(evaluation.tile.below[-1]),
+                     by_site(evaluation.tile.size[network.home] * nest.keep[network.home]), by_site(sent) / sizes)
+
+
+def _linked_operands(network: RelaxedNetwork, batch: FamilySites) -> torch.Tensor:
+    """The part of each member's data spaces that is an intermediate: 1, less where others join it, else 0, [W, T]."""
+    spaces = batch.family.layer.problem.dataspace_names()
+    result = torch.zeros((len(batch.sites), len(spaces)), dtype=torch.float64)
+    for member, site in enumerate(batch.sites):
+        if network.into[site] < len(network.ties):
+            tie = network.into[site]
+            result[member, network.ties.operand[tie]] = network.ties.made[tie]
+    return result
+
+
+def _written_parts(network: RelaxedNetwork, batch: FamilySites) -> torch.Tensor:
+    """The part of each member's output that goes to the outermost level even if fused, [W]."""
+    ties, out_of = network.ties, network.out_of[list(batch.sites)]
+    return torch.tensor([ties.written[tie] if tie < len(ties) else 0.0 for tie in out_of], dtype=torch.float64)
+
+
+def sigma_weighted_counts(evaluation: SmoothEvaluation, nest: Nest, links: LinkSigmas) -> Counts:
+    """Weighs a layer's access counts with the sigma of its links: FADiff eqs. (13) to (15).
+
+    Args:
+        evaluation: The layer by itself, [.., B].
+        nest: The relaxed nest that was evaluated.
+        links: Sigma of both links, and what passes through them.
+
+    Returns:
+        Words per instance as in `evaluation.counts`. Where the home bypasses the operand, the home is read in place of
+        the outermost level; where it bypasses the output, copies come from the level of the sums. Address generations
+        follow fills and updates.
+    """
+    counts, instances, home, output = evaluation.counts, evaluation.use.instances, links.home, links.output
+    reads, fills, updates = (values.clone() for values in (counts.reads, counts.fills, counts.updates))
+    kept = nest.keep[home].to(torch.float64)
+    fused = links.into * links.operand
+    reads[-1] = counts.reads[-1] * (1 - fused)      # eq. (15)
+    fills[home] = counts.fills[home] * (1 - fused)
+    reads[home] = reads[home] + fused * (1 - kept) * counts.reads[-1] * instances[-1] / instances[home]
+    # eq. (13); what readers outside the group need is written in any case
+    updates[-1, output] = counts.updates[-1, output] * (1 - links.out_of * (1 - links.written))
+    if links.sums < home:   # eq. (14)
+        copies = links.out_of * (1 - kept[output]) * counts.updates[-1, output] * instances[-1]
+        updates[home, output] = updates[home, output] + copies / instances[home]
+        reads[links.sums, output] = reads[links.sums, output] + copies / instances[links.sums]
+    generated = counts.address_generations + (fills - counts.fills) + (updates - counts.updates)
+    return replace(counts, reads=reads, fills=fills, updates=updates, address_generations=generated)
+
+
+RESIDENT = 1.01
+"""Times all words of a data space are sent by the outermost level up to which the data space counts as resident.
+
+A tolerance: drawn factors are soft, so that a count of one is met only nearly. Nothing was measured to choose it.
+"""
+
+REACH = 8
+"""Links over which a group's room and recomputation are carried.
+
+Carrying is a fixed number of passes along all chains at once. Of a group of more than nine layers, therefore, a site
+sees the words of the eight layers before it and the recomputation of the eight after it: the relaxed model is
+optimistic about longer groups, up to 16 layers. Plans stay exact, because every group is
+evaluated exactly; only its chance to be proposed changes, and `candidates.reshaped` also grows groups around
+a plan. The value dates from when `longest` was 8; a larger one was not measured.
+"""
+
+
+def tied(values: torch.Tensor, sites: np.ndarray, dims: np.ndarray) -> torch.Tensor:
+    """Values of the linked dimensions of the ties' sites.
+
+    Args:
+        values: Values per site and dimension, [V, D, R].
+        sites: The producer or the consumer of each tie, [E].
+        dims: Its linked dimensions, [E, J].
+
+    Returns:
+        Values by tie, [E, J, R].
+    """
+    return values[torch.as_tensor(sites)[:, None], torch.as_tensor(dims)]
+
+
+def window(ties: LinkTies, points: torch.Tensor) -> torch.Tensor:
+    """Points of the producers' dimensions that the consumers' tiles read, [E, J, R].
+
+    Args:
+        ties: The links.
+        points: Points of the consumers' tiles, [E, J, R].
+    """
+    stride, reach, extent = (torch.from_numpy(values)[..., None] for values in (ties.stride, ties.reach, ties.extent))
+    return torch.minimum(stride * (points - 1) + reach, extent)
+
+
+def per_tie(values: torch.Tensor, ties: LinkTies) -> torch.Tensor:
+    """The product of values [E, J, R] over the dimensions that each tie carries, [E, R]."""
+    return torch.where(torch.from_numpy(ties.used)[..., None], values, torch.ones_like(values)).prod(dim=1)
+
+
+def aligned(ties: LinkTies, made: torch.Tensor, points: torch.Tensor, model: str) -> torch.Tensor:
+    """The alignment penalty of tiles: FADiff eq. (26), in squared octaves instead of squared points.
+
+    Args:
+        ties: The links.
+        made: Points of the producers' tiles, [E, J, R].
+        points: Points of the consumers' tiles, [E, J, R].
+        model: "paper" asks for a producer's tile equal to the consumer's window; "refined" also accepts the new points
+            of a step (the rest is retained), and fewer channels, made in several goes.
+
+    Returns:
+        The penalty of each tie, [E, R].
+    """
+    wanted = least = window(ties, points)
+    if model == "refined":
+        fresh = torch.minimum(torch.from_numpy(ties.stride)[..., None] * points, wanted)
+        least = torch.where(torch.from_numpy(ties.loose)[..., None], torch.ones_like(wanted), fresh.clamp(min=1.0))
+    apart = excess(made, wanted) + excess(least, made)
+    return (apart * torch.from_numpy(ties.used)[..., None]).sum(dim=1)
+
+
+def sent_again(network: RelaxedNetwork, sites: SiteCosts, wanted: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
+    """Squared octaves by which intermediates are written more than once, or fetched more than once a tile.
+
+    Args:
+        network: The relaxed network.
+        sites: Costs of its sites.
+        wanted: Windows that the consumers' tiles read, [E, J, R].
+        points: Points of the consumers' tiles, [E, J, R].
+
+    Returns:
+        The penalty of each tie, [E, R].
+    """
+    ties = network.ties
+    producer, consumer = torch.from_numpy(ties.producer), torch.from_numpy(ties.consumer)
+    outputs = torch.tensor([[space.read_write for space in network.sites[site].problem.dataspaces].index(True)
+                            for site in ties.producer])
+    # Once a tile is more than once in all: neighbouring windows overlap.
+    once_a_tile = per_tie(torch.from_numpy(ties.bound)[..., None] / points * wanted
+                          / torch.from_numpy(ties.extent)[..., None], ties)
+    return (excess(sites.sent[producer, outputs], RESIDENT)
+            + excess(sites.sent[consumer, torch.from_numpy(ties.operand)], RESIDENT * once_a_tile))
+
+
+def recomputed(ties: LinkTies, wanted: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
+    """How often the producer computes each of its points, with the halo retained where it would cost most.
+
+    Args:
+        ties: The links.
+        wanted: Windows that the consumers' tiles read, [E, J, R].
+        points: Points of the consumers' tiles, [E, J, R].
+
+    Returns:
+        A factor of at least 1 for each tie, [E, R].
+    """
+    steps = torch.from_numpy(ties.bound)[..., None] / points
+    often = (steps * wanted / torch.from_numpy(ties.extent)[..., None]).clamp(min=1.0)
+    often = torch.where(torch.from_numpy(ties.halo)[..., None], often, torch.ones_like(often))
+    return often.prod(dim=1) / often.max(dim=1).values
+
+
+def work_of_sites(network: RelaxedNetwork, sigma: torch.Tensor, again: torch.Tensor) -> torch.Tensor:
+    """How often each site does its work, [V, R]: a layer also computes again for the recomputation of later ones.
+
+    Args:
+        network: The relaxed network.
+        sigma: Fusion variables, [E, R].
+        again: `recomputed` of each tie, [E, R].
+    """
+    producer, consumer = torch.from_numpy(network.ties.producer), torch.from_numpy(network.ties.consumer)
+    work = sigma.new_ones((len(network.sites), sigma.shape[1]))
+    for _ in range(REACH):
+        work = torch.ones_like(work).index_add(0, producer, sigma * (again * work[consumer] - 1))
+    return work
+
+
+def crowded(network: RelaxedNetwork, sigma: torch.Tensor, sites: SiteCosts, words: torch.Tensor, points: torch.Tensor,
+            model: str, machine: RelaxedMachine | None = None) -> torch.Tensor:
+    """The capacity penalty of groups: FADiff eqs. (24) and (25), in squared octaves.
+
+    Args:
+        network: The relaxed network.
+        sigma: Fusion variables, [E, R].
+        sites: Costs of the sites.
+        words: Words of each intermediate that lie in the home, [E, R].
+        points: Points of the consumers' tiles, [E, J, R].
+        model: "paper" adds up all tiles of the group; "refined" follows their live ranges.
+        machine: Machines of the restarts; None: the network's design.
+
+    Returns:
+        For every site the excess over the home of the group up to and with it, [V, R].
+    """
+    usable: Available | None = (machine.limits.usable[network.home] if machine
+                                else network.sites[0].result.spec.arch.levels[network.home].usable)
+    if usable is None or not torch.as_tensor(usable).any():
+        return torch.zeros_like(sites.energy)
+    if model == "paper":
+        staying, passing = sites.held.sum(dim=1), torch.zeros_like(sites.energy)
+    else:
+        staying, passing = _live_words(network, sigma, sites, words, points)
+    producer, consumer = torch.from_numpy(network.ties.producer), torch.from_numpy(network.ties.consumer)
+    together, largest = staying, passing
+    for _ in range(REACH):
+        together = staying.index_add(0, consumer, sigma * together[producer])
+        before = torch.zeros_like(passing).index_add(0, consumer, sigma * largest[producer])
+        largest = torch.maximum(passing, before)
+    return excess((together + largest).clamp(min=1e-3), usable)
+
+
+def _live_words(network: RelaxedNetwork, sigma: torch.Tensor, sites: SiteCosts, words: torch.Tensor,
+                points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Words of every site in the home, [V, R] each: words that stay while other layers run, words that pass."""
+    ties = network.ties
+    producer, consumer = torch.from_numpy(ties.producer), torch.from_numpy(ties.consumer)
+    # A fused operand lies in the home once, as the intermediate, unless pools leave the tile a copy of its own.
+    linked = torch.zeros_like(sites.held)
+    linked[consumer, torch.from_numpy(ties.operand)] = torch.where(
+        torch.from_numpy(ties.beside)[:, None], torch.zeros_like(sigma), sigma)
+    held = sites.held * (1 - linked)
+    # Of a layer with tile loops outside, a data space that is sent only once stays through all of its steps.
+    looped = torch.zeros_like(sites.energy, dtype=torch.bool)
+    cut = per_tie(torch.from_numpy(ties.bound)[..., None] / points, ties) > 1
+    looped[consumer], looped[producer] = looped[consumer] | cut, looped[producer] | cut
+    stays = (sites.sent <= RESIDENT) & looped[:, None]
+    again = sigma * torch.from_numpy(ties.lying)[:, None] * _used_again(ties, points)
+    passing = torch.where(stays, torch.zeros_like(held), held).sum(dim=1)
+    passing = passing.index_add(0, consumer, sigma * words - again).index_add(0, producer, sigma * words - again)
+    staying = torch.where(stays, held, torch.zeros_like(held)).sum(dim=1).index_add(0, consumer, again)
+    return staying, passing
+
+
+def _used_again(ties: LinkTies, points: torch.Tensor) -> torch.Tensor:
+    """Points of intermediates, [E, R], that a step leaves to the next one, where tiles are cut along one dimension."""
+    wanted, cut = window(ties, points), points < torch.from_numpy(ties.bound)[..., None]
+    fresh = torch.where(cut, torch.minimum(torch.from_numpy(ties.stride)[..., None] * points, wanted), wanted)
+    return per_tie(wanted, ties) - per_tie(fresh, ties)
+
+
+@dataclass(frozen=True)
+class RelaxedCost:
+    """The cost of a relaxed network in every restart.
+
+    Attributes:
+        energy: pJ of all layers, as often as each runs, [R].
+        cycles: Cycles of all layers one after the other, [R].
+        broken: Penalties in squared octaves by site, those of a link at its consumer, [V, R].
+    """
+
+    energy: torch.Tensor
+    cycles: torch.Tensor
+    broken: torch.Tensor
+
+
+def relaxed_cost(network: RelaxedNetwork, sigma: torch.Tensor, factors: Sequence[RelaxedFactors],
+                 thetas: Sequence[torch.Tensor], choices: Sequence[DiscreteDecisions], model: str,
+                 machine: RelaxedMachine | None = None) -> RelaxedCost:
+    """Costs a network at given fusion variables and factors; differentiable in both, and in the machine's constants.
+
+    Args:
+        network: The relaxed network.
+        sigma: Fusion variables in [0, 1], [E, R].
+        factors: Drawn tiling factors of each family.
+        thetas: The parameters on which these stand (log2 of factors), of each family.
+        choices: Loop orders, bypass and placement of each family; no gradient passes through them.
+        model: "refined", or "paper" for FADiff's equations as printed.
+        machine: Machines of the restarts; None: the network's design.
+    """
+    padded = torch.cat([sigma, torch.zeros_like(sigma[:1]) if len(sigma) else sigma.new_zeros((1, sigma.shape[1]))])
+    into, out_of = padded[torch.from_numpy(network.into)], padded[torch.from_numpy(network.out_of)]
+    sites = site_costs(network, into, out_of, factors, thetas, choices, model, machine)
+    ties = network.ties
+    times = torch.tensor([site.times for site in network.sites], dtype=torch.float64)[:, None]
+    work = torch.ones_like(into)
+    broken = sites.broken
+    if len(ties):
+        made, points = tied(sites.tile, ties.producer, ties.mine), tied(sites.tile, ties.consumer, ties.theirs)
+        wanted = window(ties, points)
+        misaligned = sigma * aligned(ties, made, points, model)
+        words = torch.from_numpy(ties.lying)[:, None] * per_tie(wanted, ties)
+        if model == "refined":
+            misaligned = misaligned + sigma * sent_again(network, sites, wanted, points)
+            work = work_of_sites(network, sigma, recomputed(ties, wanted, points))
+        broken = broken.index_add(0, torch.from_numpy(ties.consumer), misaligned)
+        broken = broken + crowded(network, sigma, sites, words, points, model, machine)
+    return RelaxedCost((times * work * sites.energy).sum(dim=0), (times * work * sites.cycles).sum(dim=0), broken)

@@ -1,0 +1,510 @@
+"""Gradient descent on a relaxed network: tiling factors of all layers and a fusion variable of every link at once.
+
+Mapping and fusion depend on each other, so FADiff minimises EDP + lambda (P_map + P_mem + P_align) over both (eq. 20):
+Adam on log2 of the tiling factors and on the logits of sigma. The loss is the logarithm of the network's metric (for
+EDP: sum of energies times sum of cycles), so that networks of all sizes have gradients of one scale, plus the penalties
+of eqs. (21) to (26), each weighed with its layer's share in the metric. Factors are drawn by Gumbel-Softmax with a
+straight-through gradient, at a temperature that falls; the weight of the penalties rises. All restarts of all layers
+run in one batch.
+
+**Starts.** Fused tiles lie far from the best mappings of single layers: the outermost loops of all layers of a group
+have to change together, and no gradient crosses that valley. So some restarts begin with loops that whole stretches of
+a chain share:
+
+    restart 0     every layer's best mapping by itself
+    to 3/4        the same with noise, the loops of the outermost level in an order that links can share, and in
+                  every stretch of a chain one loop that all its layers share, with enough steps that the
+                  intermediates fit into the home
+    the others    the best mapping with noise
+
+**Decoding.** FADiff decodes "into integer factors and binary fusion decisions" and leaves the rest open. Here a segment
+is proposed in every restart where all its sigmas exceed a half. Its shared loops are the drawn loops at the outermost
+level of its last layer, along dimensions that the link carries, in their order. The rest of a candidate is chosen as
+for enumerated ones (`network.tilings`): operands that stay, halo retained or recomputed, and other tile sizes where
+these promise more or the restart's own do not fit.
+
+Axes: V (site), E (tie), J (dimension that a link carries), D (dimension), R (restart), W (member of a family),
+P (factor place: one level's temporal or spatial factors), L (level).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import torch
+
+from fadiff_mapper.fusion import Hardware, TileLoop
+from fadiff_mapper.gradient.adam import adam_step, one_torch_thread
+from fadiff_mapper.gradient.gumbel_softmax import FactorPlaces, RelaxedFactors, decode, draw, gumbel
+from fadiff_mapper.gradient.network_cost import RelaxedCost, relaxed_cost
+from fadiff_mapper.gradient.relaxed_network import DescendedHardware, FamilySites, RelaxedNetwork, relaxed_network
+from fadiff_mapper.model.exact.evaluate import score
+from fadiff_mapper.model.loop_nest import Nest, pack
+from fadiff_mapper.network.chains.segments import Segment, chains, segments
+from fadiff_mapper.network.layers.edp_prices import NetworkPrice, OperatingPoint, summed
+from fadiff_mapper.network.layers.unfused import with_nest
+from fadiff_mapper.network.plan.run_state import DescendedNetwork, by_node, repeats_of
+from fadiff_mapper.network.tilings.candidates import candidates_along
+from fadiff_mapper.network.tilings.estimate_sheet import Candidate
+from fadiff_mapper.network.tilings.layer_estimate import LayerBase, group_bases
+from fadiff_mapper.network.tilings.tile_nests import cuts_whole, homes
+from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.search.layer_family import DiscreteDecisions
+from fadiff_mapper.search.mapping_task import mapping_task
+from fadiff_mapper.search.options import geometric
+from fadiff_mapper.workload import Workload
+
+STEPS, RESTARTS = 20, 16
+"""Steps of Adam, and descents side by side. 30 steps led to the same plans as 60 (MobileNetV1, ResNet-18 and VGG-16 on
+the large bundled design, two or three seeds), 20 since estimates learn from evaluated groups."""
+
+COLUMNS = 2048
+"""Restarts times layers at most, a limit of memory and time; no descent has fewer than four restarts."""
+
+RATE, LAST_RATE, SIGMA_RATE = 0.12, 0.05, 0.2
+"""Learning rate of log2 of the tiling factors in the first step, the part of it in the last one, and the learning rate
+of the logits of sigma. Set by hand."""
+
+TEMPERATURES, WEIGHTS = (0.1, 0.05), (0.5, 4.0)
+"""Gumbel-Softmax temperature, and weight of the penalties, in the first and the last step. Set by hand."""
+
+QUIET = 0.6
+"""Part of the steps with Gumbel noise; without noise afterwards, sigma settles. Set by hand."""
+
+
+@dataclass(frozen=True)
+class DescentEnd:
+    """The end of every restart, the lowest loss first.
+
+    Attributes:
+        loss: Logarithm of the metric with weighed penalties, without noise, [R].
+        sigma: Fusion variables, [E, R].
+        nests: Drawn nests of every site, with integer factors, R columns each.
+        place: Coordinates of the hardware's parameters, [P, R]; None where it did not descend.
+    """
+
+    loss: np.ndarray
+    sigma: np.ndarray
+    nests: tuple[Nest, ...]
+    place: np.ndarray | None = None
+
+
+def restarts_of(network: RelaxedNetwork, restarts: int) -> int:
+    """As many of the restarts as `COLUMNS` allows, R."""
+    return max(min(restarts, COLUMNS // len(network.sites)), 4)
+
+
+def descend(network: RelaxedNetwork, metric: str, model: str, seed: int, steps: int = STEPS, restarts: int = RESTARTS,
+            stopped: Callable[[], bool] = lambda: False, hardware: DescendedHardware | None = None) -> DescentEnd:
+    """Descends on the network's metric: FADiff eq. (20).
+
+    Args:
+        network: The relaxed network.
+        metric: "edp", "energy" or "delay".
+        model: "refined", or "paper" for FADiff's equations as printed.
+        seed: The same seed gives the same descent.
+        steps: Steps of Adam.
+        restarts: Descents side by side, at most; see `restarts_of`.
+        stopped: Asked before every step; once true, the state reached is returned.
+        hardware: Hardware that descends, too, with R columns; then factors inside the home move as fast as the others.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    start = starts(network, restarts_of(network, restarts), seed)
+    # Descended are offsets from the start: scaled by `ease`, factors inside the home move less than those outside.
+    moved = [torch.zeros_like(theta).requires_grad_(True) for theta in start.thetas]
+    eases = [torch.ones_like(part) if hardware else part
+             for part in (ease(batch, network.home) for batch in network.batches)]
+    place = hardware.place.requires_grad_(True) if hardware else None
+    logits = start.logits.requires_grad_(True)
+    shares = _shares(network, metric)
+    move_factors = [adam_step(theta, RATE) for theta in moved]
+    move_sigma = adam_step(logits, SIGMA_RATE)
+    move_hardware = adam_step(hardware.place, hardware.rate) if hardware else None
+
+    def loss(noisy: bool, temperature: float, weight: float) -> tuple[torch.Tensor, list[RelaxedFactors]]:
+        thetas = [begin + part * more for begin, part, more in zip(start.thetas, eases, moved, strict=True)]
+        factors = [draw(batch.places, theta, part[..., None] * gumbel(batch.places, theta.shape[-1], generator)
+                        if noisy else None, temperature)
+                   for batch, theta, part in zip(network.batches, thetas, eases, strict=True)]
+        machine, added, broken = hardware.design_at(hardware.place) if hardware else (None, 0.0, 0.0)
+        total = relaxed_cost(network, torch.sigmoid(logits), factors, thetas, start.choices, model, machine)
+        return (smooth_metric(total, metric) + added
+                + weight * ((shares * total.broken).sum(dim=0) + broken)), factors
+
+    with one_torch_thread():
+        for step in range(steps):
+            if stopped():
+                break
+            ratio = step / max(steps - 1, 1)
+            temperature = geometric(*TEMPERATURES, ratio)
+            weight = geometric(*WEIGHTS, ratio)
+            value, _ = loss(ratio < QUIET, temperature, weight)
+            value.sum().backward()  # type: ignore[no-untyped-call]  # restarts are independent: each has its gradient
+            for move in move_factors:
+                move((1 - ratio) * (1 - LAST_RATE) + LAST_RATE)
+            move_sigma()
+            if move_hardware:
+                move_hardware((1 - ratio) * (1 - LAST_RATE) + LAST_RATE)
+        with torch.no_grad():
+            value, factors = loss(False, TEMPERATURES[1], WEIGHTS[1])
+    order = value.argsort(stable=True)
+    return DescentEnd(value[order].numpy(), torch.sigmoid(logits.detach())[:, order].numpy(),
+                      _nests(network, start, factors, order.numpy()),
+                      None if place is None else place.detach()[:, order].numpy())
+
+
+def smooth_metric(total: RelaxedCost, metric: str) -> torch.Tensor:
+    """Logarithm of the network's metric ("edp", "energy" or "delay"), [R]."""
+    energy, cycles = torch.log(total.energy), torch.log(total.cycles)
+    return {"edp": energy + cycles, "energy": energy, "delay": cycles}[metric]
+
+
+def _shares(network: RelaxedNetwork, metric: str) -> torch.Tensor:
+    """Every site's share in the metric when all layers run by themselves, [V, 1].
+
+    Weights of penalties: a small layer that does not fit must not outweigh a large one that does.
+    """
+    points = [OperatingPoint(site.times * site.result.stats.energy_pj, site.times * site.result.stats.cycles)
+              for site in network.sites]
+    total = summed(points)
+    price = NetworkPrice(total, metric)
+    return torch.tensor([[price(point)] for point in points], dtype=torch.float64)
+
+
+def _nests(network: RelaxedNetwork, start: RestartPoint, factors: Sequence[RelaxedFactors],
+           order: np.ndarray) -> tuple[Nest, ...]:
+    """The nests of every site, restarts in the given order."""
+    nests: dict[int, Nest] = {}
+    for batch, drawn, choices in zip(network.batches, factors, start.choices, strict=True):
+        nest = decode(drawn, choices)
+        nests |= {site: nest.take(member * len(order) + order) for member, site in enumerate(batch.sites)}
+    return tuple(nests[site] for site in range(len(network.sites)))
+
+
+NOISE = 0.2
+"""Octaves (standard deviation) by which factors of the best mapping are moved at random; set by hand, not measured."""
+
+INNER = 0.3
+"""Part by which factors inside the home's loops move, in noise and in descent.
+
+The best mapping by itself has these nearly right, and links change the others. Set by hand, not measured.
+"""
+
+UNTOUCHED = 0.7
+"""Part of the shared loops that have no more steps than the home needs.
+
+Raised from 0.4 by hand; `benchmarks/agatf/ablations.py` (line "descent") measures the effect on plans.
+"""
+
+ENDING = 0.15
+"""Probability that a stretch of layers with common loops ends at a link: about seven links a stretch.
+
+Lowered from 0.3 by hand; `benchmarks/agatf/ablations.py` measures the effect on plans.
+"""
+
+
+@dataclass(frozen=True)
+class RestartPoint:
+    """The starting point of all restarts.
+
+    Attributes:
+        thetas: log2 of the factors of each family (see `relaxation.gumbel_softmax`), [P, D, W * R] each.
+        choices: Loop orders, bypass and placement of each family.
+        logits: Logits of sigma, [E, R].
+    """
+
+    thetas: list[torch.Tensor]
+    choices: list[DiscreteDecisions]
+    logits: torch.Tensor
+
+
+def starts(network: RelaxedNetwork, restarts: int, seed: int) -> RestartPoint:
+    """Draws the starting points of all restarts.
+
+    Args:
+        network: The relaxed network.
+        restarts: How many.
+        seed: The same seed gives the same points.
+    """
+    generator, rng = torch.Generator().manual_seed(seed), np.random.default_rng(seed)
+    restart = np.arange(restarts)
+    shared = (restart > 0) & (restart <= 3 * restarts // 4)
+    octaves = _shared_octaves(network, restarts, rng)
+    thetas, choices = [], []
+    for batch in network.batches:
+        best = [pack([network.sites[site].result.mapping], network.sites[site].problem) for site in batch.sites]
+        theta = _parameters(batch.places, best, restarts)
+        noise = NOISE * torch.randn(theta.shape, generator=generator, dtype=torch.float64)
+        noise = noise * torch.from_numpy(restart > 0)    # restart 0 is the best mapping itself
+        theta = (theta + ease(batch, network.home)[..., None] * noise).clamp(min=0.0)
+        theta = torch.where(torch.from_numpy(shared), _left_over(batch, network.home, theta, octaves), theta)
+        thetas.append(theta.flatten(start_dim=2))
+        choices.append(_choices(network, batch, best, shared))
+    return RestartPoint(thetas, choices, 0.5 * torch.randn((len(network.ties), restarts), generator=generator,
+                                                           dtype=torch.float64))
+
+
+def ease(batch: FamilySites, home: int) -> torch.Tensor:
+    """How easily the factors of each place move, [P, 1, 1]: 1 for temporal loops from the home outwards, else `INNER`.
+
+    Args:
+        batch: Sites of one family.
+        home: Index of the home level.
+    """
+    places = batch.places
+    return torch.tensor([1.0 if level >= home and not spatial else INNER for level, spatial in
+                         zip(places.level, places.spatial, strict=True)], dtype=torch.float64)[:, None, None]
+
+
+def _parameters(places: FactorPlaces, best: list[Nest], restarts: int) -> torch.Tensor:
+    """The parameters of given nests, one nest for every member, [P, D, W, R]."""
+    columns = [torch.log2(torch.stack([torch.as_tensor((nest.spatial if spatial else nest.temporal)[level, :, 0])
+                                       for level, spatial in zip(places.level, places.spatial, strict=True)]))
+               for nest in best]
+    return torch.stack(columns, dim=-1)[..., None].repeat(1, 1, 1, restarts)
+
+
+def _shared_octaves(network: RelaxedNetwork, restarts: int, rng: np.random.Generator) -> np.ndarray:
+    """Octaves of every dimension that are left to the outermost loops, [V, D, R]; nan where these stay as they are.
+
+    Chains are cut into stretches of a few layers. The layers of a stretch share at most one loop, with as many steps
+    as the home needs to hold a step's intermediates, or some more.
+    """
+    ties = network.ties
+    dims = max(len(site.problem.dimensions) for site in network.sites)
+    result = np.full((len(network.sites), dims, restarts), np.nan)
+    for r in range(restarts):
+        ends = rng.random(len(ties)) < ENDING
+        stretch: list[int] = []
+        for tie in reversed(range(len(ties))):
+            last = network.out_of[ties.consumer[tie]]
+            if last == len(ties) or ends[last]:
+                stretch = _stretch(network, tie, ends)
+                _cut(network, stretch, result[:, :, r], rng)
+    return result
+
+
+def _stretch(network: RelaxedNetwork, tie: int, ends: np.ndarray) -> list[int]:
+    """The ties of a stretch from its last one backwards, up to one at which the stretch before ends."""
+    stretch = [tie]
+    while (before := network.into[network.ties.producer[stretch[-1]]]) < len(network.ties) and not ends[before]:
+        stretch.append(int(before))
+    return stretch
+
+
+def _cut(network: RelaxedNetwork, stretch: list[int], octaves: np.ndarray, rng: np.random.Generator) -> None:
+    """Writes the octaves of the layers of a stretch, its last tie first, into `octaves`, [V, D].
+
+    The loop is drawn over a dimension of the last layer and carried back over the links; dimensions that a link reads
+    whole (stride 0) end it.
+    """
+    ties, arch = network.ties, network.sites[0].result.spec.arch
+    usable = arch.levels[network.home].usable or np.inf
+    words = max(float(np.prod(ties.extent[tie][ties.used[tie]])) for tie in stretch)
+    last = stretch[0]
+    loops = [j for j in np.flatnonzero(ties.used[last]) if not ties.loose[last, j] and ties.bound[last, j] > 1]
+    site = ties.consumer[last]
+    octaves[site, ties.theirs[last, loops]] = 0.0
+    if loops:
+        j = rng.choice(loops)
+        more = max(np.log2(words / usable) + 1, 0.0) + (rng.random() > UNTOUCHED) * rng.random() * 3
+        octaves[site, ties.theirs[last, j]] = min(more, np.log2(ties.bound[last, j]))
+    for tie in stretch:
+        for j in np.flatnonzero(ties.used[tie]):
+            if not ties.loose[tie, j]:
+                behind = np.nan_to_num(octaves[ties.consumer[tie], ties.theirs[tie, j]])
+                octaves[ties.producer[tie], ties.mine[tie, j]] = behind * (ties.stride[tie, j] > 0)
+
+
+def _left_over(batch: FamilySites, home: int, theta: torch.Tensor, octaves: np.ndarray) -> torch.Tensor:
+    """The parameters with `octaves` of dimensions left to the outermost loops.
+
+    Temporal loops inside take the rest, those of the home first, the outermost of the others next.
+    """
+    places, theta = batch.places, theta.clone()
+    left = torch.from_numpy(octaves)[list(batch.sites), :places.bound.shape[1]].transpose(0, 1)      # [D, W, R]
+    inner = theta * (1 - places.residual.permute(1, 2, 0))[..., None]
+    more = torch.log2(places.bound).T[..., None] - left - inner.sum(dim=0)
+    more = torch.where(torch.isnan(left), torch.zeros_like(more), more)
+    loops = [k for k, spatial in enumerate(places.spatial) if not spatial and places.level[k] < places.levels - 1]
+    for k in sorted(loops, key=lambda k: (places.level[k] != home, -places.level[k])):
+        change = torch.maximum(more, -inner[k])
+        theta[k], more = theta[k] + change, more - change
+    return theta
+
+
+def _choices(network: RelaxedNetwork, batch: FamilySites, best: list[Nest], sharing: np.ndarray) -> DiscreteDecisions:
+    """The best mappings' decisions in every column; in restarts of `sharing`, [R], shareable loops stand outside."""
+    columns = {name: np.repeat(np.concatenate([getattr(nest, name) for nest in best], axis=-1), len(sharing), axis=-1)
+               for name in DiscreteDecisions.__dataclass_fields__}
+    order = columns["order"].copy()
+    for member, site in enumerate(batch.sites):
+        rows = member * len(sharing) + np.flatnonzero(sharing)
+        order[-1][:, rows] = _sharing_order(network, batch, member, site, order[-1][:, rows[0]])[:, None]
+    return DiscreteDecisions(order, columns["keep"], columns["on_y"], columns["spatial_order"])
+
+
+def _sharing_order(network: RelaxedNetwork, batch: FamilySites, member: int, site: int,
+                   order: np.ndarray) -> np.ndarray:
+    """The loops of the outermost level, innermost first, in an order that lets links share the outer ones.
+
+    Innermost stand loops that no link carries, sums before others; then those that a producer may run through in
+    several goes; outermost the others, which cut the intermediate. Constraints of the design go before.
+    """
+    ties, space = network.ties, batch.family.spaces[member]
+    outside = np.zeros(len(order), dtype=int)
+    for tie, dims in ((network.into[site], ties.theirs), (network.out_of[site], ties.mine)):
+        if tie < len(ties):
+            for j in np.flatnonzero(ties.used[tie]):
+                outside[dims[tie, j]] = max(outside[dims[tie, j]], 1 if ties.loose[tie, j] else 2)
+    loops, names = space.levels[-1].temporal, space.problem.dimensions
+    between = [d for d in order if names[d] in loops.between]
+    output = space.problem.output.dimensions
+    between.sort(key=lambda d: (outside[d], names[d] in output))
+    index = {name: d for d, name in enumerate(names)}
+    return np.array([*(index[name] for name in loops.inner), *between, *(index[name] for name in loops.outer)])
+
+
+FUSED = 0.5
+"""Sigma above which a link is fused: the middle of [0, 1], not a tuned value."""
+
+LoopSizes = dict[tuple[str, ...], set[tuple[int, ...]]]
+"""Tile sizes in which each order of loops comes: dimensions, outermost first -> points of a tile along each."""
+
+
+def decoded_groups(hardware: Hardware, segments: Sequence[Segment], network: RelaxedNetwork, ended: DescentEnd,
+                   bases: Mapping[str, LayerBase], price: NetworkPrice,
+                   stopped: Callable[[], bool] = lambda: False) -> dict[Hashable, list[Candidate]]:
+    """Decodes the candidates of every segment that some restarts fuse.
+
+    Args:
+        hardware: The design.
+        segments: Segments that could be groups.
+        network: The relaxed network.
+        ended: The end of its descent.
+        bases: Each layer by itself, as estimates need it, by name.
+        price: The price of parts of the network.
+        stopped: Asked before every segment; once true, the others are left out.
+
+    Returns:
+        Candidates by the key of their segment; equal segments of different layers share them.
+    """
+    proposed: dict[Hashable, tuple[Segment, LoopSizes]] = {}
+    for segment in segments:
+        if stopped():
+            break
+        _, sizes = proposed.setdefault(segment.key, (segment, {}))
+        tied = all(pair in network.tie_of for pair in pairwise(segment.nodes))  # not where layers run unequally often
+        for loops in _proposed_loops(segment, network, ended) if tied else ():
+            sizes.setdefault(tuple(loop.dim for loop in loops), set()).add(tuple(loop.tile for loop in loops))
+    return {key: [candidate for dims, tiles in sizes.items() for candidate in _candidates(
+                hardware, segment, dims, tiles, group_bases(segment, bases), price)]
+            for key, (segment, sizes) in proposed.items() if not stopped()}
+
+
+def _proposed_loops(segment: Segment, network: RelaxedNetwork,
+                    ended: DescentEnd) -> dict[tuple[TileLoop, ...], None]:
+    """The tile loops of a segment in the restarts that fuse it, without repetition and in the restarts' order."""
+    ties = [network.tie_of[pair] for pair in pairwise(segment.nodes)]
+    restarts = np.flatnonzero((ended.sigma[ties] > FUSED).all(axis=0))
+    nest = ended.nests[network.site_of[segment.nodes[-1]]]
+    return dict.fromkeys(tile_loops(segment, nest, int(restart)) for restart in restarts)
+
+
+def tile_loops(segment: Segment, nest: Nest, column: int) -> tuple[TileLoop, ...]:
+    """Reads the shared loops off the nest of a segment's last layer.
+
+    Args:
+        segment: The segment.
+        nest: Nests of its last layer, one per restart.
+        column: The restart.
+
+    Returns:
+        The loops at the outermost level that the last link carries, outermost first. Loops that add to the same outputs
+        come last, inside the others: so their sums can stay.
+    """
+    last = segment.problems[-1]
+    linked = set(segment.links[-1].dims.values())
+    names = [last.dimensions[int(d)] for d in nest.order[-1, :, column][::-1]]
+    steps = dict(zip(last.dimensions, nest.temporal[-1, :, column], strict=True))
+    loops = [TileLoop(dim, -(-last.bounds[dim] // round(float(steps[dim])))) for dim in names
+             if steps[dim] > 1 and dim in linked and not cuts_whole(segment, dim)]
+    return tuple(sorted(loops, key=lambda loop: loop.dim not in last.output.dimensions))
+
+
+def _candidates(hardware: Hardware, segment: Segment, dims: tuple[str, ...], tiles: Collection[tuple[int, ...]],
+                bases: Sequence[LayerBase], price: NetworkPrice) -> list[Candidate]:
+    """Candidates in one order of loops; where none fits without a loop, in one over the largest dimension to cut."""
+    candidates = candidates_along(hardware, segment, dims, bases, price, tiles)
+    if dims or candidates:
+        return candidates
+    last = segment.problems[-1]
+    cut = [dim for dim in segment.links[-1].dims.values()
+           if dim in last.output.dimensions and not cuts_whole(segment, dim)]
+    if not cut:
+        return []
+    return candidates_along(hardware, segment, (max(cut, key=lambda dim: last.bounds[dim]),), bases, price)
+
+
+def decoded_layers(results: Sequence[MappedLayer], network: RelaxedNetwork,
+                   ended: DescentEnd) -> list[list[MappedLayer]]:
+    """Adds to every layer's mapping those that the descent drew and that beat it in energy or in cycles.
+
+    Args:
+        results: The best mapping of each distinct layer by itself.
+        network: The relaxed network.
+        ended: The end of its descent.
+
+    Returns:
+        For each layer its own mapping first, then the legal drawn ones, all with exact counts.
+    """
+    mappings = [[result] for result in results]
+    position = {id(result): index for index, result in enumerate(results)}
+    for site, nest in zip(network.sites, ended.nests, strict=True):
+        scores = score(mapping_task(site.result.spec).layer, nest)
+        stats = site.result.stats
+        better = scores.legal & ((scores.energy < stats.energy_pj) | (scores.cycles < stats.cycles))
+        mappings[position[id(site.result)]] += [with_nest(site.result, nest.take([column]))
+                                                for column in np.flatnonzero(better)]
+    return mappings
+
+
+def descended_network(workload: Workload, results: Sequence[MappedLayer], metric: str, seed: int,
+                      over: Callable[[], bool], model: str = "refined", alone: bool = False) -> DescendedNetwork | None:
+    """Descends on a network whose layers are mapped: FADiff's method.
+
+    The descent has one home of intermediates, the outermost possible; candidates are tried in all of them.
+
+    Args:
+        workload: The network.
+        results: The best mapping of each distinct layer by itself.
+        metric: "edp", "energy" or "delay".
+        seed: The same seed gives the same descent.
+        over: Asked before every step; once true, the descent ends where it is.
+        model: "refined", or "paper" for FADiff's equations as printed.
+        alone: Whether the groups of the descent are to be the only ones.
+
+    Returns:
+        What it found; None where nothing can be fused.
+    """
+    spec = results[0].spec
+    hardware = Hardware(spec.arch, spec.tables)
+    pairs = {(segment.nodes[0], segment.nodes[1]): segment for segment in segments(workload, 2)
+             if not segment.batched}
+    home_levels = homes(hardware)
+    if not pairs or not home_levels:
+        return None
+    network = relaxed_network([names for names, _ in chains(workload)], pairs, by_node(workload, results),
+                              repeats_of(workload), hardware.level(home_levels[0]))
+    ended = descend(network, metric, model, seed, stopped=over)
+
+    def candidates(hardware: Hardware, segments: Sequence[Segment], bases: Mapping[str, LayerBase], price: NetworkPrice,
+                   over: Callable[[], bool]) -> dict[Hashable, list[Candidate]]:
+        return decoded_groups(hardware, segments, network, ended, bases, price, over)
+
+    return DescendedNetwork(decoded_layers(results, network, ended),
+                            {pair: float(ended.sigma[tie, 0]) for pair, tie in network.tie_of.items()},
+                            candidates, alone)

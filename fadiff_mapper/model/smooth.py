@@ -1,0 +1,440 @@
+"""The differentiable cost model: the equations of the exact one, with closed forms for the rules that have no gradient.
+
+NumPy or torch alike. At integer factors the model differs from the exact evaluation in the rounding of counts and
+vector accesses, in the energy of interconnects, and where windows are handed on or shared in ways that the closed forms
+below do not follow. `fadiff-validate` measures the distance (row "smooth" of its table). Between integers nothing is
+promised: searches draw integers and follow the gradient there.
+
+Windows that slide in time are the twin of `kernel/window_walk.cpp`, windows that receivers share that of
+`kernel/receivers.cpp`. Both kernels count step by step and are the authority; `tests/model/test_closed_forms.py` says
+how often they agree. Every temporal loop moves the tile of a data space by its own step less one step of each loop
+inside, which start again. In Timeloop's way of counting the innermost loop that moves a tile brings new words only, and
+the tile remembers that loop's move before a step of any loop further out. So a step further out brings
+
+    nothing               where the moves cancel: the tile stays
+    the new words only    where the tile moves as the innermost loop moves it: the window slides on
+    the whole tile        otherwise
+
+The choice among these cases has no derivative; the words have. A step that delivers as many words as the call before
+repeats it, so its words may be at a neighbour, but only if no loop further in lets calls pass that bring nothing.
+Receivers whose windows coincide are sent them together. Receivers side by side lie one step of a spatial loop apart:
+where a tile moves by that step, and the call before was as long, all but the last of them find their words at a
+neighbour. Not followed: receivers that find them in the next row where the mapping fills rows in part, and at a
+neighbour of the next turn of an outer spatial loop.
+
+Axes beside those of `access_counts.py`: N boundaries, S temporal loops (innermost first), R ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from fadiff_mapper.model.access_counts import Counts, Delivery, Rounding, delivery
+from fadiff_mapper.model.energy_latency import Cost, cost
+from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, Ranks, all_active, array_namespace
+from fadiff_mapper.model.nest_evaluation import evaluate_with
+from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.model.reuse import Reuse
+from fadiff_mapper.model.temporal_reuse import TemporalLoops, demand, first_moving, overlap, sorted_loops
+from fadiff_mapper.model.tile_boxes import Tiles, product, total
+from fadiff_mapper.model.usage import Usage
+from fadiff_mapper.spec.arch import Architecture
+
+
+def _same(values: Array) -> Array:
+    return values
+
+
+SMOOTH = Rounding(nearest=_same, down=_same, up=_same)
+"""No rounding: its gradient would be 0 almost everywhere."""
+
+
+@dataclass(frozen=True)
+class SmoothEvaluation:
+    """Results of the differentiable model for a batch of nests; axes and units as in `NestEvaluation`.
+
+    Attributes:
+        tile: Boxes and sizes of tiles.
+        use: Instances in use and compute cycles.
+        counts: Reads, fills and updates of every level, not rounded.
+        cost: Cycles, and energy without interconnects.
+    """
+
+    tile: Tiles
+    use: Usage
+    counts: Counts
+    cost: Cost
+
+
+def evaluate_smooth(layer: PreparedLayer, nest: Nest, active: Active | None = None) -> SmoothEvaluation:
+    """Counts, cycles and energy of nests, differentiable in their factors; of sparse designs the expected ones.
+
+    Args:
+        layer: The prepared layer.
+        nest: B mappings of it, NumPy or torch.
+        active: Loops that may exceed 1 at all (see `gumbel_softmax.drawable_parts`); the others cost no time. None
+            takes all.
+
+    Returns:
+        The evaluation; with torch factors every number carries its gradient.
+    """
+    everywhere = active or all_active(nest)
+    shared = evaluate_with(layer, nest, everywhere, lambda tile: _traffic(layer, nest, tile, everywhere), SMOOTH)
+    if layer.shares is None:
+        return SmoothEvaluation(shared.tile, shared.use, shared.counts, shared.cost)
+    counts = layer.shares.of(shared.counts)
+    busy = replace(shared.use, compute_cycles=shared.use.compute_cycles * layer.shares.cycles)
+    computes = shared.use.computes * layer.shares.computes
+    return SmoothEvaluation(shared.tile, shared.use, counts, cost(counts, busy, layer.machine, computes, SMOOTH))
+
+
+def _traffic(layer: PreparedLayer, nest: Nest, tile: Tiles, active: Active) -> Delivery:
+    """The tally before bypassing, with windows that slide in time and are shared in space in closed form."""
+    steps = all_window_steps(layer.projection, nest, tile, active, layer.reuse)
+    wanted = smooth_demand(nest, layer.projection, tile, active, layer.reuse, steps)
+    raw = delivery(nest, layer.projection, wanted, active, layer.reuse)
+    return smooth_delivery(raw, steps, nest, layer.projection, layer.arch, tile, active, layer.reuse)
+
+
+def all_window_steps(projection: Projection, nest: Nest, tile: Tiles, active: Active,
+                     reuse: Reuse) -> dict[int, WindowSteps]:
+    """The steps of sliding windows by data space, for those data spaces of which `temporal_reuse.demand` knows less.
+
+    Args:
+        projection: Ranks of the data spaces.
+        nest: The mappings.
+        tile: Their tiles.
+        active: Loops that may differ from 1.
+        reuse: Reuse over the boundaries.
+
+    Returns:
+        Index of the data space to the steps of its windows.
+    """
+    steps = ((t, window_steps(nest, projection, t, tile, active, reuse))
+             for t, windowed in enumerate(projection.windowed) if windowed)
+    return {t: known for t, known in steps if known is not None}
+
+
+def smooth_demand(nest: Nest, projection: Projection, tile: Tiles, active: Active, reuse: Reuse,
+                  steps: dict[int, WindowSteps]) -> Array:
+    """`temporal_reuse.demand` with the closed form of several loops that move one window.
+
+    Args:
+        nest: The mappings.
+        projection: Ranks of the data spaces.
+        tile: Their tiles.
+        active: Loops that may differ from 1.
+        reuse: Reuse over the boundaries.
+        steps: Steps of the sliding windows, see `all_window_steps`.
+
+    Returns:
+        [L, T, B]. Words that one receiver below each boundary asks for over the whole run.
+    """
+    xp, counted = array_namespace(nest.temporal), active.counted.copy()
+    for t, known in steps.items():  # overlaps are taken from `steps` below, so `demand` need not subtract them
+        counted[[level - 1 for level in known.levels], t] = False
+    rough = demand(nest, projection, tile, replace(active, counted=counted), reuse)
+    better = {(level, t): known.demand[n] for t, known in steps.items() for n, level in enumerate(known.levels)}
+    return xp.stack([xp.stack([better.get((level, t), rough[level, t]) for t in range(rough.shape[1])])
+                     for level in range(rough.shape[0])]) if better else rough
+
+
+Rank: TypeAlias = tuple[tuple[int, int], ...]
+"""One rank of a data space: terms (dimension index, coefficient)."""
+
+
+@dataclass(frozen=True)
+class WindowSteps:
+    """The calls that deliver the tiles of one data space over N boundaries, by the temporal loop that steps.
+
+    Attributes:
+        levels: [N]. The levels outside the boundaries.
+        demand: [N, B]. Words that one receiver asks for over the whole run.
+        again: [N, S, B]. Words of the steps of each loop that repeat the call before, that is, deliver as many words.
+        move: [R, N, S, B]. Move of the tile in the ranks that dimensions share, per step; integers.
+        alone: [N, S, B]. Whether a step moves the tile in none of the other ranks.
+    """
+
+    levels: tuple[int, ...]
+    demand: Array
+    again: Array
+    move: Array
+    alone: Array
+
+
+def shared_ranks(ranks: Ranks) -> list[Rank]:
+    """The ranks that several dimensions move, and those of a dimension that moves several ranks."""
+    everywhere = [d for rank in ranks for d, _ in rank]
+    return [rank for rank in ranks if len(rank) > 1 or everywhere.count(rank[0][0]) > 1]
+
+
+def window_steps(nest: Nest, projection: Projection, dataspace: int, tile: Tiles, active: Active,
+                 reuse: Reuse) -> WindowSteps | None:
+    """The steps of a data space's windows over the boundaries where the closed form of one loop is not enough.
+
+    The result covers boundaries outside which several loops move one window, and boundaries below which windows are
+    spread in space. `temporal_reuse.demand` is exact over all others.
+
+    Args:
+        nest: B mappings, NumPy or torch.
+        projection: Ranks of the data spaces.
+        dataspace: Index of the data space.
+        tile: Tiles of the mappings.
+        active: Loops that may differ from 1.
+        reuse: Boundaries below which nothing is held are left out.
+
+    Returns:
+        The steps; None where there is no such boundary.
+    """
+    levels = tuple(level for level in range(1, len(nest.temporal)) if reuse.held[level, dataspace]
+                   and _is_needed(projection, dataspace, active, level))
+    if not levels:
+        return None
+    loops = sorted_loops(nest, active)
+    xp, size = array_namespace(loops.bound), tile.below_size[list(levels), dataspace]
+    first = first_moving(loops, projection, len(nest.temporal))[list(levels), dataspace]
+    start = xp.asarray([loops.start(level) for level in levels])
+    loop = xp.arange(len(loops.level))[:, None]
+    innermost, further = loop == first[:, None], loop > first[:, None]                       # [N, S, B]
+    move, alone = _moves(loops, projection, dataspace, tile, start)
+    stays = further & alone & xp.all(move == 0, axis=0)
+    slides_on = further & alone & xp.all(move == xp.sum(move * innermost, axis=-2)[..., None, :], axis=0)
+    held = overlap(loops, projection.ranks[dataspace], tile, levels, first)
+    times = (loops.bound - 1) * loops.outside[1:] * (innermost | further)
+    words = xp.where(innermost | slides_on, (size - held)[:, None], size[:, None] * ~stays)
+    # a loop with iterations inside the innermost moving one lets calls pass that bring nothing
+    idle = ~xp.any(innermost & (_since(loops.bound > 1, start) == 0), axis=1)
+    again = _repeats(loops.bound - 1, times, innermost, further, slides_on, stays, held == 0) * ~idle[:, None]
+    return WindowSteps(levels, size + xp.sum(times * words, axis=1), again * words, move, alone)
+
+
+def _is_needed(projection: Projection, dataspace: int, active: Active, level: int) -> bool:
+    """Whether windows may be spread over the fan-out below the boundary, or several loops outside move one of them."""
+    ranks = [[d for d, _ in rank] for rank in shared_ranks(projection.ranks[dataspace])]
+    return any(active.spatial[level, dims].any() or active.temporal[level:, dims].sum() > 1 for dims in ranks)
+
+
+def _moves(loops: TemporalLoops, projection: Projection, dataspace: int, tile: Tiles,
+           start: Array) -> tuple[Array, Array]:
+    """`WindowSteps.move` and `WindowSteps.alone`; moves are only compared, so they are integers without gradient."""
+    xp = array_namespace(loops.bound)
+    level, row = xp.asarray(np.array(loops.level))[:, None], xp.arange(loops.bound.shape[1])
+    step = xp.astype(tile.across[level, loops.dim, row] * (loops.bound > 1), xp.int64)
+    along = xp.stack([step * total([c * (loops.dim == d) for d, c in rank])
+                      for rank in shared_ranks(projection.ranks[dataspace])])
+    elsewhere = step * xp.asarray(projection.relevant[dataspace])[loops.dim] * xp.all(along == 0, axis=0)
+    return along[:, None] - _since(along, start), _since(elsewhere, start) + elsewhere == 0
+
+
+def _since(values: Array, start: Array) -> Array:
+    """The sum over the loops inside each one, from the loop `start` on.
+
+    Args:
+        values: [..., S, B]. One value for each loop.
+        start: [N]. Position of the innermost loop outside each boundary; S where there is none.
+
+    Returns:
+        [..., N, S, B]. Sums; before `start` they mean nothing.
+    """
+    xp = array_namespace(values)
+    whole = xp.astype(values, xp.int64)
+    inside = xp.cumulative_sum(whole, axis=-2, include_initial=True)
+    return inside[..., None, :-1, :] - xp.take(inside, start, axis=-2)[..., None, :]
+
+
+def _repeats(run: Array, times: Array, innermost: Array, further: Array, slides_on: Array, stays: Array,
+             disjoint: Array) -> Array:
+    """Number of steps of each loop that deliver as many words as the call before.
+
+    The table of `walk_held` in `kernel/window_walk.cpp` for whole batches, where the innermost loop that moves the tile
+    is the innermost of all.
+
+    Args:
+        run: [S, B]. Steps of each loop in one run of it, all of which repeat the delivery before the run or none.
+        times: [N, S, B]. Steps of each loop over all its runs.
+        innermost: [N, S, B]. Whether the loop is the innermost one that moves the tile.
+        further: [N, S, B]. Whether the loop lies further out than that.
+        slides_on: [N, S, B]. Whether a step moves the tile as the innermost loop does.
+        stays: [N, S, B]. Whether a step leaves the tile in place.
+        disjoint: [N, B]. Whether consecutive tiles of the innermost loop have no words in common.
+
+    Returns:
+        [N, S, B]. Steps.
+    """
+    xp = array_namespace(times)
+    repeats = times * (slides_on | (further & ~stays & disjoint[:, None]))
+    broken = xp.sum(times * further - repeats, axis=1) + ~disjoint
+    return xp.where(innermost, times - broken[:, None] * run, repeats)
+
+
+@dataclass(frozen=True)
+class SentWords:
+    """Words of one data space that one instance of a level sends.
+
+    Attributes:
+        words: [B]. Words sent, all groups together.
+        multicast: [B]. Receivers of each word.
+        groups: [B]. Groups of receivers with the same words.
+        links: [B]. Words that receivers take from a neighbour instead, all receivers together.
+    """
+
+    words: Array
+    multicast: Array
+    groups: Array
+    links: Array
+
+
+def smooth_delivery(raw: Delivery, steps: Mapping[int, WindowSteps], nest: Nest, projection: Projection,
+                    arch: Architecture, tile: Tiles, active: Active, reuse: Reuse) -> Delivery:
+    """`access_counts.delivery` with the words that windows share in space.
+
+    Args:
+        raw: The tally without sharing, of one kind of transfer.
+        steps: Steps of the sliding windows by data space; data spaces without any have no links.
+        nest: B mappings, NumPy or torch.
+        projection: Ranks of the data spaces.
+        arch: Fan-outs of the hardware.
+        tile: Tiles of the mappings.
+        active: Loops that may differ from 1.
+        reuse: Without reuse in space windows that coincide are sent to each receiver; no words come over links
+            that are switched off.
+
+    Returns:
+        The tally with the sharing, of one kind of transfer (mean multicast).
+    """
+    xp = array_namespace(nest.temporal)
+    sent = {}
+    for t, ranks in enumerate(projection.ranks):
+        moving = [d for rank in shared_ranks(ranks) for d, _ in rank]
+        for level in range(len(nest.spatial)):
+            if active.spatial[level, moving].any():
+                slid = steps.get(t) if reuse.linked[level, t] else None
+                sent[level, t] = _sent(raw, slid, nest, projection, arch, tile, level, t,
+                                       bool(reuse.multicast[level, t]))
+    if not sent:
+        return raw
+
+    def replaced(values: Array, name: str) -> Array:
+        return xp.stack([xp.stack([getattr(sent[at], name) if (at := (level, t)) in sent else row[t]
+                                   for t in range(len(projection.ranks))]) for level, row in enumerate(values)])
+
+    return replace(raw, words=replaced(raw.words[0], "words")[None],
+                   multicast=replaced(raw.multicast[0], "multicast")[None],
+                   scatter=replaced(raw.scatter[0], "groups")[None], links=replaced(raw.links, "links"))
+
+
+def _sent(raw: Delivery, steps: WindowSteps | None, nest: Nest, projection: Projection, arch: Architecture, tile: Tiles,
+          level: int, dataspace: int, multicast: bool) -> SentWords:
+    """The words of one level and data space with the sharing.
+
+    Derivation. Every receiver wants `wanted` words; receivers form scatter groups, fewer where windows coincide
+    (`distinct_windows`), so that wanted * groups words are sent. Let `repeated` be the words of a receiver that a
+    neighbour held in the call before, over a spatial loop of `side_by_side` receivers. All receivers but the last of
+    each run of that loop, and but the pairs torn apart by the end of a row, take them over a link: fan - fan /
+    side_by_side - torn of fan receivers. Likewise all groups but the last of each run are not sent them.
+
+    Worked example (Timeloop's own numbers): Inputs[P + R], P = 4 in space above registers, R = 3 in time. Each register
+    wants 3 words; the first call sends each of the 4 groups 1 word, the 2 calls after it repeat it one step further on,
+    which is where the neighbour was. repeated = 2, so 3 * 4 - 2 * (4 - 1) = 6 words are sent and 2 * (4 - 1) = 6 come
+    over links.
+    """
+    xp, spatial, ranks = array_namespace(nest.temporal), nest.spatial[level], shared_ranks(projection.ranks[dataspace])
+    fan, scatter = raw.fan[level, 0], raw.scatter[0, level, dataspace]
+    wanted = raw.words[0, level, dataspace] / scatter
+    share = {rank: distinct_windows(spatial, tile.below[level], rank) for rank in ranks if multicast and len(rank) == 2}
+    groups = product([scatter, *share.values()])
+    words, links = wanted * groups, xp.zeros_like(wanted)
+    held_beside = _held_beside(steps, nest, arch, tile, level, ranks) if steps and level in steps.levels else ()
+    for dim, torn, repeated in held_beside:
+        side_by_side = spatial[dim, xp.arange(nest.batch)]
+        last = product([scatter / side_by_side, *(xp.where(_is_any(dim, rank), xp.ones_like(part), part)
+                                                  for rank, part in share.items())])
+        words = words - repeated * (groups - last - torn * groups / fan)
+        links = links + repeated * (fan - fan / side_by_side - torn)
+    return SentWords(words, (wanted * fan - links) / words, groups, links)
+
+
+def _held_beside(steps: WindowSteps, nest: Nest, arch: Architecture, tile: Tiles, level: int,
+                 ranks: Sequence[Rank]) -> Iterator[tuple[Array, Array, Array]]:
+    """(dimension of a spatial loop, pairs that lie in two rows, words that receivers find at a neighbour), [B] each.
+
+    A neighbour held the words of a step where the tile moves by the distance of the two, in either direction.
+    """
+    xp, n = array_namespace(nest.temporal), steps.levels.index(level)
+    for there, dim, torn in neighbours(nest, arch, level):
+        step = xp.astype(tile.below[level][dim, xp.arange(nest.batch)], xp.int64)
+        apart = xp.stack([step * total([c * (dim == d) for d, c in rank]) for rank in ranks])[:, None]
+        move = steps.move[:, n]
+        meets = xp.all(move == apart, axis=0) | xp.all(move == -apart, axis=0)
+        yield dim, torn, xp.sum(steps.again[n] * (meets & steps.alone[n] & there & xp.any(apart > 0, axis=0)), axis=0)
+
+
+def _is_any(dim: Array, rank: Rank) -> Array:
+    """Whether the dimension of each column, `dim` [B], moves a rank, [B]."""
+    xp = array_namespace(dim)
+    return xp.any(xp.stack([dim == d for d, _ in rank]), axis=0)
+
+
+def neighbours(nest: Nest, arch: Architecture, level: int) -> Iterator[tuple[Array, Array, Array]]:
+    """The spatial loops whose steps lie between receivers side by side.
+
+    Along a row this is the innermost loop; from row to row the innermost loop on Y where the loops on X fill the row.
+
+    Args:
+        nest: The mappings.
+        arch: Fan-outs of the hardware.
+        level: Level outside the fan-out.
+
+    Yields:
+        Whether there is such a loop, its dimension, and the pairs of its receivers that the end of a row tears apart,
+        [B] each; first along the row, then from row to row.
+    """
+    xp, order = array_namespace(nest.temporal), nest.spatial_order[level]
+    row, spatial = xp.arange(nest.batch), xp.astype(nest.spatial[level], xp.int64)
+    looping, on_y = spatial[order, row] > 1, nest.on_y[level][order, row]
+    on_x, (wide, high) = xp.prod(xp.where(nest.on_y[level], xp.ones_like(spatial), spatial), axis=0), arch.fanout(level)
+    width, receivers = xp.where(on_x > wide, on_x, wide * xp.ones_like(on_x)), xp.prod(spatial, axis=0)
+    ends = width * xp.arange(1, max(high, 2))[:, None]
+    there, dim = _innermost(order, looping)
+    torn = xp.sum((ends < receivers) & (width > 1) & (ends % spatial[dim, row] > 0), axis=0)
+    yield there, dim, torn
+    yield *_innermost(order, looping & on_y & (on_x > 1) & (on_x >= wide)), xp.zeros_like(torn)
+
+
+def _innermost(order: Array, loops: Array) -> tuple[Array, Array]:
+    """Whether any loop is marked, [B], and the dimension of the innermost marked one, [B].
+
+    `order` [D, B] has the dimensions innermost first, `loops` [D, B] the marks in the same order.
+    """
+    xp = array_namespace(order)
+    return xp.any(loops, axis=0), order[xp.argmax(xp.astype(loops, xp.int64), axis=0), xp.arange(order.shape[1])]
+
+
+def distinct_windows(spatial: Array, below: Array, rank: Rank) -> Array:
+    """Share of the receivers' windows below a boundary that are distinct, along a rank of two dimensions.
+
+    Derivation. Let p receivers lie steps of length a apart, and for each of them r receivers steps of length b, with
+    a = k b for a whole k. Their windows start at b (k i + j) for i < p and j < r. From i to i + 1 the starts move on by
+    k; of r starts in a row max(r - k, 0) are met again, p - 1 times over. So p r - (p - 1) max(r - k, 0) windows are
+    distinct. Example: Inputs[P + R] with P = 4 and R = 3 in space: k = 1, 12 - 3 * 2 = 6 distinct windows, share 1/2.
+    Where neither length is a multiple of the other, all windows are taken for distinct.
+
+    Args:
+        spatial: [D, B]. Spatial factors of the level.
+        below: [D, B]. Points of one receiver, by which neighbours lie apart.
+        rank: Two terms (dimension index, coefficient).
+
+    Returns:
+        [B]. Share in (0, 1].
+    """
+    xp = array_namespace(spatial)
+    (first, a), (second, b) = ((spatial[d], coefficient * below[d]) for d, coefficient in rank)
+    p, r = xp.where(a < b, second, first), xp.where(a < b, first, second)
+    long, short = xp.maximum(a, b), xp.minimum(a, b)
+    ratio = xp.round(long / short)
+    met_again = (p - 1) * (r - ratio) * ((r > ratio) & (ratio * short == long))
+    return 1 - met_again / (p * r)

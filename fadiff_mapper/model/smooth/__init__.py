@@ -1,1 +1,0 @@
-"""The differentiable form of the model, and the cost model of the FADiff paper as printed."""

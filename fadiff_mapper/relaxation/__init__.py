@@ -1,1 +1,0 @@
-"""From free parameters to loop nests: Gumbel-Softmax, straight-through gradients, penalties, objective (FADiff)."""
