@@ -23,7 +23,7 @@ from provenance import Write, add_output, heading, markdown, row
 
 from fadiff_mapper import SearchOptions, load, map_layer, map_layers
 from fadiff_mapper.base.bundled_files import designs, find
-from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.search.mapped_layer import MappedLayer
 from fadiff_mapper.spec.spec import Spec
 
 CONV, STRIDED = "resnet18/conv3x3_64_64_56_s1", "resnet18/conv3x3_128_256_14_s2"

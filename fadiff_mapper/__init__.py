@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fadiff_mapper.dropin.calls import call_mapper, call_model
     from fadiff_mapper.inputs.load import load
     from fadiff_mapper.model.exact.stats import Stats
-    from fadiff_mapper.network.layers.options import NetworkOptions
+    from fadiff_mapper.network.options import NetworkOptions
     from fadiff_mapper.search.options import SearchOptions
     from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate
     from fadiff_mapper.spec.mapping import Mapping
@@ -48,7 +48,7 @@ _HOME = dict.fromkeys(("DesignResult", "NetworkResult", "Result", "map_layer", "
     "DesignSpace": "design.space", "read_space": "design.space",
     "Mapping": "spec.mapping", "Spec": "spec.spec", "Stats": "model.exact.stats", "load": "inputs.load",
     "evaluate": "sparse.evaluate_sparse_spec", "SearchOptions": "search.options",
-    "NetworkOptions": "network.layers.options", "Workload": "workload",
+    "NetworkOptions": "network.options", "Workload": "workload",
     "load_network": "workload.readers.load_network", "save_network": "workload.readers.network_text",
     "call_mapper": "dropin.calls", "call_model": "dropin.calls"}
 

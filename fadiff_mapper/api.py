@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.gradient import design_descent, network_descent, with_layer_descent
 from fadiff_mapper.inputs.load import Source
-from fadiff_mapper.network.layers.one_design import Design
-from fadiff_mapper.network.layers.options import NetworkOptions
+from fadiff_mapper.network.one_design import Design
+from fadiff_mapper.network.options import NetworkOptions
 from fadiff_mapper.results.designed_machine import DesignedMachine
-from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.results.mapped_network import GroupInNetwork, MappedNetwork
 from fadiff_mapper.search import map_layers as layer_search
+from fadiff_mapper.search.mapped_layer import MappedLayer
 from fadiff_mapper.search.options import Progress, SearchOptions
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.spec import Spec
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from fadiff_mapper.calibration.correction import Calibration
     from fadiff_mapper.design.design_run import OnDesign
     from fadiff_mapper.design.space import DesignSpace
-    from fadiff_mapper.network.plan.run_state import OnProgress
+    from fadiff_mapper.network.planning_run import OnProgress
 
 
 @dataclass(frozen=True)

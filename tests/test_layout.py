@@ -17,9 +17,8 @@ PACKAGE = Path(fadiff_mapper.__file__).parent
 ORDER = (
     "base", "kernel", "yaml", "spec", "spec.native", "spec.v04", "energy", "inputs", "mapspace",
     "model", "model.exact", "imperfect", "calibration", "sparse", "workload", "workload.readers",
-    "analysis.lower_bound", "analysis.sensitivity", "analysis", "fusion",
-    "results", "search",
-    "network.layers", "network.chains", "network.tilings", "network.plan", "network",
+    "analysis.lower_bound", "analysis.sensitivity", "analysis",
+    "search", "fusion", "results", "network",
     "design.space", "design.evaluation", "design.proposers", "design", "gradient",
     "timeloop", "output.timeloop_files", "output.looptree_files", "output.network_report", "output.design_report",
     "output.notebook",

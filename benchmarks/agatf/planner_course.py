@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from math import log
 from unittest.mock import patch
 
+from fadiff_mapper.network.plan import planning, proposals
+
 from benchmarks.agatf.exact_groups import space_task
 from fadiff_mapper.fusion import FusedGroup
-from fadiff_mapper.network.plan import planning, proposals
-from fadiff_mapper.network.plan.checkpoint import Checkpoint
-from fadiff_mapper.network.plan.strategy_search import BestStrategies
+from fadiff_mapper.network.checkpoint import Checkpoint
+from fadiff_mapper.network.tile_mappings import BestStrategies
 from fadiff_mapper.workload import Workload
 
 

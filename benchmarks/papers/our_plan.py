@@ -7,11 +7,11 @@ from unittest.mock import patch
 
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest
-from fadiff_mapper.network.layers.options import NetworkOptions, layer_search
 from fadiff_mapper.network.map_network import plan_network
-from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.network.options import NetworkOptions, layer_search
 from fadiff_mapper.search import refinement
 from fadiff_mapper.search.map_layers import checked_task
+from fadiff_mapper.search.mapped_layer import MappedLayer
 from fadiff_mapper.search.options import Progress
 from fadiff_mapper.search.result_stream import ResultStream
 from fadiff_mapper.search.search_many import search_all

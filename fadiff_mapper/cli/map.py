@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fadiff_mapper.base.deadline import Over
-    from fadiff_mapper.results.mapped_layer import MappedLayer
+    from fadiff_mapper.search.mapped_layer import MappedLayer
     from fadiff_mapper.spec.mapping import Mapping
     from fadiff_mapper.spec.spec import Spec
 

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from fadiff_mapper.design.proposers.bound_designs import DesignDescent
     from fadiff_mapper.model.loop_nest import Nest
-    from fadiff_mapper.network.layers.options import NetworkOptions
-    from fadiff_mapper.network.plan.run_state import DescendedNetwork, NetworkDescent
-    from fadiff_mapper.results.mapped_layer import MappedLayer
+    from fadiff_mapper.network.options import NetworkOptions
+    from fadiff_mapper.network.planning_run import DescendedNetwork, NetworkDescent
     from fadiff_mapper.search.best_so_far import SearchState
+    from fadiff_mapper.search.mapped_layer import MappedLayer
     from fadiff_mapper.search.options import SearchOptions
     from fadiff_mapper.workload import Workload
 

@@ -29,15 +29,15 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.space import DesignSpace, Point, coordinate, design_area_mm2, limit_values, nearest_index
 from fadiff_mapper.fusion import Hardware
+from fadiff_mapper.fusion.segments import Segment, chains, segments
+from fadiff_mapper.fusion.tile_nests import homes
 from fadiff_mapper.gradient.loss import MachineLimits, excess, machine_limits
 from fadiff_mapper.gradient.network_descent import descend, restarts_of
 from fadiff_mapper.gradient.relaxed_network import DescendedHardware, RelaxedMachine, RelaxedNetwork, relaxed_network
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
 from fadiff_mapper.model.machine import UNLIMITED
-from fadiff_mapper.network.chains.segments import Segment, chains, segments
-from fadiff_mapper.network.plan.run_state import by_node, repeats_of
-from fadiff_mapper.network.tilings.tile_nests import homes
-from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.network.planning_run import by_node, repeats_of
+from fadiff_mapper.search.mapped_layer import MappedLayer
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
 from fadiff_mapper.spec.mapping import Mapping as LayerMapping
 from fadiff_mapper.spec.spec import Spec

@@ -5,12 +5,13 @@ Decoded, its plan is only as good as that model. Here the descent proposes, and 
 
 Method, in the order of `map_network`:
 
-1. Every distinct layer is mapped by itself (`search`), with variants that trade energy against cycles (`layers`).
+1. Every distinct layer is mapped by itself (`search`), with variants that trade energy against cycles
+   (`layer_variants`).
 2. With the method "gradient", tiling factors of all layers and one sigma per link are descended together, from these
    mappings (`gradient.network_descent`, FADiff eqs. 13 to 26).
-3. Candidates for fused groups come from enumeration, from the descent and from around the plan (`tilings`). Groups that
-   could be in the best plan are mapped and evaluated exactly, dynamic programming picks among them (`chains`), and the
-   groups of the plan are refined (`plan`).
+3. Candidates for fused groups come from enumeration, from the descent and from around the plan (`fusion.candidates`).
+   Groups that could be in the best plan are mapped and evaluated exactly, dynamic programming picks among them
+   (`partition`), and the groups of the plan are refined (`planning`).
 
 Every number of the result is exact; a plan is never worse than the layers one by one.
 """
@@ -24,18 +25,17 @@ from dataclasses import replace
 
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.base.rare_collections import rare_collections
-from fadiff_mapper.network.layers.one_design import Design, specs_of
-from fadiff_mapper.network.layers.options import NetworkOptions, check, layer_search
-from fadiff_mapper.network.layers.padded import padded_layers
-from fadiff_mapper.network.layers.unfused import best_together, variants
-from fadiff_mapper.network.plan import checkpoint
-from fadiff_mapper.network.plan.outcome import network_result
-from fadiff_mapper.network.plan.planning import planned_groups
-from fadiff_mapper.network.plan.planning_clock import PlanningClock
-from fadiff_mapper.network.plan.run_state import NetworkDescent, OnProgress, PlanningRun
-from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.network.checkpoint import Checkpoint, opened
+from fadiff_mapper.network.layer_variants import best_together, padded_layers, variants
+from fadiff_mapper.network.one_design import Design, specs_of
+from fadiff_mapper.network.options import NetworkOptions, check, layer_search
+from fadiff_mapper.network.outcome import network_result
+from fadiff_mapper.network.planning import planned_groups
+from fadiff_mapper.network.planning_clock import PlanningClock
+from fadiff_mapper.network.planning_run import NetworkDescent, OnProgress, PlanningRun
 from fadiff_mapper.results.mapped_network import MappedNetwork
 from fadiff_mapper.search.map_layers import map_layers, with_bounds
+from fadiff_mapper.search.mapped_layer import MappedLayer
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
@@ -101,7 +101,7 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
         specs: The design with every distinct problem of the network, in the order of `workload.distinct()`.
         options: Effort and parts of the search, in range.
         mapped: The mapping of every distinct layer by itself, where the caller has searched them with the options of
-            `layers.options.layer_search`; empty: they are searched here.
+            `options.layer_search`; empty: they are searched here.
         checkpoint_file: As for `map_network`.
         on_progress: As for `map_network`.
         clock: When to come to an end; None: with the time limit of the options, from now on.
@@ -116,7 +116,7 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
     sparse = sparse_tensors(specs) if options.fuse else ()
     options = replace(options, fuse=options.fuse and not sparse and options.calibration is None)
     clock = clock or PlanningClock(options.time_limit, lambda: False)
-    saved = checkpoint.opened(checkpoint_file, workload, specs, options)
+    saved = opened(checkpoint_file, workload, specs, options)
     mappings = _layer_mappings(workload, specs, options, clock, saved, mapped)
     results = tuple(best_together(mappings, _times(workload), options.metric))
     descended = None
@@ -143,7 +143,7 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
 
 
 def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: NetworkOptions, clock: PlanningClock,
-                    saved: checkpoint.Checkpoint, mapped_before: Sequence[MappedLayer]) -> list[list[MappedLayer]]:
+                    saved: Checkpoint, mapped_before: Sequence[MappedLayer]) -> list[list[MappedLayer]]:
     """For every distinct layer by itself the mappings that could be best for the network, the best alone first.
 
     They are searched in the order of their multiply-accumulates, which weigh most where time runs out.

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware
 from fadiff_mapper.model.exact.stats import Stats
-from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.search.mapped_layer import MappedLayer
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.spec import Spec

@@ -24,8 +24,8 @@ from fadiff_mapper.mapspace import MapSpace, check_mapping, conflicts, rounded_u
 from fadiff_mapper.model.exact.evaluate_spec import layers_of
 from fadiff_mapper.model.loop_nest import Nest, pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.first_mapping import first_of
+from fadiff_mapper.search.mapped_layer import MappedLayer
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.options import Progress, SearchOptions, check_metrics, check_options
 from fadiff_mapper.search.result_stream import ResultStream, bounds_of, least_of, with_bound

@@ -22,8 +22,8 @@ from fadiff_mapper.base.errors import FadiffError, attempted
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.reuse import with_reuse
-from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.first_mapping import first_of
+from fadiff_mapper.search.mapped_layer import MappedLayer
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Progress
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping, evaluate_nests

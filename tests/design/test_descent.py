@@ -47,8 +47,8 @@ from fadiff_mapper.gradient.loss import machine_limits
 from fadiff_mapper.gradient.network_cost import relaxed_cost
 from fadiff_mapper.gradient.network_descent import smooth_metric, starts
 from fadiff_mapper.results.designed_machine import DesignOutcome
-from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.map_layers import map_layers
+from fadiff_mapper.search.mapped_layer import MappedLayer
 from fadiff_mapper.search.options import Effort
 
 SPACE = """

@@ -29,7 +29,11 @@ from fadiff_mapper.fusion import (
     layer_steps,
     step_classes,
 )
+from fadiff_mapper.fusion.candidates import candidates, neighbours, reshaped
+from fadiff_mapper.fusion.estimates import CompiledSegment, LayerBase, SideBySide, compiled_segment, layer_base, revised
 from fadiff_mapper.fusion.group_cost import group_cost
+from fadiff_mapper.fusion.prices import NetworkPrice, OperatingPoint, WordCosts, summed
+from fadiff_mapper.fusion.segments import Segment, segments
 from fadiff_mapper.fusion.stored_words import intermediate_words, operand_words, outlasting_words
 from fadiff_mapper.fusion.tile_steps import space_of
 from fadiff_mapper.kernel._kernel import FusedSegment, NestEstimate, SegmentLayer
@@ -37,23 +41,18 @@ from fadiff_mapper.mapspace import build_mapspace
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
 from fadiff_mapper.model.legality import Room
-from fadiff_mapper.network.chains.segments import Segment, segments
-from fadiff_mapper.network.layers.edp_prices import NetworkPrice, OperatingPoint, summed
-from fadiff_mapper.network.layers.one_design import specs_of
-from fadiff_mapper.network.plan.groups import LIGHT, THOROUGH, alone
-from fadiff_mapper.network.plan.map_tiles import with_mappings
-from fadiff_mapper.network.plan.tile_constraints import ResidentTile, SumCompletion, constrained
-from fadiff_mapper.network.plan.tile_searches import TileStrategy
-from fadiff_mapper.network.tilings.candidates import candidates, neighbours
-from fadiff_mapper.network.tilings.compiled_segment import CompiledSegment, compiled_segment
-from fadiff_mapper.network.tilings.layer_estimate import (
-    LayerBase,
-    OutermostPrices,
-    SideBySide,
-    layer_base,
-    revised,
+from fadiff_mapper.network.one_design import specs_of
+from fadiff_mapper.network.planning import one_by_one
+from fadiff_mapper.network.tile_mappings import (
+    LIGHT,
+    THOROUGH,
+    ResidentTile,
+    SumCompletion,
+    TileStrategy,
+    cut_to_tile,
+    with_mappings,
+    with_residents,
 )
-from fadiff_mapper.network.tilings.reshaping import reshaped
 from fadiff_mapper.search.best_so_far import ILLEGAL
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Effort
@@ -85,9 +84,14 @@ def segment_of(fused: FusedGroup) -> Segment:
                    tuple(FusedLink("Inputs", ONWARDS, Stay("")) for _ in fused.links), (frozenset(),), 1)
 
 
+def costs(written: float, bandwidth: float) -> WordCosts:
+    """Words that cost 1 pJ to read from the outermost level, and nothing inside."""
+    return WordCosts((*(0.0 for _ in hardware().arch.levels[1:]), 1.0), written, inf, bandwidth)
+
+
 def compiled(segment: Segment) -> CompiledSegment:
     """A segment of layers of which nothing is known, on a design with one level where tensors can stay."""
-    base = LayerBase(0.0, {}, inf, (SideBySide(0.0, {}),), OutermostPrices(1.0, 1.0, 1.0, {}), OperatingPoint(1.0, 1.0))
+    base = LayerBase(0.0, {}, inf, (SideBySide(0.0, {}),), costs(1.0, 1.0), OperatingPoint(1.0, 1.0))
     return compiled_segment(hardware(), segment, [base] * len(segment.problems))
 
 
@@ -162,7 +166,7 @@ def refetched(problem: Problem, passing: Collection[str], staying: Collection[st
               lanes: dict[str, int]) -> dict[str, float] | None:
     """How often each operand of one tile, the whole problem, comes in; None where no schedule fits."""
     base = LayerBase(0.0, {}, sums, (SideBySide(0.0, lanes),),
-                     OutermostPrices(1.0, 1.0, 1.0, {}), OperatingPoint(1.0, 1.0))
+                     costs(1.0, 1.0), OperatingPoint(1.0, 1.0))
     tables = compiled_segment(hardware(), Segment(("one",), (problem,), (), (), 1), [base]).tables
     names = problem.dataspace_names()
     masks = [sum(1 << names.index(name) for name in some) for some in (passing, staying)]
@@ -207,7 +211,8 @@ def test_what_comes_in_again_is_near_what_the_best_mapping_brings_in(layer: str,
     words[home] = room
     counted = np.ones((len(names), len(problem.dataspaces)), dtype=bool)
     counted[home, problem.dataspace_names().index("Outputs")] = False
-    limits = [constrained(spec, problem, [ResidentTile("Outputs", home, outside=True, whole=False)], completion)
+    limits = [cut_to_tile(with_residents(spec.constraints, problem, [
+        ResidentTile("Outputs", home, outside=True, whole=False)], completion), problem)
               for completion in (SumCompletion.INSIDE, SumCompletion.IN_TURN)]
     tasks = [MappingTask(layer_of(spec), build_mapspace(spec.arch, problem, replace(one, min_parallelism=1.0)),
                          room=Room(words, counted)) for one in limits]
@@ -311,7 +316,7 @@ def found(kept: int | None = None) -> Sequence:
     design, segment, bases = products()
     total = summed([base.whole for base in bases])
     price = NetworkPrice(total)
-    return candidates(design, segment, bases, price, price(alone(segment, bases)))[:kept]
+    return candidates(design, segment, bases, price, price(one_by_one(segment, bases)))[:kept]
 
 
 def test_sums_leave_the_chip_where_nothing_else_fits() -> None:
@@ -370,7 +375,7 @@ def test_layers_that_no_segment_can_have_are_refused() -> None:
 
 
 LANED = LayerBase(2.0, {}, 64.0, (SideBySide(900.0, {"P": 4, "M": 3}), SideBySide(1000.0, {"C": 2, "Q": 3})),
-                  OutermostPrices(1.0, 1.5, 0.5, {}), OperatingPoint(1.0, 1.0))
+                  costs(1.5, 0.5), OperatingPoint(1.0, 1.0))
 """A layer with two mappings that use units side by side."""
 
 
@@ -400,7 +405,7 @@ def test_the_estimate_of_many_tile_sizes_is_the_best_of_those_of_each(
 @pytest.mark.parametrize("lanes", [1, 2, 3, 8, 12, 16])
 @pytest.mark.parametrize("bound", [40, 70_000])
 def test_tiles_fill_the_lanes_with_their_largest_divisor(lanes: int, bound: int) -> None:
-    base = replace(LANED, known=(SideBySide(1000.0, {"P": lanes}),), prices=replace(LANED.prices, words_per_cycle=inf))
+    base = replace(LANED, known=(SideBySide(1000.0, {"P": lanes}),), costs=replace(LANED.costs, bandwidth=inf))
     problem = conv("one", P=bound)
     tables = compiled_segment(hardware(), Segment(("one",), (problem,), (), (), 1), [base]).tables
     for tile in range(bound - 39, bound + 1):

@@ -14,11 +14,11 @@ import pytest
 from fadiff_mapper import NetworkOptions, load_network, map_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
+from fadiff_mapper.fusion.segments import segments
 from fadiff_mapper.network import map_network as map_network_module
-from fadiff_mapper.network.chains.segments import segments
-from fadiff_mapper.network.layers.one_design import specs_of
 from fadiff_mapper.network.map_network import plan_network
-from fadiff_mapper.network.plan.planning_clock import (
+from fadiff_mapper.network.one_design import specs_of
+from fadiff_mapper.network.planning_clock import (
     GRACE_S,
     LAYER_S,
     LastSteps,
@@ -27,8 +27,8 @@ from fadiff_mapper.network.plan.planning_clock import (
     last_steps,
     tiles_to_write,
 )
-from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.map_layers import map_layers
+from fadiff_mapper.search.mapped_layer import MappedLayer
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.spec.spec import Spec
 

@@ -9,8 +9,8 @@ from fused_groups import gemmini, group, hardware, mapping
 
 from fadiff_mapper.fusion.group_cost import group_cost
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
-from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.results.mapped_network import GroupInNetwork, LayerInNetwork, MappedNetwork
+from fadiff_mapper.search.mapped_layer import MappedLayer
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Node, Totals, build_workload

@@ -25,7 +25,7 @@ from fadiff_mapper.output.timeloop_files.map_txt import map_txt
 from fadiff_mapper.output.timeloop_files.result_json import result_json
 from fadiff_mapper.output.timeloop_files.run_files import run_files
 from fadiff_mapper.output.timeloop_files.stats_txt import stats_txt
-from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.search.mapped_layer import MappedLayer
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.native.mapping_text import map_yaml
 from fadiff_mapper.spec.native.merged_input import merged_input

@@ -17,9 +17,9 @@ from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import pack, unpack
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.results.designed_machine import metric_exponents
-from fadiff_mapper.results.mapped_layer import CorrectedCycles, MappedLayer
 from fadiff_mapper.search.calibrated_choice import calibrated_choice, check_calibrated
 from fadiff_mapper.search.map_layers import checked_task
+from fadiff_mapper.search.mapped_layer import CorrectedCycles, MappedLayer
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.search_family import SearchOutcome

@@ -11,7 +11,7 @@ from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.output.notebook.axes import draw_history, name_legend, name_ticks, plain_axes
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_layer import MappedLayer
+    from fadiff_mapper.search.mapped_layer import MappedLayer
 
 
 def layer_figure(result: MappedLayer) -> Figure:

@@ -10,8 +10,8 @@ from fadiff_mapper.base.html_table import html_table, paragraph
 from fadiff_mapper.output.network_report.page import network_html
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_layer import MappedLayer
     from fadiff_mapper.results.mapped_network import MappedNetwork
+    from fadiff_mapper.search.mapped_layer import MappedLayer
 
 PAGE_HEIGHT = 720
 """Pixels of the frame that shows a plan's page: two thirds of a usual screen, the rest of the page by scrolling."""

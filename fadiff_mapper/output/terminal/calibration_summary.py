@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fadiff_mapper.calibration.correction import Calibration
-    from fadiff_mapper.results.mapped_layer import MappedLayer
+    from fadiff_mapper.search.mapped_layer import MappedLayer
 
 
 def print_calibration(calibration: Calibration, written_to: str) -> None:

@@ -9,7 +9,7 @@ from fadiff_mapper.output.timeloop_files.versions import versions
 from fadiff_mapper.spec.native.mapping import literal_mapping
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_layer import MappedLayer
+    from fadiff_mapper.search.mapped_layer import MappedLayer
 
 
 def result_json(result: MappedLayer) -> str:

@@ -15,7 +15,7 @@ from fadiff_mapper.spec.native.tables_text import art_yaml, ert_yaml
 from fadiff_mapper.spec.spec import Spec
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_layer import MappedLayer
+    from fadiff_mapper.search.mapped_layer import MappedLayer
 
 
 def run_files(result: MappedLayer) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fadiff_mapper.base.json_text import json_text
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_layer import MappedLayer
+    from fadiff_mapper.search.mapped_layer import MappedLayer
 
 
 def summary_json(names: Sequence[str], results: Sequence[MappedLayer]) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fadiff_mapper.base.atomic_files import lock, write_files
 from fadiff_mapper.output.timeloop_files.run_files import run_files
-from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.search.mapped_layer import MappedLayer
 
 
 def write_layer(result: MappedLayer, folder: str | Path) -> None:

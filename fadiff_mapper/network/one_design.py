@@ -52,7 +52,7 @@ def specs_of(workload: Workload, design: Design, energy: str = "bundled", strict
             key, literal = _all_but_bounds(entry.layer), entry.layer.literal
             like = alike.get(key)
             if free and like is not None and _reads_alike(like, entry.layer.problem):
-                specs.append(_with_bounds(like, entry.layer.problem.bounds))
+                specs.append(with_bounds(like, entry.layer.problem.bounds))
                 continue
             spec = (replace(read_spec(with_problem(document, literal), files, "built-in", strict=False),
                             tables=design.tables, notes=design.notes, mapper=design.mapper)
@@ -100,7 +100,7 @@ def _reads_alike(like: Spec, problem: Problem) -> bool:
         or like.problem.bounds[name] == problem.bounds[name] for name, factor in fixed)
 
 
-def _with_bounds(like: Spec, bounds: dict[str, int]) -> Spec:
+def with_bounds(like: Spec, bounds: dict[str, int]) -> Spec:
     """A spec with other bounds, in its literal form, too."""
     written = like.literal["problem"]
     literal = like.literal | {"problem": written | {"instance": written["instance"] | bounds}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fadiff_mapper.workload import Node, build_workload, make_operator
-from fadiff_mapper.workload.joined_operands import JoinedOperand, joined_operands
+from fadiff_mapper.workload.other_inputs import OtherInput, other_inputs
 
 WIDE = (4, 16)
 
@@ -15,24 +15,24 @@ def product(name: str, source: str, columns: int = 16) -> Node:
     return Node(name, "gemm", (source,), layer=make_operator("gemm", dims), operands=("Inputs",))
 
 
-def found(*nodes: Node) -> list[JoinedOperand]:
-    return list(joined_operands(build_workload("net", [Node("x", "input", shape=WIDE), *nodes]).nodes))
+def found(*nodes: Node) -> list[OtherInput]:
+    return list(other_inputs(build_workload("net", [Node("x", "input", shape=WIDE), *nodes]).nodes))
 
 
 def test_a_residual_sum_reads_the_tensor_around_the_block() -> None:
-    assert found(product("a", "x"), Node("s", "add", ("a", "x"))) == [JoinedOperand("s", "x", 64)]
-    assert found(product("a", "x"), Node("s", "add", ("x", "a"))) == [JoinedOperand("s", "x", 64)]
+    assert found(product("a", "x"), Node("s", "add", ("a", "x"))) == [OtherInput("s", "x", 64)]
+    assert found(product("a", "x"), Node("s", "add", ("x", "a"))) == [OtherInput("s", "x", 64)]
 
 
 def test_every_further_residual_is_read_again() -> None:
     assert found(product("a", "x"), Node("s", "add", ("x", "a")), product("b", "s"), Node("t", "add", ("s", "b")),
                  Node("u", "relu", ("t",)), product("c", "u"), Node("v", "add", ("u", "c"))) == [
-        JoinedOperand("s", "x", 64), JoinedOperand("t", "s", 64), JoinedOperand("v", "u", 64)]
+        OtherInput("s", "x", 64), OtherInput("t", "s", 64), OtherInput("v", "u", 64)]
 
 
 def test_of_two_projections_one_is_read_besides() -> None:
     assert found(product("gate", "x"), product("up", "x"), Node("a", "silu", ("gate",)),
-                 Node("m", "mul", ("a", "up")), product("down", "m")) == [JoinedOperand("m", "up", 64)]
+                 Node("m", "mul", ("a", "up")), product("down", "m")) == [OtherInput("m", "up", 64)]
 
 
 @pytest.mark.parametrize("joined", [
@@ -46,6 +46,6 @@ def test_what_is_computed_from_the_tensor_that_flows_on_is_not_read_besides(join
 
 def test_a_factor_counts_the_words_that_it_has_before_it_is_repeated() -> None:
     column = product("g", "x", columns=1)
-    assert found(column, Node("m", "mul", ("x", "g"))) == [JoinedOperand("m", "g", 4)]
+    assert found(column, Node("m", "mul", ("x", "g"))) == [OtherInput("m", "g", 4)]
     repeated = Node("e", "expand", ("g",), WIDE)
-    assert found(column, repeated, Node("m", "mul", ("x", "e"))) == [JoinedOperand("m", "e", 4)]
+    assert found(column, repeated, Node("m", "mul", ("x", "e"))) == [OtherInput("m", "e", 4)]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.model.loop_nest import Nest, unpack
+from fadiff_mapper.model.reuse import with_reuse
+from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.spec import Spec
 
@@ -69,3 +72,10 @@ class MappedLayer:
     def value(self) -> float:
         """The mapping's value of that metric; see `Stats.of`."""
         return self.stats.of(self.metric)
+
+
+def with_nest(result: MappedLayer, nest: Nest, stats: Stats | None = None) -> MappedLayer:
+    """The result with another mapping, a nest of one row, and its statistics; None: it is evaluated here."""
+    spec = result.spec
+    mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
+    return replace(result, mapping=mapping, stats=stats or evaluate_mapping(spec, mapping))

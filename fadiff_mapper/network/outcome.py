@@ -1,30 +1,26 @@
-"""From the groups of a plan to the result of a run, with all its numbers."""
+"""The result of a run: from the groups of a plan to all its numbers, and the reasons why layers run by themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from math import inf
 from typing import Any
 
 from fadiff_mapper.fusion import FusedGroup, Hardware
+from fadiff_mapper.fusion.candidates import candidates
+from fadiff_mapper.fusion.estimates import group_bases
+from fadiff_mapper.fusion.prices import other_reads
+from fadiff_mapper.fusion.segments import over_all_runs
 from fadiff_mapper.model.exact.evaluate_spec import layers_of
 from fadiff_mapper.model.loop_nest import pack
-from fadiff_mapper.network.chains.batched_runs import over_all_runs
-from fadiff_mapper.network.chains.partition import CoverPart
-from fadiff_mapper.network.layers.joined_reads import joined_reads
-from fadiff_mapper.network.plan.groups import EvaluatedGroup
-from fadiff_mapper.network.plan.run_state import by_node, repeats_of
-from fadiff_mapper.results.mapped_layer import MappedLayer
-from fadiff_mapper.results.mapped_network import (
-    GroupInNetwork,
-    LayerAlone,
-    LayerInNetwork,
-    MappedNetwork,
-    TileMapping,
-)
+from fadiff_mapper.network.one_design import with_bounds
+from fadiff_mapper.network.partition import CoverPart
+from fadiff_mapper.network.planning_run import EvaluatedGroup, PlanningRun, SegmentState, by_node, repeats_of
+from fadiff_mapper.results.mapped_network import GroupInNetwork, LayerAlone, LayerInNetwork, MappedNetwork, TileMapping
+from fadiff_mapper.search.mapped_layer import MappedLayer
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_nests
-from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Operator, Totals, Workload
 
 
@@ -48,7 +44,7 @@ def network_result(workload: Workload, hardware: Hardware, results: Sequence[Map
     """
     entries = workload.distinct()
     alone, repeats = by_node(workload, results), repeats_of(workload)
-    joined = joined_reads(workload, results[0].spec)
+    joined = other_reads(workload, results[0].spec)
     layers_alone = workload.totals([(result.stats.energy_pj, result.stats.cycles) for result in results])
     unfused = Totals(layers_alone.energy_pj + joined.energy_pj, layers_alone.cycles + round(joined.cycles))
     layers_of = {node.name: node.layer for node in workload.layers if node.layer}
@@ -93,7 +89,7 @@ def _group(part: CoverPart[EvaluatedGroup], alone: Mapping[str, MappedLayer], la
 def _tiles(nodes: Sequence[str], group: FusedGroup, alone: Mapping[str, MappedLayer],
            layers: Mapping[str, Operator]) -> tuple[TileMapping, ...]:
     """Every tile of a group as a layer of its own, so that `timeloop-model` can repeat its numbers."""
-    mappings = [(name, tile_spec(whole, shape), mapping)
+    mappings = [(name, replace(with_bounds(whole, whole.problem.resized(shape).bounds), mapping=None), mapping)
                 for name, layer in zip(nodes, group.layers, strict=True)
                 for whole in [over_all_runs(alone[name].spec, layers[name], layer.problem.dimensions)]
                 for shape, mapping in layer.mappings.items()]
@@ -102,14 +98,59 @@ def _tiles(nodes: Sequence[str], group: FusedGroup, alone: Mapping[str, MappedLa
     return tuple(TileMapping(*tile, stats) for tile, stats in zip(mappings, found, strict=True))
 
 
-def tile_spec(spec: Spec, shape: tuple[int, ...]) -> Spec:
-    """Makes a tile of a layer a problem of its own, also in the literal form that is written for Timeloop.
+def layers_alone(run: PlanningRun, plan: Sequence[CoverPart[EvaluatedGroup]]) -> tuple[LayerAlone, ...]:
+    """Why every layer outside of the groups of a plan is in none, in the order of the network.
 
-    Args:
-        spec: The layer on its design.
-        shape: Extents of the tile, in the order of the layer's dimensions.
+    Where planning evaluated no group with a layer, its pairs with a neighbour are estimated once more, however dear:
+    none fits on the chip, or none saves anything.
     """
-    problem = spec.problem.resized(shape)
-    written = spec.literal["problem"]
-    literal = spec.literal | {"problem": written | {"instance": written["instance"] | problem.bounds}}
-    return replace(spec, problem=problem, literal=literal, mapping=None)
+    price = run.price
+    fused = {name for part in plan for name in part.nodes}
+    around: dict[str, list[tuple[tuple[str, ...], SegmentState]]] = {
+        node.name: [] for node in run.workload.layers if node.name not in fused}
+    for segment, state in run.every:
+        for name in around.keys() & set(segment.nodes):
+            around[name].append((segment.nodes, state))
+    estimated: dict[Hashable, float] = {}
+
+    def change(nodes: Sequence[str], together: float) -> float:
+        """The price of some layers as a group, as a part of their price one by one, less 1."""
+        return together / sum(price(run.alone[name]) for name in nodes) - 1
+
+    def estimate(nodes: tuple[str, ...], state: SegmentState) -> tuple[float, tuple[str, ...]]:
+        """The change by the best pair of tiles in any size, infinite where none fits."""
+        segment = state.segment
+        if segment.key not in estimated:
+            found = candidates(run.hardware, segment, group_bases(segment, run.bases), price, inf)
+            estimated[segment.key] = min((price(candidate.estimate) for candidate in found), default=inf)
+        return change(nodes, estimated[segment.key]), nodes
+
+    def reason(name: str) -> tuple[str, str]:
+        known = [(change(nodes, price(group.point)), nodes) for nodes, state in around[name] for group in state.exact]
+        if known:
+            least, nodes = min(known)
+            group = " + ".join(nodes)
+            if least < 0:
+                return "other groups save more", f"{group} would save {-least:.1%} of the cost of these layers"
+            return "no gain", f"{group}, the best group with it, costs {least:.1%} more than its layers one by one"
+        if any(state.tried for _, state in around[name]):
+            return "no legal mapping", "tiles of the groups with it have no legal mapping"
+        if not around[name]:
+            links = [link for link in run.workload.links() if name in (link.producer, link.consumer)]
+            obstacles = dict.fromkeys(link.obstacle.sentence for link in links if link.obstacle)
+            if not links:
+                return "no neighbour", "no other layer makes what it reads or reads what it makes"
+            if len(obstacles) and all(link.obstacle for link in links):
+                return "operators between", "; ".join(obstacles)
+            if run.cut:
+                return "no time", "planning ended before all groups with it were listed"
+            return "not in one go", "its neighbours pass their tiles to other layers, or wait for layers in between"
+        pairs = [(nodes, state) for nodes, state in around[name] if len(nodes) == 2]
+        if run.over() or not pairs:
+            return "no time", "planning ended before groups with it were evaluated"
+        least, nodes = min(estimate(*pair) for pair in pairs)
+        if least == inf:
+            return "no room", "tiles of it and of a neighbour do not fit on the chip together"
+        return "no gain", f"{' + '.join(nodes)}, the best pair with it, is estimated to cost {max(least, 0.0):.1%} more"
+
+    return tuple(LayerAlone(name, *reason(name)) for name in around)

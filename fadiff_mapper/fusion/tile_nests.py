@@ -5,26 +5,25 @@ cuts the earlier layers. Order and retention decide what has to stay on the chip
 
 Method. Enumeration, in the terms of LoopTree: inter-layer tiling, and retention or recomputation of each intermediate
 per loop. Up to two loops, or three where one adds up sums, and one loop in long segments; one representative of equal
-dimensions (rows and columns);
-halos retained along all loops, along all but one, or along none; every level on the chip with a single instance as
-home; and sums of the last layer that go on in later steps either stay or are spilled to the outermost level.
+dimensions (rows and columns); halos retained along all loops, along all but one, or along none; every level on the chip
+with a single instance as home; and partial sums of the last layer to which later steps add either stay or are spilled
+to the outermost level.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
+from typing import NamedTuple
 
-from fadiff_mapper.fusion import Hardware
+from fadiff_mapper.fusion.fused_group import Hardware
+from fadiff_mapper.fusion.segments import Segment
 from fadiff_mapper.fusion.tile_steps import space_of
-from fadiff_mapper.network.chains.segments import Segment
 
 LOOPED = 3
-"""Layers of the longest segments that are tried in nests of several loops; longer ones have at most one.
-
-A limit of time. `benchmarks/agatf/ablations.py` measures plans with enumeration alone, descent alone and both.
-"""
+"""Layers of the longest segments that are tried in nests of several loops; longer ones have at most one. A limit of
+time."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class TileNest:
         home: Name of the level in which intermediates lie.
         dims: Dimensions of the last layer, outermost loop first.
         retained: For each link the loops along which its words are retained; along the others, they are recomputed.
-        spilled: Whether sums that go on in later steps leave the chip in between.
+        spilled: Whether partial sums leave the chip between the steps that add to them.
     """
 
     home: str
@@ -45,47 +44,21 @@ class TileNest:
 
 
 def homes(hardware: Hardware) -> list[str]:
-    """Lists the levels in which tensors can stay: inside the outermost one, with a single instance and some room.
-
-    Args:
-        hardware: The design.
-
-    Returns:
-        Names of levels, outermost first.
-    """
+    """The levels in which tensors can stay, outermost first: on the chip, with a single instance and some room."""
     return [level.name for level in reversed(hardware.arch.levels[:-1])
             if level.instances == 1 and not level.is_dummy and level.usable != 0]
 
 
 def tile_nests(hardware: Hardware, segment: Segment) -> Iterator[TileNest]:
-    """Enumerates the nests of a segment; of one with more than `LOOPED` layers only those with one loop or none.
-
-    Args:
-        hardware: The design.
-        segment: The segment.
-    """
-    tried = list(orders(segment, 3 if len(segment.problems) <= LOOPED else 1))
-    carried = {dim: carried_back(segment, dim) for dim in {dim for dims in tried for dim in dims}}
-    for dims in tried:
-        yield from _nests(hardware, segment, dims, carried)
+    """Enumerates the nests of a segment; of one with more than `LOOPED` layers only those with one loop or none."""
+    for dims in orders(segment, 3 if len(segment.problems) <= LOOPED else 1):
+        yield from nests_of(hardware, segment, dims)
 
 
 def nests_of(hardware: Hardware, segment: Segment, dims: tuple[str, ...]) -> Iterator[TileNest]:
-    """Enumerates the nests with one order of loops: every home, retention of halos, and treatment of sums.
-
-    Args:
-        hardware: The design.
-        segment: The segment.
-        dims: Dimensions of the last layer, outermost loop first.
-    """
-    return _nests(hardware, segment, dims, {dim: carried_back(segment, dim) for dim in dims})
-
-
-def _nests(hardware: Hardware, segment: Segment, dims: tuple[str, ...],
-           carried: Mapping[str, Sequence[LinkStep]]) -> Iterator[TileNest]:
-    """The nests with one order of loops; `carried`: `carried_back` of its dimensions."""
-    halos = list(_halos(dims, carried, len(segment.links)))
+    """Enumerates the nests with one order of loops: every home, retention of halos, and treatment of sums."""
     adding = [dim for dim in dims if dim not in segment.problems[-1].output.dimensions]
+    halos = list(_halos(segment, dims))
     for home in homes(hardware):
         for retained in halos:
             if not adding or dims[-len(adding):] == tuple(adding):  # sums that stay: their loop is the innermost
@@ -95,13 +68,9 @@ def _nests(hardware: Hardware, segment: Segment, dims: tuple[str, ...],
 
 
 def orders(segment: Segment, loops: int = 3) -> Iterator[tuple[str, ...]]:
-    """Enumerates the orders of loops: up to two, or two over linked outputs and one that adds up sums.
+    """Enumerates orders of at most so many loops: up to two, or two over linked outputs and one that adds up sums.
 
-    Args:
-        segment: The segment.
-        loops: Loops of an order at most.
-
-    Returns:
+    Yields:
         Dimensions of the last layer, outermost loop first. Only dimensions of its output or of its link are cut: a loop
         over a kernel would cut neither layers before it nor results behind it.
     """
@@ -109,24 +78,18 @@ def orders(segment: Segment, loops: int = 3) -> Iterator[tuple[str, ...]]:
     linked = set(segment.links[-1].dims.values())
     dims = [dim for dim, bound in last.bounds.items() if bound > 1 and not cuts_whole(segment, dim)
             and (dim in last.output.dimensions or dim in linked)]
-    moving = [dim for dim in dims if dim in last.output.dimensions]
-    adding = [dim for dim in dims if dim not in last.output.dimensions]
     alike = [pair for pair in combinations(last.bounds, 2) if pair[1] in dims and _alike(segment, *pair)]
     yield ()
     for count in range(1, min(loops, 2) + 1):
-        yield from (order for order in permutations(dims, count) if _first_of_equals(alike, order))
-    inner = [dim for dim in moving if dim in linked]
+        for order in permutations(dims, count):
+            # Of two equal dimensions, such as rows and columns, the first is in the order, and before the second.
+            if all(first in order and order.index(first) < order.index(second)
+                   for first, second in alike if second in order):
+                yield order
+    inner = [dim for dim in dims if dim in last.output.dimensions and dim in linked]
     for pair in combinations(inner, 2) if loops > 2 else ():
-        yield from (order for dim in adding for order in ((*pair, dim), (dim, *pair)))
-
-
-def _first_of_equals(alike: Sequence[tuple[str, str]], order: tuple[str, ...]) -> bool:
-    """Whether an order is the representative of those that differ by exchanging equal dimensions, rows with columns.
-
-    Of two equal dimensions, the first must be in the order, and before the second.
-    """
-    return all(first in order and order.index(first) < order.index(second)
-               for first, second in alike if second in order)
+        yield from (order for dim in dims if dim not in last.output.dimensions
+                    for order in ((*pair, dim), (dim, *pair)))
 
 
 def _alike(segment: Segment, first: str, second: str) -> bool:
@@ -148,12 +111,7 @@ def _alike(segment: Segment, first: str, second: str) -> bool:
 
 
 def cuts_whole(segment: Segment, dim: str | None) -> bool:
-    """Whether a loop would cut a dimension that some consumer in the segment needs whole.
-
-    Args:
-        segment: The segment.
-        dim: Dimension of its last layer.
-    """
+    """Whether a loop over a dimension of the last layer would cut one that some consumer in the segment needs whole."""
     after = segment.problems[-1:0:-1]
     for link, whole, reader in zip(reversed(segment.links), reversed(segment.whole), after, strict=True):
         if link.put_together and dim in space_of(reader, link.tensor).dimensions - set(link.dims.values()):
@@ -164,13 +122,10 @@ def cuts_whole(segment: Segment, dim: str | None) -> bool:
     return False
 
 
-@dataclass(frozen=True)
-class LinkStep:
+class LinkStep(NamedTuple):
     """Two neighbouring steps of a loop over the last layer, as the intermediate of one link sees them.
 
-    Attributes:
-        moves: Whether they have different words of it.
-        halo: Whether they share some words of it because windows overlap.
+    Whether they have different words of it, and whether they share some because windows overlap.
     """
 
     moves: bool
@@ -178,15 +133,7 @@ class LinkStep:
 
 
 def carried_back(segment: Segment, dim: str) -> list[LinkStep]:
-    """Carries a loop back over the links of a segment.
-
-    Args:
-        segment: The segment.
-        dim: Dimension of its last layer.
-
-    Returns:
-        For each link, in order, what its intermediate sees of neighbouring steps.
-    """
+    """For each link, in order, what its intermediate sees of neighbouring steps of a loop over the last layer."""
     steps: list[LinkStep] = []
     cut: str | None = dim
     halo = False
@@ -197,19 +144,16 @@ def carried_back(segment: Segment, dim: str) -> list[LinkStep]:
     return steps[::-1]
 
 
-def _halos(dims: tuple[str, ...], carried: Mapping[str, Sequence[LinkStep]],
-           links: int) -> Iterator[tuple[frozenset[str], ...]]:
+def _halos(segment: Segment, dims: Sequence[str]) -> Iterator[tuple[frozenset[str], ...]]:
     """For each link the loops along which its words are retained, in every combination that is tried.
 
     Recomputation is tried along no loop, along one, and along all, as far as these have a halo in some link. Along the
     other loops, all words that two steps share are retained.
     """
+    carried = {dim: carried_back(segment, dim) for dim in dims}
     shared = [{dim for dim in dims if not carried[dim][index].moves or carried[dim][index].halo}
-              for index in range(links)]
+              for index in range(len(segment.links))]
     overlapping = {dim for dim in dims if any(step.halo for step in carried[dim])}
-    seen = set()
-    for again in (set[str](), *({dim} for dim in dims), set(dims)):
-        retained = tuple(frozenset(own - (again & overlapping)) for own in shared)
-        if retained not in seen:
-            seen.add(retained)
-            yield retained
+    again = (set[str](), *({dim} for dim in dims), set(dims))
+    yield from dict.fromkeys(tuple(frozenset(own - (recomputed & overlapping)) for own in shared)
+                             for recomputed in again)

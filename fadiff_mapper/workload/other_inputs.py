@@ -1,4 +1,4 @@
-"""Tensors that sums, products and the like read besides the one that flows on, such as residual operands.
+"""The other inputs of element-wise operators, such as residual operands.
 
 Problem. A plan charges operators: each writes its output once, and reads its operands. Where a node joins two tensors
 (a residual sum, the two projections of a gated feed-forward part), the result takes the place of one of them. The other
@@ -25,7 +25,7 @@ from fadiff_mapper.workload.node import INPUT, Node
 
 
 @dataclass(frozen=True)
-class JoinedOperand:
+class OtherInput:
     """A tensor that a join reads besides the one that flows on.
 
     Attributes:
@@ -39,7 +39,7 @@ class JoinedOperand:
     words: int
 
 
-def joined_operands(nodes: Sequence[Node]) -> tuple[JoinedOperand, ...]:
+def other_inputs(nodes: Sequence[Node]) -> tuple[OtherInput, ...]:
     """All tensors that joins read besides those that flow on; operands of unknown shape are left out.
 
     Args:
@@ -48,7 +48,7 @@ def joined_operands(nodes: Sequence[Node]) -> tuple[JoinedOperand, ...]:
     by_name = {node.name: node for node in nodes}
     place = {name: index for index, name in enumerate(by_name)}
     lying: dict[str, frozenset[str]] = {}
-    found: list[JoinedOperand] = []
+    found: list[OtherInput] = []
     for node in nodes:
         operands = sorted(set(node.inputs), key=place.__getitem__) if node.kind == "join" else []
         besides = _besides(node.name, [by_name[name] for name in operands], by_name, lying)
@@ -59,7 +59,7 @@ def joined_operands(nodes: Sequence[Node]) -> tuple[JoinedOperand, ...]:
 
 
 def _besides(join: str, operands: Sequence[Node], by_name: Mapping[str, Node],
-             lying: Mapping[str, frozenset[str]]) -> list[JoinedOperand]:
+             lying: Mapping[str, frozenset[str]]) -> list[OtherInput]:
     """The operands of a join, in topological order, that are read besides.
 
     `lying`: the tensors in memory that each tensor is computed from.
@@ -68,7 +68,7 @@ def _besides(join: str, operands: Sequence[Node], by_name: Mapping[str, Node],
         return []
     words = {operand.name: _words(operand, by_name) for operand in operands}
     flows = max(reversed(words), key=lambda name: words[name])
-    return [JoinedOperand(join, name, count) for name, count in words.items()
+    return [OtherInput(join, name, count) for name, count in words.items()
             if name != flows and count and not lying[name] <= lying[flows]]
 
 

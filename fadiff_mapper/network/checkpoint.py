@@ -21,9 +21,9 @@ from fadiff_mapper.base import atomic_files
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.version import __version__
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Stay
-from fadiff_mapper.network.layers.options import NetworkOptions
-from fadiff_mapper.network.plan.strategy_search import BestStrategies, TileEffort
-from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.network.options import NetworkOptions
+from fadiff_mapper.network.tile_mappings import BestStrategies, TileEffort
+from fadiff_mapper.search.mapped_layer import MappedLayer
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping

@@ -1,28 +1,36 @@
-"""The state of one run of a network: results, estimates, how the plan got better, and when to come to an end."""
+"""The state of one run of a network: results, estimates, candidates and groups, and when to come to an end."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import inf
 from typing import Any, TypeAlias, TypeVar
 
-from fadiff_mapper.fusion import Hardware
-from fadiff_mapper.network.chains.partition import CoverPart
-from fadiff_mapper.network.chains.segments import Segment, chains
-from fadiff_mapper.network.layers.edp_prices import NetworkPrice, OperatingPoint, metric_value, summed
-from fadiff_mapper.network.layers.joined_reads import joined_reads, word_costs
-from fadiff_mapper.network.layers.options import NetworkOptions
-from fadiff_mapper.network.plan import checkpoint
-from fadiff_mapper.network.plan.groups import EvaluatedGroup
-from fadiff_mapper.network.plan.map_tiles import TileMemory
-from fadiff_mapper.network.plan.planning_clock import TILES_PER_LAYER, PlanningClock, tiles_to_write
-from fadiff_mapper.network.tilings.estimate_sheet import Candidate
-from fadiff_mapper.network.tilings.layer_estimate import LayerBase, layer_base
-from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware
+from fadiff_mapper.fusion.estimates import Candidate, LayerBase, layer_base
+from fadiff_mapper.fusion.prices import (
+    NOTHING,
+    NetworkPrice,
+    OperatingPoint,
+    metric_value,
+    other_reads,
+    word_costs,
+)
+from fadiff_mapper.fusion.segments import Segment, chains
+from fadiff_mapper.network.checkpoint import Checkpoint
+from fadiff_mapper.network.options import NetworkOptions
+from fadiff_mapper.network.partition import CoverPart, covered_total
+from fadiff_mapper.network.planning_clock import TILES_PER_LAYER, PlanningClock, tiles_to_write
+from fadiff_mapper.network.tile_mappings import TileMemory
+from fadiff_mapper.search.mapped_layer import MappedLayer
 from fadiff_mapper.workload import Workload
 
 T = TypeVar("T")
+
+TRIED = 8
+"""Candidates of a segment that are evaluated exactly: estimates rank them well. Set by hand."""
 
 OnProgress = Callable[[str, float], None]
 """Called with a stage and the network's metric whenever the plan is better."""
@@ -53,6 +61,68 @@ NetworkDescent: TypeAlias = Callable[[Workload, Sequence[MappedLayer], str, int,
 None where nothing can be fused."""
 
 
+@dataclass(frozen=True)
+class EvaluatedGroup:
+    """A legal group with its mappings.
+
+    Attributes:
+        group: The group.
+        cost: Its exact cost, all repeats together.
+        promised: Its estimate before it was mapped.
+        left_out: Reads of residual operands from the outermost level that the network does without.
+    """
+
+    group: FusedGroup
+    cost: FusedCost
+    promised: OperatingPoint
+    left_out: OperatingPoint = NOTHING
+
+    @cached_property
+    def point(self) -> OperatingPoint:
+        """Energy and cycles, less those that the rest of the network does without."""
+        return OperatingPoint(self.cost.energy_pj, self.cost.cycles).less(self.left_out)
+
+
+@dataclass
+class SegmentState:
+    """What planning knows of one distinct segment.
+
+    Attributes:
+        segment: The segment.
+        waiting: Candidates with an estimate only, the best first.
+        tried: Groups that were evaluated.
+        searched: Evaluated groups whose tiles were searched thoroughly.
+        exact: The groups that can run, with their exact cost.
+        narrowed: How many of the candidates were proposed again in smaller tiles.
+        listed: Whether its candidates have been enumerated.
+    """
+
+    segment: Segment
+    waiting: list[Candidate] = field(default_factory=list)
+    tried: list[FusedGroup] = field(default_factory=list)
+    searched: list[FusedGroup] = field(default_factory=list)
+    exact: list[EvaluatedGroup] = field(default_factory=list)
+    narrowed: int = 0
+    listed: bool = False
+
+    @property
+    def left(self) -> int:
+        """How many candidates may still be tried: one with halved tiles replaces one already paid for."""
+        return max(TRIED + self.narrowed - len(self.tried), 0)
+
+    def least(self, price: NetworkPrice) -> float:
+        """The lowest price of the groups that can run; infinite where there is none."""
+        return min((price(group.point) for group in self.exact), default=inf)
+
+    def best(self, price: NetworkPrice) -> EvaluatedGroup:
+        """The group with the lowest price."""
+        return min(self.exact, key=lambda group: price(group.point))
+
+    def promises(self, price: NetworkPrice, candidate: Candidate, part: float) -> bool:
+        """Whether a candidate's estimate beats the groups that can run by more than a part of their price."""
+        return price(candidate.estimate) < self.least(price) * (1 - part)
+
+
 @dataclass
 class PlanningRun:
     """The state of one run, shared by its parts.
@@ -72,13 +142,15 @@ class PlanningRun:
         tiles: Mappings of tiles to write for the best plan so far, see `planning_clock.tiles_to_write`.
         cut: Whether there was no time to list all segments.
         memory: Searches of tiles made so far.
+        every: Every segment of the network with its state; equal segments share one.
+        known: The state of every distinct segment, by its key.
         hardware: The design.
         by_node: Mapping of each layer by itself, by name.
         bases: Each layer by itself, as estimates need it, by name; planning corrects them.
         alone: Energy and cycles of each layer by itself, all repeats together, by name.
-        joined: Energy and cycles of the tensors that joins read besides those that flow on; groups that read some of
-            them on the chip have less.
-        word_costs: Energies and cycles of words.
+        joined: Energy and cycles of reading the other inputs of element-wise operators; groups that read some of them
+            on the chip have less.
+        word_costs: Costs of words.
         total: Energy and cycles of the network, by which parts are priced: layer by layer, later those of a plan.
     """
 
@@ -89,13 +161,15 @@ class PlanningRun:
     padded: Sequence[Sequence[MappedLayer]]
     descended: DescendedNetwork | None
     clock: PlanningClock
-    saved: checkpoint.Checkpoint
+    saved: Checkpoint
     on_progress: OnProgress
     history: list[dict[str, Any]] = field(default_factory=list)
     strategies: dict[str, str] = field(default_factory=dict)
     tiles: float = 0.0
     cut: bool = False
     memory: TileMemory = field(default_factory=TileMemory)
+    every: Sequence[tuple[Segment, SegmentState]] = ()
+    known: Mapping[Any, SegmentState] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         spec = self.results[0].spec
@@ -104,10 +178,24 @@ class PlanningRun:
         self.bases = by_node(self.workload, [layer_base(*known) for known in zip(
             self.results, self.variants, self.padded, strict=True)])
         repeats = repeats_of(self.workload)
-        self.alone = {name: OperatingPoint(repeats[name] * base.whole.energy_pj, repeats[name] * base.whole.cycles)
-                      for name, base in self.bases.items()}
-        self.joined, self.word_costs = joined_reads(self.workload, spec), word_costs(spec)
-        self.total = summed([*self.alone.values(), self.joined])
+        self.alone = {name: base.whole.times(repeats[name]) for name, base in self.bases.items()}
+        self.joined, self.word_costs = other_reads(self.workload, spec), word_costs(spec)
+        self.total = covered_total(self.alone, (), self.joined)
+
+    def take_segments(self, segments: Sequence[Segment]) -> None:
+        """Takes up the segments of the network, none of them with candidates."""
+        self.known = {segment.key: SegmentState(segment) for segment in reversed(segments)}
+        self.every = [(segment, self.known[segment.key]) for segment in segments]
+
+    @property
+    def segments(self) -> list[Segment]:
+        """All segments."""
+        return [segment for segment, _ in self.every]
+
+    @property
+    def price(self) -> NetworkPrice:
+        """The price of parts of the network at present."""
+        return NetworkPrice(self.total, self.options.metric)
 
     @property
     def enumerates(self) -> bool:
@@ -124,39 +212,20 @@ class PlanningRun:
         return self.clock.over(self.tiles)
 
     def over_in(self, part: float) -> Callable[[], bool]:
-        """Tells when a stage has to come to an end that may take a part of the time that is left.
-
-        Args:
-            part: The part, in (0, 1].
-        """
+        """Tells when a stage has to come to an end that may take a part, in (0, 1], of the time that is left."""
         reserved = (1 - part) * max(self.clock.left(self.tiles), 0.0)
         return lambda: self.clock.stopped() or self.clock.left(self.tiles) < reserved
 
-    def value(self, groups: Sequence[CoverPart[Any]] = ()) -> float:
-        """The network's metric with some groups and every other layer by itself.
+    def sums(self, groups: Sequence[CoverPart[Any]] = ()) -> OperatingPoint:
+        """Energy and cycles of the network with groups that do not overlap and every other layer by itself."""
+        return covered_total(self.alone, groups, self.joined)
 
-        Args:
-            groups: Groups that do not overlap.
-        """
+    def value(self, groups: Sequence[CoverPart[Any]] = ()) -> float:
+        """The network's metric with some groups, as for `sums`."""
         return metric_value(self.sums(groups), self.options.metric)
 
-    def sums(self, groups: Sequence[CoverPart[Any]] = ()) -> OperatingPoint:
-        """Energy and cycles of the network with some groups and every other layer by itself.
-
-        Args:
-            groups: Groups that do not overlap.
-        """
-        fused = {name for part in groups for name in part.nodes}
-        return summed([*(point for name, point in self.alone.items() if name not in fused),
-                       *(part.point for part in groups), self.joined])
-
     def note(self, stage: str, groups: Sequence[CoverPart[EvaluatedGroup]] = ()) -> None:
-        """Records the network's metric after a stage, if it is better than before.
-
-        Args:
-            stage: Name of the stage, as told to the user.
-            groups: Groups of the plan.
-        """
+        """Records the network's metric with the groups of a plan after a stage, if it is better than before."""
         value = self.value(groups)
         if not self.history or value < self.history[-1]["value"]:
             self.history.append({"time_s": self.clock.spent(), "value": value, "stage": stage})
@@ -165,29 +234,16 @@ class PlanningRun:
 
 
 def planned_tiles(groups: Sequence[CoverPart[Any]]) -> float:
-    """Mappings of tiles to write for a plan, of groups that are not mapped yet as many as is usual.
-
-    Args:
-        groups: Evaluated groups and candidates.
-    """
+    """Mappings of tiles to write for a plan, of groups that are not mapped yet as many as is usual."""
     return tiles_to_write((id(part.plan), sum(len(layer.mappings) or TILES_PER_LAYER
                                               for layer in part.plan.group.layers)) for part in groups)
 
 
 def by_node(workload: Workload, values: Sequence[T]) -> dict[str, T]:
-    """Gives every layer the value of its distinct problem; equal layers share one object.
-
-    Args:
-        workload: The network.
-        values: Values in the order of `workload.distinct()`.
-    """
+    """Every layer with the value of its distinct problem (in the order of `workload.distinct()`), by name."""
     return {name: value for entry, value in zip(workload.distinct(), values, strict=True) for name in entry.nodes}
 
 
 def repeats_of(workload: Workload) -> dict[str, int]:
-    """Tells how often every layer runs back to back, by name.
-
-    Args:
-        workload: The network.
-    """
+    """How often every layer runs back to back, by name."""
     return {node.name: node.layer.repeat for node in workload.layers if node.layer}
