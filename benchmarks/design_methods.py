@@ -38,9 +38,10 @@ from fadiff_mapper.design.evaluation.design_reader import DesignReader
 from fadiff_mapper.design.search_design import search_design
 from fadiff_mapper.design.space import Point, nearest_point
 from fadiff_mapper.fusion.prices import OperatingPoint, summed
-from fadiff_mapper.gradient import design_descent, hardware_descent  # noqa: F401  loads torch before the first second
+from fadiff_mapper.gradient import descent_for_designs
+from fadiff_mapper.gradient.hardware_descent import descended_designs  # noqa: F401  loads torch before time counts
 from fadiff_mapper.model.exact.evaluate import score
-from fadiff_mapper.search.compiled_space import random_nests
+from fadiff_mapper.search.layer_family import random_nests
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Node, build_workload
@@ -120,7 +121,7 @@ def searched(question: DesignQuestion, method: str, most: int, done: Sequence[Re
     def over() -> bool:
         return len(steps) >= most and time.process_time() - start >= seconds
     search_design(question, DesignOptions(method, MOST_DESIGNS, neighbours=False, prune=False, jobs=1),
-                  descent=design_descent(method),
+                  descent=descent_for_designs(method),
                   on_progress=kept, stopped=over)
     return steps
 

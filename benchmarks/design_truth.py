@@ -34,7 +34,7 @@ from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
 from fadiff_mapper.design.proposers.random_designs import all_points
 from fadiff_mapper.design.search_design import search_design
-from fadiff_mapper.gradient import design_descent
+from fadiff_mapper.gradient import descent_for_designs
 
 SPACES = {
     "gemmini_large": """
@@ -118,7 +118,7 @@ def run(question: DesignQuestion, method: str, options: argparse.Namespace, stor
     else:
         machine = search_design(question, DesignOptions(
             method, int(question.space.size * options.share / 100), neighbours=False, jobs=options.jobs, store=store),
-                                descent=design_descent(method))
+                                descent=descent_for_designs(method))
         mapped, best = machine.evaluations, machine.best.edp
     add_record(options.records, recorded(case, method, question.seed, [
         Step(mapped, time.process_time() - start, best / PJ_PER_UJ)]))

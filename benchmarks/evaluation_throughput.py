@@ -28,7 +28,7 @@ from fadiff_mapper.mapspace import build_mapspace
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
-from fadiff_mapper.search.compiled_space import random_nests
+from fadiff_mapper.search.layer_family import random_nests
 from fadiff_mapper.spec.spec import Spec
 
 DESIGNS = ("gemmini_large", "gemmini_small", "weight_stationary", "output_stationary", "eyeriss_like", "simba_like")

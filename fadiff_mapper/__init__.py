@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fadiff_mapper.api import DesignResult, NetworkResult, Result, map_layer, map_layers, map_network, search_design
     from fadiff_mapper.base.errors import FadiffError, InvalidMapping, SpecError
     from fadiff_mapper.base.version import __version__
+    from fadiff_mapper.calibration.model_file import read_calibration
     from fadiff_mapper.design.space import DesignSpace, read_space
     from fadiff_mapper.dropin.calls import call_mapper, call_model
     from fadiff_mapper.inputs.load import load
@@ -39,12 +40,12 @@ __all__ = ["DesignResult", "DesignSpace", "FadiffError", "InvalidMapping", "Mapp
            "NetworkResult", "Result",
            "SearchOptions", "Spec", "SpecError", "Stats", "Workload", "__version__", "call_mapper", "call_model",
            "evaluate", "load", "load_network", "map_layer", "map_layers", "map_network",
-           "read_space", "save_network", "search_design"]
+           "read_calibration", "read_space", "save_network", "search_design"]
 
 _HOME = dict.fromkeys(("DesignResult", "NetworkResult", "Result", "map_layer", "map_layers", "map_network",
                        "search_design"), "api") | {
     "FadiffError": "base.errors", "InvalidMapping": "base.errors", "SpecError": "base.errors",
-    "__version__": "base.version",
+    "__version__": "base.version", "read_calibration": "calibration.model_file",
     "DesignSpace": "design.space", "read_space": "design.space",
     "Mapping": "spec.mapping", "Spec": "spec.spec", "Stats": "model.exact.stats", "load": "inputs.load",
     "evaluate": "sparse.evaluate_sparse_spec", "SearchOptions": "search.options",

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.gradient import design_descent, network_descent, with_layer_descent
-from fadiff_mapper.inputs.load import Source
+from fadiff_mapper.base.extras import require
+from fadiff_mapper.gradient import descent_for_designs, descent_for_network, with_layer_descent
+from fadiff_mapper.inputs.load import Source, read_document
 from fadiff_mapper.network.one_design import Design
 from fadiff_mapper.network.options import NetworkOptions
 from fadiff_mapper.results.designed_machine import DesignedMachine
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from fadiff_mapper.design.design_run import OnDesign
     from fadiff_mapper.design.space import DesignSpace
     from fadiff_mapper.network.planning_run import OnProgress
+    from fadiff_mapper.timeloop.verify import Verdict
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,18 @@ class Result(MappedLayer):
         from fadiff_mapper.analysis.sensitivity.sensitivities import mapping_sensitivities
         return replace(self, sensitivities=mapping_sensitivities(self.spec, self.mapping, self.metric))
 
+    def verify(self) -> Verdict:
+        """The comparison of every number with the real `timeloop-model` on the PATH; FadiffError without one."""
+        from fadiff_mapper.timeloop.verify import real_model, verify
+        return verify(self.spec, self.mapping, self.stats, real_model())
+
     def plot(self) -> Figure:
-        """A matplotlib figure: energy by component and data space beside the metric over the time of the search."""
+        """A matplotlib figure: energy by component and data space beside the metric over the time of the search.
+
+        Raises:
+            FadiffError: matplotlib is not installed.
+        """
+        require("matplotlib", "plot", "plot()")
         from fadiff_mapper.output.notebook.layer_figure import layer_figure
         return layer_figure(self)
 
@@ -103,8 +115,18 @@ class NetworkResult(MappedNetwork):
             group = self.groups[group - 1]
         return to_looptree(group.group, self.hardware, alike=False)
 
+    def verify(self) -> dict[str, Verdict]:
+        """The comparison of every layer and tile with the real `timeloop-model`, by name; FadiffError without one."""
+        from fadiff_mapper.timeloop.verify import real_model, verify_plan
+        return dict(verify_plan(self, real_model()))
+
     def plot(self) -> Figure:
-        """A matplotlib figure: every layer with and without fusion, and the network's metric over time."""
+        """A matplotlib figure: every layer with and without fusion, and the network's metric over time.
+
+        Raises:
+            FadiffError: matplotlib is not installed.
+        """
+        require("matplotlib", "plot", "plot()")
         from fadiff_mapper.output.notebook.network_figure import network_figure
         return network_figure(self)
 
@@ -129,6 +151,11 @@ class DesignResult(DesignedMachine):
         """
         from fadiff_mapper.output.design_report.write_design import write_design
         write_design(self, folder)
+
+    def verify(self) -> dict[str, dict[str, Verdict]]:
+        """For every network what `NetworkResult.verify` gives of its plan on the best design, by name."""
+        from fadiff_mapper.timeloop.verify import real_model, verify_plan
+        return {network.workload.name: dict(verify_plan(network, real_model())) for network in self.mapped_networks}
 
 
 def map_layer(spec: Spec, options: SearchOptions | None = None, *, metric: str | Sequence[str] | None = None,
@@ -194,7 +221,8 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
 
 def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions | None = None, *,
                 metric: str | None = None, seed: int | None = None, time_limit: float | None = None,
-                energy: str = "bundled", strict: bool = True, checkpoint_file: str | PathLike[str] | None = None,
+                energy: str = "bundled", strict: bool = True, jinja_data: AnyMapping[str, Any] | None = None,
+                checkpoint_file: str | PathLike[str] | None = None,
                 allow_partial: bool = False, on_progress: OnProgress = lambda *_: None,
                 stopped: Callable[[], bool] = lambda: False) -> NetworkResult:
     """Plans a whole network: fused groups, their tiles, all mappings.
@@ -208,6 +236,7 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
         time_limit: Seconds; takes the place of `options.time_limit`.
         energy: Where energies come from that no ERT in the design gives (see `energy.source_names.CHOICES`).
         strict: Whether input of the design that Timeloop ignores is an error, not a warning.
+        jinja_data: Variables of the design's Jinja2 templates, as for `load`.
         checkpoint_file: File to which mappings of layers and groups are written as they are found, and from which
             they are read if it exists.
         allow_partial: Whether the network may have operators that are not understood.
@@ -225,9 +254,13 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
     require_coverage(workload, allow_partial, "allow_partial=True")
     from fadiff_mapper.network import map_network as network_search
     options = options or NetworkOptions()
+    if jinja_data and not isinstance(arch_spec, Spec):
+        sources = [arch_spec] if isinstance(arch_spec, str | PathLike | AnyMapping) else arch_spec
+        arch_spec = read_document(*sources, jinja_data=jinja_data)
     return NetworkResult(**vars(network_search.map_network(
         workload, arch_spec, options, metric=metric, seed=seed, time_limit=time_limit, energy=energy, strict=strict,
-        checkpoint_file=checkpoint_file, on_progress=on_progress, stopped=stopped, descent=network_descent(options))))
+        checkpoint_file=checkpoint_file, on_progress=on_progress, stopped=stopped,
+        descent=descent_for_network(options))))
 
 
 def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any, *,
@@ -293,7 +326,7 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
     options = DesignOptions(method, evaluations, time_limit, prune, neighbours, None, jobs, backend, address,
                             shard, None if store is None else Path(store))
     return DesignResult(**vars(design_search(question, options, on_progress=on_progress, stopped=stopped,
-                                             descent=design_descent(method))))
+                                             descent=descent_for_designs(method))))
 
 
 def _space_of(space: DesignSpace | Source | Sequence[Source], limits: dict[str, float] | None,

@@ -79,6 +79,21 @@ def test_no_class_name_stands_twice() -> None:
     assert [name for name, count in names.items() if count > 1] == []
 
 
+EXTRAS = {"torch": ("gradient", "workload.readers"), "matplotlib": ("output.notebook",)}
+"""Packages that need not be installed -> the rooms that may import them."""
+
+
+@pytest.mark.parametrize("package", EXTRAS)
+def test_few_rooms_need_an_extra(package: str) -> None:
+    def names(node: ast.AST) -> list[str]:
+        return [node.module or ""] if isinstance(node, ast.ImportFrom) else [
+            alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+
+    users = {module for module, path in modules().items() for node in ast.walk(ast.parse(path.read_text("utf-8")))
+             if package in {name.partition(".")[0] for name in names(node)}}
+    assert {room(module) for module in users - {"api"}} == set(EXTRAS[package])  # api names a type of matplotlib
+
+
 def test_checking_and_evaluating_load_no_torch() -> None:
     loaded = ("cli", "output.terminal.layer_search", "output.terminal.spec_summary", "model.exact.evaluate",
               "output.timeloop_files.run_files", "search.map_layers", "workload.readers.load_network",

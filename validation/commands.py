@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
 from fadiff_mapper.base import atomic_files
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.extras import require
 from fadiff_mapper.base.standard_streams import say
 from fadiff_mapper.output.terminal.console import console, table
 from fadiff_mapper.output.terminal.progress_line import progress_line
@@ -49,6 +50,7 @@ def run(options: argparse.Namespace) -> int:
     """`run`: asks or replays, measures, and writes the report. Raises FadiffError where no mapping was accepted."""
     if options.suite == CORNERS:
         return corners(options)
+    require("matplotlib", "plot", "the report")
     atomic_files.check_writable(options.output)
     recording = replayed(options) if backend_name(options) == "recorded" else asked(options)
     answers = recording.answers

@@ -167,7 +167,7 @@ def constrained_nests(layer: PreparedLayer, spec: Spec, count: int, seed: int) -
         count: Nests wanted; fewer come where legal ones are rare.
         seed: Of the draws.
     """
-    from fadiff_mapper.search.compiled_space import random_nests
+    from fadiff_mapper.search.layer_family import random_nests
 
     space = build_mapspace(spec.arch, spec.problem, spec.constraints)
     legal: list[Nest] = []

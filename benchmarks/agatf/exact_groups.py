@@ -11,8 +11,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from fadiff_mapper.network.plan import checkpoint
-
 from benchmarks.agatf.fusion_space import FusionSpace, Nodes, SpaceGroup
 from fadiff_mapper import NetworkOptions, map_layers
 from fadiff_mapper.base import bundled_files
@@ -20,6 +18,7 @@ from fadiff_mapper.fusion.candidates import candidates
 from fadiff_mapper.fusion.estimates import Candidate, group_bases
 from fadiff_mapper.fusion.prices import NetworkPrice
 from fadiff_mapper.fusion.segments import Segment, segments
+from fadiff_mapper.network.checkpoint import Checkpoint, opened
 from fadiff_mapper.network.layer_variants import best_together, padded_layers, variants
 from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.network.options import layer_search
@@ -51,7 +50,7 @@ class SpaceTask:
     number: Mapping[Nodes, int]
 
 
-def space_task(workload: Workload, design: str, seed: int = 0, saved: checkpoint.Checkpoint | None = None) -> SpaceTask:
+def space_task(workload: Workload, design: str, seed: int = 0, saved: Checkpoint | None = None) -> SpaceTask:
     """Maps every distinct layer of a network by itself, as the planner does first.
 
     Args:
@@ -68,7 +67,7 @@ def space_task(workload: Workload, design: str, seed: int = 0, saved: checkpoint
     results = tuple(best_together(choices, [entry.times for entry in workload.distinct()], options.metric))
     padded = padded_layers(results, effort, lambda: False)
     run = PlanningRun(workload, options, results, choices, padded, None, PlanningClock(None, lambda: False),
-                      saved or checkpoint.opened(None, workload, specs, options), lambda *_: None)
+                      saved or opened(None, workload, specs, options), lambda *_: None)
     every = segments(workload, LONGEST)
     keys = {segment.key: segment for segment in reversed(every)}
     order = {key: index for index, key in enumerate(keys)}

@@ -93,13 +93,13 @@ def run(options: argparse.Namespace) -> int:
     """
     from fadiff_mapper.base import atomic_files
     from fadiff_mapper.base.interrupt import interruptible
-    from fadiff_mapper.gradient import design_descent
+    from fadiff_mapper.gradient import descent_for_designs
     from fadiff_mapper.output.terminal.design_progress import progress
     from fadiff_mapper.output.terminal.design_summary import print_design
     from fadiff_mapper.output.terminal.verdict import print_plan_verdicts
     from fadiff_mapper.timeloop.verify import real_model
     program = real_model() if options.verify else None
-    question, search, descent = _question(options), _search(options), design_descent(options.method)
+    question, search, descent = _question(options), _search(options), descent_for_designs(options.method)
     root = Path(options.output)
     atomic_files.check_names(root, RUN_FILES)
     with (atomic_files.lock(root), interruptible() as stopped,

@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     """
     from fadiff_mapper.base import atomic_files
     from fadiff_mapper.base.interrupt import interruptible
-    from fadiff_mapper.gradient import network_descent
+    from fadiff_mapper.gradient import descent_for_network
     from fadiff_mapper.inputs.load import read_document
     from fadiff_mapper.inputs.load_layers import files_of
     from fadiff_mapper.network.options import NetworkOptions, check
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
     search = NetworkOptions(options.metric, not options.no_fusion, options.seed, options.time_limit, options.jobs,
                             options.method, options.model, options.longest, read_calibration_argument(options))
     check(search)
-    descent = network_descent(search)
+    descent = descent_for_network(search)
     with reading_in_time(options):
         network = load_network(options.network, dims=dict(options.dims), shapes=dict(options.shapes),
                                values=dict(options.values), busy_experts=options.busy_experts)

@@ -39,7 +39,7 @@ def with_layer_descent(options: SearchOptions) -> SearchOptions:
     return replace(options, effort=replace(options.schedule, descent=descend))
 
 
-def network_descent(options: NetworkOptions) -> NetworkDescent | None:
+def descent_for_network(options: NetworkOptions) -> NetworkDescent | None:
     """The descent on a network that the method of some options asks for. Raises FadiffError without PyTorch."""
     if options.method != "gradient":
         return None
@@ -52,7 +52,7 @@ def network_descent(options: NetworkOptions) -> NetworkDescent | None:
     return descend
 
 
-def design_descent(method: str | None) -> DesignDescent | None:
+def descent_for_designs(method: str | None) -> DesignDescent | None:
     """The descent on designs that a method asks for; by default there is one where PyTorch is installed.
 
     Raises:

@@ -18,7 +18,7 @@ Axes: P (parameter), K (knot: a sampled value of a parameter), Q (number of a ve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -197,45 +197,12 @@ def _logs(figures: np.ndarray) -> np.ndarray:
     return logs
 
 
-@dataclass(frozen=True)
-class JointNetworks:
-    """The layers of all networks side by side; names carry the number of their network.
-
-    Attributes:
-        chains: Names of the layers of every chain.
-        pairs: Segments of two layers whose link can be fused, by both names; none where nothing is to be fused.
-        runs: How often each layer runs, times the weight of its network, by name.
-        distinct: Number of each layer in `DesignQuestion.layers`, by name.
-    """
-
-    chains: tuple[tuple[str, ...], ...]
-    pairs: Mapping[tuple[str, str], Segment]
-    runs: Mapping[str, float]
-    distinct: Mapping[str, int]
-
-
-def joint_networks(question: DesignQuestion) -> JointNetworks:
-    """The layers of a question's networks."""
-    every: list[tuple[str, ...]] = []
-    pairs: dict[tuple[str, str], Segment] = {}
-    runs: dict[str, float] = {}
-    distinct: dict[str, int] = {}
-    for number, workload in enumerate(question.networks):
-        weight, own = question.weights[number], question.runs[number]
-        every += [tuple(f"{number}/{name}" for name in names) for names, _ in chains(workload)]
-        distinct |= {f"{number}/{name}": run.layer for name, run in by_node(workload, own).items()}
-        runs |= {f"{number}/{name}": weight * repeat for name, repeat in repeats_of(workload).items()}
-        pairs |= {(f"{number}/{segment.nodes[0]}", f"{number}/{segment.nodes[1]}"): segment
-                  for segment in (segments(workload, 2) if question.fuse else ()) if not segment.batched}
-    return JointNetworks(tuple(every), pairs, runs, distinct)
-
-
-def relaxed_around(networks: JointNetworks, widest: Sequence[Spec], specs: Sequence[Spec],
+def relaxed_around(question: DesignQuestion, widest: Sequence[Spec], specs: Sequence[Spec],
                    mappings: Sequence[LayerMapping]) -> RelaxedNetwork:
-    """The relaxed network that starts from the mappings of one design.
+    """All networks of a question as one relaxed network that starts from the mappings of one design.
 
     Args:
-        networks: The layers.
+        question: The question.
         widest: Every distinct layer on the widest design, whose factors can be drawn.
         specs: The same on the design of the mappings, whose energies and cycles weigh the layers.
         mappings: The mapping of every distinct layer.
@@ -244,8 +211,18 @@ def relaxed_around(networks: JointNetworks, widest: Sequence[Spec], specs: Seque
                for wide, spec, mapping in zip(widest, specs, mappings, strict=True)]
     hardware = Hardware(widest[0].arch, widest[0].tables)
     names = homes(hardware)
-    return relaxed_network(networks.chains, networks.pairs if names else {},
-                           {name: results[index] for name, index in networks.distinct.items()}, networks.runs,
+    every: list[tuple[str, ...]] = []
+    pairs: dict[tuple[str, str], Segment] = {}
+    runs: dict[str, float] = {}
+    by_name: dict[str, MappedLayer] = {}
+    for number, workload in enumerate(question.networks):  # names of layers carry the number of their network
+        every += [tuple(f"{number}/{name}" for name in chain) for chain, _ in chains(workload)]
+        by_name |= {f"{number}/{name}": results[run.layer]
+                    for name, run in by_node(workload, question.runs[number]).items()}
+        runs |= {f"{number}/{name}": question.weights[number] * repeat for name, repeat in repeats_of(workload).items()}
+        pairs |= {(f"{number}/{segment.nodes[0]}", f"{number}/{segment.nodes[1]}"): segment
+                  for segment in (segments(workload, 2) if question.fuse and names else ()) if not segment.batched}
+    return relaxed_network(every, pairs, by_name, runs,
                            hardware.level(names[0]) if names else len(widest[0].arch.levels) - 1)
 
 
@@ -264,22 +241,9 @@ OUTSIDE = 4.0
 by hand: limits are judged exactly after decoding."""
 
 
-@dataclass(frozen=True)
-class ProposedDesign:
-    """The end of a restart as a design of the space.
-
-    Attributes:
-        point: The nearest design.
-        loss: Logarithm of the metric with penalties where the restart ended.
-    """
-
-    point: Point
-    loss: float
-
-
 def proposed_designs(space: DesignSpace, curves: HardwareCurves, network: RelaxedNetwork, metric: str,
-                     area_exponents: np.ndarray, seed: int, steps: int = STEPS, restarts: int = RESTARTS,
-                     stopped: Callable[[], bool] = lambda: False) -> list[ProposedDesign]:
+                     area_exponent: float, seed: int, steps: int = STEPS, restarts: int = RESTARTS,
+                     stopped: Callable[[], bool] = lambda: False) -> list[Point]:
     """Descends around the centre of the curves and decodes the ends.
 
     Args:
@@ -287,7 +251,7 @@ def proposed_designs(space: DesignSpace, curves: HardwareCurves, network: Relaxe
         curves: Its constants around the design from which the descent starts.
         network: The relaxed network with that design's mappings.
         metric: "edp", "energy" or "delay".
-        area_exponents: Exponents of the area in the loss, drawn from for each restart.
+        area_exponent: Exponent of the area in the loss.
         seed: The same seed gives the same designs.
         steps: Steps of the descent.
         restarts: Descents side by side.
@@ -303,7 +267,6 @@ def proposed_designs(space: DesignSpace, curves: HardwareCurves, network: Relaxe
     noise = torch.from_numpy(rng.normal(0.0, SPREAD, (len(centre), columns)))
     noise[:, 0] = 0.0
     place = (centre[:, None] + noise * free[:, None]).clamp(curves.lower[:, None], curves.upper[:, None])
-    exponents = torch.from_numpy(rng.choice(area_exponents, columns))
     levels = len(network.sites[0].result.spec.arch.levels)
     most = [limit.most for limit in space.limits]
 
@@ -313,21 +276,14 @@ def proposed_designs(space: DesignSpace, curves: HardwareCurves, network: Relaxe
         beyond = ((moved - inside.detach()) ** 2).sum(dim=0)
         for figure, limit in zip(design.bounded, most, strict=True):
             beyond = beyond + excess(figure, limit)
-        return design.machine, exponents * design.area.log(), OUTSIDE * beyond
+        return design.machine, area_exponent * design.area.log(), OUTSIDE * beyond
 
     end = descend(network, metric, "refined", seed, steps, restarts, stopped, DescendedHardware(place, RATE, design_at))
     assert end.place is not None
-    found: dict[Point, float] = {}
-    for column, loss in zip(end.place.T, end.loss, strict=True):
-        found.setdefault(_nearest(space, curves, column), float(loss))
-    return [ProposedDesign(point, loss) for point, loss in found.items()]
-
-
-def _nearest(space: DesignSpace, curves: HardwareCurves, place: Sequence[float] | np.ndarray) -> Point:
-    """The design nearest to real-valued coordinates; parameters that cannot descend stay as at the centre."""
-    return tuple(nearest_index(parameter, float(at)) if len(knots) > 1 else index
-                 for parameter, at, index, knots in
-                 zip(space.parameters, place, curves.centre, curves.knots, strict=True))
+    nearest = (tuple(nearest_index(parameter, float(at)) if len(knots) > 1 else index  # others cannot descend
+                     for parameter, at, index, knots in
+                     zip(space.parameters, column, curves.centre, curves.knots, strict=True)) for column in end.place.T)
+    return list(dict.fromkeys(nearest))
 
 
 def descended_designs(question: DesignQuestion, parent: Point, specs_at: Callable[[Point], tuple[Spec, ...]],
@@ -356,8 +312,7 @@ def descended_designs(question: DesignQuestion, parent: Point, specs_at: Callabl
         largest = specs_at(tuple(len(parameter.values) - 1 if parameter.numeric else 0
                                  for parameter in space.parameters))
         widest = largest if structure(largest[0]) == structure(specs[0]) else specs
-    network = relaxed_around(joint_networks(question), widest, specs, mappings)
+    network = relaxed_around(question, widest, specs, mappings)
     curves = curves_around(space, parent, lambda point: specs_at(point)[0])
-    area = exponents[2] / max(exponents[:2].max(), 1e-9)
-    return [design.point for design in proposed_designs(space, curves, network, question.mapping_metric,
-                                                        np.array([area]), seed, stopped=over)]
+    return proposed_designs(space, curves, network, question.mapping_metric,
+                            float(exponents[2] / max(exponents[:2].max(), 1e-9)), seed, stopped=over)

@@ -209,7 +209,7 @@ class RestartPoint:
     """The starting point of all restarts.
 
     Attributes:
-        thetas: log2 of the factors of each family (see `relaxation.gumbel_softmax`), [P, D, W * R] each.
+        thetas: log2 of the factors of each family (see `gradient.gumbel_softmax`), [P, D, W * R] each.
         choices: Loop orders, bypass and placement of each family.
         logits: Logits of sigma, [E, R].
     """

@@ -11,7 +11,7 @@
 
 namespace fadiff {
 
-// Tables of W members over P places, D dimensions, N divisors, as relaxation/gumbel_softmax.py (FactorPlaces) has them.
+// Tables of W members over P places, D dimensions, N divisors, as gradient/gumbel_softmax.py (FactorPlaces) has them.
 struct DrawTables {
     std::size_t places, dims, width;
     const double* divisor;           // [W][D][N]

@@ -25,8 +25,8 @@ far above every demand does; nothing was measured."""
 class Machine:
     """An architecture as constants for array work.
 
-    Where every column of a batch has a machine of its own, as in `design.descent`, the constants are torch tensors, and
-    their axis of length 1 is the batch.
+    Where every column of a batch has a machine of its own, as in `gradient.hardware_descent`, the constants are torch
+    tensors, and their axis of length 1 is the batch.
 
     Attributes:
         clusters: [L, 1]. Clusters of each level; one access of a cluster serves all its members.
@@ -124,6 +124,6 @@ def word_energy(machine: Machine) -> WordEnergy:
 def in_namespace(xp: Any, constant: Any) -> Array:
     """A constant of the machine in an array namespace.
 
-    Torch tensors are returned unchanged: `design.descent` differentiates with respect to them.
+    Torch tensors are returned unchanged: `gradient.hardware_descent` differentiates with respect to them.
     """
     return constant if is_torch_array(constant) else xp.asarray(constant)

@@ -336,7 +336,7 @@ def _searched(tiles: Sequence[TileShape], effort: TileEffort, stopped: Callable[
     compared_tiles = [(tile, own) for tile, own, compared in zip(tiles, found, every_way, strict=True) if compared]
     for tile, own in sorted(compared_tiles, key=lambda pair: prod(pair[0].shape)):  # that of the largest tile counts
         if any(outcome.legal for outcome in own.values()):
-            known[tile.layer] = min(own, key=lambda strategy, own=own: round(own[strategy].value, 6)).name
+            known[tile.layer] = min(own.items(), key=lambda pair: round(pair[1].value, 6))[0].name
     return found
 
 

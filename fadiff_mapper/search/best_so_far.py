@@ -127,7 +127,7 @@ class SearchState:
         start: When the search began, seconds of `time.monotonic`.
         evaluations: Mappings evaluated so far, [W].
         legal_evaluations: The legal ones of these, [W].
-        best: Lowest value so far (see `objective.exact_value`), [W]; infinite before the first batch.
+        best: Lowest value so far (see `best_so_far.exact_value`), [W]; infinite before the first batch.
         nests: The nest (one row) of each member's best value.
         history: Every improvement of each member, in order.
     """

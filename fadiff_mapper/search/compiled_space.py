@@ -7,12 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.mapspace import MapSpace, available
-from fadiff_mapper.model.loop_nest import Nest
-from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.mapspace import available
 from fadiff_mapper.search.best_so_far import PRIORITY, SHARE_WEIGHT
-from fadiff_mapper.search.layer_family import DecisionKind, LayerFamily, decisions_of, family_of
+from fadiff_mapper.search.layer_family import DecisionKind, LayerFamily, decisions_of
 
 DRAWS = {DecisionKind.ORDER: 2, DecisionKind.LAYOUT: 1, DecisionKind.KEEP: 1}
 """How often each kind stands among the decisions that moves draw from: orders twice, because a level has many more
@@ -67,19 +64,3 @@ def compiled_objective(metrics: Sequence[str], weights: Sequence[float] | None =
              else list(zip(("energy", "delay"), weights, strict=True)) if weights is not None
              else [(name, PRIORITY ** i) for i, name in enumerate(metrics)])
     return {"terms": [(float(weight), QUANTITIES.index(name)) for name, weight in named], "sums": sums or (1.0, 1.0)}
-
-
-def random_nests(layer: PreparedLayer, space: MapSpace, batch: int, seed: int = 0) -> Nest:
-    """Random mappings within the constraints, always the same for a seed.
-
-    Args:
-        layer: The problem on its architecture.
-        space: Its map space.
-        batch: How many mappings.
-        seed: Seed of every random number.
-
-    Returns:
-        The nests; they may exceed a capacity or a fan-out. The first keeps every data space where it may, the second
-        bypasses them wherever it may inside the outermost level.
-    """
-    return Nest(*_kernel.random_points(layer.compiled, compiled_space(family_of(layer, [space]), 0), batch, seed)[:6])

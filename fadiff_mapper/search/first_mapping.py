@@ -1,4 +1,4 @@
-"""A first mapping of a map space, found at once and without torch: the smallest tiles that the constraints allow.
+"""A first mapping of a map space, found at once: the smallest tiles that the constraints allow.
 
 With all loops as far out as they may stand, tiles are as small as the constraints allow, so that capacities hold most
 likely.

@@ -22,8 +22,9 @@ from typing import TypeAlias
 
 import numpy as np
 
+from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.mapspace import FactorTables, MapSpace, factor_tables
-from fadiff_mapper.model.loop_nest import Projection
+from fadiff_mapper.model.loop_nest import Nest, Projection
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 
 MOST_ORDERS = 5040
@@ -354,6 +355,36 @@ def _rows(candidates: Sequence[np.ndarray], rows: np.ndarray) -> np.ndarray:
     dims = candidates[0].shape[-1]
     table = np.concatenate([level.reshape(-1, dims) for level in candidates])
     return np.ascontiguousarray(table[rows].swapaxes(1, 2))
+
+
+UNEVEN = 3
+"""Exponent of the random shares of a dimension's octaves in `random_nests`: the greater, the more often one loop takes
+them all. Nothing was measured; validation wants both even and lopsided mappings."""
+
+
+def random_nests(layer: PreparedLayer, space: MapSpace, batch: int, seed: int = 0) -> Nest:
+    """Random mappings within the constraints, always the same for a seed: random octaves, rounded to divisors.
+
+    Args:
+        layer: The problem on its architecture.
+        space: Its map space.
+        batch: How many mappings.
+        seed: Seed of every random number.
+
+    Returns:
+        The nests; they may still exceed a capacity or a fan-out.
+    """
+    family, rng = family_of(layer, [space]), np.random.default_rng(seed)
+    tables = family.factors
+    weight = rng.random((*tables.looping.shape[1:], batch)) ** UNEVEN * tables.looping[0].any(axis=1)[:, None, None]
+    bounds = np.array(list(space.problem.bounds.values()))
+    octaves = weight / weight.sum(axis=0).clip(min=1e-9) * np.log2(bounds)[:, None]
+    factors, slopes = np.empty_like(octaves), np.empty_like(octaves)
+    _kernel.draw_columns(octaves, None, 1.0, 1.0, np.zeros(batch, dtype=np.int64), tables.divisor, tables.completable,
+                         tables.quotient.astype(np.int64), tables.bound, factors, slopes)
+    choices = random_decisions(family, batch, rng)
+    return Nest(factors[1::2].copy(), factors[0::2].copy(), choices.order, choices.keep, choices.on_y,
+                choices.spatial_order)
 
 
 def kin(space: MapSpace, projection: Projection) -> tuple[object, ...]:

@@ -1,8 +1,7 @@
 """The search of layers, as users call it: specs in, results out.
 
 Everything that can be wrong with the input is found before the search starts: options, constraints that contradict
-each other, warm starts. A legal mapping of each problem is handed on before torch is loaded, because loading takes
-longer than finding one.
+each other, warm starts. A legal mapping of each problem is handed on before the search begins.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """One search problem: a layer prepared for evaluation, its map space, and the terms that its mappings are held to.
 
-Nothing here loads torch, and dense designs load nothing of sparse ones, so that constraints are checked and a first
-mapping is written before a search starts.
+Dense designs load nothing of sparse ones here, so that a first mapping is written at once.
 """
 
 from __future__ import annotations

@@ -53,42 +53,9 @@ def check_metrics(metrics: object) -> tuple[str, ...]:
 
 
 def geometric(start: float, end: float, ratio: float) -> float:
-    """start * (end / start) ** ratio: `start` at ratio 0, `end` at ratio 1, equal factors from step to step.
-
-    Args:
-        start: Value of the first step, greater than 0.
-        end: Value of the last step, greater than 0.
-        ratio: Part of the steps that is done, in [0, 1].
-
-    Returns:
-        The value at this part of the schedule.
-    """
+    """`start` at ratio 0, `end` at ratio 1, equal factors from step to step; both above 0."""
     value: float = start * (end / start) ** ratio
     return value
-
-
-@dataclass(frozen=True)
-class Annealing:
-    """One cooling schedule of the chains of the refinement (see `refinement.anneal`).
-
-    Attributes:
-        rounds: Rounds of moves.
-        temperatures: Of the first and the last round, in natural logarithms of the metric; geometric in between.
-        rounds_least: Rounds before an early end.
-        chains_agreeing: Chains that have met a problem's best mapping, and so end its annealing early.
-        greedy: Whether a chain picks the best of the neighbours tried, or each in proportion to
-            exp(-value / temperature).
-        resplit_rate: Share of the moves of factors that divide those of two places anew, in place of shifts.
-        crossover_rate: Share of the moves that take all factors of one dimension from another chain.
-    """
-
-    rounds: int
-    temperatures: tuple[float, float]
-    rounds_least: int
-    chains_agreeing: int
-    greedy: bool
-    resplit_rate: float
-    crossover_rate: float
 
 
 @dataclass(frozen=True)
@@ -131,18 +98,6 @@ class Effort:
     crossover_rate: float = 0.1
     refinement: bool = True
     descent: LayerDescent | None = None
-
-    @property
-    def annealing(self) -> Annealing:
-        """The schedule that all problems go through."""
-        return Annealing(self.rounds, (0.3, 0.01), self.rounds_least, self.chains_agreeing, greedy=True,
-                         resplit_rate=self.resplit_rate, crossover_rate=0.0)
-
-    @property
-    def extra_annealing(self) -> Annealing:
-        """The cooler schedule for problems whose chains have not agreed: they take good neighbours, not the best."""
-        return Annealing(self.extra_rounds, (0.03, 0.003), self.rounds_least, self.chains_agreeing, greedy=False,
-                         resplit_rate=self.resplit_rate, crossover_rate=self.crossover_rate)
 
 
 EFFORTS = {

@@ -19,10 +19,14 @@ from fadiff_mapper.model.loop_nest import Nest, nest_arrays
 from fadiff_mapper.search.compiled_space import compiled_objective, compiled_space
 from fadiff_mapper.search.first_mapping import first_of
 from fadiff_mapper.search.layer_family import LayerFamily
-from fadiff_mapper.search.options import ILLEGAL, SAME, Annealing, Effort, Progress, SearchOptions
+from fadiff_mapper.search.options import ILLEGAL, SAME, Effort, Progress, SearchOptions
 
 STAGES = ("start", "refine", "polish")
 """Names of the stages for the history, in the order of the kernel's `Chains::Stage`."""
+
+COOLING, EXTRA_COOLING = (0.3, 0.01), (0.03, 0.003)
+"""Temperatures of the first and the last round, in natural logarithms of the metric, of the rounds and of the extra
+ones: hot enough to leave a local optimum, and to leave only a shallow one."""
 
 LOOK_EVERY = 0.03
 """Seconds between two looks at the clock, about. Each look asks for the interpreter, and waits for it up to 5 ms where
@@ -79,16 +83,22 @@ class Refinement:
         self.chains.write_best(*nest_arrays(nest))
         return nest
 
-    def anneal(self, plan: Annealing) -> None:
-        """Runs one schedule, until it is over, the chains agree, or time runs out."""
-        self.chains.begin(plan.rounds, *plan.temperatures, plan.rounds_least, plan.chains_agreeing,
-                          self.effort.neighbours, plan.greedy, plan.resplit_rate, plan.crossover_rate)
+    def anneal(self, extra: bool = False) -> None:
+        """Runs the schedule that all problems go through, or that of the extra rounds for chains that do not agree.
+
+        It ends when it is over, the chains agree, or time runs out. In the extra rounds, which are cooler, chains take
+        good neighbours instead of the best, and factors from each other.
+        """
+        effort = self.effort
+        rounds, (start, end) = (effort.extra_rounds, EXTRA_COOLING) if extra else (effort.rounds, COOLING)
+        self.chains.begin(rounds, start, end, effort.rounds_least, effort.chains_agreeing, effort.neighbours, not extra,
+                          effort.resplit_rate, effort.crossover_rate if extra else 0.0)
         rounds, over = 1, False
         while not over and not self.out_of_time():
-            start = time.perf_counter()
+            begun = time.perf_counter()
             over = self.chains.anneal(rounds)
             self.report()
-            rounds = max(1, int(rounds * min(LOOK_EVERY / (time.perf_counter() - start), MOST_GROWTH)))
+            rounds = max(1, int(rounds * min(LOOK_EVERY / (time.perf_counter() - begun), MOST_GROWTH)))
 
     def search_once(self) -> bool:
         """Anneals, and goes on with the best chains where they do not agree.
@@ -96,11 +106,11 @@ class Refinement:
         Returns:
             Whether the chains agree, no further rounds are wanted, or time has run out.
         """
-        self.anneal(self.effort.annealing)
+        self.anneal()
         if self.chains.agreed or not self.effort.extra_rounds or self.out_of_time():
             return True
         self.chains.keep_strongest(self.effort.extra_chains)
-        self.anneal(self.effort.extra_annealing)
+        self.anneal(extra=True)
         return self.chains.agreed or self.out_of_time()
 
     def run(self) -> bool:

@@ -245,7 +245,7 @@ def _failure(task: MappingTask, outcome: SearchOutcome, late: Over) -> str:
     if task.sparse:
         return (f"{task.space.problem.name}: no legal mapping was found in {outcome.evaluations} evaluations: the "
                 "formats and memories of the sparse design suit none of the mappings tried")
-    from fadiff_mapper.search.diagnosis import diagnosis, shortcoming  # loads torch
+    from fadiff_mapper.search.diagnosis import diagnosis, shortcoming  # rarely needed
     reason, lost = attempted("diagnosis", lambda: diagnosis(task.layer, task.space, late))
     if lost:
         nearest, lost_too = attempted("nearest mapping", lambda: shortcoming(task.layer, task.space, outcome.nest))

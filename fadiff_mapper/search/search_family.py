@@ -26,7 +26,7 @@ class SearchOutcome:
 
     Attributes:
         nest: The best mapping, a nest of one row.
-        value: Its value (see `objective.exact_value`): the logarithm of the metric if legal, else above `ILLEGAL`.
+        value: Its value (see `best_so_far.exact_value`): the logarithm of the metric if legal, else above `ILLEGAL`.
         status: How the search ended, in words.
         history: Every improvement, in order.
         evaluations: Mappings evaluated.

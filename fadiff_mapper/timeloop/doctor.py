@@ -36,14 +36,14 @@ class InstalledFinding:
 LIBRARIES = {
     "numpy": "evaluation",
     "array-api-compat": "evaluation",
-    "torch": "mapping (gradient descent), networks from PyTorch modules",
+    "torch": "the method gradient, networks from PyTorch modules (extra: gradient)",
     "scipy": "sensitivities of capacities and fan-outs, rank correlations",
     "networkx": "networks as graphs",
     "joblib": "designs evaluated on a cluster",
     "PyYAML": "reading files",
     "Jinja2": "reading templates",
     "rich": "tables and progress",
-    "matplotlib": "figures in reports of fadiff-validate",
+    "matplotlib": "figures in notebooks and in reports of fadiff-validate (extra: plot)",
     "onnx": "networks from ONNX models",
     "pytimeloop": "handing over specifications as Python objects",
 }

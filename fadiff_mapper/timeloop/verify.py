@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.results.mapped_network import MappedNetwork
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.merged_input import merged_input
 from fadiff_mapper.spec.spec import Spec
@@ -79,3 +81,19 @@ def verify(spec: Spec, mapping: Mapping, stats: Stats, program: Path, timeout: f
         return Verdict(program, identity(program), 0, (f"rejected: {answer.error}",))
     return Verdict(program, identity(program), numbers(answer.result),
                    tuple(differences(answer.result, compared(stats))))
+
+
+def verify_plan(plan: MappedNetwork, program: Path) -> Iterator[tuple[str, Verdict]]:
+    """Has the real `timeloop-model` run every layer and every tile of a plan, one after the other.
+
+    Args:
+        plan: The plan.
+        program: The real `timeloop-model`.
+
+    Yields:
+        The name of a layer, "NAME (tile)" of a tile, and the comparison.
+    """
+    for layer in plan.layers:
+        yield layer.nodes[0], verify(layer.spec, layer.mapping, layer.stats, program)
+    for tile in (tile for group in plan.groups for tile in group.tiles):
+        yield f"{tile.node} (tile)", verify(tile.spec, tile.mapping, tile.stats, program)

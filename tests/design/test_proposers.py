@@ -86,7 +86,7 @@ def test_a_space_too_large_to_enumerate_is_refused(tmp_path: Path) -> None:
 
 def test_optuna_missing_names_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "optuna", None)
-    with pytest.raises(FadiffError, match=r"pip install fadiff-mapper\[design\]"):
+    with pytest.raises(FadiffError, match=r'pip install "fadiff-mapper\[design\]"'):
         BLACK_BOX["tpe"](small_question(tmp_path))
 
 

@@ -30,6 +30,7 @@ from fadiff_mapper.design.proposers import bound_designs as proposer_module
 from fadiff_mapper.design.proposers.random_designs import all_points
 from fadiff_mapper.design.search_design import search_design
 from fadiff_mapper.design.space import Point
+from fadiff_mapper.gradient import descent_for_designs
 from fadiff_mapper.results.designed_machine import DesignedMachine, DesignOutcome
 
 
@@ -47,7 +48,8 @@ def truth(store: Path, tmp_path_factory: pytest.TempPathFactory) -> list[DesignO
 
 
 def searched(question: DesignQuestion, **settings: Any) -> DesignedMachine:
-    return search_design(question, DesignOptions(**{"method": "random", "jobs": 1, "neighbours": False} | settings))
+    options = DesignOptions(**{"method": "random", "jobs": 1, "neighbours": False} | settings)
+    return search_design(question, options, descent=descent_for_designs(options.method))
 
 
 @pytest.mark.parametrize("method", ["random", "exhaustive", "tpe", "nsga2"])
@@ -355,7 +357,7 @@ def test_time_is_kept_back_for_plans_that_must_be_found_again(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("settings", "message"), [
-    ({"method": "annealing"}, "method: found 'annealing'; accepted: gradient, random, exhaustive, tpe, nsga2"),
+    ({"method": "annealing"}, "method: found 'annealing'; accepted: bounds, gradient, random, exhaustive, tpe, nsga2"),
     ({"evaluations": 0}, "evaluations: found 0; accepted: a whole number from 1"),
     ({"shard": (4, 3), "store": Path("x")}, "shard: found 4/3; accepted: i/n with i from 1 to n"),
     ({"shard": (1, 3), "method": "tpe", "store": Path("x")}, "shard: the method tpe learns from every design"),

@@ -24,7 +24,7 @@ from fadiff_mapper.model.exact.evaluate_spec import layer_of
 from fadiff_mapper.model.exact.stats import stats_of
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.output.timeloop_files.map_txt import map_txt
-from fadiff_mapper.search.compiled_space import random_nests
+from fadiff_mapper.search.layer_family import random_nests
 from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.yaml.located import with_places

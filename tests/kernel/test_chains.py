@@ -49,10 +49,10 @@ def begun(of: LayerFamily, options: SearchOptions = QUICK, **more: Any) -> Refin
     return refinement_of(of, 0, options, None, **given | more)
 
 
-def every_neighbour(of: LayerFamily, nest: Nest, orders: bool = True) -> Nest:
+def every_neighbour(of: LayerFamily, nest: Nest) -> Nest:
     """All mappings one decision away; every level has few enough layouts for all of them to be looked at."""
     assert all(layouts.order.shape[1] <= 12 for layouts in of.layouts)
-    return Nest(*_kernel.all_neighbours(of.layer.compiled, compiled_space(of, 0, orders), *nest_arrays(nest), 0)[:6])
+    return Nest(*_kernel.all_neighbours(of.layer.compiled, compiled_space(of, 0), *nest_arrays(nest), 0)[:6])
 
 
 def same(a: Nest, b: Nest) -> bool:
@@ -143,8 +143,8 @@ def test_it_says_converged_only_where_no_neighbour_is_better(design: str) -> Non
     of = conv(design)
     for seed in range(3):
         found = begun(of, SearchOptions(seed=seed, effort=Effort(chains=4, rounds=3, extra_rounds=0, neighbours=2)))
-        chains, options = found.chains, found.options
-        found.anneal(options.annealing)
+        chains = found.chains
+        found.anneal()
         steps, converged = 0, False
         while not converged:
             near = exact_value(score(of.layer, every_neighbour(of, found.best())), ("edp",)).min()
@@ -231,7 +231,7 @@ def test_chains_of_unlike_values_are_kept_before_copies() -> None:
 def test_a_search_that_starts_again_keeps_its_best_mapping_and_none_of_its_chains() -> None:
     of = conv("gemmini_small")
     found = begun(of)
-    found.anneal(found.effort.annealing)
+    found.anneal()
     chains, best, value, evaluations = found.chains, found.best(), found.chains.best_value, found.chains.evaluations
     assert chains.met > 0
     chains.start_again(3)

@@ -21,8 +21,7 @@ from fadiff_mapper.model.loop_nest import Nest, active_parts, pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.model.smooth import SmoothEvaluation, distinct_windows, evaluate_smooth
-from fadiff_mapper.search.compiled_space import random_nests
-from fadiff_mapper.search.layer_family import family_of, random_decisions
+from fadiff_mapper.search.layer_family import family_of, random_decisions, random_nests
 from fadiff_mapper.spec.tables import Tables
 
 DESIGNS = tuple(bundled_files.designs())

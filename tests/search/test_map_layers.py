@@ -22,9 +22,9 @@ from fadiff_mapper.model.loop_nest import Nest, nest_arrays, unpack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import constrained_reuse
 from fadiff_mapper.search.best_so_far import exact_value
-from fadiff_mapper.search.compiled_space import compiled_space, random_nests
+from fadiff_mapper.search.compiled_space import compiled_space
 from fadiff_mapper.search.first_mapping import first_of
-from fadiff_mapper.search.layer_family import LayerFamily, family_of
+from fadiff_mapper.search.layer_family import LayerFamily, family_of, random_nests
 from fadiff_mapper.search.options import Effort
 from fadiff_mapper.search.refinement import POLISH_STEPS, refinement_of
 
@@ -220,9 +220,9 @@ def moved(of: LayerFamily, member: int, here: Nest, tries: int, seed: int,
     return Nest(*arrays), number, row
 
 
-def around(of: LayerFamily, member: int, here: Nest, orders: bool = True) -> tuple[Nest, np.ndarray, np.ndarray]:
+def around(of: LayerFamily, member: int, here: Nest) -> tuple[Nest, np.ndarray, np.ndarray]:
     """All neighbours, numbers of divisors, origins."""
-    *arrays, number, row = _kernel.all_neighbours(of.layer.compiled, compiled_space(of, member, orders),
+    *arrays, number, row = _kernel.all_neighbours(of.layer.compiled, compiled_space(of, member),
                                                   *nest_arrays(here), 0)
     return Nest(*arrays), number, row
 
@@ -327,7 +327,7 @@ def test_refinement_never_returns_worse(design: str) -> None:
         refinement = refinement_of(of, member, options, start, watcher=lambda *_: None, out_of_time=lambda: False,
                                    room=None, weights=None)
         assert refinement.chains.best_value == pytest.approx(first, rel=1e-15)
-        refinement.anneal(options.schedule.annealing)
+        refinement.anneal()
         annealed = refinement.chains.best_value
         assert annealed <= first * (1 + 1e-15)
         assert refinement.chains.polish(POLISH_STEPS) and refinement.chains.best_value <= annealed

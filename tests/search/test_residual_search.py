@@ -19,7 +19,7 @@ from fadiff_mapper.imperfect.residual_nest import cut_off
 from fadiff_mapper.mapspace import build_mapspace, check_mapping
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
 from fadiff_mapper.search import residual_search
-from fadiff_mapper.search.compiled_space import random_nests
+from fadiff_mapper.search.layer_family import random_nests
 from fadiff_mapper.search.options import Effort
 from fadiff_mapper.search.residual_moves import factor_limits, within
 from fadiff_mapper.spec.spec import Spec

@@ -13,7 +13,7 @@ from recorded_cases import RECORDED, recording
 import fadiff_mapper as fm
 from fadiff_mapper.gradient.layer_descent import descend
 from fadiff_mapper.model.smooth import evaluate_smooth
-from fadiff_mapper.search.compiled_space import random_nests
+from fadiff_mapper.search.layer_family import random_nests
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.options import Effort

@@ -14,7 +14,8 @@ from fadiff_mapper.timeloop.doctor import LIBRARIES, examine
 def test_every_library_that_the_package_requires_is_looked_for() -> None:
     setup = ConfigParser()
     setup.read(Path(__file__).parents[2] / "setup.cfg")
-    lines = setup["options"]["install_requires"] + setup["options.extras_require"]["onnx"]
+    lines = setup["options"]["install_requires"] + "".join(setup["options.extras_require"][name]
+                                                           for name in ("gradient", "onnx", "plot"))
     assert {line.split()[0] for line in lines.splitlines() if line} <= LIBRARIES.keys()
 
 

@@ -8,10 +8,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..accuracy import AccessAccuracy, pooled
+from ..defines import QUANTITIES, Curve, normalized
+from ..fused import Fused
 from ..models import ACTIONS, MODELS, AnsweredTask
+from ..stacks import HALOS
 
 INK = "#333333"
 COLOURS = ("#1b6ca8", "#d1602b", "#3a7d44", "#8a4f9e", "#b8952a", "#6b6b6b", "#c23b55", "#2a9d9d")
@@ -125,3 +129,37 @@ def drawn(figure: Figure) -> str:
     figure.savefig(file, format="svg", metadata={"Date": None})
     text = file.getvalue()
     return text[text.index("<svg"):]
+
+
+def curve_picture(fused: Fused) -> str:
+    """Z-scores over tile sizes, one column per stack, DeFiNES as circles, ours as lines: an `svg` element.
+
+    FADiff's Figure 3 compares the two in the same way.
+    """
+    stacks = list(dict.fromkeys((curve.layers, curve.size) for curve in fused.curves))
+    figure = Figure(figsize=(3.3 * len(stacks), 6.2), layout="constrained")
+    axes = figure.subplots(len(QUANTITIES), len(stacks), squeeze=False)
+    for column, (layers, size) in enumerate(stacks):
+        curves = [curve for curve in fused.curves if (curve.layers, curve.size) == (layers, size)]
+        for row, quantity in enumerate(QUANTITIES):
+            axis = axes[row, column]
+            _draw(axis, curves, quantity)
+            axis.set(title=f"{layers} layers, {size} x {size}" if row == 0 else "",
+                     ylabel=f"{quantity}, z-score" if column == 0 else "",
+                     xlabel="tile of the last output" if row else "")
+            plain_axis(axis)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
+    return drawn(figure)
+
+
+def _draw(axis: Axes, curves: list[Curve], quantity: str) -> None:
+    """One quantity of the curves of one stack, a colour per treatment of halos; smallest tile on the left."""
+    tiles = sorted({(p.tile_x * p.tile_y, p.tile_x, p.tile_y) for curve in curves for p in curve.points})
+    for mode, colour in zip(HALOS, COLOURS, strict=False):
+        for curve in (curve for curve in curves if curve.mode == mode):
+            at = np.array([tiles.index((p.tile_x * p.tile_y, p.tile_x, p.tile_y)) for p in curve.points])
+            axis.plot(at, normalized(curve.ours[quantity]), "-", color=colour, linewidth=1.3, label=f"{mode}, ours")
+            axis.plot(at, normalized(curve.theirs[quantity]), "o", color=colour, markersize=6,
+                      markerfacecolor="none", label=f"{mode}, DeFiNES")
+    axis.set_xticks(range(len(tiles)), [f"{x}x{y}" for _, x, y in tiles], rotation=60)

@@ -15,9 +15,9 @@ from fadiff_mapper.base.csv_text import csv_text
 
 from ..fused import points_csv
 from ..summary import plain
-from . import figures, tables
+from . import tables
 from .context import Context
-from .fused import curve_picture, curve_table, looptree_table
+from .fused import curve_table, looptree_table
 from .tables import Table
 
 SHOWN = 200
@@ -64,6 +64,7 @@ def about(context: Context) -> list[tuple[str, str]]:
 
 def page(context: Context) -> str:
     """One page of HTML that needs no other file; names are escaped by the template."""
+    from . import figures  # loads matplotlib
     summary = context.summary
     environment = SandboxedEnvironment(autoescape=True, trim_blocks=True)
     template = environment.from_string(files(__package__).joinpath("page.html.j2").read_text(encoding="utf-8"))
@@ -71,7 +72,7 @@ def page(context: Context) -> str:
         agrees=context.agrees, verdict=verdict(context), about=about(context), first=first_tables(context),
         scatter=Markup(figures.scatter(context.batches)),
         heat=[(model, Markup(figures.heat(summary.cells, model))) for model in ("smooth", "paper, as printed")],
-        fused=fused_tables(context), curves=Markup(curve_picture(context.fused) if context.fused else ""),
+        fused=fused_tables(context), curves=Markup(figures.curve_picture(context.fused) if context.fused else ""),
         wordy=[tables.worst(summary), tables.unmodelled(summary)], long=long_tables(context),
         wrong=[*summary.check.disagreements, *(context.fused.looptree.differences if context.fused else ()),
                *context.failures][:SHOWN])

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.base.extras import require
 from fadiff_mapper.base.worker_processes import Shared, usable_cores, worker_processes
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
 from fadiff_mapper.design.space import Point
@@ -263,8 +264,5 @@ def _start_ray(address: str | None) -> None:
 
 def _installed(module: str, extra: str) -> Any:
     """A module of an extra. Raises FadiffError where it is missing."""
-    try:
-        return import_module(module)
-    except ImportError:
-        raise FadiffError(f"backend: {extra} is not installed; accepted: `pip install fadiff-mapper[{extra}]`, or the "
-                          "backend processes") from None
+    require(module.partition(".")[0], extra, f"the backend {extra}")
+    return import_module(module)

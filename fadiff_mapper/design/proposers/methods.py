@@ -1,4 +1,4 @@
-"""The methods by name, but the gradient's, which stands in a room further out."""
+"""The methods that know of a design its figures alone, by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ BLACK_BOX: dict[str, Callable[[DesignQuestion], Proposer]] = {
     "tpe": parzen_estimators,
     "nsga2": genetic_algorithm,
 }
-"""Methods that know of a design its figures alone."""
 
 UNTAUGHT = ("random", "exhaustive")
 """Methods whose designs do not depend on what earlier ones are worth, so that a run can be split into shards."""

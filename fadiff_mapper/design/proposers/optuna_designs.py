@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.extras import require
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.least_figures import LeastFigures
 from fadiff_mapper.design.proposers.proposer import IDLE_ROUNDS
@@ -146,11 +146,8 @@ def genetic_algorithm(question: DesignQuestion) -> OptunaDesigns:
 
 def _optuna() -> Any:
     """optuna, quiet about every trial. Raises FadiffError."""
-    try:
-        optuna = import_module("optuna")
-    except ImportError:
-        raise FadiffError("method: tpe and nsga2 need optuna, which is not installed; accepted: `pip install "
-                          "fadiff-mapper[design]`, or the methods gradient, random, exhaustive") from None
+    require("optuna", "design", "the methods tpe and nsga2")
+    optuna = import_module("optuna")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
     return optuna

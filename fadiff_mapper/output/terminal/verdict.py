@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from fadiff_mapper.base.standard_streams import say
-from fadiff_mapper.timeloop.verify import Verdict, verify
+from fadiff_mapper.timeloop.verify import Verdict, verify_plan
 
 if TYPE_CHECKING:
     from fadiff_mapper.results.mapped_network import MappedNetwork
@@ -44,8 +44,5 @@ def print_plan_verdicts(result: MappedNetwork, program: Path) -> bool:
     Returns:
         Whether a number differs.
     """
-    mapped = [(outcome.nodes[0], outcome.spec, outcome.mapping, outcome.stats) for outcome in result.layers]
-    mapped += [(f"{tile.node} (tile)", tile.spec, tile.mapping, tile.stats)
-               for group in result.groups for tile in group.tiles]
-    verdicts = [print_verdict(verify(spec, mapping, stats, program), name) for name, spec, mapping, stats in mapped]
+    verdicts = [print_verdict(verdict, name) for name, verdict in verify_plan(result, program)]
     return any(verdicts)

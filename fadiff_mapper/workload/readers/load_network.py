@@ -9,6 +9,7 @@ from typing import Any
 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.extras import installed
 from fadiff_mapper.workload import Workload
 from fadiff_mapper.workload.busy_experts import spread_over
 from fadiff_mapper.workload.readers.open_inputs import Given
@@ -83,8 +84,9 @@ def _from_path(text: str, given: Given, name: str | None) -> Workload:
     path = bundled_files.one_path(text)
     suffix = path.suffix.lower()
     if suffix in REFUSED:
+        torch = "" if installed("torch") else ', with PyTorch: pip install "fadiff-mapper[gradient]"'
         raise FadiffError(f"{text}: cannot be read without running code from it or knowing its format; accepted: "
-                          f"{ACCEPTED}; in Python {_line_for(text, suffix)}")
+                          f"{ACCEPTED}; in Python {_line_for(text, suffix)}{torch}")
     if suffix == ".onnx":
         from fadiff_mapper.workload.readers.onnx_model import read_file
         return read_file(path, name, given)
