@@ -27,7 +27,7 @@ from fadiff_mapper.fusion.segments import Segment
 from fadiff_mapper.fusion.tile_nests import TileNest, homes
 from fadiff_mapper.kernel._kernel import FusedSegment, NestEstimate, SegmentLayer, SegmentLink
 from fadiff_mapper.model.exact.stats import dense_count
-from fadiff_mapper.search.mapped_layer import MappedLayer
+from fadiff_mapper.search.result import Result
 from fadiff_mapper.spec.mapping import Mapping as LayerMapping
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.spec import Spec
@@ -81,8 +81,8 @@ class LayerBase:
         return self.known[0].lanes
 
 
-def layer_base(result: MappedLayer, others: Sequence[MappedLayer] = (),
-               padded: Sequence[MappedLayer] = ()) -> LayerBase:
+def layer_base(result: Result, others: Sequence[Result] = (),
+               padded: Sequence[Result] = ()) -> LayerBase:
     """What estimates need of a layer's mappings.
 
     Args:
@@ -143,7 +143,7 @@ def group_bases(segment: Segment, bases: Mapping[str, LayerBase]) -> list[LayerB
         whole=bases[name].whole.times(runs)) for name, runs in zip(segment.nodes, segment.runs, strict=True)]
 
 
-def _cycles_inside(result: MappedLayer) -> float:
+def _cycles_inside(result: Result) -> float:
     """Cycles of a mapping if the outermost level had no limit of bandwidth."""
     return float(max(result.stats.arithmetic["cycles"], *(level["cycles"] for level in result.stats.levels[:-1])))
 

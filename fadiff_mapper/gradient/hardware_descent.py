@@ -37,7 +37,7 @@ from fadiff_mapper.gradient.relaxed_network import DescendedHardware, RelaxedMac
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
 from fadiff_mapper.model.machine import UNLIMITED
 from fadiff_mapper.network.planning_run import by_node, repeats_of
-from fadiff_mapper.search.mapped_layer import MappedLayer
+from fadiff_mapper.search.result import Result
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
 from fadiff_mapper.spec.mapping import Mapping as LayerMapping
 from fadiff_mapper.spec.spec import Spec
@@ -207,14 +207,14 @@ def relaxed_around(question: DesignQuestion, widest: Sequence[Spec], specs: Sequ
         specs: The same on the design of the mappings, whose energies and cycles weigh the layers.
         mappings: The mapping of every distinct layer.
     """
-    results = [MappedLayer(wide, mapping, evaluate_mapping(spec, mapping), "", (), {}, 0, 0.0)
+    results = [Result(wide, mapping, evaluate_mapping(spec, mapping), "", (), {}, 0, 0.0)
                for wide, spec, mapping in zip(widest, specs, mappings, strict=True)]
     hardware = Hardware(widest[0].arch, widest[0].tables)
     names = homes(hardware)
     every: list[tuple[str, ...]] = []
     pairs: dict[tuple[str, str], Segment] = {}
     runs: dict[str, float] = {}
-    by_name: dict[str, MappedLayer] = {}
+    by_name: dict[str, Result] = {}
     for number, workload in enumerate(question.networks):  # names of layers carry the number of their network
         every += [tuple(f"{number}/{name}" for name in chain) for chain, _ in chains(workload)]
         by_name |= {f"{number}/{name}": results[run.layer]

@@ -50,9 +50,9 @@ from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, pack
 from fadiff_mapper.network.planning_run import DescendedNetwork, by_node, repeats_of
 from fadiff_mapper.search.layer_family import DiscreteDecisions
-from fadiff_mapper.search.mapped_layer import MappedLayer, with_nest
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.options import geometric
+from fadiff_mapper.search.result import Result, with_nest
 from fadiff_mapper.workload import Workload
 
 STEPS, RESTARTS = 20, 16
@@ -447,8 +447,8 @@ def _candidates(hardware: Hardware, segment: Segment, dims: tuple[str, ...], til
     return candidates_along(hardware, segment, (max(cut, key=lambda dim: last.bounds[dim]),), bases, price)
 
 
-def decoded_layers(results: Sequence[MappedLayer], network: RelaxedNetwork,
-                   ended: DescentEnd) -> list[list[MappedLayer]]:
+def decoded_layers(results: Sequence[Result], network: RelaxedNetwork,
+                   ended: DescentEnd) -> list[list[Result]]:
     """Adds to every layer's mapping those that the descent drew and that beat it in energy or in cycles.
 
     Args:
@@ -470,7 +470,7 @@ def decoded_layers(results: Sequence[MappedLayer], network: RelaxedNetwork,
     return mappings
 
 
-def descended_network(workload: Workload, results: Sequence[MappedLayer], metric: str, seed: int,
+def descended_network(workload: Workload, results: Sequence[Result], metric: str, seed: int,
                       over: Callable[[], bool], model: str = "refined", alone: bool = False) -> DescendedNetwork | None:
     """Descends on a network whose layers are mapped: FADiff's method.
 

@@ -23,7 +23,7 @@ from fadiff_mapper.base.version import __version__
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Stay
 from fadiff_mapper.network.options import NetworkOptions
 from fadiff_mapper.network.tile_mappings import BestStrategies, TileEffort
-from fadiff_mapper.search.mapped_layer import MappedLayer
+from fadiff_mapper.search.result import Result
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
@@ -64,7 +64,7 @@ class Checkpoint:
     groups: dict[str, Any] = field(default_factory=dict)
     written_at: float = -inf
 
-    def results(self, specs: tuple[Spec, ...]) -> list[MappedLayer | None]:
+    def results(self, specs: tuple[Spec, ...]) -> list[Result | None]:
         """Reads the layers whose search had ended.
 
         Args:
@@ -79,7 +79,7 @@ class Checkpoint:
         return [self._result(spec, self.layers[str(index)]) if str(index) in self.layers else None
                 for index, spec in enumerate(specs)]
 
-    def keep(self, index: int, result: MappedLayer) -> None:
+    def keep(self, index: int, result: Result) -> None:
         """Notes the mapping of a layer whose search has ended, and writes every `INTERVAL` seconds.
 
         Args:
@@ -163,12 +163,12 @@ class Checkpoint:
         """The error for an entry that cannot be read."""
         return FadiffError(f"{self.file}: not a whole checkpoint ({error!r}); remove it to start anew")
 
-    def _result(self, spec: Spec, entry: dict[str, Any]) -> MappedLayer:
+    def _result(self, spec: Spec, entry: dict[str, Any]) -> Result:
         """A mapped layer, evaluated again."""
         where = Where(str(self.file))
         try:
             mapping = read_mapping(with_places(entry["mapping"], where), where, spec.arch, spec.problem)
-            return MappedLayer(spec, mapping, evaluate_mapping(spec, mapping), str(entry["status"]), (), {},
+            return Result(spec, mapping, evaluate_mapping(spec, mapping), str(entry["status"]), (), {},
                                int(entry["evaluations"]), float(entry["time_s"]))
         except (KeyError, TypeError, ValueError) as error:
             raise self._broken(error) from None

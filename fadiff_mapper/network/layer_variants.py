@@ -21,9 +21,9 @@ from fadiff_mapper.fusion.prices import OperatingPoint, chosen
 from fadiff_mapper.model.exact.evaluate_spec import layers_of
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.search.map_layers import checked_task
-from fadiff_mapper.search.mapped_layer import MappedLayer, with_nest
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.options import SearchOptions
+from fadiff_mapper.search.result import Result, with_nest
 from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_nests
 from fadiff_mapper.spec.spec import Spec
@@ -35,8 +35,8 @@ DELAY = (0.0, 1.0)
 """Exponents of energy and cycles of mappings with padded bounds."""
 
 
-def variants(results: Sequence[MappedLayer], options: SearchOptions,
-             stopped: Callable[[], bool]) -> list[list[MappedLayer]]:
+def variants(results: Sequence[Result], options: SearchOptions,
+             stopped: Callable[[], bool]) -> list[list[Result]]:
     """Searches mappings that favour energy or cycles, from the best mapping of each layer by itself.
 
     Args:
@@ -64,8 +64,8 @@ def variants(results: Sequence[MappedLayer], options: SearchOptions,
     return found
 
 
-def padded_layers(results: Sequence[MappedLayer], options: SearchOptions,
-                  stopped: Callable[[], bool]) -> list[list[MappedLayer]]:
+def padded_layers(results: Sequence[Result], options: SearchOptions,
+                  stopped: Callable[[], bool]) -> list[list[Result]]:
     """Maps layers with padded bounds for speed; arguments as for `variants`.
 
     Returns:
@@ -80,7 +80,7 @@ def padded_layers(results: Sequence[MappedLayer], options: SearchOptions,
         with suppress(FadiffError):  # constraints that the padded bounds cannot meet
             tasks.append(replace(checked_task(spec, layer), weights=DELAY))
             places.append(index)
-    found: list[list[MappedLayer]] = [[] for _ in results]
+    found: list[list[Result]] = [[] for _ in results]
     outcomes = _searched([results[index] for index in places], tasks, options, stopped)
     for index, mapped in zip(places, outcomes, strict=True):
         if mapped is not None:
@@ -102,8 +102,8 @@ def padded(bound: int) -> int:
     return min(odd << max(-(-bound // odd) - 1, 0).bit_length() for odd in (1, 3))
 
 
-def _searched(results: Sequence[MappedLayer], tasks: Sequence[MappingTask], options: SearchOptions,
-              stopped: Callable[[], bool]) -> list[MappedLayer | None]:
+def _searched(results: Sequence[Result], tasks: Sequence[MappingTask], options: SearchOptions,
+              stopped: Callable[[], bool]) -> list[Result | None]:
     """The results with mappings that other searches find, of the problems of these; None where none is legal."""
     outcomes = search_all(tasks, options, stopped=stopped) if tasks else []
     legal = [index for index, outcome in enumerate(outcomes) if outcome.legal]
@@ -115,7 +115,7 @@ def _searched(results: Sequence[MappedLayer], tasks: Sequence[MappingTask], opti
     return [found.get(index) for index in range(len(results))]
 
 
-def best_together(mappings: Sequence[Sequence[MappedLayer]], times: Sequence[int], metric: str) -> list[MappedLayer]:
+def best_together(mappings: Sequence[Sequence[Result]], times: Sequence[int], metric: str) -> list[Result]:
     """Chooses one mapping for each layer, so that the whole network is best.
 
     Args:

@@ -33,10 +33,10 @@ from fadiff_mapper.network.outcome import network_result
 from fadiff_mapper.network.planning import planned_groups
 from fadiff_mapper.network.planning_clock import PlanningClock
 from fadiff_mapper.network.planning_run import NetworkDescent, OnProgress, PlanningRun
-from fadiff_mapper.results.mapped_network import MappedNetwork
+from fadiff_mapper.network.result import NetworkResult
 from fadiff_mapper.search.map_layers import map_layers, with_bounds
-from fadiff_mapper.search.mapped_layer import MappedLayer
 from fadiff_mapper.search.options import SearchOptions
+from fadiff_mapper.search.result import Result
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
 
@@ -50,7 +50,7 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
                 energy: str = "bundled", strict: bool = True,
                 checkpoint_file: str | os.PathLike[str] | None = None,
                 on_progress: OnProgress = lambda *_: None, stopped: Callable[[], bool] = lambda: False,
-                clock: PlanningClock | None = None, descent: NetworkDescent | None = None) -> MappedNetwork:
+                clock: PlanningClock | None = None, descent: NetworkDescent | None = None) -> NetworkResult:
     """Decides which layers of a network to fuse, how to tile the groups, and how to map every layer.
 
     Args:
@@ -91,9 +91,9 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
 
 @rare_collections()
 def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOptions, *,
-                 mapped: Sequence[MappedLayer] = (), checkpoint_file: str | os.PathLike[str] | None = None,
+                 mapped: Sequence[Result] = (), checkpoint_file: str | os.PathLike[str] | None = None,
                  on_progress: OnProgress = lambda *_: None, clock: PlanningClock | None = None,
-                 descent: NetworkDescent | None = None) -> MappedNetwork:
+                 descent: NetworkDescent | None = None) -> NetworkResult:
     """Decides as `map_network` does, for a design that has been read.
 
     Args:
@@ -143,13 +143,13 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
 
 
 def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: NetworkOptions, clock: PlanningClock,
-                    saved: Checkpoint, mapped_before: Sequence[MappedLayer]) -> list[list[MappedLayer]]:
+                    saved: Checkpoint, mapped_before: Sequence[Result]) -> list[list[Result]]:
     """For every distinct layer by itself the mappings that could be best for the network, the best alone first.
 
     They are searched in the order of their multiply-accumulates, which weigh most where time runs out.
     """
     calibrated = options.calibration is not None    # the checkpoint keeps mappings that the exact model chose
-    known: list[MappedLayer | None] = list(mapped_before) or (
+    known: list[Result | None] = list(mapped_before) or (
         [None] * len(specs) if calibrated else saved.results(specs))
     work = [entry.times * entry.layer.macs for entry in workload.distinct()]
     missing = sorted((index for index, result in enumerate(known) if result is None), key=lambda index: -work[index])
@@ -174,8 +174,8 @@ def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: Networ
     return variants(results, _short_search(options), clock.over_for_layers)
 
 
-def _padded(results: Sequence[MappedLayer], options: NetworkOptions,
-            clock: PlanningClock) -> list[list[MappedLayer]]:
+def _padded(results: Sequence[Result], options: NetworkOptions,
+            clock: PlanningClock) -> list[list[Result]]:
     """For every distinct layer mappings with padded bounds, where groups are planned and time is not short."""
     ample = clock.left() * options.workers > AMPLE_S * len(results)
     if not options.fuse or not ample or clock.over_for_layers():

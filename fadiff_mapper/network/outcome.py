@@ -18,16 +18,16 @@ from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.network.one_design import with_bounds
 from fadiff_mapper.network.partition import CoverPart
 from fadiff_mapper.network.planning_run import EvaluatedGroup, PlanningRun, SegmentState, by_node, repeats_of
-from fadiff_mapper.results.mapped_network import GroupInNetwork, LayerAlone, LayerInNetwork, MappedNetwork, TileMapping
-from fadiff_mapper.search.mapped_layer import MappedLayer
+from fadiff_mapper.network.result import GroupInNetwork, LayerAlone, LayerInNetwork, NetworkResult, TileMapping
+from fadiff_mapper.search.result import Result
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_nests
 from fadiff_mapper.workload import Operator, Totals, Workload
 
 
-def network_result(workload: Workload, hardware: Hardware, results: Sequence[MappedLayer],
+def network_result(workload: Workload, hardware: Hardware, results: Sequence[Result],
                    sigma: Mapping[tuple[str, str], float], groups: Sequence[CoverPart[EvaluatedGroup]],
                    history: Sequence[dict[str, Any]], options: dict[str, Any], status: str,
-                   time_s: float, apart: tuple[LayerAlone, ...] = ()) -> MappedNetwork:
+                   time_s: float, apart: tuple[LayerAlone, ...] = ()) -> NetworkResult:
     """Puts the result of a run together.
 
     Args:
@@ -59,17 +59,17 @@ def network_result(workload: Workload, hardware: Hardware, results: Sequence[Map
         + round(joined.cycles))
     layers = tuple(LayerInNetwork(entry.nodes, entry.times, result)
                    for entry, result in zip(entries, results, strict=True))
-    return MappedNetwork(workload, hardware, layers, outcomes, stats, unfused, tuple(history), options, status, time_s,
+    return NetworkResult(workload, hardware, layers, outcomes, stats, unfused, tuple(history), options, status, time_s,
                          Totals(joined.energy_pj, round(joined.cycles)), apart)
 
 
-def _layers_alone(names: Sequence[str], alone: Mapping[str, MappedLayer], repeats: Mapping[str, int]) -> Totals:
+def _layers_alone(names: Sequence[str], alone: Mapping[str, Result], repeats: Mapping[str, int]) -> Totals:
     """Energy and cycles of some layers one by one, all repeats together."""
     return Totals(sum(repeats[name] * alone[name].stats.energy_pj for name in names),
                   sum(repeats[name] * alone[name].stats.cycles for name in names))
 
 
-def _group(part: CoverPart[EvaluatedGroup], alone: Mapping[str, MappedLayer], layers: Mapping[str, Operator],
+def _group(part: CoverPart[EvaluatedGroup], alone: Mapping[str, Result], layers: Mapping[str, Operator],
            sigma: Mapping[tuple[str, str], float], known: dict[int, tuple[TileMapping, ...]]) -> GroupInNetwork:
     """A group of the plan; links without a descent count as decided, sigma 1.
 
@@ -86,7 +86,7 @@ def _group(part: CoverPart[EvaluatedGroup], alone: Mapping[str, MappedLayer], la
                           tiles, Totals(part.plan.left_out.energy_pj, round(part.plan.left_out.cycles)))
 
 
-def _tiles(nodes: Sequence[str], group: FusedGroup, alone: Mapping[str, MappedLayer],
+def _tiles(nodes: Sequence[str], group: FusedGroup, alone: Mapping[str, Result],
            layers: Mapping[str, Operator]) -> tuple[TileMapping, ...]:
     """Every tile of a group as a layer of its own, so that `timeloop-model` can repeat its numbers."""
     mappings = [(name, replace(with_bounds(whole, whole.problem.resized(shape).bounds), mapping=None), mapping)

@@ -35,6 +35,7 @@ from fadiff_mapper.network.checkpoint import Checkpoint, batch_key
 from fadiff_mapper.network.outcome import layers_alone
 from fadiff_mapper.network.partition import CoverPart, partition
 from fadiff_mapper.network.planning_run import EvaluatedGroup, PlanningRun, SegmentState, planned_tiles
+from fadiff_mapper.network.result import LayerAlone
 from fadiff_mapper.network.tile_mappings import (
     COMPARING,
     LIGHT,
@@ -45,8 +46,7 @@ from fadiff_mapper.network.tile_mappings import (
     strategies_known,
     with_mappings,
 )
-from fadiff_mapper.results.mapped_network import LayerAlone
-from fadiff_mapper.search.mapped_layer import MappedLayer
+from fadiff_mapper.search.result import Result
 
 WORTH = 1e-3
 """The part of a price that a step must bring for another one. A limit of time."""
@@ -405,7 +405,7 @@ def evaluate_candidates(run: PlanningRun, chosen: list[Candidate], effort: TileE
     evaluate_candidates(run, list(new.values()), COMPARING, stage)
 
 
-def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[str, MappedLayer],
+def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[str, Result],
               price: NetworkPrice, effort: TileEffort, stopped: Callable[[], bool], saved: Checkpoint,
               known: BestStrategies, memory: TileMemory | None = None) -> list[EvaluatedGroup | None]:
     """Maps all tiles of some candidates and evaluates them exactly. Every tile minimises its share in the network.

@@ -24,7 +24,7 @@ from fadiff_mapper.network.options import NetworkOptions
 from fadiff_mapper.network.partition import CoverPart, covered_total
 from fadiff_mapper.network.planning_clock import TILES_PER_LAYER, PlanningClock, tiles_to_write
 from fadiff_mapper.network.tile_mappings import TileMemory
-from fadiff_mapper.search.mapped_layer import MappedLayer
+from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import Workload
 
 T = TypeVar("T")
@@ -48,14 +48,14 @@ class DescendedNetwork:
         alone: Whether these candidates are the only ones, so that none are enumerated.
     """
 
-    mappings: Sequence[Sequence[MappedLayer]]
+    mappings: Sequence[Sequence[Result]]
     sigma: Mapping[tuple[str, str], float]
     candidates: Callable[[Hardware, Sequence[Segment], Mapping[str, LayerBase], NetworkPrice, Callable[[], bool]],
                          dict[Hashable, list[Candidate]]]
     alone: bool = False
 
 
-NetworkDescent: TypeAlias = Callable[[Workload, Sequence[MappedLayer], str, int, Callable[[], bool]],
+NetworkDescent: TypeAlias = Callable[[Workload, Sequence[Result], str, int, Callable[[], bool]],
                                      "DescendedNetwork | None"]
 """Descends from the best mapping of every distinct layer by itself, given the metric, a seed and whether time is over;
 None where nothing can be fused."""
@@ -156,9 +156,9 @@ class PlanningRun:
 
     workload: Workload
     options: NetworkOptions
-    results: tuple[MappedLayer, ...]
-    variants: Sequence[Sequence[MappedLayer]]
-    padded: Sequence[Sequence[MappedLayer]]
+    results: tuple[Result, ...]
+    variants: Sequence[Sequence[Result]]
+    padded: Sequence[Sequence[Result]]
     descended: DescendedNetwork | None
     clock: PlanningClock
     saved: Checkpoint

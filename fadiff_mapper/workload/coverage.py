@@ -118,7 +118,7 @@ class Coverage:
                 "from_constants": [{"node": entry.node, "what": entry.what, "macs": entry.macs}
                                    for entry in self.folded],
                 "free_operators": dict(sorted(self.free.items())),
-                "other_inputs": {"nodes": self.joins, "words": self.joined_words}, "assumed": self.assumed,
+                "joined_operands": {"nodes": self.joins, "words": self.joined_words}, "assumed": self.assumed,
                 **({"head": self.head} if self.head else {})}
 
 

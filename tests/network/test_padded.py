@@ -9,7 +9,7 @@ from fadiff_mapper import SearchOptions, load, map_layer
 from fadiff_mapper.fusion.estimates import layer_base
 from fadiff_mapper.mapspace.factorize import divisors
 from fadiff_mapper.network.layer_variants import padded, padded_layers
-from fadiff_mapper.search.mapped_layer import MappedLayer
+from fadiff_mapper.search.result import Result
 
 
 @given(st.integers(1, 10 ** 6))
@@ -20,7 +20,7 @@ def test_padded_bounds_are_the_next_with_many_divisors(bound: int) -> None:
     assert not any(padded(between) == between for between in range(bound, min(result, bound + 100)))
 
 
-def mapped(layer: str) -> MappedLayer:
+def mapped(layer: str) -> Result:
     return map_layer(load("bundled:arch/simba_like", f"bundled:layers/mobilenet_v1/{layer}"))
 
 

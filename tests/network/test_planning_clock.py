@@ -28,8 +28,8 @@ from fadiff_mapper.network.planning_clock import (
     tiles_to_write,
 )
 from fadiff_mapper.search.map_layers import map_layers
-from fadiff_mapper.search.mapped_layer import MappedLayer
 from fadiff_mapper.search.options import SearchOptions
+from fadiff_mapper.search.result import Result
 from fadiff_mapper.spec.spec import Spec
 
 
@@ -121,7 +121,7 @@ def test_layers_are_searched_with_less_effort_where_a_limit_leaves_little_for_ea
         limit: float | None, effort: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[SearchOptions] = []
 
-    def noted(specs: Sequence[Spec], options: SearchOptions, **keywords: Any) -> list[MappedLayer]:
+    def noted(specs: Sequence[Spec], options: SearchOptions, **keywords: Any) -> list[Result]:
         asked.append(options)
         return map_layers(specs, replace(options, effort="light", time_limit=None), bounds=False)
 

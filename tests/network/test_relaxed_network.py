@@ -44,9 +44,9 @@ from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.network.planning import evaluated
 from fadiff_mapper.network.tile_mappings import LIGHT
 from fadiff_mapper.search.map_layers import map_layers
-from fadiff_mapper.search.mapped_layer import MappedLayer
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.options import Effort
+from fadiff_mapper.search.result import Result
 
 MODELS = ("refined", "paper")
 TOGETHER = ("mobilenet_v1", ("conv1", "dw1"), "large")
@@ -64,7 +64,7 @@ def workload(name: str) -> Workload:
 
 
 @cache
-def mapped(named: Named) -> dict[str, MappedLayer]:
+def mapped(named: Named) -> dict[str, Result]:
     """Some layers of a bundled network, mapped by themselves with little effort."""
     network, names, design = named
     specs = specs_of(workload(network), bundled_files.find(f"arch/gemmini_{design}"))

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fadiff_mapper.calibration.correction import Calibration
+from fadiff_mapper.design.evaluation.design_result import OutcomeTable, metric_exponents
 from fadiff_mapper.design.space import DesignSpace
 from fadiff_mapper.network.options import NetworkOptions, layer_search
-from fadiff_mapper.results.designed_machine import metric_exponents
-from fadiff_mapper.results.outcome_table import OutcomeTable
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.workload import Operator, Workload
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fadiff_mapper.results.designed_machine import metric_exponents
+from fadiff_mapper.design.evaluation.design_result import metric_exponents
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 
 from fadiff_mapper.base.version import __version__
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.evaluation.design_result import NetworkFigures
 from fadiff_mapper.design.evaluation.layer_entries import (
     OUT_OF_TIME,
     LayerEntry,
@@ -18,15 +19,14 @@ from fadiff_mapper.design.evaluation.layer_entries import (
 )
 from fadiff_mapper.design.evaluation.result_store import ResultStore
 from fadiff_mapper.fusion import Hardware
-from fadiff_mapper.results.designed_machine import NetworkFigures
-from fadiff_mapper.results.mapped_network import MappedNetwork
+from fadiff_mapper.network.result import NetworkResult
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload.readers.network_text import network_text
 
 
 def network_figures(question: DesignQuestion, number: int, specs: Sequence[Spec], entries: Sequence[LayerEntry],
                     store: ResultStore, stopped: Callable[[], bool] = lambda: False, give_up: bool = True,
-                    ) -> tuple[NetworkFigures, MappedNetwork | None]:
+                    ) -> tuple[NetworkFigures, NetworkResult | None]:
     """The figures of one network on a design.
 
     Args:
@@ -65,7 +65,7 @@ def network_figures(question: DesignQuestion, number: int, specs: Sequence[Spec]
     return replace(known, name=network.name, weight=weight), plan
 
 
-def planned_figures(question: DesignQuestion, plan: MappedNetwork) -> tuple[float, float]:
+def planned_figures(question: DesignQuestion, plan: NetworkResult) -> tuple[float, float]:
     """Energy in pJ and cycles of a plan, as `network_figures` counts them, from the evaluation of every mapping.
 
     Args:
@@ -90,7 +90,7 @@ def _figures_of(content: dict[str, object]) -> NetworkFigures | None:
 
 
 def mapped_network(question: DesignQuestion, number: int, specs: Sequence[Spec],
-                   entries: Sequence[LayerEntry], stopped: Callable[[], bool] = lambda: False) -> MappedNetwork:
+                   entries: Sequence[LayerEntry], stopped: Callable[[], bool] = lambda: False) -> NetworkResult:
     """One network on a design with every mapping.
 
     Args:

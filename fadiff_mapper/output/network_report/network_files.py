@@ -21,13 +21,13 @@ from fadiff_mapper.spec.native.merged_input import merged_input
 from fadiff_mapper.workload import coverage
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_network import GroupInNetwork, LayerInNetwork, MappedNetwork, TileMapping
+    from fadiff_mapper.network.result import GroupInNetwork, LayerInNetwork, NetworkResult, TileMapping
 
 MODEL = "timeloop-model"
 """The program whose file names a tile's files carry: a tile was evaluated in its group, not searched."""
 
 
-def network_files(result: MappedNetwork) -> dict[str, dict[str, str]]:
+def network_files(result: NetworkResult) -> dict[str, dict[str, str]]:
     """All files of a run folder.
 
     Args:
@@ -40,7 +40,7 @@ def network_files(result: MappedNetwork) -> dict[str, dict[str, str]]:
     return {**{name: texts() for name, texts in mapping_folders(result)}, "": plan_files(result) | page_file(result)}
 
 
-def mapping_folders(result: MappedNetwork) -> Iterator[tuple[str, Callable[[], dict[str, str]]]]:
+def mapping_folders(result: NetworkResult) -> Iterator[tuple[str, Callable[[], dict[str, str]]]]:
     """The folders of all mappings of a plan, one after the other, so that they can be written meanwhile.
 
     What would be missed most comes first: groups, then layers by themselves by their share in energy and cycles, and at
@@ -76,7 +76,7 @@ def mapping_folders(result: MappedNetwork) -> Iterator[tuple[str, Callable[[], d
                 yield group_folder(number), partial(texts_of_loops, group)
 
     def share(layer: LayerInNetwork) -> float:
-        return layer.count * result.share(layer.stats)
+        return layer.count * result.share(layer.stats.energy_pj, layer.stats.cycles)
 
     yield from folders_of_groups(distinct)
     for layer in sorted(result.layers, key=share, reverse=True):
@@ -84,7 +84,7 @@ def mapping_folders(result: MappedNetwork) -> Iterator[tuple[str, Callable[[], d
     yield from folders_of_groups(set(range(1, len(result.groups) + 1)) - distinct)
 
 
-def plan_files(result: MappedNetwork, missing: Container[str] = ()) -> dict[str, str]:
+def plan_files(result: NetworkResult, missing: Container[str] = ()) -> dict[str, str]:
     """The files of a plan as a whole, without its page: file name -> text.
 
     Args:
@@ -94,7 +94,7 @@ def plan_files(result: MappedNetwork, missing: Container[str] = ()) -> dict[str,
     return {"plan.yaml": plan_yaml(result, missing), "fadiff.network.json": network_json(result)}
 
 
-def page_file(result: MappedNetwork) -> dict[str, str]:
+def page_file(result: NetworkResult) -> dict[str, str]:
     """The page of a plan: file name -> text; a page that cannot be drawn is the sentence that says so."""
     page, lost = attempted("page", lambda: network_html(result))
     return {"report.html": page or paragraph(lost)}
@@ -127,7 +127,7 @@ def tile_files(tile: TileMapping) -> dict[str, str]:
         "fadiff.input.yaml": merged_input(tile.spec, tile.mapping)}
 
 
-def network_json(result: MappedNetwork) -> str:
+def network_json(result: NetworkResult) -> str:
     """The run as JSON: status, options, coverage, totals, the design's area, warnings, history, versions.
 
     The area stands there by component too, and the source of every energy and area. All seconds stand under `timing`,
@@ -140,8 +140,8 @@ def network_json(result: MappedNetwork) -> str:
         "energy_pj": result.stats.energy_pj, "cycles": result.stats.cycles, "edp": result.stats.edp,
         "unfused": {"energy_pj": result.unfused_stats.energy_pj, "cycles": result.unfused_stats.cycles,
                     "edp": result.unfused_stats.edp,
-                    "other_inputs": {"energy_pj": result.joined.energy_pj, "cycles": result.joined.cycles}},
-        "other_inputs": {"energy_pj": result.planned_joined.energy_pj, "cycles": result.planned_joined.cycles},
+                    "joined_operands": {"energy_pj": result.joined.energy_pj, "cycles": result.joined.cycles}},
+        "joined_operands": {"energy_pj": result.planned_joined.energy_pj, "cycles": result.planned_joined.cycles},
         "energy_source": machine.energy_source, "area_mm2": machine.area_mm2, "areas_um2": machine.areas_um2,
         "area_source": machine.area_source,
         "notes": [f"warning: {warning}" for warning in result.warnings],

@@ -15,10 +15,10 @@ from fadiff_mapper.workload.window_slide import WindowSlide
 from fadiff_mapper.yaml.load import dump
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_network import GroupInNetwork, MappedNetwork, TileMapping
+    from fadiff_mapper.network.result import GroupInNetwork, NetworkResult, TileMapping
 
 
-def plan_yaml(result: MappedNetwork, missing: Container[str] = ()) -> str:
+def plan_yaml(result: NetworkResult, missing: Container[str] = ()) -> str:
     """The plan as text.
 
     Args:

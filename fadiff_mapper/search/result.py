@@ -1,10 +1,12 @@
-"""The result of mapping one layer."""
+"""The result of mapping one layer, which writes, draws and checks itself."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fadiff_mapper.base.extras import require
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.reuse import with_reuse
@@ -13,8 +15,11 @@ from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.spec import Spec
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from fadiff_mapper.analysis.lower_bound import LowerBound
     from fadiff_mapper.analysis.sensitivity.sensitivities import Sensitivity
+    from fadiff_mapper.timeloop.verify import Verdict
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,7 @@ class CorrectedCycles:
 
 
 @dataclass(frozen=True)
-class MappedLayer:
+class Result:
     """A mapping with its numbers and the record of its search.
 
     Attributes:
@@ -73,8 +78,45 @@ class MappedLayer:
         """The mapping's value of that metric; see `Stats.of`."""
         return self.stats.of(self.metric)
 
+    def write(self, folder: str | Path) -> None:
+        """Writes the files of the run, those that `timeloop-mapper` leaves among them, all or none.
 
-def with_nest(result: MappedLayer, nest: Nest, stats: Stats | None = None) -> MappedLayer:
+        Args:
+            folder: The folder; made where it does not exist.
+
+        Raises:
+            FadiffError: A file cannot be written.
+        """
+        from fadiff_mapper.output.timeloop_files.write_layer import write_layer
+        write_layer(self, folder)
+
+    def with_sensitivities(self) -> Result:
+        """The result with the derivatives of its metric by the constants of the machine; takes seconds."""
+        from fadiff_mapper.analysis.sensitivity.sensitivities import mapping_sensitivities
+        return replace(self, sensitivities=mapping_sensitivities(self.spec, self.mapping, self.metric))
+
+    def verify(self) -> Verdict:
+        """The comparison of every number with the real `timeloop-model` on the PATH; FadiffError without one."""
+        from fadiff_mapper.timeloop.verify import real_model, verify
+        return verify(self.spec, self.mapping, self.stats, real_model())
+
+    def plot(self) -> Figure:
+        """A matplotlib figure: energy by component and data space beside the metric over the time of the search.
+
+        Raises:
+            FadiffError: matplotlib is not installed.
+        """
+        require("matplotlib", "plot", "plot()")
+        from fadiff_mapper.output.notebook.layer_figure import layer_figure
+        return layer_figure(self)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: status, statistics, lower bound and loop nest."""
+        from fadiff_mapper.output.notebook.result_html import layer_html
+        return layer_html(self)
+
+
+def with_nest(result: Result, nest: Nest, stats: Stats | None = None) -> Result:
     """The result with another mapping, a nest of one row, and its statistics; None: it is evaluated here."""
     spec = result.spec
     mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)

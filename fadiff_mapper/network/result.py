@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.extras import require
 from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware
 from fadiff_mapper.model.exact.stats import Stats
-from fadiff_mapper.search.mapped_layer import MappedLayer
+from fadiff_mapper.search.result import Result
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Totals, Workload
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from fadiff_mapper.timeloop.verify import Verdict
 
 
 @dataclass(frozen=True)
@@ -27,7 +34,7 @@ class LayerInNetwork:
 
     nodes: tuple[str, ...]
     count: int
-    result: MappedLayer
+    result: Result
 
     @property
     def spec(self) -> Spec:
@@ -71,18 +78,6 @@ NO_READS = Totals(0.0, 0)
 """Energy and cycles of no reads at all, such as those of a network that joins no tensors."""
 
 
-class HasCost(Protocol):
-    """Anything that has energy and cycles."""
-
-    @property
-    def energy_pj(self) -> float:
-        """Energy in pJ."""
-
-    @property
-    def cycles(self) -> float:
-        """Cycles."""
-
-
 @dataclass(frozen=True)
 class GroupInNetwork:
     """A fused group of a network's plan.
@@ -95,7 +90,7 @@ class GroupInNetwork:
         sigma: The relaxed decision to fuse each link (FADiff, section 3.1.2), in [0, 1], before decoding.
         tiles: Every inner mapping.
         left_out: Energy and cycles of reads of residual operands from the outermost level, which the plan does without
-            as the group reads them on the chip; part of `MappedNetwork.joined`, not of `cost`.
+            as the group reads them on the chip; part of `NetworkResult.joined`, not of `cost`.
     """
 
     nodes: tuple[str, ...]
@@ -124,7 +119,7 @@ class LayerAlone:
 
 
 @dataclass(frozen=True)
-class MappedNetwork:
+class NetworkResult:
     """A plan for a network, every number of it computed exactly.
 
     Attributes:
@@ -187,31 +182,71 @@ class MappedNetwork:
         files = self.layers[0].spec.files if self.layers else ()
         return Path(files[0]).stem if files else self.hardware.arch.name
 
-    def share(self, cost: HasCost) -> float:
+    def share(self, energy_pj: float, cycles: float) -> float:
         """The part of the unfused network's energy that some of it takes, plus its part of the cycles."""
-        return (cost.energy_pj / (self.unfused_stats.energy_pj or 1.0)
-                + cost.cycles / (self.unfused_stats.cycles or 1.0))
+        return energy_pj / (self.unfused_stats.energy_pj or 1.0) + cycles / (self.unfused_stats.cycles or 1.0)
 
     def weightiest_groups(self, most: int) -> list[tuple[int, GroupInNetwork]]:
-        """The groups that save most of the network's energy and cycles.
-
-        Args:
-            most: Groups at most.
-
-        Returns:
-            Groups with their numbers in the plan, counted from 1, in its order.
-        """
-        saved = [self.share(group.unfused) - self.share(group.cost) for group in self.groups]
+        """At most so many groups that save most energy and cycles, with their numbers in the plan, from 1."""
+        saved = [self.share(group.unfused.energy_pj, group.unfused.cycles)
+                 - self.share(group.cost.energy_pj, group.cost.cycles) for group in self.groups]
         numbers = sorted(range(len(saved)), key=lambda index: -saved[index])[:most]
         return [(index + 1, self.groups[index]) for index in sorted(numbers)]
 
     def layer_of(self, node: str) -> LayerInNetwork:
-        """Looks up a layer of the network by its name.
-
-        Raises:
-            KeyError: The network has no layer of this name.
-        """
+        """A layer of the network by its name. Raises KeyError for a name that none has."""
         for outcome in self.layers:
             if node in outcome.nodes:
                 return outcome
         raise KeyError(node)
+
+    def write(self, folder: str | Path) -> None:
+        """Writes the plan, its page and the files of every layer.
+
+        Args:
+            folder: The folder; made where it does not exist.
+
+        Raises:
+            FadiffError: A file cannot be written.
+        """
+        from fadiff_mapper.output.network_report.write_network import write_network
+        write_network(self, folder)
+
+    def to_looptree(self, group: GroupInNetwork | int) -> dict[str, Any]:
+        """One run of a group as an input of LoopTree (`v4fused`).
+
+        Args:
+            group: A group of the plan, or its number in the plan from 1.
+
+        Returns:
+            The sections of the input, as plain values for YAML.
+
+        Raises:
+            FadiffError: There is no such group, or LoopTree cannot express it.
+        """
+        from fadiff_mapper.output.looptree_files.group_text import to_looptree
+        if isinstance(group, int):
+            if not 1 <= group <= len(self.groups):
+                raise FadiffError(f"group: found {group}; accepted: 1 to {len(self.groups)}, the groups of the plan")
+            group = self.groups[group - 1]
+        return to_looptree(group.group, self.hardware, alike=False)
+
+    def verify(self) -> dict[str, Verdict]:
+        """The comparison of every layer and tile with the real `timeloop-model`, by name; FadiffError without one."""
+        from fadiff_mapper.timeloop.verify import real_model, verify_plan
+        return dict(verify_plan(self, real_model()))
+
+    def plot(self) -> Figure:
+        """A matplotlib figure: every layer with and without fusion, and the network's metric over time.
+
+        Raises:
+            FadiffError: matplotlib is not installed.
+        """
+        require("matplotlib", "plot", "plot()")
+        from fadiff_mapper.output.notebook.network_figure import network_figure
+        return network_figure(self)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: totals, fused groups, and the page of the plan with its drawings."""
+        from fadiff_mapper.output.notebook.result_html import plan_html
+        return plan_html(self)
