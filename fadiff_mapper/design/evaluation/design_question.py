@@ -37,7 +37,7 @@ class DesignQuestion:
         space: The designs.
         networks: The networks.
         weights: How often each network runs; energies and cycles are summed with them.
-        metrics: Metrics to minimise, see `results.designed_machine.metric_exponents`; several for a front.
+        metrics: Metrics to minimise, see `design_result.metric_exponents`; several for a front.
         fuse: Whether layers may be fused (`network.map_network`); else every layer runs by itself.
         seed: Seed of every random number.
         energy: Where energies come from that no table in the design gives, as in `inputs.load.load`.
