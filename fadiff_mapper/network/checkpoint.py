@@ -20,7 +20,7 @@ from typing import Any
 from fadiff_mapper.base import atomic_files
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.version import __version__
-from fadiff_mapper.fusion import FusedGroup, FusedLayer, Stay
+from fadiff_mapper.fusion import FusedGroup, Stay
 from fadiff_mapper.network.options import NetworkOptions
 from fadiff_mapper.network.tile_mappings import BestStrategies, TileEffort
 from fadiff_mapper.search.result import Result
@@ -28,6 +28,7 @@ from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
 from fadiff_mapper.spec.native.merged_input import merged_sections
+from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
 from fadiff_mapper.yaml.input_file import read_bytes
@@ -38,10 +39,10 @@ UNFINISHED = ("searching", "interrupted", "out of time")
 """Beginnings of a status after which a search could go on: a resumed run must not take its mapping for the answer."""
 
 INTERVAL = 1.0
-"""Seconds between writes while layers are searched: a killed run loses no more. A plain limit, not measured."""
+"""Seconds between writes while layers are searched: a killed run loses no more. A plain limit."""
 
 LARGEST = 2 ** 28
-"""Bytes of a checkpoint that are read: a safety limit against files that are none, not measured."""
+"""Bytes of a checkpoint that are read: a safety limit against files that are none."""
 
 
 @dataclass
@@ -64,28 +65,17 @@ class Checkpoint:
     groups: dict[str, Any] = field(default_factory=dict)
     written_at: float = -inf
 
-    def results(self, specs: tuple[Spec, ...]) -> list[Result | None]:
-        """Reads the layers whose search had ended.
-
-        Args:
-            specs: Specs of the distinct layers.
-
-        Returns:
-            The mapped layers in order, evaluated again; None for those that are missing.
+    def results(self) -> list[Result | None]:
+        """The distinct layers whose search had ended, evaluated again; None for those that are missing.
 
         Raises:
             FadiffError: An entry is broken.
         """
         return [self._result(spec, self.layers[str(index)]) if str(index) in self.layers else None
-                for index, spec in enumerate(specs)]
+                for index, spec in enumerate(self.specs)]
 
     def keep(self, index: int, result: Result) -> None:
-        """Notes the mapping of a layer whose search has ended, and writes every `INTERVAL` seconds.
-
-        Args:
-            index: The distinct layer.
-            result: Its result; ignored where its search could go on.
-        """
+        """Notes the mapping of a distinct layer whose search cannot go on, and writes every `INTERVAL` seconds."""
         if self.file is None or result.status.startswith(UNFINISHED):
             return
         self.layers[str(index)] = {
@@ -95,14 +85,9 @@ class Checkpoint:
             self.write()
 
     def mapped(self, batch: str, groups: Sequence[FusedGroup]) -> list[FusedGroup | None] | None:
-        """Reads the mappings of a batch of groups.
+        """The groups of a batch (`batch_key`) with mappings for all their tiles, None for one without.
 
-        Args:
-            batch: Its `batch_key`.
-            groups: The groups without mappings.
-
-        Returns:
-            The groups with mappings for all their tiles, None for one without; None where the batch is not known.
+        None where the batch is not known.
 
         Raises:
             FadiffError: An entry is broken.
@@ -112,18 +97,15 @@ class Checkpoint:
         try:
             entries = self.groups[batch]["groups"]
             return [None if entry is None else replace(group, layers=tuple(
-                replace(layer, mappings={tuple(shape): self._mapping(layer, shape, literal) for shape, literal in part})
+                replace(layer, mappings={tuple(shape): self._mapping(self.specs[0], layer.problem.resized(shape), literal)
+                                         for shape, literal in part})
                 for layer, part in zip(group.layers, entry, strict=True)))
                     for group, entry in zip(groups, entries, strict=True)]
         except (KeyError, TypeError, ValueError) as error:
             raise self._broken(error) from None
 
     def strategies(self, batch: str) -> BestStrategies:
-        """Reads the best strategies known after the search of a batch; none where the batch is not known.
-
-        Raises:
-            FadiffError: An entry is broken.
-        """
+        """The best strategies known after the search of a batch, if it is known. Raises FadiffError as `mapped`."""
         try:
             return {str(layer): str(name) for layer, name in self.groups[batch]["strategies"].items()
                     } if batch in self.groups else {}
@@ -131,13 +113,8 @@ class Checkpoint:
             raise self._broken(error) from None
 
     def keep_mapped(self, batch: str, groups: Sequence[FusedGroup | None], strategies: BestStrategies) -> None:
-        """Writes the mappings of a batch whose search has ended.
-
-        Args:
-            batch: Its `batch_key`.
-            groups: The groups with mappings, None for one without.
-            strategies: The best strategies known then, so that a resumed run goes on with them.
-        """
+        """Writes the mappings of a batch whose search has ended, None for a group without, and the best strategies
+        known then, so that a resumed run goes on with them."""
         if self.file is None:
             return
         arch = self.specs[0].arch
@@ -154,10 +131,10 @@ class Checkpoint:
         atomic_files.write_files(self.file.parent, {self.file.name: text})
         self.written_at = time.monotonic()
 
-    def _mapping(self, layer: FusedLayer, shape: Sequence[int], literal: Any) -> Mapping:
-        """The mapping of one tile."""
+    def _mapping(self, spec: Spec, problem: Problem, literal: Any) -> Mapping:
+        """The mapping of a layer or tile on a design."""
         where = Where(str(self.file))
-        return read_mapping(with_places(literal, where), where, self.specs[0].arch, layer.problem.resized(shape))
+        return read_mapping(with_places(literal, where), where, spec.arch, problem)
 
     def _broken(self, error: Exception) -> FadiffError:
         """The error for an entry that cannot be read."""
@@ -165,26 +142,24 @@ class Checkpoint:
 
     def _result(self, spec: Spec, entry: dict[str, Any]) -> Result:
         """A mapped layer, evaluated again."""
-        where = Where(str(self.file))
         try:
-            mapping = read_mapping(with_places(entry["mapping"], where), where, spec.arch, spec.problem)
+            mapping = self._mapping(spec, spec.problem, entry["mapping"])
             return Result(spec, mapping, evaluate_mapping(spec, mapping), str(entry["status"]), (), {},
-                               int(entry["evaluations"]), float(entry["time_s"]))
+                          int(entry["evaluations"]), float(entry["time_s"]))
         except (KeyError, TypeError, ValueError) as error:
             raise self._broken(error) from None
 
 
 def batch_key(groups: Sequence[FusedGroup], sums: tuple[float, float], effort: TileEffort) -> str:
-    """Hashes a batch of groups and how they are searched.
-
-    Args:
-        groups: The groups; their mappings play no role.
-        sums: Energy and cycles of the network, shares in which tiles minimise.
-        effort: Effort of the searches.
-    """
+    """Hashes a batch of groups, without their mappings, and how these are searched: effort, and the network's sums."""
     content = [[_plain(group) for group in groups], sums, effort.options.as_dict(),
                effort.deep and effort.deep.as_dict(), effort.known_too]
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return _digest(content, sort_keys=True)
+
+
+def _digest(content: Any, **written: Any) -> str:
+    """The SHA-256 of a value as JSON, written with some arguments of `json.dumps`."""
+    return hashlib.sha256(json.dumps(content, **written).encode()).hexdigest()
 
 
 def _plain(group: FusedGroup) -> dict[str, Any]:
@@ -205,59 +180,29 @@ def _plain(group: FusedGroup) -> dict[str, Any]:
 
 def opened(file: str | os.PathLike[str] | None, workload: Workload, specs: tuple[Spec, ...],
            options: NetworkOptions) -> Checkpoint:
-    """Opens the checkpoint of a run, and reads its file where there is one.
-
-    Args:
-        file: The file; None keeps nothing.
-        workload: The network.
-        specs: Specs of the distinct layers.
-        options: Options of the run; metric and seed must be those of the file.
+    """Opens the checkpoint of a run in a file, which is read where it exists; None keeps nothing.
 
     Raises:
         FadiffError: The file is no checkpoint, or one of another network, design, metric, seed or version.
     """
     if file is None:
         return Checkpoint(None, {}, specs)
-    head = {"version": __version__, "network": workload.name, "layers_of": fingerprint(specs),
-            "links_of": links_fingerprint(workload), "metric": options.metric, "seed": str(options.seed)}
+    layers = [[merged_sections(spec), spec.constraints.native] for spec in specs]
+    nodes = [[node.name, node.kind, list(node.inputs), node.layer.repeat if node.layer else 0]
+             for node in workload.nodes]
+    head = {"version": __version__, "network": workload.name, "layers_of": _digest(layers, sort_keys=True, default=str),
+            "links_of": _digest(nodes), "metric": options.metric, "seed": str(options.seed)}
     path = Path(file)
     if not path.exists():
         return Checkpoint(path, head, specs)
-    content = _content(path)
-    for key, value in head.items():
-        if content.get(key) != value:
-            raise FadiffError(f"{path}: the checkpoint has {key} {content.get(key)!r}, this run {value!r}; remove it "
-                              "to start anew")
-    return Checkpoint(path, head, specs, content["layers"], content["groups"])
-
-
-def _content(path: Path) -> dict[str, Any]:
-    """The content of a checkpoint's file, checked for its form."""
     try:
         content = json.loads(read_bytes(path, "a checkpoint", LARGEST))
     except (ValueError, RecursionError) as error:
         raise FadiffError(f"{path}: not a checkpoint that can be read: {error}") from None
     if not isinstance(content, dict) or not all(isinstance(content.get(key), dict) for key in ("layers", "groups")):
         raise FadiffError(f"{path}: not a checkpoint; remove it to start anew")
-    return content
-
-
-def fingerprint(specs: tuple[Spec, ...]) -> str:
-    """Hashes all problems, the architecture, its constraints and energies.
-
-    Args:
-        specs: Specs of the distinct layers.
-    """
-    content = [[merged_sections(spec), spec.constraints.native] for spec in specs]
-    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def links_fingerprint(workload: Workload) -> str:
-    """Hashes all nodes, how often each runs and what it reads.
-
-    Args:
-        workload: The network.
-    """
-    nodes = [[node.name, node.kind, list(node.inputs), node.layer.repeat if node.layer else 0]
-             for node in workload.nodes]
-    return hashlib.sha256(json.dumps(nodes).encode()).hexdigest()
+    for key, value in head.items():
+        if content.get(key) != value:
+            raise FadiffError(f"{path}: the checkpoint has {key} {content.get(key)!r}, this run {value!r}; remove it "
+                              "to start anew")
+    return Checkpoint(path, head, specs, content["layers"], content["groups"])

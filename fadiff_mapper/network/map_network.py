@@ -150,7 +150,7 @@ def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: Networ
     """
     calibrated = options.calibration is not None    # the checkpoint keeps mappings that the exact model chose
     known: list[Result | None] = list(mapped_before) or (
-        [None] * len(specs) if calibrated else saved.results(specs))
+        [None] * len(specs) if calibrated else saved.results())
     work = [entry.times * entry.layer.macs for entry in workload.distinct()]
     missing = sorted((index for index, result in enumerate(known) if result is None), key=lambda index: -work[index])
     wanted = [specs[index] for index in missing]
