@@ -31,21 +31,23 @@ from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TextIO
+from typing import Any
 
 import yaml
 from provenance import Write, add_output, heading, markdown, row
 
 from fadiff_mapper import evaluate, map_layer
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.dropin.calls import CallFailed, call_mapper, call_model
+from fadiff_mapper.dropin.arguments import MAPPER
+from fadiff_mapper.dropin.calls import call_mapper, call_model
 from fadiff_mapper.inputs.load import load, read_document
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.spec.mapping import Mapping as LoopMapping
 from fadiff_mapper.spec.native.tables_text import art_yaml, ert_yaml
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.timeloop.compare_answers import compared, differences
-from fadiff_mapper.timeloop.run_model import run_text
+from fadiff_mapper.timeloop.read_answer import read_answer
+from fadiff_mapper.timeloop.run_model import SHOW_ALL, run_text
 from fadiff_mapper.timeloop.verify import MODEL, TIMEOUT, real_model, verify
 from fadiff_mapper.yaml.located import Map
 
@@ -55,6 +57,8 @@ SMALL_LAYER = Path(__file__).with_name("small_layer.yaml")
 """The layer on which the examples of the front end are read, which have none of their own."""
 PRODUCTS, PRODUCT_DESIGN = "MM", "sparse_tensor_core_like"
 """The folder of the exercises' matrix products A B = Z, and the design on which they are read."""
+ALL_DIGITS = {**SHOW_ALL, "TIMELOOP_OUTPUT_STAT_SCIENTIFIC": "0"}
+"""Variables with which Timeloop prints everything, with two decimals where CiMLoop asks for three digits."""
 ISPASS, INTERFACE = "01_accelergy_timeloop_2020_ispass", "02_interface_and_design_space_exploration_2024"
 """Folders of the tutorials that have input for Timeloop's mapper or model; the others have notebooks only."""
 
@@ -367,22 +371,32 @@ def macros_table(write: Write, title: str, checkout: Path, options: argparse.Nam
         with TemporaryDirectory() as ours, TemporaryDirectory() as real, open(os.devnull, "w") as silent:
             try:
                 specification = get_spec(name, max_utilization=True)
-                cells += called(specification, Path(ours), options.seconds, silent)
-                if options.timeloop:
-                    theirs = front_end.call_mapper(specification, real, log_to=silent)
-                    cells.append(f"{theirs.cycles} cycles, {theirs.energy * 1e6:.4g} uJ")
-            except (CallFailed, KeyError, RuntimeError) as error:
+                call_mapper(specification, ours, time_limit=options.seconds, log_to=silent)
+                spec = load(Path(ours, "fadiff.input.yaml"), strict=False)
+                stats = evaluate(spec)
+                cells.append(f"{stats.cycles} cycles, {stats.energy_pj:.4g} pJ")
+                if options.timeloop and spec.mapping is not None:
+                    cells.append(compared_in_words(verify(spec, spec.mapping, stats, real_model()).differences))
+                    front_end.call_mapper(specification, real, environment=ALL_DIGITS, log_to=silent)
+                    same = Path(ours, f"{MAPPER}.map.txt").read_text() == Path(real, f"{MAPPER}.map.txt").read_text()
+                    cells.append(beside_the_mapper(spec, stats, Path(real), same))
+            except (FadiffError, KeyError, RuntimeError) as error:
                 cells.append(f"no result: {type(error).__name__}: {str(error).splitlines()[0]}")
         write(row(name, *cells, *[""] * (4 - len(cells))))
 
 
-def called(specification: Any, folder: Path, seconds: float, log: TextIO) -> Iterator[str]:
-    """The result of `call_mapper` on an object of the front end, and the real model's numbers for its mapping."""
-    found = call_mapper(specification, folder, time_limit=seconds, log_to=log)
-    yield f"{found.cycles} cycles, {found.energy * 1e6:.4g} uJ"
-    spec = load(folder / "fadiff.input.yaml", folder / "timeloop-mapper.map.yaml")
-    assert spec.mapping is not None
-    yield compared_in_words(verify(spec, spec.mapping, evaluate(spec), real_model()).differences)
+def beside_the_mapper(spec: Spec, ours: Stats, folder: Path, same: bool) -> str:
+    """The numbers that the real `timeloop-mapper` left in a folder, and whether ours for the `same` mapping are equal.
+
+    For another mapping: the energy-delay product of ours over the real one's.
+    """
+    for part in ("map+stats.xml", "stats.txt"):
+        (folder / f"{MAPPER}.{part}").rename(folder / f"{MODEL}.{part}")
+    real = read_answer(folder, spec.problem.dataspace_names())
+    edp = ours.cycles * ours.energy_pj / (real["cycles"] * real["energy_pj"])
+    return (f"{real['cycles']} cycles, {real['energy_pj']:.4g} pJ: "
+            + (f"same loops, {compared_in_words(tuple(differences(real, compared(ours))))}" if same
+               else f"EDP here {edp:.4g} of it"))
 
 
 def without_place(message: str) -> str:

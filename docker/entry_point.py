@@ -23,17 +23,17 @@ def become_caller() -> None:
     os.environ.setdefault("MPLCONFIGDIR", "/tmp/matplotlib")
 
 
-def main(arguments: list[str]) -> int:
-    """Run one command and return its exit code."""
+def main() -> int:
+    """Run the command of this process and return its exit code."""
     become_caller()
     sys.path.insert(0, SITE)  # not in the environment: programs of the base that are started from here must not see it
-    if arguments[:1] == ["validate"]:
-        from fadiff_validation.cli import main as run
-        arguments = arguments[1:]
+    if sys.argv[1:2] == ["validate"]:
+        del sys.argv[1]
+        from fadiff_validation.__main__ import main as run
     else:
-        from fadiff_mapper.cli import main as run
-    return run(arguments)
+        from fadiff_mapper.__main__ import main as run
+    return run()
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

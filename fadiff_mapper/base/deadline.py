@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias, TypeVar
 
-from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.errors import OutOfTime
 
 T = TypeVar("T")
 
@@ -21,10 +21,6 @@ Over: TypeAlias = Callable[[], bool]
 GRACE = 1.0
 """Seconds beyond its time that work may take without which all before it would be in vain, such as the preparation of a
 search: a command has two. Set by hand, not measured."""
-
-
-class OutOfTime(FadiffError, TimeoutError):
-    """There was no time for what was asked for, or it was stopped."""
 
 
 def never() -> bool:
@@ -40,7 +36,7 @@ def in_time(items: Iterable[T], over: Over) -> Iterator[T]:
     """
     for item in items:
         if over():
-            raise OutOfTime("out of time")
+            raise OutOfTime
         yield item
 
 

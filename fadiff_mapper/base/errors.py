@@ -47,6 +47,13 @@ class InvalidMapping(FadiffError):
         super().__init__(f"couldn't map level {level}: {reason}")
 
 
+class OutOfTime(FadiffError):
+    """There was no time for what was asked for, or it was stopped."""
+
+    def __init__(self, message: str = "out of time"):
+        super().__init__(message)
+
+
 def attempted(what: str, work: Callable[[], T]) -> tuple[T | None, str]:
     """Work on a known result, such as its lower bound or its page, whose failure must not take the result with it.
 
@@ -60,7 +67,7 @@ def attempted(what: str, work: Callable[[], T]) -> tuple[T | None, str]:
     try:
         return work(), ""
     except Exception as error:
-        reason = ("there was no time" if isinstance(error, TimeoutError) else
+        reason = ("there was no time" if isinstance(error, OutOfTime) else
                   str(error) if isinstance(error, FadiffError) else f"{type(error).__name__}: {error}")
         return None, f"no {what}: {' '.join(reason.split())}"
 

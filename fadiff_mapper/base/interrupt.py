@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from math import inf
 from types import FrameType
 
-from fadiff_mapper.base.deadline import OutOfTime
+from fadiff_mapper.base.errors import OutOfTime
 
 
 class _Alarm(BaseException):

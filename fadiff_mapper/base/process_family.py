@@ -1,8 +1,9 @@
 """The processes that a program started, wherever they went: they are ended with it.
 
 They are found by their session and by a mark in their environment. As a script this file is the guard of one program:
-it reads the mark and the program's id, and ends the family as soon as its input ends, that is, when the process that
-started both is gone, killed or not. It imports nothing of the package, so that it starts in a few milliseconds.
+it reads the mark, a folder to remove and the program's id, and ends the family as soon as its input ends, that is, when
+the process that started both is gone, killed or not. It imports nothing of the package, so that it starts in a few
+milliseconds.
 """
 
 from __future__ import annotations
@@ -59,11 +60,14 @@ def _belongs(pid: int, session: int, mark: bytes) -> bool:
 
 
 def guard() -> None:
-    """Waits for the end of standard input, whose first lines are the mark and the program's id."""
-    mark, *program = sys.stdin.buffer.read().splitlines()
+    """Waits for the end of standard input: the mark, a folder or nothing, the program's id, each ended by a zero."""
+    mark, folder, *program = sys.stdin.buffer.read().split(b"\0")[:-1]
     if not program:  # about to be started
         time.sleep(PATIENCE)
     end_family(int(program[0]) if program else 0, mark)
+    if folder:
+        import shutil  # takes longer to load than all the rest
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ def python_command(path: str, code: str) -> list[str]:
 
 
 def run_main(module: str) -> int:
-    """Loads a module and calls its `main` as the program of this process.
+    """Loads a module and calls its `main` as the program of this process, whose words lie in `sys.argv`.
 
     Ctrl-C ends the process at once where modules are being loaded, raises KeyboardInterrupt elsewhere, and is ignored
     at the end, when all is written and Python is taken down. Where it is ignored from the start, as in background jobs

@@ -62,7 +62,7 @@ class FinishedProgram:
 
 
 def run(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], timeout: float,
-        memory: int | None = None) -> FinishedProgram:
+        memory: int | None = None, temporary: bool = False) -> FinishedProgram:
     """Runs a program in a folder, without a shell and without input.
 
     Every process that the program started ends with it, after `timeout` seconds in any case, and when this process is
@@ -75,13 +75,14 @@ def run(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], 
         timeout: Seconds.
         memory: Bytes of address space that the program, and each process that it starts, may have; None: no limit.
             Systems other than Linux set none.
+        temporary: Whether the folder is removed, too, when this process is killed.
 
     Raises:
         TimeLimitPassed: The program did not end in time.
         FadiffError: The program cannot be started.
     """
     token = secrets.token_hex(16)
-    with _guard(f"{MARK}={token}") as guard:
+    with _guard(f"{MARK}={token}", str(folder.resolve()) if temporary else "") as guard:
         try:
             process = subprocess.Popen(list(arguments), cwd=folder, env={**environment, MARK: token},
                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -104,15 +105,17 @@ def run(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], 
 
 
 @contextmanager
-def _guard(mark: str) -> Iterator[Callable[[object], None]]:
-    """A process that ends the program's family should this one be killed; to what it gives, it is told the program.
+def _guard(mark: str, folder: str) -> Iterator[Callable[[object], None]]:
+    """A process that ends the program's family, and removes the folder, should this one be killed.
+
+    To the function that it gives, it is told the program.
 
     It is there before the program, and knows its family by the mark as long as it does not know the id.
     """
     def tell(line: object) -> None:
         assert process.stdin is not None
         with suppress(BrokenPipeError):  # it was killed: nothing guards the program, which runs on all the same
-            process.stdin.write(f"{line}\n".encode())
+            process.stdin.write(os.fsencode(f"{line}\0"))
 
     try:
         process = subprocess.Popen([sys.executable, "-I", "-S", process_family.__file__], cwd="/", bufsize=0,
@@ -123,6 +126,7 @@ def _guard(mark: str) -> Iterator[Callable[[object], None]]:
     with process:
         try:
             tell(mark)
+            tell(folder)
             yield tell
         finally:
             process.kill()

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from math import inf
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
+from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.cli.exit_codes import BAD_INPUT
 from fadiff_mapper.energy.source_names import CHOICES
 from fadiff_mapper.search.options import MODELS, MOST_THREADS
@@ -99,6 +100,8 @@ def add_calibration(parser: argparse.ArgumentParser) -> None:
 def read_calibration_argument(options: argparse.Namespace) -> Calibration | None:
     """The calibration that --calibration names, if any. Raises FadiffError."""
     if options.calibration is None:
+        if options.force:
+            raise FadiffError("--force: found without --calibration; accepted: both, or neither")
         return None
     from fadiff_mapper.calibration.model_file import read_calibration
     return read_calibration(options.calibration, force=options.force)

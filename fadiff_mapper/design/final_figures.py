@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from fadiff_mapper.base.errors import attempted
+from fadiff_mapper.base.errors import OutOfTime, attempted
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.design_result import DesignOutcome
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
@@ -45,7 +45,7 @@ def final_figures(bench: DesignBench, front: Sequence[DesignOutcome],
 
     def evaluated() -> tuple[DesignOutcome, ...]:
         if over():
-            raise TimeoutError
+            raise OutOfTime
         return tuple(evaluate_design(final, outcome.point, stopped=over) for outcome in front)
 
     outcomes, lost = attempted("figures by Accelergy", evaluated)

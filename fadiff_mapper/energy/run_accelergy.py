@@ -51,7 +51,7 @@ def ask(given: str | Sequence[str], program: str, environment: Mapping[str, str]
             words, variables = ["input.yaml", "-o", "out", "-p", PRECISION], inherited(environment)
         else:  # files that are trusted, run as Timeloop runs them
             words, variables = [*given, "-o", "out"], dict(environment)
-        done = run_program.run([program, *words], folder, variables, time_limit, MEMORY)
+        done = run_program.run([program, *words], folder, variables, time_limit, MEMORY, temporary=True)
         if done.returncode != 0:
             raise FadiffError(f"{program} {done.how}: {_reason(done.output)}")
         written = [path for path in sorted((folder / "out").glob("*.yaml")) if path.is_file()]

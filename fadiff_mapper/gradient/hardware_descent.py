@@ -19,13 +19,12 @@ Axes: P (parameter), K (knot: a sampled value of a parameter), Q (number of a ve
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.errors import FadiffError, OutOfTime
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.space import DesignSpace, Point, coordinate, design_area_mm2, limit_values, nearest_index
 from fadiff_mapper.fusion import Hardware
@@ -172,6 +171,8 @@ def curves_around(space: DesignSpace, centre: Point, spec_at: Callable[[Point], 
             point = (*centre[:axis], index, *centre[axis + 1:])
             try:
                 spec = spec_at(point)
+            except OutOfTime:
+                raise
             except FadiffError:     # no design: the curve goes on from the others
                 continue
             if structure(spec) == structure(middle):
@@ -307,11 +308,15 @@ def descended_designs(question: DesignQuestion, parent: Point, specs_at: Callabl
     specs, space = specs_at(parent), question.space
     if any(spec.sparse and spec.sparse.applied for spec in specs):
         return []
-    widest = specs  # the design of all greatest values, whose factors hold those of all designs, where it is one
-    with suppress(FadiffError):
+    widest = specs
+    try:  # the design of all greatest values, whose factors hold those of all designs, where it is one
         largest = specs_at(tuple(len(parameter.values) - 1 if parameter.numeric else 0
                                  for parameter in space.parameters))
         widest = largest if structure(largest[0]) == structure(specs[0]) else specs
+    except OutOfTime:
+        raise
+    except FadiffError:
+        pass
     network = relaxed_around(question, widest, specs, mappings)
     curves = curves_around(space, parent, lambda point: specs_at(point)[0])
     return proposed_designs(space, curves, network, question.mapping_metric,

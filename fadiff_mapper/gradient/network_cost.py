@@ -194,20 +194,12 @@ def sigma_weighted_counts(evaluation: SmoothEvaluation, nest: Nest, links: LinkS
 
 
 RESIDENT = 1.01
-"""Times all words of a data space are sent by the outermost level up to which the data space counts as resident.
-
-A tolerance: drawn factors are soft, so that a count of one is met only nearly. Nothing was measured to choose it.
-"""
+"""Times all words of a data space are sent by the outermost level up to which the data space counts as resident: drawn
+factors are soft, so that a count of one is met only nearly."""
 
 REACH = 8
-"""Links over which a group's room and recomputation are carried.
-
-Carrying is a fixed number of passes along all chains at once. Of a group of more than nine layers, therefore, a site
-sees the words of the eight layers before it and the recomputation of the eight after it: the relaxed model is
-optimistic about longer groups, up to 16 layers. Plans stay exact, because every group is
-evaluated exactly; only its chance to be proposed changes, and `candidates.reshaped` also grows groups around
-a plan. The value dates from when `longest` was 8; a larger one was not measured.
-"""
+"""Links over which a group's room and recomputation are carried, in as many passes along all chains at once: the
+relaxed model is optimistic about groups of more than nine layers. Only their chance to be proposed changes."""
 
 
 def tied(values: torch.Tensor, sites: np.ndarray, dims: np.ndarray) -> torch.Tensor:

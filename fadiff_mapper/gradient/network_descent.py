@@ -183,25 +183,17 @@ def _nests(network: RelaxedNetwork, start: RestartPoint, factors: Sequence[Relax
 
 
 NOISE = 0.2
-"""Octaves (standard deviation) by which factors of the best mapping are moved at random; set by hand, not measured."""
+"""Octaves (standard deviation) by which factors of the best mapping are moved at random. Set by hand."""
 
 INNER = 0.3
-"""Part by which factors inside the home's loops move, in noise and in descent.
-
-The best mapping by itself has these nearly right, and links change the others. Set by hand, not measured.
-"""
+"""Part by which factors inside the home's loops move, in noise and in descent: the best mapping by itself has these
+nearly right, and links change the others. Set by hand."""
 
 UNTOUCHED = 0.7
-"""Part of the shared loops that have no more steps than the home needs.
-
-Raised from 0.4 by hand; `benchmarks/agatf/ablations.py` (line "descent") measures the effect on plans.
-"""
+"""Part of the shared loops that have no more steps than the home needs. Set by hand."""
 
 ENDING = 0.15
-"""Probability that a stretch of layers with common loops ends at a link: about seven links a stretch.
-
-Lowered from 0.3 by hand; `benchmarks/agatf/ablations.py` measures the effect on plans.
-"""
+"""Probability that a stretch of layers with common loops ends at a link: about seven links a stretch. Set by hand."""
 
 
 @dataclass(frozen=True)
@@ -490,7 +482,7 @@ def descended_network(workload: Workload, results: Sequence[Result], metric: str
     """
     spec = results[0].spec
     hardware = Hardware(spec.arch, spec.tables)
-    pairs = {(segment.nodes[0], segment.nodes[1]): segment for segment in segments(workload, 2)
+    pairs = {(segment.nodes[0], segment.nodes[1]): segment for segment in segments(workload, 2, over)
              if not segment.batched}
     home_levels = homes(hardware)
     if not pairs or not home_levels:

@@ -136,15 +136,18 @@ static Lanes from_neighbours(const Layer& layer, const Workspace& work, std::siz
 }
 
 // Outputs with holes or overlaps of which fewer words come up to a level than its partition has: Timeloop ends on an
-// assertion there (model/legality.py, untouched_sums).
-static void refuse_untouched(const Layer& layer, const Workspace& work, Scores* scores) {
+// assertion there (model/legality.py, untouched_sums). Returns their lanes, a bit each.
+static unsigned refuse_untouched(const Layer& layer, const Workspace& work, Scores* scores) {
+    unsigned refused = 0;
     for (int t = 0; t < layer.tensors; ++t)
         for (int level = 0; level < layer.levels && layer.spaces[t].holed; ++level) {
             const std::size_t cell = std::size_t(level) * layer.tensors + t;
             const Lanes touched = work.content[cell] + from_neighbours(layer, work, cell, level);
             const Lanes missing = where(work.pack.keep[cell], work.part[cell] - touched);
             refuse(work.pack.count, missing > 0.0, missing, 0, scores);
+            refused |= (missing > 0.0).bits();
         }
+    return refused;
 }
 
 // Words that arrive at one receiver below a level, in Timeloop's order: truncating the sum makes its last bit count.
@@ -315,7 +318,7 @@ void evaluate(const Layer& layer, const RoomPack* room, unsigned wanted, Workspa
     evaluate_tiles(layer, room, wanted, work, scores);
 }
 
-void evaluate_tiles(const Layer& layer, const RoomPack* room, unsigned wanted, Workspace& work, Scores* scores) {
+unsigned evaluate_tiles(const Layer& layer, const RoomPack* room, unsigned wanted, Workspace& work, Scores* scores) {
     const int count = work.pack.count;
     std::fill_n(scores, count, Scores());
     check_limits(layer, room, work, scores);
@@ -323,18 +326,19 @@ void evaluate_tiles(const Layer& layer, const RoomPack* room, unsigned wanted, W
     const bool holed = std::any_of(layer.spaces.begin(), layer.spaces.end(), [](const DataSpace& space) { return space.holed; });
     for (int lane = 0; lane < count; ++lane)
         lanes |= unsigned((wanted >> lane & 1) || holed || scores[lane].legal) << lane;
-    if (!lanes) return;
+    if (!lanes) return 0;
     if (wanted || holed) lanes &= lanes_countable(layer, work.tiles);
     count_demand(layer, work.pack, work.tiles, layer.priced, work.traffic);
     count_delivery(layer, work.pack, work.tiles, layer.priced, lanes, work.traffic);
     hand_outwards(layer, work);
     divide_tiles(layer, work);
-    if (holed) refuse_untouched(layer, work, scores);
+    const unsigned untouched = holed ? refuse_untouched(layer, work, scores) : 0;
     count_accesses(layer, work);
     add_up(layer, work, scores);
     for (int lane = 0; lane < count; ++lane)
         if (!(wanted >> lane & 1) && !scores[lane].legal)
             scores[lane].cycles = scores[lane].energy = scores[lane].last_level_accesses = 0;
+    return untouched;
 }
 
 }  // namespace fadiff

@@ -41,7 +41,7 @@ constexpr unsigned ALL_LANES = (1u << LANES) - 1;
 // mappings are left out but in the lanes that are `wanted` (a bit each), and with them cycles, energy and accesses (0).
 void evaluate(const Layer& layer, const RoomPack* room, unsigned wanted, Workspace& work, Scores* scores);
 
-// The same for tiles that have been laid.
-void evaluate_tiles(const Layer& layer, const RoomPack* room, unsigned wanted, Workspace& work, Scores* scores);
+// The same for tiles that have been laid. Returns the lanes with words of an output that are never touched, a bit each.
+unsigned evaluate_tiles(const Layer& layer, const RoomPack* room, unsigned wanted, Workspace& work, Scores* scores);
 
 }  // namespace fadiff

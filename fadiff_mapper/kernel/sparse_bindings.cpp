@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "bindings.hpp"
+#include "hypergeometric.hpp"
 #include "one_call.hpp"
 #include "pack_columns.hpp"
 #include "sparse_score.hpp"
@@ -161,7 +162,19 @@ static void score_sparse(Evaluator& evaluator, const Array<double>& temporal, co
     }
 }
 
+// Probabilities [X] of x marked words in a tile where r [X] are marked in all; no numbers from where the steps run out.
+static Array<double> hypergeometric(const Array<std::int64_t>& x, const Array<std::int64_t>& r, std::int64_t n,
+                                    std::int64_t total, std::int64_t steps) {
+    if (x.ndim() != 1 || r.ndim() != 1 || r.size() != x.size()) throw std::invalid_argument("r: wrong shape");
+    Array<double> found(x.size());
+    for (py::ssize_t i = 0; i < x.size(); ++i)
+        found.mutable_data()[i] = double(ratio_of_factorials({x.data()[i], r.data()[i], n, total}, steps));
+    return found;
+}
+
 void add_sparse(py::module_& module) {
+    module.def("hypergeometric", &hypergeometric, py::arg("x"), py::arg("r"), py::arg("n"), py::arg("total"),
+               py::arg("steps"));
     py::class_<SparseDesign, std::shared_ptr<SparseDesign>>(module, "SparseTables").def(py::init(&design_of));
     py::class_<OneCall<Evaluator>>(module, "SparseEvaluator")
         .def(py::init([](std::shared_ptr<SparseDesign> design) {

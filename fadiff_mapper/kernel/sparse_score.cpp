@@ -77,8 +77,8 @@ unsigned Evaluator::find_savings(const MappingPack& pack, unsigned lanes) {
 
 void Evaluator::evaluate(Workspace& dense, Scores* scores) {
     fadiff::lay_tiles(design_->wires, dense.pack, dense.tiles);
-    const unsigned possible = find_savings(dense.pack, find_fitting(lay_tiles(dense)));
-    evaluate_tiles(design_->wires, nullptr, possible, dense, scores);
+    unsigned possible = find_savings(dense.pack, find_fitting(lay_tiles(dense)));
+    possible &= ~evaluate_tiles(design_->wires, nullptr, possible, dense, scores);
     SparseCost cost;
     Lanes accesses;
     if (possible) cost = find_cost(*design_, tiles_, dense, cost_), accesses = outermost_accesses(dense);

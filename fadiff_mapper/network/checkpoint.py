@@ -95,12 +95,11 @@ class Checkpoint:
         if batch not in self.groups:
             return None
         try:
-            entries = self.groups[batch]["groups"]
             return [None if entry is None else replace(group, layers=tuple(
-                replace(layer, mappings={tuple(shape): self._mapping(self.specs[0], layer.problem.resized(shape), literal)
-                                         for shape, literal in part})
-                for layer, part in zip(group.layers, entry, strict=True)))
-                    for group, entry in zip(groups, entries, strict=True)]
+                replace(layer, mappings={
+                    tuple(shape): self._mapping(self.specs[0], layer.problem.resized(shape), literal)
+                    for shape, literal in part}) for layer, part in zip(group.layers, entry, strict=True)))
+                    for group, entry in zip(groups, self.groups[batch]["groups"], strict=True)]
         except (KeyError, TypeError, ValueError) as error:
             raise self._broken(error) from None
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping as AnyMapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from fadiff_mapper.base.deadline import OutOfTime, Over, in_time, never
+from fadiff_mapper.base.deadline import Over, in_time, never
+from fadiff_mapper.base.errors import OutOfTime
 from fadiff_mapper.inputs.load import Source, read_document, read_spec, source_files
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.spec import Spec

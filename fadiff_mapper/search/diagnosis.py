@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from fadiff_mapper.base.deadline import OutOfTime, Over, never
+from fadiff_mapper.base.deadline import Over, never
+from fadiff_mapper.base.errors import OutOfTime
 from fadiff_mapper.mapspace import Demand, MapSpace, check_mapping, conflicts, demands, without
 from fadiff_mapper.mapspace.conflicts import joined
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
@@ -108,7 +109,7 @@ def attempt(layer: PreparedLayer, space: MapSpace, over: Over = never) -> Diagno
 
     def stopped() -> bool:
         if not met and over():
-            raise OutOfTime("out of time")
+            raise OutOfTime
         return bool(met)
 
     size = measured(space, ENUMERATED, over)[0]

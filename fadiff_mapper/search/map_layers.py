@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fadiff_mapper.base.deadline import OutOfTime, Over, in_time, never, with_grace
-from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.base.deadline import Over, in_time, never, with_grace
+from fadiff_mapper.base.errors import FadiffError, OutOfTime, listed
 from fadiff_mapper.mapspace import MapSpace, check_mapping, conflicts, rounded_up
 from fadiff_mapper.model.exact.evaluate_spec import layers_of
 from fadiff_mapper.model.loop_nest import Nest, pack

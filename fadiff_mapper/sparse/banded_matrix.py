@@ -23,14 +23,15 @@ def global_density(band_width: int, tensor: Box) -> float:
     """The share of nonzeros of the whole matrix.
 
     Raises:
-        FadiffError: The tensor is no square matrix, or the band is wider than it.
+        FadiffError: The tensor is no square matrix, or Timeloop counts fewer than 0 nonzeros.
     """
-    if len(tensor) != 2 or tensor[0] != tensor[1] or band_width > tensor[0]:
+    rows = tensor[0]
+    # the diagonal and 2 * (rows - d) on the d-th ones beside it; those beyond the matrix count as less than nothing
+    nonzeros = rows + 2 * rows * band_width - band_width * (band_width + 1)
+    if len(tensor) != 2 or rows != tensor[1] or nonzeros < 0:
         shape = " x ".join(map(str, tensor))
         raise FadiffError(f"Timeloop aborts on a banded density of band width {band_width} for a tensor of {shape} "
-                          "words; accepted: a square matrix of two ranks, at least as large as the band is wide")
-    rows = tensor[0]
-    nonzeros = rows + sum(2 * (rows - diagonal) for diagonal in range(1, band_width + 1))
+                          "words; accepted: a square matrix of two ranks, at least half as large as the band is wide")
     return nonzeros / (rows * rows)
 
 

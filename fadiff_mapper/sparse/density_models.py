@@ -18,9 +18,10 @@ from fadiff_mapper.sparse.banded_matrix import Box, Histogram, banded_histogram,
 from fadiff_mapper.sparse.hypergeometric_pdf import hypergeometric_pdf
 from fadiff_mapper.spec.densities import BANDED, FIXED, Density
 
-FARTHEST = 400
-"""A number of nonzeros further than sqrt(FARTHEST * draws) from its mean has the probability 0 in a double: at most
-exp(-2 * FARTHEST), by Hoeffding's inequality, which also holds for draws without replacement."""
+FARTHEST = 50
+"""A number of nonzeros further than sqrt(FARTHEST * draws) from its mean has a probability of at most
+exp(-2 * FARTHEST), 4e-44, by Hoeffding's inequality, which also holds for draws without replacement: no sum of doubles
+changes without it."""
 
 WRAP = 2 ** 64
 """Timeloop counts in whole numbers of 64 bits without sign; the processor makes 0 of a double beyond them."""

@@ -146,6 +146,9 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, row: int, mapping: 
                             for index, level in enumerate(mapping.levels)))
     if any(all(name not in level.keep for level in mapping.levels) for name in names):
         raise InvalidMapping(arch.arithmetic.name, "one of the tensors is bypassed in all storage levels")
+    untouched = [check for check in dense.checks if check.constraint == "untouched" and check.broken[row]]
+    if untouched:
+        raise InvalidMapping(untouched[0].level, untouched[0].reason(row))
     check_formats(arch, problem, design.sparse, mapping)
     for model in design.models:
         check_model(model)

@@ -2,9 +2,9 @@
 
 Counts are rounded down from products such as words * (1 - density), which often lie on a whole number up to the last
 bit of the density. So the probabilities must be those of Boost.Math, order of operations included: products of
-factorials for tensors of up to 170 words, products of prime powers for larger ones, both in extended precision
-(64 bits of mantissa, NumPy's `longdouble` on x86) and rounded to doubles at the end. On machines whose `longdouble` is
-a double, a count may be off by one.
+factorials for tensors of up to 170 words, products of prime powers for larger ones, and Lanczos' approximation beyond
+its primes (`kernel/hypergeometric.cpp`), all in extended precision (64 bits of mantissa, NumPy's `longdouble` on x86)
+and rounded to doubles at the end. On machines whose `longdouble` is a double, a count may be off by one.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import math
 from functools import lru_cache
 
 import numpy as np
+
+from fadiff_mapper.kernel import _kernel
 
 MOST_FACTORIAL = 170
 """Boost.Math keeps a table of factorials up to here."""
@@ -26,6 +28,10 @@ MOST_TABLE = 4096
 """Words up to which the exponents of primes in factorials are kept in a table (of some megabytes)."""
 SAFE_BITS = 16_000
 """Running products within 2 ** -SAFE_BITS and 2 ** SAFE_BITS stay in the range of extended precision."""
+MOST_STEPS = 2_000_000
+"""Steps of Lanczos' approximation for one tile (about 40 ms) from which logarithms take its place, so that a search of
+tensors with millions of words keeps its time. A probability takes some 250 steps, so tiles with up to 300,000 nonzeros
+are within; of boxes of one or two words it takes up to half as many as the tensor has words."""
 STIRLING = 1024
 """Words from which the series of log k! is exact to extended precision: its next term is below 1e-24 there."""
 
@@ -65,8 +71,12 @@ def hypergeometric_pdf(x: np.ndarray, r: np.ndarray, n: int, total: int) -> np.n
         values = np.array([_by_factorials(int(one), int(marked), n, total) for one, marked in zip(x, r, strict=True)])
     elif total <= MOST_PRIME and np.searchsorted(_primes(), total) * len(x) <= MOST_PRIME_WORK:
         values = _by_primes(x.astype(np.int64), r.astype(np.int64), n, total)
-    else:
+    elif total <= MOST_PRIME:
         values = _by_logarithms(x.astype(np.int64), r.astype(np.int64), n, total)
+    else:
+        values = _kernel.hypergeometric(x.astype(np.int64), r.astype(np.int64), n, total, MOST_STEPS)
+        left = np.isnan(values)
+        values[left] = _by_logarithms(x[left].astype(np.int64), r[left].astype(np.int64), n, total)
     probabilities: np.ndarray = np.clip(values, 0, 1).astype(np.float64)
     return probabilities
 

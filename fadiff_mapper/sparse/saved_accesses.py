@@ -198,8 +198,8 @@ def saved_accesses(counts: dict[int, DenseCounts], column: Column, densities: di
         if inner is None:
             computes.append(probability)
     for level in counts:
-        if level not in savings.temporal or level not in done:
-            done[level] = _unsaved(counts[level], left[level])
+        if level not in done:
+            done[level] = _unsaved(counts[level], left[level], reductions_stay=level in savings.temporal)
     return _with_conversions(done, column, written=savings.written), computes
 
 
@@ -272,10 +272,15 @@ def _pairs(ranks: list[list[int]]) -> tuple[Pair, ...]:
     return tuple((pair[0], pair[1]) for pair in ranks)
 
 
-def _unsaved(count: DenseCounts, left: _Left) -> TileAccesses:
-    """The accesses of a level that saves nothing itself."""
+def _unsaved(count: DenseCounts, left: _Left, *, reductions_stay: bool) -> TileAccesses:
+    """The accesses of a level that saves nothing itself.
+
+    Where it has an option that saves nothing because it skips instances instead, its reductions stay the dense ones, in
+    Timeloop by a case that it leaves out.
+    """
     updates = unsigned(left.updates)
-    reductions = math.ceil(count.temporal_reductions * float(updates) / count.updates) if count.updates else 0
+    reductions = (count.temporal_reductions if reductions_stay else
+                  math.ceil(count.temporal_reductions * float(updates) / count.updates) if count.updates else 0)
     return TileAccesses(AccessSplit(unsigned(left.reads)), AccessSplit(unsigned(left.fills)), AccessSplit(updates),
                         _plain_formats(left.format_reads), _plain_formats(left.format_fills),
                         _plain_formats(left.format_updates), reductions)

@@ -195,7 +195,8 @@ class Architecture:
         arithmetic: The units below the innermost level.
         named_interconnects: Interconnects that stand in for the wires of some levels; those that no level uses are
             left out, as they take nothing.
-        native: The tree as `timeloop-model` reads it, under its top-level key, for writing it out again.
+        native: The tree as it is written, which `timeloop-model` and Accelergy read, under its top-level key;
+            hyphenated words stay, as Timeloop alone rewrites them.
     """
 
     name: str

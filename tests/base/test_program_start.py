@@ -18,7 +18,7 @@ def ended(code: str, *words: str, folder: Path | None = None, ignored: bool = Fa
     done = subprocess.run(
         [sys.executable, "-c", f"import atexit, os, signal, sys\n{code}", *words], cwd=folder, capture_output=True,
         text=True, timeout=60, check=False,
-        preexec_fn=(lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)) if ignored else None)
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.SIG_DFL))
     return done.returncode, done.stderr
 
 
@@ -45,6 +45,15 @@ sys.exit(main())
 def test_ctrl_c_while_modules_are_loaded_ends_a_command_at_once(program: str, at: str, words: list[str],
                                                                tmp_path: Path) -> None:
     assert ended(INTERRUPTING.format(program=program, at=at), *words, folder=tmp_path) == (130, "interrupted\n")
+
+
+@pytest.mark.parametrize(("words", "at"), [(["--version"], "fadiff_mapper.cli"),
+                                           (["validate", "--help"], "fadiff_validation.cli")])
+def test_commands_of_the_container_begin_so(words: list[str], at: str, tmp_path: Path) -> None:
+    docker = Path(__file__).parents[2] / "docker"
+    code = f"sys.path.insert(0, {str(docker)!r}); import entry_point; entry_point.DATA = '.'\n"
+    assert ended(code + INTERRUPTING.format(program="entry_point", at=at), *words, folder=tmp_path) == (
+        130, "interrupted\n")
 
 
 MAINS = {

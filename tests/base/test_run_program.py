@@ -144,19 +144,23 @@ def test_processes_of_others_are_left_alone(tmp_path: Path) -> None:
 PARENT = """
 import os, pathlib, sys
 from fadiff_mapper.base import run_program
-run_program.run([sys.executable, "-c", sys.argv[1]], pathlib.Path.cwd(), os.environ, 60)
+folder = pathlib.Path.cwd() / "work"
+folder.mkdir()
+run_program.run([sys.executable, "-c", sys.argv[1]], folder, os.environ, 60, temporary=sys.argv[2:] == ["temporary"])
 """
 """A program of ours that runs another one, to be killed while it waits."""
 
 
 @needs_proc
+@pytest.mark.parametrize("folder", ["kept", "temporary"])
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.parametrize("escape", ["in the background", "in a session of its own"])
-def test_when_we_are_killed_the_program_and_its_children_end(escape: str, end: signal.Signals, tmp_path: Path) -> None:
+def test_when_we_are_killed_the_program_and_its_children_end(escape: str, end: signal.Signals, folder: str,
+                                                             tmp_path: Path) -> None:
     program = f"import os, pathlib, subprocess, sys, time; CHILD = {QUIET_CHILD!r}; {ESCAPES[escape]}" \
               "pathlib.Path('program').write_text(str(os.getpid())); time.sleep(60)"
-    ours = subprocess.Popen([sys.executable, "-c", PARENT, program], cwd=tmp_path)
-    written = [tmp_path / "program", tmp_path / "child"]
+    ours = subprocess.Popen([sys.executable, "-c", PARENT, program, folder], cwd=tmp_path)
+    written = [tmp_path / "work" / "program", tmp_path / "work" / "child"]
     deadline = time.monotonic() + 30
     while not all(path.exists() and path.read_text() for path in written) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -165,6 +169,9 @@ def test_when_we_are_killed_the_program_and_its_children_end(escape: str, end: s
     ours.send_signal(end)
     assert ours.wait(30) == -end
     assert all(map(ended_soon, started))
+    while folder == "temporary" and (tmp_path / "work").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert (tmp_path / "work").exists() == (folder == "kept")
 
 
 @needs_proc

@@ -139,6 +139,7 @@ def test_a_warm_start_must_fit_the_problem(tmp_path: Path) -> None:
     ("map", "--model paper", "model: found 'paper' with the method annealing; accepted: the method gradient"),
     ("map", "--effort light --exhaustive", "effort: found 'light' with the method exhaustive"),
     ("map", "--imperfect --exhaustive", "imperfect: found with the method exhaustive"),
+    ("map", "--force", "--force: found without --calibration"),
     ("map", "--exhaustive-limit 5", "exhaustive_limit: found with the method annealing; accepted: the method exhausti"),
     ("network", "--model paper", "model: found 'paper' with the method annealing; accepted: the method gradient"),
     ("network", "--method gradient --no-fusion", "method: found gradient with layers by themselves"),

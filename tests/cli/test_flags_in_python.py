@@ -11,7 +11,8 @@ import pytest
 import fadiff_mapper as fm
 from fadiff_mapper.cli import _parser
 
-RENAMED = {"files": "sources", "variables": "jinja_data", "lenient": "strict", "output": "folder", "quiet": "on_progress",
+RENAMED = {"files": "sources", "variables": "jinja_data", "lenient": "strict", "output": "folder",
+           "quiet": "on_progress",
            "sensitivities": "with_sensitivities", "network": "source", "no_fusion": "fuse", "arch": "space"}
 """Name of a flag's value on the command line -> in Python, where they differ."""
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small_spaces import SECTION, small_network, small_question
+from small_spaces import NETWORK, SECTION, small_network, small_question
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.design.evaluation import layer_bounds as bounds_module
@@ -17,11 +17,13 @@ from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.design_result import DesignOutcome
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
 from fadiff_mapper.design.evaluation.layer_bounds import LayerBounds
+from fadiff_mapper.design.evaluation.network_plans import planned_figures
 from fadiff_mapper.design.proposers.random_designs import all_points
 from fadiff_mapper.design.space import design_document, read_space
 from fadiff_mapper.network.map_network import map_network
 from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.search.map_layers import map_layers
+from fadiff_mapper.workload.readers.load_network import load_network
 
 
 def all_outcomes(bench: DesignBench) -> list[DesignOutcome]:
@@ -108,6 +110,21 @@ def test_a_design_that_cannot_run_a_layer_says_which_and_why(tmp_path: Path) -> 
         assert narrow.reason.startswith("conv1x1_8_16_8_s1: ")
         assert narrow.reason.endswith("do not multiply to the bounds of M")
     assert evaluate_design(bench, (1,)).feasible
+
+
+@pytest.mark.parametrize("fuse", [False, True])
+def test_the_other_operand_of_a_sum_counts_with_fusion_and_without(fuse: bool, tmp_path: Path) -> None:
+    file = tmp_path / "block.yaml"
+    file.write_text(f"{NETWORK}  - {{name: sum, op: add, from: [c, a]}}\n", encoding="utf-8")
+    question = replace(small_question(tmp_path, fuse=fuse), networks=(load_network(file),))
+    bench = DesignBench(question, tmp_path / "store")
+    figures, = evaluate_design(bench, (1, 2)).networks
+    plan, = bench.networks_at((1, 2))
+    assert plan.joined.energy_pj > 0 and plan.joined.cycles > 0
+    assert (figures.energy_pj, figures.cycles) == pytest.approx((plan.stats.energy_pj, plan.stats.cycles), rel=1e-12)
+    assert (figures.unfused_energy_pj, figures.unfused_cycles) == pytest.approx(
+        (plan.unfused_stats.energy_pj, plan.unfused_stats.cycles), rel=1e-12)
+    assert planned_figures(question, plan) == pytest.approx((figures.energy_pj, figures.cycles), rel=1e-12)
 
 
 def test_no_design_is_better_than_its_lower_bound(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from small_spaces import SECTION, small_network, small_question, small_space
 
 import fadiff_mapper
-from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.errors import FadiffError, OutOfTime
 from fadiff_mapper.design import final_figures as final_module
 from fadiff_mapper.design.design_clock import DesignClock
 from fadiff_mapper.design.design_options import DesignOptions
@@ -241,7 +241,7 @@ class SlowDesigns:
                 self.now += 0.1
                 if stopped():
                     if give_up:
-                        raise TimeoutError
+                        raise OutOfTime
                     return replace(real(bench, point, rivals), cut_short=True)
             return real(bench, point, rivals)
 
@@ -283,7 +283,7 @@ def test_a_design_that_is_cut_short_has_sound_mappings_and_leaves_nothing_behind
     assert {entry.status for entry in cut} == {OUT_OF_TIME}
     for short, long in zip(cut, whole, strict=True):
         assert long.energy_pj * long.cycles <= short.energy_pj * short.cycles <= 1.5 * long.energy_pj * long.cycles
-    with pytest.raises(TimeoutError):
+    with pytest.raises(OutOfTime):
         layer_entries(specs, question.layer_options, ResultStore(store), lambda: True)
     assert not store.exists()
     known = ResultStore(store)

@@ -287,8 +287,11 @@ def test_one_that_takes_too_long_is_ended(tmp_path: Path) -> None:
 def test_it_ends_with_the_command_that_asked_it(end: signal.Signals, tmp_path: Path) -> None:
     waits = "import os, time; pathlib.Path(__file__).with_name('pid').write_text(str(os.getpid())); time.sleep(60)"
     stand_in(tmp_path, waits)
+    folders = tmp_path / "folders"
+    folders.mkdir()
     ours = subprocess.Popen([sys.executable, "-m", "fadiff_mapper", *CHECK], env={
-        "PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache"), "HOME": str(tmp_path)})
+        "PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache"), "HOME": str(tmp_path),
+        "TMPDIR": str(folders)})
     pid, deadline = tmp_path / "pid", time.monotonic() + 60
     while not (pid.exists() and pid.read_text()) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -296,6 +299,9 @@ def test_it_ends_with_the_command_that_asked_it(end: signal.Signals, tmp_path: P
     ours.send_signal(end)
     assert ours.wait(30) == -end
     while (asked / "stat").exists() and asked.joinpath("stat").read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    while list(folders.iterdir()):
         assert time.monotonic() < deadline
         time.sleep(0.02)
 

@@ -14,12 +14,16 @@ from pathlib import Path
 import pytest
 from recorded_cases import Json
 
-from fadiff_mapper import evaluate, load
+from fadiff_mapper import InvalidMapping, evaluate, load
+from fadiff_mapper.model.loop_nest import pack
+from fadiff_mapper.search.mapping_task import mapping_task
+from fadiff_mapper.sparse.score_sparse import score_one_by_one, score_sparse
 from fadiff_mapper.timeloop.compare_answers import compared, differences
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "verdicts" / "verdicts.jsonl.gz"
 
-READ = ("fixed-structured", "hyphenated-sparse-keys", "no-coalesce-outermost")
+READ = ("fixed-structured", "hyphenated-sparse-keys", "no-coalesce-outermost", "hypergeometric-131072",
+        "skipping-in-time-and-space", "band-wider-than-matrix")
 """Inputs that every reading takes."""
 
 
@@ -36,3 +40,16 @@ def document(name: str) -> Json:
 @pytest.mark.parametrize("name", READ)
 def test_what_timeloop_reads_has_its_numbers(name: str) -> None:
     assert list(differences(verdicts()[name]["result"], compared(evaluate(load(document(name)))))) == []
+
+
+def test_words_of_a_sparse_output_that_are_never_touched_are_refused() -> None:
+    """Timeloop ends on an assertion before it looks at anything sparse; the compiled scores refuse the mapping, too."""
+    assert "peer_accesses" in verdicts()["sparse-untouched-output"]["error"]
+    spec = load(document("sparse-untouched-output"))
+    with pytest.raises(InvalidMapping, match="words of an output's partition are never touched"):
+        evaluate(spec)
+    task = mapping_task(spec)
+    assert task.sparse is not None and spec.mapping is not None
+    nest = pack([spec.mapping], spec.problem)
+    assert not score_sparse(task.sparse, nest).legal.any()
+    assert not score_one_by_one(task.sparse, nest).legal.any()

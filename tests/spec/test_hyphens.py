@@ -14,6 +14,7 @@ from recorded_cases import RECORDED, Json, recording
 from fadiff_mapper import SpecError, load
 from fadiff_mapper.inputs.load import load_mapping
 from fadiff_mapper.spec.native.hyphens import REWRITTEN, underscored
+from fadiff_mapper.spec.native.written_components import written_attributes
 from fadiff_mapper.yaml.located import Map
 from fadiff_mapper.yaml.place import Where
 
@@ -52,6 +53,13 @@ def test_a_whole_input_in_hyphens_reads_the_same(strict: bool) -> None:
     assert (found.arch, found.problem, found.sparse, found.mapping) == (
         want.arch, want.problem, want.sparse, want.mapping)
     assert (found.mapper, found.tables, found.warnings) == (want.mapper, want.tables, ())
+
+
+def test_attributes_as_they_are_written_are_found_in_either_spelling() -> None:
+    plain = sparse_input()
+    assert written_attributes(load(hyphenated(plain)).arch) == written_attributes(load(plain).arch)
+    assert hyphenated(plain) != plain and load(hyphenated(plain)).arch.native == {
+        key: tree for key, tree in hyphenated(plain).items() if key in ("arch", "architecture")}
 
 
 def test_a_word_in_a_name_changes_wherever_the_name_stands() -> None:

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
-from test_lenient import NATIVE, meaning, v04, written
+from test_lenient import NATIVE, OLD_LISTS, meaning, v04, written
 from v04_designs import PROBLEM, buffer
 
 from fadiff_mapper import SpecError, load
@@ -30,6 +30,16 @@ REFUSED = {  # text that Timeloop reads, the same as it refuses it, its line, me
     "default as a float": ("default: 1}", "default: 1.0}", 13, "timeloop-model refuses 1.0 as a whole number"),
     "coefficient without a default": ("name: Hstride, default: 1", "name: Hstride", 13,
                                       'timeloop-model refuses the coefficient "Hstride" without a default'),
+    "size as a float": ("entries: 64", "entries: 64.0", 7, "timeloop-model refuses 64.0 as a whole number"),
+    "size with an underscore": ("entries: 64", "entries: '6_4'", 7, "timeloop-model refuses 6_4 as a whole number"),
+    "width of words as a float": ("entries: 64, word_bits: 16", "entries: 64, word_bits: 16.0", 7,
+                                  "timeloop-model refuses 16.0 as a whole number"),
+    "mesh as a float": ("class: mac, attributes: {", "class: mac, attributes: {meshX: 4.0, ", 8,
+                        "timeloop-model refuses 4.0 as a whole number"),
+    "split as a float": ("permutation: KPR}", "permutation: KPR, split: 3.0}", 22,
+                         "timeloop-model refuses 3.0 as a whole number"),
+    "least utilization of nothing": ("read_bandwidth: 2", "read_bandwidth: 2, min_utilization: 0.5", 6,
+                                     'timeloop-model refuses the min_utilization of "DRAM", which has no size'),
     "scale of an unknown data space": (
         "entries: 64", "entries: 64, per_dataspace_bandwidth_consumption_scale: {Q: 2}", 7,
         'timeloop-model refuses a bandwidth scale of "Q", which is no data space'),
@@ -123,3 +133,31 @@ def test_a_mapping_of_the_other_dialect_says_dataspace(tmp_path: Path) -> None:
 def test_a_datawidth_of_its_own_beside_a_containers_is_read(tmp_path: Path) -> None:
     nodes = "!Container {name: Chip, attributes: {datawidth: 4}}\n  - " + buffer()
     assert load(written(tmp_path, text=v04(nodes))).arch.levels[0].word_bits == 8
+
+
+@pytest.mark.parametrize(("text", "size"), [("'0x40'", 64), ("'0100'", 64), ("'+64'", 64), ("'64 '", 64)])
+def test_sizes_are_read_in_the_bases_of_c(tmp_path: Path, text: str, size: int) -> None:
+    assert load(written(tmp_path, "entries: 64", f"entries: {text}")).arch.levels[0].size == size
+
+
+def test_energies_of_the_arithmetic_have_no_fraction(tmp_path: Path) -> None:
+    for strict in (True, False):
+        with pytest.raises(SpecError, match=r"design.yaml:8: .*energy: found 1.5; accepted: a whole number >= 0"):
+            load(written(tmp_path, "class: mac, attributes: {", "class: mac, attributes: {energy: 1.5, "),
+                 strict=strict)
+
+
+def test_a_dram_has_no_clusters(tmp_path: Path) -> None:
+    file = written(tmp_path, "word_bits: 16, read_bandwidth: 2", "word_bits: 16, instances: 2, cluster_size: 2",
+                   NATIVE.replace("MAC[0..3]", "MAC[0..7]").replace("entries: 64", "entries: 64, instances: 2"))
+    with pytest.raises(SpecError, match=r'design.yaml:6: .*timeloop-model refuses "DRAM", a DRAM in clusters of 2'):
+        load(file)
+    assert "a DRAM in clusters of 2" in load(file, strict=False).warnings[0]
+
+
+def test_components_of_a_list_say_how_many_they_are(tmp_path: Path) -> None:
+    """Timeloop takes 0 and divides by it."""
+    file = written(tmp_path, "technology: DRAM, instances: 1,", "technology: DRAM,", OLD_LISTS)
+    with pytest.raises(SpecError, match=r"design.yaml:5: .*of a list without instances; accepted: instances"):
+        load(file)
+    assert load(file, strict=False).arch.levels[-1].instances == 1

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from fadiff_mapper.analysis.sensitivity.sensitivities import Sensitivity, mapping_sensitivities
+from fadiff_mapper.base.errors import OutOfTime
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.spec import Spec
 
@@ -45,7 +46,7 @@ def combined_sensitivities(layers: Sequence[RepeatedLayer],
 
     Raises:
         FadiffError: The design is sparse.
-        TimeoutError: `stopped` was true before the last layer.
+        OutOfTime: `stopped` was true before the last layer.
     """
     energy = sum(layer.runs * layer.energy_pj for layer in layers)
     cycles = sum(layer.runs * layer.cycles for layer in layers)
@@ -53,7 +54,7 @@ def combined_sensitivities(layers: Sequence[RepeatedLayer],
     for layer in layers:
         for metric, factor in (("energy", cycles), ("delay", energy)):
             if stopped():
-                raise TimeoutError
+                raise OutOfTime
             for found in mapping_sensitivities(layer.spec, layer.mapping, metric):
                 slope = layer.runs * factor * found.derivative
                 key = found.level, found.constant

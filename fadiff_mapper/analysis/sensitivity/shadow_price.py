@@ -29,7 +29,8 @@ from fadiff_mapper.analysis.sensitivity.continuous_problem import (
     limits_of,
     loops_of,
 )
-from fadiff_mapper.base.deadline import OutOfTime, Over, never
+from fadiff_mapper.base.deadline import Over, never
+from fadiff_mapper.base.errors import OutOfTime
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 
@@ -150,7 +151,7 @@ def _solve(problem: _ContinuousProblem, over: Over) -> np.ndarray:
         key = point[:-1].tobytes()
         if key not in memory:
             if over():
-                raise OutOfTime("out of time")
+                raise OutOfTime
             memory.clear()
             memory[key] = problem.at(point)
         return memory[key]

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import sqrt
 
+from fadiff_mapper.base.errors import OutOfTime
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.layer_bounds import LayerBounds
 from fadiff_mapper.design.evaluation.least_figures import LeastFigures
@@ -45,7 +46,7 @@ def bound_that_loses(question: DesignQuestion, bounds: LayerBounds, area_mm2: fl
 
     Raises:
         FadiffError: The store cannot be written.
-        TimeoutError: `stopped` was true before there was a proof, or none.
+        OutOfTime: `stopped` was true before there was a proof, or none.
     """
     if not rivals or any(is_sparse(spec) for spec in bounds.specs):
         return None
@@ -56,7 +57,7 @@ def bound_that_loses(question: DesignQuestion, bounds: LayerBounds, area_mm2: fl
         if _loses(total, question, area_mm2, rivals):
             return total
         if stopped():
-            raise TimeoutError
+            raise OutOfTime
         bound = None if fusable[layer] else bounds.of(layer)
         if bound is not None:
             total += bound.times(runs[layer]) - least[layer]
@@ -77,12 +78,12 @@ def least_unfused(question: DesignQuestion, bounds: LayerBounds,
 
     Raises:
         FadiffError: The store cannot be written.
-        TimeoutError: `stopped` was true before the last layer.
+        OutOfTime: `stopped` was true before the last layer.
     """
     total = LeastFigures(0.0, 0.0, 0.0)
     for layer, often in enumerate(question.loads):
         if stopped():
-            raise TimeoutError
+            raise OutOfTime
         bound = bounds.of(layer)
         if bound is None:
             return None

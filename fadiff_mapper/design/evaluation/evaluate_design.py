@@ -73,7 +73,7 @@ class DesignBench:
 
         Raises:
             FadiffError: The point is no design, or the store cannot be written.
-            TimeoutError: `stopped` was true before all layers were bounded.
+            OutOfTime: `stopped` was true before all layers were bounded.
         """
         return least_unfused(self.question, LayerBounds(self.reader.specs(point), self.store), stopped)
 
@@ -151,7 +151,7 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
 
     Raises:
         FadiffError: The store cannot be written.
-        TimeoutError: The design was given up.
+        OutOfTime: The design was given up.
     """
     question, parameters = bench.question, parameter_values(bench.question.space, point)
 

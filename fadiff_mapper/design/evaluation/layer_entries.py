@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.errors import FadiffError, OutOfTime
 from fadiff_mapper.base.version import __version__
 from fadiff_mapper.calibration.correction import Calibration
 from fadiff_mapper.design.evaluation.design_result import metric_exponents
@@ -122,7 +122,7 @@ def layer_entries(specs: Sequence[Spec], options: SearchOptions, store: ResultSt
 
     Raises:
         FadiffError: The store cannot be written.
-        TimeoutError: The search was given up.
+        OutOfTime: The search was given up.
     """
     design = design_digest(specs[0])
     keys = [layer_key(design, spec, options) for spec in specs]
@@ -131,7 +131,7 @@ def layer_entries(specs: Sequence[Spec], options: SearchOptions, store: ResultSt
     found = _searched(list(missing.values()), options, stopped, give_up) if missing else []
     cut_short = bool(found) and stopped()
     if cut_short and give_up:
-        raise TimeoutError
+        raise OutOfTime
     for key, entry in zip(missing, found, strict=True):
         if cut_short:
             known[key] = replace(entry, status=OUT_OF_TIME)

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 
+from fadiff_mapper.base.errors import OutOfTime
 from fadiff_mapper.base.version import __version__
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.design_result import NetworkFigures
@@ -19,6 +20,7 @@ from fadiff_mapper.design.evaluation.layer_entries import (
 )
 from fadiff_mapper.design.evaluation.result_store import ResultStore
 from fadiff_mapper.fusion import Hardware
+from fadiff_mapper.fusion.prices import other_reads
 from fadiff_mapper.network.result import NetworkResult
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload.readers.network_text import network_text
@@ -44,12 +46,13 @@ def network_figures(question: DesignQuestion, number: int, specs: Sequence[Spec]
 
     Raises:
         FadiffError: The store cannot be written.
-        TimeoutError: Planning was given up.
+        OutOfTime: Planning was given up.
     """
     network, weight, runs = question.networks[number], question.weights[number], question.runs[number]
     if not question.fuse:
-        energy = sum(entry.times * entries[entry.layer].energy_pj for entry in runs)
-        cycles = sum(entry.times * entries[entry.layer].cycles for entry in runs)
+        joined = other_reads(network, specs[0])
+        energy = joined.energy_pj + sum(entry.times * entries[entry.layer].energy_pj for entry in runs)
+        cycles = round(joined.cycles) + sum(entry.times * entries[entry.layer].cycles for entry in runs)
         return NetworkFigures(network.name, weight, energy, cycles, energy, cycles), None
     plan, key = None, _plan_key(question, number, specs)
     whole = not any(entries[entry.layer].status == OUT_OF_TIME for entry in runs)
@@ -57,7 +60,7 @@ def network_figures(question: DesignQuestion, number: int, specs: Sequence[Spec]
     if known is None:
         plan = mapped_network(question, number, specs, entries, stopped)
         if plan.status == OUT_OF_TIME and give_up:
-            raise TimeoutError
+            raise OutOfTime
         known = NetworkFigures(network.name, weight, plan.stats.energy_pj, float(plan.stats.cycles),
                                plan.unfused_stats.energy_pj, float(plan.unfused_stats.cycles), len(plan.groups))
         if whole and plan.status != OUT_OF_TIME:
@@ -72,10 +75,8 @@ def planned_figures(question: DesignQuestion, plan: NetworkResult) -> tuple[floa
         question: The question.
         plan: The plan of one of its networks.
     """
-    if question.fuse:
-        return plan.stats.energy_pj, float(plan.stats.cycles)
-    return (sum(layer.count * layer.stats.energy_pj for layer in plan.layers),
-            sum(layer.count * (layer.result.corrected or layer.stats).cycles for layer in plan.layers))
+    corrected = None if question.fuse else plan.corrected_cycles
+    return plan.stats.energy_pj, float(plan.stats.cycles if corrected is None else corrected)
 
 
 def _figures_of(content: dict[str, object]) -> NetworkFigures | None:

@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.base.errors import FadiffError, OutOfTime, listed
 from fadiff_mapper.base.extras import require
 from fadiff_mapper.base.worker_processes import Shared, usable_cores, worker_processes
 from fadiff_mapper.design.evaluation.design_result import DesignOutcome
@@ -119,7 +119,7 @@ def _task(shared: SharedBench, point: Point, rivals: Sequence[tuple[float, ...]]
         return TaskDone(None)
     try:
         outcome = evaluate_design(bench, point, rivals, lambda: _past(end), give_up=not kept)
-    except TimeoutError:
+    except OutOfTime:
         return TaskDone(None, changed=tuple(bench.store.changed))
     return TaskDone(outcome, bench.plans.networks if bench.plans.point == point else (), tuple(bench.store.changed))
 

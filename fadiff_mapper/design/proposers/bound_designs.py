@@ -26,7 +26,7 @@ from math import inf, log
 
 import numpy as np
 
-from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.errors import FadiffError, OutOfTime
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.design_result import DesignOutcome, metric_exponents
 from fadiff_mapper.design.evaluation.least_figures import LeastFigures
@@ -300,7 +300,7 @@ class BoundDesigns:
         specs_at: Every distinct layer on a design, in the order of `DesignQuestion.layers`; raises FadiffError where it
             is none.
         mappings_at: The exact mappings of a feasible design of the archive, in the same order.
-        least_at: The bound of a design by its layers, fused or not; None where it has none. Raises TimeoutError once
+        least_at: The bound of a design by its layers, fused or not; None where it has none. Raises OutOfTime once
             the function that it is given is true.
         over: Asked again and again; once true, descents end and no further design is read or judged.
         descent: Proposes further designs from a mapped one; None: nobody does.
@@ -342,7 +342,7 @@ class BoundDesigns:
             if point not in expected:
                 expected[point] = self._value(point, estimates, ranked)
             return expected[point]
-        with suppress(TimeoutError):  # what has been judged by then must do
+        with suppress(OutOfTime):  # what has been judged by then must do
             for point in self._candidates(rng, ranked, exponents, known):
                 value_at(point)
             self._walk(expected, value_at)
@@ -361,9 +361,9 @@ class BoundDesigns:
         return sorted(refused, key=lambda point: (sum(point), point))[:count]
 
     def read(self, point: Point) -> tuple[Spec, ...]:
-        """Every distinct layer on a design. Raises FadiffError where it is none, and TimeoutError."""
+        """Every distinct layer on a design. Raises FadiffError where it is none, and OutOfTime."""
         if self.over():
-            raise TimeoutError
+            raise OutOfTime
         return self.specs_at(point)
 
     def _exponents(self, rng: np.random.Generator) -> np.ndarray:
@@ -414,6 +414,8 @@ class BoundDesigns:
             try:
                 self.allowed[point] = not broken_limit(space, point) and not broken_limit(
                     space, point, self.read(point)[0])
+            except OutOfTime:
+                raise
             except FadiffError:
                 self.allowed[point] = False
         return self.allowed[point]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fadiff_mapper.base.errors import OutOfTime
 from fadiff_mapper.output.design_report.draw_convergence import draw_convergence
 from fadiff_mapper.output.design_report.draw_front import draw_front, least_of_both
 from fadiff_mapper.output.design_report.level_shares import draw_levels, level_shares
@@ -122,12 +123,12 @@ def best_sensitivities(result: DesignResult, over: Callable[[], bool] = lambda: 
 
     Raises:
         FadiffError: The design is sparse.
-        TimeoutError: There was no time.
+        OutOfTime: There was no time.
     """
     if not result.mapped_networks:
         return ()
     if over():
-        raise TimeoutError
+        raise OutOfTime
     from fadiff_mapper.analysis.sensitivity.several_layers import RepeatedLayer, combined_sensitivities
     layers = [RepeatedLayer(figures.weight * outcome.count, outcome.spec, outcome.mapping, outcome.stats.energy_pj,
                         outcome.stats.cycles)

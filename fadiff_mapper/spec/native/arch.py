@@ -14,7 +14,7 @@ from typing import Any
 
 from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, MetadataStorage, StorageLevel
-from fadiff_mapper.spec.native.attributes import read_attributes, word_width
+from fadiff_mapper.spec.native.attributes import read_attributes, whole_number, word_width
 from fadiff_mapper.spec.native.hyphens import underscored
 from fadiff_mapper.spec.native.interconnects import INTERCONNECT_CLASSES, Component, named_interconnects, read_wires
 from fadiff_mapper.spec.tables import BITS_PER_KIB
@@ -186,8 +186,10 @@ def _from_lists(root: Map, leniency: Leniency) -> list[Component]:
     storage = reader.take("storage", sequence)
     reader.finish(" in the architecture")
     components = []
-    for i, value in reversed(list(enumerate(storage))):
-        node = mapping(value, storage.at(i))
+    nodes = [mapping(value, storage.at(i)) for i, value in enumerate(storage)]
+    leniency.meet(Oddity(node.where, "instances", "timeloop-model ends on a component of a list without instances",
+                         "instances: 1", "there is one") for node in (arithmetic, *nodes) if "instances" not in node)
+    for i, node in reversed(list(enumerate(nodes))):
         kind = "DRAM" if node.get("technology") == "DRAM" else "storage"
         components.append((bare(text(node.get("name", f"storage{i}"), node.at("name"))), kind, node, 1, node.where))
     name = bare(text(arithmetic.get("name", UNNAMED), arithmetic.at("name")))
@@ -200,8 +202,8 @@ def _matches(kind: str, words: tuple[str, ...]) -> bool:
 
 def _mesh(reader: Reader, instances: int) -> tuple[int, int]:
     """meshX and meshY. A missing one is the rest of the instances; without both, all instances lie along X."""
-    x = reader.take("meshX", integer(1), None)
-    y = reader.take("meshY", integer(1), None)
+    x = reader.take("meshX", whole_number(1, reader.leniency), None)
+    y = reader.take("meshY", whole_number(1, reader.leniency), None)
     if x is None:
         x = instances // y if y else instances
     if y is None:
@@ -214,18 +216,19 @@ def _mesh(reader: Reader, instances: int) -> tuple[int, int]:
 def _arithmetic(name: str, kind: str, attributes: Map, instances: int, where: Where,
                 leniency: Leniency) -> Arithmetic:
     reader = read_attributes(name, attributes, leniency)
-    instances = reader.take("instances", integer(1), instances)
+    instances = reader.take("instances", whole_number(1, reader.leniency), instances)
     mesh_x, mesh_y = _mesh(reader, instances)
-    word_bits = reader.take(("word_bits", "datawidth"), word_width, 16)
-    return Arithmetic(name, kind, instances, mesh_x, mesh_y, word_bits, reader.take("energy", number(0), None))
+    word_bits = reader.take(("word_bits", "datawidth"), word_width(reader.leniency), 16)
+    energy = reader.take("energy", whole_number(0, reader.leniency), None)  # Timeloop reads no fractions here
+    return Arithmetic(name, kind, instances, mesh_x, mesh_y, word_bits, energy)
 
 
 def _storage(name: str, kind: str, attributes: Map, instances: int, where: Where,
              leniency: Leniency) -> StorageLevel:
     reader = read_attributes(name, attributes, leniency)
-    instances = reader.take("instances", integer(1), instances)
+    instances = reader.take("instances", whole_number(1, reader.leniency), instances)
     mesh_x, mesh_y = _mesh(reader, instances)
-    word_bits = reader.take(("word_bits", "word_width", "datawidth"), word_width, 16)
+    word_bits = reader.take(("word_bits", "word_width", "datawidth"), word_width(reader.leniency), 16)
     block, cluster = _block_and_cluster(reader, word_bits)
     if instances % cluster:
         raise where.error(f'"{name}" has {instances} instances in clusters of {cluster}',
@@ -233,6 +236,15 @@ def _storage(name: str, kind: str, attributes: Map, instances: int, where: Where
     if reader.take("technology", anything, None) == "DRAM" and "DRAM" not in kind:
         kind = f"DRAM {kind}"
     size = _size(reader, name, kind, word_bits, block)
+    least = reader.take("min_utilization", number(0), 0.0)
+    if least and size is None:
+        leniency.meet([Oddity(reader.at("min_utilization"), "min_utilization",
+                              f'timeloop-model refuses the min_utilization of "{name}", which has no size',
+                              "depth, entries or sizeKB, or no min_utilization", "it bears on nothing here")])
+    if cluster > 1 and "DRAM" in kind:
+        leniency.meet([Oddity(reader.node.where, f"clusters of {name}",
+                              f'timeloop-model refuses "{name}", a DRAM in clusters of {cluster}', "cluster_size: 1",
+                              "its clusters are those of any level")])
     ports = "num_ports" if reader.node.get("num_ports") is not None else "n_ports"
     if str(reader.take(ports, anything, 2)) not in ("1", "2"):
         leniency.meet([Oddity(reader.at(ports), ports, f'timeloop-model refuses the {ports} of "{name}"', "1 or 2",
@@ -247,7 +259,7 @@ def _storage(name: str, kind: str, attributes: Map, instances: int, where: Where
         name=name, kind=kind, instances=instances, mesh_x=mesh_x, mesh_y=mesh_y, word_bits=word_bits,
         block_size=block, cluster_size=cluster, size=size,
         multiple_buffering=reader.take("multiple_buffering", number(above=0), 1.0),
-        min_utilization=reader.take("min_utilization", number(0), 0.0),
+        min_utilization=least,
         read_bandwidth=reader.take("read_bandwidth", _bandwidth, both),
         write_bandwidth=reader.take("write_bandwidth", _bandwidth, both),
         shared_bandwidth=reader.take("shared_bandwidth", _bandwidth, None),
@@ -293,10 +305,10 @@ def _metadata_storage(reader: Reader) -> MetadataStorage:
     if reader.take("tile_partition_supported", boolean, False):
         raise reader.at("tile_partition_supported").error(
             '"tile_partition_supported" is not supported: Timeloop itself refuses it')
-    block = reader.take("metadata_block_size", integer(1), 1)
-    bits = reader.take(("metadata_datawidth", "metadata_word_bits"), integer(0), 0)
-    width = reader.take(("metadata_storage_width", "metadata_width"), integer(0), 0)
-    depth = reader.take(("metadata_storage_depth", "metadata_depth"), integer(0), 0)
+    block = reader.take("metadata_block_size", whole_number(1, reader.leniency), 1)
+    bits = reader.take(("metadata_datawidth", "metadata_word_bits"), whole_number(0, reader.leniency), 0)
+    width = reader.take(("metadata_storage_width", "metadata_width"), whole_number(0, reader.leniency), 0)
+    depth = reader.take(("metadata_storage_depth", "metadata_depth"), whole_number(0, reader.leniency), 0)
     if bits and width % (bits * block):
         raise reader.at("metadata_storage_width").error(
             f"a width of {width} bits holds no whole number of {bits}-bit units in blocks of {block}",
@@ -310,9 +322,9 @@ def _block_and_cluster(reader: Reader, word_bits: int) -> tuple[int, int]:
     A `width` in bits, block_size * cluster_size * word bits, fills in the one that is not given. Without both the
     block takes it all; without a width, a missing one is 1.
     """
-    block = reader.take(("block_size", "n_words"), integer(1), None)
-    cluster = reader.take("cluster_size", integer(1), None)
-    width = reader.take(("width", "memory_width", "data_storage_width"), integer(1), None)
+    block = reader.take(("block_size", "n_words"), whole_number(1, reader.leniency), None)
+    cluster = reader.take("cluster_size", whole_number(1, reader.leniency), None)
+    width = reader.take(("width", "memory_width", "data_storage_width"), whole_number(1, reader.leniency), None)
     if width is None:
         return block or 1, cluster or 1
     if width % (word_bits * (block or 1)):
@@ -335,7 +347,7 @@ def _size(reader: Reader, name: str, kind: str, word_bits: int, block: int) -> i
 
     Specs write 0 for a level that is bypassed, only stands for a fan-out, or says its size in another key.
     """
-    given = {key: reader.take(key, integer(0), None)
+    given = {key: reader.take(key, whole_number(0, reader.leniency), None)
              for key in ("entries", "depth", "memory_depth", "data_storage_depth", "sizeKB")}
     written = [key for key, value in given.items() if value is not None]
     if len(written) > 1 and "sizeKB" in written:

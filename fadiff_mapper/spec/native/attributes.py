@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
 from fadiff_mapper.base.errors import nearest
 from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
-from fadiff_mapper.yaml.located import Map, Reader, integer
+from fadiff_mapper.yaml.located import Check, Map, Reader, integer
 from fadiff_mapper.yaml.place import Where
 
 LEVEL_ATTRIBUTES = (
@@ -19,6 +20,9 @@ LEVEL_ATTRIBUTES = (
     "energy-per-ingress", "network_read", "network_fill", "network_update", "network_drain", "network_operand",
     "network_result", "reduction_supported", "network_type", "technology", "allow_overbooking")
 """The attributes of a component that change a result. Others go to Accelergy and are kept as they are."""
+
+OTHER_BASES = re.compile(r"\+?0(?:[xX](?P<hexadecimal>[0-9a-fA-F]+)|(?P<octal>[0-7]+))")
+"""Whole numbers that are not decimal, as C writes them."""
 
 
 def read_attributes(name: str, attributes: Map, leniency: Leniency = STRICT) -> Reader:
@@ -43,15 +47,36 @@ def read_attributes(name: str, attributes: Map, leniency: Leniency = STRICT) -> 
             leniency.meet([Oddity(
                 attributes.at(key), f"attribute {key}",
                 f'Timeloop ignores the attribute "{key}" of "{name}" (did you mean "{meant}"?)', f'"{meant}"', "")])
-    return Reader(attributes)
+    return Reader(attributes, leniency)
 
 
-def word_width(value: Any, where: Where) -> int:
+def whole_number(minimum: int, leniency: Leniency) -> Check[int]:
+    """A check for a whole number as Timeloop converts its text: 0x10 and 010 are C's, and 16.0 is none.
+
+    Args:
+        minimum: The least accepted value.
+        leniency: Decides about numbers that Timeloop refuses although they are whole.
+    """
+    def check(value: Any, where: Where) -> int:
+        other = OTHER_BASES.fullmatch(value) if isinstance(value, str) else None
+        if other:
+            value = int(other["hexadecimal"], 16) if other["hexadecimal"] else int(other["octal"], 8)
+        found = integer(minimum)(value, where)
+        if isinstance(value, float) or (isinstance(value, str) and not value.lstrip("+").rstrip().isdigit()):
+            leniency.meet([Oddity(where, where.path, f"timeloop-model refuses {value} as a whole number", str(found),
+                                  f"it is {found}")])
+        return found
+    return check
+
+
+def word_width(leniency: Leniency) -> Check[int]:
     """A check for bits of a word; one width per data space, which users ask for, is refused in words of its own."""
-    if isinstance(value, dict):
-        raise where.error("found a mapping: Timeloop gives all data spaces of a level the same word width",
-                          "a whole number >= 1; a level of its own for a data space of another width")
-    return integer(1)(value, where)
+    def check(value: Any, where: Where) -> int:
+        if isinstance(value, dict):
+            raise where.error("found a mapping: Timeloop gives all data spaces of a level the same word width",
+                              "a whole number >= 1; a level of its own for a data space of another width")
+        return whole_number(1, leniency)(value, where)
+    return check
 
 
 def _squash(key: str) -> str:

@@ -12,9 +12,9 @@ from itertools import pairwise
 
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.spec.arch import Interconnect, NamedInterconnect
-from fadiff_mapper.spec.native.attributes import read_attributes
+from fadiff_mapper.spec.native.attributes import read_attributes, whole_number
 from fadiff_mapper.yaml.leniency import Leniency
-from fadiff_mapper.yaml.located import Map, Reader, boolean, integer, number, text
+from fadiff_mapper.yaml.located import Map, Reader, boolean, number, text
 from fadiff_mapper.yaml.place import Where
 
 INTERCONNECT_CLASSES = ("XY_NoC", "Legacy", "ReductionTree", "SimpleMulticast")
@@ -44,14 +44,14 @@ def read_wires(reader: Reader, kind: str, word_bits: int) -> Interconnect:
     if network_type == "M:N":
         raise reader.at("network_type").error('network_type "M:N" (distributed multicast) is not supported', "1:1, 1:N")
     return Interconnect(
-        word_bits=reader.take("network_word_bits", integer(1), word_bits),
+        word_bits=reader.take("network_word_bits", whole_number(1, reader.leniency), word_bits),
         energy_per_hop=reader.take("energy_per_hop", number(), None),
         wire_energy=reader.take("wire_energy", number(), 0.0),
         tile_width=reader.take("tile_width", number(), None),
         router_energy=reader.take("router_energy", number(), 0.0),
         energy_per_ingress=reader.take("energy-per-ingress", number(), 0.0),
-        fill_latency=reader.take("network_fill_latency", number(0), 0),
-        drain_latency=reader.take("network_drain_latency", number(0), 0),
+        fill_latency=reader.take("network_fill_latency", whole_number(0, reader.leniency), 0),
+        drain_latency=reader.take("network_drain_latency", whole_number(0, reader.leniency), 0),
         reduction_supported=reader.take("reduction_supported", boolean, "DRAM" not in kind))
 
 
@@ -109,9 +109,9 @@ def _interconnect(component: Component, inwards: int | None, outwards: int | Non
     if kind == "ReductionTree" and inwards is not None:
         raise where.error(f'the reduction tree "{name}" is to carry words inwards, which Timeloop refuses',
                           "a reduction tree as network_update and network_drain alone")
-    bits = reader.take(("word_bits", "word_width", "datawidth"), integer(1), DEFAULT_BITS)
+    bits = reader.take(("word_bits", "word_width", "datawidth"), whole_number(1, reader.leniency), DEFAULT_BITS)
     wires = read_wires(Reader(Map({**reader.node, "network_fill_latency": reader.take("fill_latency", number(0), 0)},
-                                  where=where, places=reader.node.places)), kind, bits)
+                                  where=where, places=reader.node.places), leniency), kind, bits)
     if kind != "SimpleMulticast":
         return NamedInterconnect(name, "Legacy" if kind == "XY_NoC" else kind, inwards, outwards, wires,
                                  adder_energy=reader.take("adder_energy", number(), 0.0))

@@ -13,12 +13,13 @@ from typing import Any
 from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping, with_residual
+from fadiff_mapper.spec.native.attributes import whole_number
 from fadiff_mapper.spec.native.factors import factor_text, parse_factors
 from fadiff_mapper.spec.native.hyphens import underscored
 from fadiff_mapper.spec.native.permutation import parse_permutation
 from fadiff_mapper.spec.problem import Problem, single_letter
 from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
-from fadiff_mapper.yaml.located import Reader, anything, integer, mapping, one_of, sequence, text
+from fadiff_mapper.yaml.located import Reader, anything, mapping, one_of, sequence, text
 from fadiff_mapper.yaml.place import Where
 
 KINDS = ("temporal", "spatial", "datatype", "bypass")
@@ -135,7 +136,7 @@ def _spatial(reader: Reader, level: LevelMapping, index: int, arch: Architecture
         raise reader.node.where.error(f'"{arch.levels[index].name}" has no fan-out, so it takes no spatial loops',
                                       listed(fanned_out))
     factors, last, order = _loops(reader, problem)
-    split = min(reader.take("split", integer(0), len(order)), len(order))
+    split = min(reader.take("split", whole_number(0, reader.leniency), len(order)), len(order))
     off = _unused(reader, ("no_reuse",), level.no_multicast, problem)
     unlinked = _unused(reader, ("no_link_transfer",), level.no_link_transfer, problem)
     return replace(level, spatial=factors, spatial_last=last, spatial_order=order, split=split, no_multicast=off,

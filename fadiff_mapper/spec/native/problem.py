@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from fadiff_mapper.base.errors import SpecError, listed, nearest
+from fadiff_mapper.spec.native.attributes import whole_number
 from fadiff_mapper.spec.native.density_section import density_tree, read_densities
 from fadiff_mapper.spec.native.hyphens import underscored
 from fadiff_mapper.spec.problem import DataSpace, Problem, Term, single_letter
 from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
-from fadiff_mapper.yaml.located import Check, Map, Reader, Seq, anything, boolean, integer, mapping, sequence, text
+from fadiff_mapper.yaml.located import Map, Reader, Seq, anything, boolean, mapping, sequence, text
 from fadiff_mapper.yaml.place import Where
 
 NAMED_SHAPES: dict[str, dict[str, Any]] = {
@@ -187,7 +188,7 @@ def _coefficients(node: Seq, keys: Leniency, defaults: Leniency) -> dict[str, in
             defaults.meet([Oddity(reader.node.where, "default",
                                   f'timeloop-model refuses the coefficient "{name}" without a default',
                                   "default: a whole number >= 0", "it is 1")])
-        result[name] = reader.take("default", _whole(0, defaults), 1)
+        result[name] = reader.take("default", whole_number(0, defaults), 1)
         reader.finish(" of a coefficient")
     return result
 
@@ -213,20 +214,10 @@ def _instance(node: Map, dimensions: list[str], defaults: dict[str, int],
                  for name in dimensions if name not in node]
     if problems:
         raise SpecError(*problems)
-    bounds = {name: _whole(1, leniency)(node[name], node.at(name)) for name in dimensions}
-    factors = {name: _whole(0, leniency)(node.get(name, default), node.at(name)) for name, default in defaults.items()}
+    bounds = {name: whole_number(1, leniency)(node[name], node.at(name)) for name in dimensions}
+    factors = {name: whole_number(0, leniency)(node.get(name, default), node.at(name))
+               for name, default in defaults.items()}
     return bounds, factors
-
-
-def _whole(minimum: int, leniency: Leniency) -> Check[int]:
-    """A check for a whole number that is written as one: Timeloop converts no 8.0, which is an oddity."""
-    def check(value: Any, where: Where) -> int:
-        found = integer(minimum)(value, where)
-        if isinstance(value, float) or (isinstance(value, str) and not value.lstrip("+").isdigit()):
-            leniency.meet([Oddity(where, where.path, f"timeloop-model refuses {value} as a whole number", str(found),
-                                  f"it is {found}")])
-        return found
-    return check
 
 
 def _dropped_key(node: Map, key: str, known: list[str], defaults: dict[str, int]) -> Oddity:

@@ -8,6 +8,7 @@ from typing import Any
 
 from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.spec.arch import Architecture, StorageLevel
+from fadiff_mapper.spec.native.attributes import whole_number
 from fadiff_mapper.spec.native.hyphens import underscored
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.sparse_optimizations import (
@@ -22,7 +23,7 @@ from fadiff_mapper.spec.sparse_optimizations import (
     SparseOptimizations,
 )
 from fadiff_mapper.yaml.leniency import STRICT, Leniency
-from fadiff_mapper.yaml.located import Map, Reader, Seq, anything, integer, mapping, one_of, sequence, text
+from fadiff_mapper.yaml.located import Map, Reader, Seq, anything, mapping, one_of, sequence, text
 from fadiff_mapper.yaml.place import Where
 
 PARTS = ("representation_format", "action_optimization", "compute_optimization")
@@ -197,8 +198,8 @@ def _rank(node: Any, where: Where, level: StorageLevel, names: _Names) -> RankFo
         raise reader.at("format").error(f'unknown format "{word}"', listed(name.upper() for name in FORMATS))
     groups = reader.take("flattened_rankIDs", sequence, Seq(where=where))
     flattened = tuple(_dimensions(group, groups.at(i), names.problem.dimensions) for i, group in enumerate(groups))
-    metadata = reader.take("metadata_word_bits", integer(0), 1 if kind == BITMASK else None)
-    payload = reader.take("payload_word_bits", integer(0), None)
+    metadata = reader.take("metadata_word_bits", whole_number(0, reader.leniency), 1 if kind == BITMASK else None)
+    payload = reader.take("payload_word_bits", whole_number(0, reader.leniency), None)
     reader.finish(" of a rank")
     # Timeloop does not read the widths of an uncompressed bitmask.
     widths = [None if kind == UNCOMPRESSED_BITMASK else bits for bits in (metadata, payload)]

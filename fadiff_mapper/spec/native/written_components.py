@@ -11,6 +11,7 @@ from typing import Any
 
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.native.arch import bare
+from fadiff_mapper.spec.native.hyphens import underscored
 from fadiff_mapper.yaml.located import number
 from fadiff_mapper.yaml.place import Where
 
@@ -21,7 +22,7 @@ class WrittenComponent:
 
     Attributes:
         name: Name without its range.
-        own: Its own attributes.
+        own: Its own attributes, old hyphenated words rewritten.
         inherited: Attributes of the nodes around it, in the same way.
         component: All its keys, as they are.
     """
@@ -46,10 +47,10 @@ def written_components(arch: Architecture) -> dict[str, WrittenComponent]:
 def _components(tree: dict[str, Any], around: dict[str, Any]) -> Iterator[WrittenComponent]:
     """The components of a node and of those inside it; `around` are the attributes of the nodes outside."""
     for entry in (*_entries(tree.get("storage")), *_entries([tree.get("arithmetic")])):
-        yield WrittenComponent(bare(str(entry.get("name", ""))), _attributes(entry), around, entry)
+        yield WrittenComponent(_name(entry), _attributes(entry), around, entry)
     around = around | _attributes(tree.get("attributes"))
     for entry in _entries(tree.get("local")):
-        yield WrittenComponent(bare(str(entry.get("name", ""))), _attributes(entry.get("attributes")), around, entry)
+        yield WrittenComponent(_name(entry), _attributes(entry.get("attributes")), around, entry)
     for node in _entries(tree.get("subtree")):
         yield from _components(node, around)
 
@@ -59,9 +60,14 @@ def _entries(value: object) -> list[dict[str, Any]]:
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
+def _name(entry: dict[str, Any]) -> str:
+    """The name of a component as the levels have it."""
+    return bare(underscored(str(entry.get("name", ""))))
+
+
 def _attributes(attributes: object) -> dict[str, Any]:
-    """Attributes by text; those of a node that Timeloop does not read may be no mapping."""
-    return {str(key): value for key, value in attributes.items()} if isinstance(attributes, dict) else {}
+    """Attributes by rewritten text; those of a node that Timeloop does not read may be no mapping."""
+    return {underscored(str(key)): value for key, value in attributes.items()} if isinstance(attributes, dict) else {}
 
 
 Attributes = dict[str, Any]

@@ -10,6 +10,7 @@ from typing import Any
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.extras import installed
+from fadiff_mapper.base.rare_collections import rare_collections
 from fadiff_mapper.workload import Workload
 from fadiff_mapper.workload.busy_experts import spread_over
 from fadiff_mapper.workload.readers.open_inputs import Given
@@ -21,6 +22,7 @@ ACCEPTED = ("a network file (YAML), a folder of Timeloop problems with edges.yam
             f"or {bundled_files.PREFIX}networks/NAME")
 
 
+@rare_collections()
 def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
                  example_kwargs: Mapping[str, Any] | None = None, dims: Mapping[str, int] | None = None,
                  shapes: Mapping[str, Sequence[int]] | None = None, values: Mapping[str, int] | None = None,

@@ -91,7 +91,8 @@ def with_shapes(model: Any) -> Any:
         folder = Path(name)
         (folder / "model.onnx").write_bytes(model.SerializeToString())
         try:
-            done = run_program.run([sys.executable, "-c", CHILD], folder, os.environ, SECONDS, MEMORY)
+            done = run_program.run([sys.executable, "-c", CHILD], folder, os.environ, SECONDS, MEMORY,
+                                   temporary=True)
         except run_program.TimeLimitPassed:
             raise FadiffError(f"inferring its shapes takes more than {SECONDS:g} s") from None
         answer = folder / "shapes.onnx"
