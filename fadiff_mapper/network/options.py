@@ -19,7 +19,7 @@ METHODS = ("annealing", "gradient")
 mappings and fusion of the whole network (FADiff)."""
 
 LONGEST = 16
-"""Layers of a group at most: a limit of time, not measured."""
+"""Layers of a group at most: a limit of time."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,6 @@ class NetworkOptions:
 def check(options: NetworkOptions) -> None:
     """Checks options before a search.
 
-    Args:
-        options: The options.
-
     Raises:
         FadiffError: An option is out of its range, or does nothing beside another one.
     """
@@ -87,12 +84,6 @@ def check(options: NetworkOptions) -> None:
 
 def layer_search(options: NetworkOptions, time_limit: float | None = None,
                  effort: str = "full") -> SearchOptions:
-    """The search of every layer by itself.
-
-    Args:
-        options: Options of the network's search.
-        time_limit: Seconds for all layers; None is no limit.
-        effort: Name of the effort.
-    """
+    """The search of every layer by itself, with a time limit in seconds for all of them and the name of an effort."""
     return SearchOptions((options.metric,), options.seed, time_limit, options.workers, effort=effort,
                          calibration=options.calibration)

@@ -20,33 +20,26 @@ GRACE_S = 1.0
 short is worth less than a second. They take 0.04 s each on average."""
 
 LATE_S = 0.4
-"""Seconds beyond its limit at which a command aims, of the two that it has. MobileNetV2 under 3 s has groups then that
-save 30 to 48 % of its EDP, else often none, as commands ended at 2.8 to 3.4 s (23 November 2026)."""
+"""Seconds beyond its limit at which a command aims, of the two that it has. Small
+networks under 3 s have groups then, else often none."""
 
 START_S, START_PER_NODE_S, START_PER_LAYER_S = 0.56, 1.7e-4, 5e-4
-"""Seconds until a network has been read: for loading the program, by node, and by distinct layer.
-
-Measured on an Intel Xeon of 2.1 GHz with two cores, 23 November 2026: 0.61 s for MobileNetV2 (153 nodes), 0.76 for
-DenseNet-121 (428), 1.29 for SDXL's U-Net (3,592).
-"""
+"""Seconds until a network has been read: for loading the program, by node, and by distinct layer, on a processor of
+2.1 GHz, as all that follow."""
 
 REPORT_S, REPORT_PER_NODE_S, REPORT_PER_MAPPING_S = 0.1, 1.8e-4, 0.011
-"""Seconds for the files of a plan: the page, by node, and by mapping of a layer or tile, which has a folder.
-
-Measured there: 0.9 s for MobileNetV2 (72 mappings), 2.7 for DenseNet-121 (215), 1.1 for SDXL's U-Net layer by layer
-(48).
-"""
+"""Seconds for the files of a plan: the page, by node, and by mapping of a layer or tile, which has a folder."""
 
 TILE_S = 3.5e-3
-"""Seconds for the exact evaluation of a mapping of a tile, measured there."""
+"""Seconds for the exact evaluation of a mapping of a tile."""
 
 LAYER_S = 1e-3
 """Seconds for a layer by itself between its search and those of groups: the exact evaluation side by side with others,
-and what estimates need. Measured there with 2,000 distinct layers."""
+and what estimates need."""
 
 FILES = 0.25
 """The part of a limit that is kept back at most for the files of layers by themselves: what there is no time for then
-is not written. Set by hand, not measured."""
+is not written. Set by hand."""
 
 TILES_PER_LAYER = 2
 """Tiles of different shapes that a layer of a group has, as long as it is not mapped; 2.1 in MobileNetV2's plan."""
@@ -92,8 +85,7 @@ class PlanningClock:
     def left(self, tiles: float = 0.0) -> float:
         """Seconds that are left to the search; infinite without a limit, below 0 where they are over.
 
-        Args:
-            tiles: Mappings of tiles in the groups of the plan, see `tiles_to_write`.
+        `tiles`: mappings of tiles in the groups of the plan (`tiles_to_write`).
         """
         if self.limit is None:
             return inf
@@ -104,10 +96,9 @@ class PlanningClock:
         return self.stopped() or self.left(tiles) < 0
 
     def left_for_layers(self, layers: int) -> float:
-        """Seconds that are left to the searches of so many layers by themselves, which may take a moment more.
+        """Seconds that are left to the searches of so many distinct layers by themselves, which may take a moment more.
 
-        Args:
-            layers: Distinct layers, which are evaluated exactly after the searches.
+        They are evaluated exactly afterwards.
         """
         return self.left() + GRACE_S - layers * self.last.per_layer
 
@@ -125,10 +116,9 @@ class PlanningClock:
 
 
 def tiles_to_write(groups: Iterable[tuple[Hashable, int]]) -> int:
-    """Mappings of tiles that a plan has; those of equal groups count once, as further copies are written last of all.
+    """Mappings of tiles of groups, each with a key and its number of tiles.
 
-    Args:
-        groups: For every group a key, the same for equal ones, and its tiles.
+    Equal groups, of the same key, count once, as further copies are written last of all.
     """
     return sum(dict(groups).values())
 
@@ -152,7 +142,7 @@ def command_clock(limit: float | None, stopped: Callable[[], bool], start: float
 
 
 def last_steps(nodes: int, layers: int, pace: float, limit: float = inf) -> LastSteps:
-    """Time that a command takes after its search.
+    """Time that a command takes after its search of a network with so many nodes and distinct layers.
 
     Args:
         nodes: Nodes of the network.
