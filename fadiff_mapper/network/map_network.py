@@ -53,30 +53,14 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
                 clock: PlanningClock | None = None, descent: NetworkDescent | None = None) -> NetworkResult:
     """Decides which layers of a network to fuse, how to tile the groups, and how to map every layer.
 
+    Arguments, results and errors are those of `api.map_network`, and beside these:
+
     Args:
-        workload: The network.
-        arch_spec: The design: a `Spec` (its problem is left out), a dict, a file or several.
-        options: Effort and parts of the search; None is `NetworkOptions()`.
-        metric: Takes the place of `options.metric`.
-        seed: Takes the place of `options.seed`.
-        time_limit: Seconds; takes the place of `options.time_limit`.
-        energy: Source of energies, as in `inputs.load.load`.
-        strict: As in `inputs.load.load`, for the design.
-        checkpoint_file: File to which mappings of layers and groups are written as they are found, and from which
-            they are read if it exists.
-        on_progress: Called with a stage and the network's value at every improvement.
-        stopped: Asked again and again; once true, the search ends with the best plan so far.
         clock: When to come to an end, of a command that keeps time back for its report; takes the place of `stopped`.
             None: with the time limit of the options, from now on.
         descent: The descent of the method "gradient"; None for other methods.
 
-    Returns:
-        The plan with exact numbers; never worse than the layers one by one.
-
     Raises:
-        SpecError: Bad input.
-        FadiffError: An option out of range, a layer without a legal mapping, or a checkpoint of another network,
-            design or version.
         OutOfTime: There was no time for a mapping of every layer.
     """
     options = options or NetworkOptions()
@@ -94,21 +78,14 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
                  mapped: Sequence[Result] = (), checkpoint_file: str | os.PathLike[str] | None = None,
                  on_progress: OnProgress = lambda *_: None, clock: PlanningClock | None = None,
                  descent: NetworkDescent | None = None) -> NetworkResult:
-    """Decides as `map_network` does, for a design that has been read.
+    """Decides as `map_network` does, for a design that has been read, with options in range.
 
     Args:
         workload: The network.
         specs: The design with every distinct problem of the network, in the order of `workload.distinct()`.
-        options: Effort and parts of the search, in range.
+        options: Options of the search.
         mapped: The mapping of every distinct layer by itself, where the caller has searched them with the options of
             `options.layer_search`; empty: they are searched here.
-        checkpoint_file: As for `map_network`.
-        on_progress: As for `map_network`.
-        clock: When to come to an end; None: with the time limit of the options, from now on.
-        descent: As for `map_network`.
-
-    Returns:
-        The plan with exact numbers; never worse than the layers one by one.
 
     Raises:
         FadiffError: A layer without a legal mapping, or a checkpoint of another network, design or version.
@@ -117,14 +94,18 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
     options = replace(options, fuse=options.fuse and not sparse and options.calibration is None)
     clock = clock or PlanningClock(options.time_limit, lambda: False)
     saved = opened(checkpoint_file, workload, specs, options)
-    mappings = _layer_mappings(workload, specs, options, clock, saved, mapped)
-    results = tuple(best_together(mappings, _times(workload), options.metric))
+    further = SearchOptions(seed=options.seed, threads=options.workers, effort="light")
+    times = [entry.times for entry in workload.distinct()]
+    mappings = _layer_mappings(workload, specs, options, clock, saved, mapped, further)
+    results = tuple(best_together(mappings, times, options.metric))
     descended = None
     if descent and options.fuse and not clock.over():
         descended = descent(workload, results, options.metric, options.seed, clock.over)
     if descended:
-        results = tuple(best_together(descended.mappings, _times(workload), options.metric))
-    padded = _padded(results, options, clock)
+        results = tuple(best_together(descended.mappings, times, options.metric))
+    padded: list[list[Result]] = [[] for _ in results]
+    if options.fuse and clock.left() * options.workers > AMPLE_S * len(results) and not clock.over_for_layers():
+        padded = padded_layers(results, further, clock.over_for_layers)
     run = PlanningRun(workload, options, results, mappings, padded, descended, clock, saved, on_progress)
     run.note("layers")
     # reasons and bounds are for the reader alone; the caller of a given mapping has its own
@@ -143,10 +124,11 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
 
 
 def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: NetworkOptions, clock: PlanningClock,
-                    saved: Checkpoint, mapped_before: Sequence[Result]) -> list[list[Result]]:
+                    saved: Checkpoint, mapped_before: Sequence[Result], further: SearchOptions) -> list[list[Result]]:
     """For every distinct layer by itself the mappings that could be best for the network, the best alone first.
 
-    They are searched in the order of their multiply-accumulates, which weigh most where time runs out.
+    They are searched in the order of their multiply-accumulates, which weigh most where time runs out, then, near each
+    best one, `further`.
     """
     calibrated = options.calibration is not None    # the checkpoint keeps mappings that the exact model chose
     known: list[Result | None] = list(mapped_before) or (
@@ -171,21 +153,7 @@ def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: Networ
     sparse = any(spec.sparse and spec.sparse.applied for spec in specs)
     if options.metric != "edp" or calibrated or not ample or clock.over_for_layers() or sparse:
         return [[result] for result in results]
-    return variants(results, _short_search(options), clock.over_for_layers)
-
-
-def _padded(results: Sequence[Result], options: NetworkOptions,
-            clock: PlanningClock) -> list[list[Result]]:
-    """For every distinct layer mappings with padded bounds, where groups are planned and time is not short."""
-    ample = clock.left() * options.workers > AMPLE_S * len(results)
-    if not options.fuse or not ample or clock.over_for_layers():
-        return [[] for _ in results]
-    return padded_layers(results, _short_search(options), clock.over_for_layers)
-
-
-def _short_search(options: NetworkOptions) -> SearchOptions:
-    """The search for further mappings of layers that have one, near which they lie."""
-    return SearchOptions(seed=options.seed, threads=options.workers, effort="light")
+    return variants(results, further, clock.over_for_layers)
 
 
 def sparse_tensors(specs: Sequence[Spec]) -> tuple[str, ...]:
@@ -193,8 +161,3 @@ def sparse_tensors(specs: Sequence[Spec]) -> tuple[str, ...]:
     names = {f"{name} of {spec.problem.name}" for spec in specs for name in (
         spec.problem.dataspace_names() if spec.sparse and spec.sparse.applied else spec.problem.densities)}
     return tuple(sorted(names))
-
-
-def _times(workload: Workload) -> list[int]:
-    """How often every distinct layer runs."""
-    return [entry.times for entry in workload.distinct()]

@@ -28,20 +28,8 @@ def network_result(workload: Workload, hardware: Hardware, results: Sequence[Res
                    sigma: Mapping[tuple[str, str], float], groups: Sequence[CoverPart[EvaluatedGroup]],
                    history: Sequence[dict[str, Any]], options: dict[str, Any], status: str,
                    time_s: float, apart: tuple[LayerAlone, ...] = ()) -> NetworkResult:
-    """Puts the result of a run together.
-
-    Args:
-        workload: The network.
-        hardware: The design.
-        results: Mapping of every distinct layer by itself.
-        sigma: Fusion variable of each link, where a descent gave one.
-        groups: The groups of the plan.
-        history: Seconds, metric and stage of every improvement.
-        options: Options of the run, for the record.
-        status: How the run ended.
-        time_s: Seconds that the run took.
-        apart: The layers in no group, with reasons.
-    """
+    """Puts the result of a run together: the mapping of every distinct layer by itself, the fusion variable sigma of
+    each link where a descent gave one, the groups of the plan and the layers in none; the rest is for the record."""
     entries = workload.distinct()
     alone, repeats = by_node(workload, results), repeats_of(workload)
     joined = other_reads(workload, results[0].spec)
