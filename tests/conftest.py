@@ -1,17 +1,21 @@
-"""Lets the tests run on a checkout that is only on the path, where `validation/` has not its installed name, and on a
-busy machine: no test fails because it took long. Random tests take the same cases in every run, `tests/draw` new ones.
+"""Lets the tests run on a checkout that is only on the path, where `validation/` has not its installed name, on a busy
+machine, where no test fails because it took long, and as a background job, which ignores Ctrl-C. Random tests take the
+same cases in every run, `tests/draw` new ones.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import signal
 import sys
 
 from hypothesis import settings
 
 if importlib.util.find_spec("fadiff_validation") is None:
     sys.modules["fadiff_validation"] = importlib.import_module("validation")
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # programs that tests start inherit whether it is ignored
 
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.register_profile("drawn", deadline=None, print_blob=True)

@@ -130,18 +130,7 @@ def _either(better: np.ndarray, drawn: Nest, best: Nest) -> Nest:
 
 def _redecided(state: SearchState, member: np.ndarray, nest: Nest, choices: DiscreteDecisions,
                rng: np.random.Generator) -> DiscreteDecisions:
-    """The decisions that suit the factors just drawn: level by level the best of some orders, then keep or bypass.
-
-    Args:
-        state: The running search; told of every mapping evaluated.
-        member: The member of the family that each column is of, [B].
-        nest: The mappings just drawn.
-        choices: Their decisions.
-        rng: Draws the loop orders that are tried.
-
-    Returns:
-        The decisions of the next steps, for each column the best of those tried.
-    """
+    """The decisions that suit the factors just drawn: level by level the best of some orders, then keep or bypass."""
     for level, candidates in enumerate(state.family.orders):
         if candidates.shape[1] > 1:
             orders = [choices.order]

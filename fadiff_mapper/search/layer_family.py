@@ -81,20 +81,7 @@ def temporal_orders(space: MapSpace, projection: Projection, level: int, looping
 @lru_cache(maxsize=REMEMBERED)
 def _orders(dimensions: tuple[str, ...], inner: tuple[str, ...], between: tuple[str, ...], outer: tuple[str, ...],
             looping: tuple[bool, ...], relevant: tuple[tuple[bool, ...], ...], shared: frozenset[int]) -> np.ndarray:
-    """`temporal_orders` from all that it depends on, which many levels of many layers share.
-
-    Args:
-        dimensions: Names of the dimensions, D.
-        inner: The innermost dimensions in order.
-        between: The dimensions whose order is free.
-        outer: The outermost dimensions in order.
-        looping: [D]. Whether the dimension can have a loop.
-        relevant: [T, D]. Whether the dimension moves the data space.
-        shared: Dimensions that share a rank with another one.
-
-    Returns:
-        [n, D]. Distinct orders, innermost first; not to be written to.
-    """
+    """`temporal_orders` from all that it depends on, which many layers share; not to be written to."""
     innermost, free, outermost = (_indices(part, dimensions) for part in (inner, between, outer))
     movable, fixed = [d for d in free if looping[d]], [d for d in free if not looping[d]]
     leading = [None, *(d for d in movable if d in shared)]
@@ -126,20 +113,7 @@ def _indices(names: tuple[str, ...], dimensions: tuple[str, ...]) -> Dimensions:
 
 def _random_layout(inner: Dimensions, between: Dimensions, outer: Dimensions, fanout: tuple[int, int],
                    split: int | None, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """A random placement of spatial loops.
-
-    Args:
-        inner: The innermost dimensions in order.
-        between: The dimensions whose order is free.
-        outer: The outermost dimensions in order.
-        fanout: Units along X and Y.
-        split: Number of loops along X; None: random on a fan-out of two axes.
-        rng: Source of randomness.
-
-    Returns:
-        Order of the loops, [D] dimension indices from the innermost, and whether each dimension lies on Y, [D] by
-        dimension.
-    """
+    """A random placement of spatial loops: their order from the innermost, and whether each dimension lies on Y."""
     order = np.array([*inner, *rng.permutation(between).astype(np.int64), *outer], dtype=np.int64)
     if split is None:
         x, y = fanout

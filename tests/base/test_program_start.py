@@ -18,7 +18,7 @@ def ended(code: str, *words: str, folder: Path | None = None, ignored: bool = Fa
     done = subprocess.run(
         [sys.executable, "-c", f"import atexit, os, signal, sys\n{code}", *words], cwd=folder, capture_output=True,
         text=True, timeout=60, check=False,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.SIG_DFL))
+        preexec_fn=(lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)) if ignored else None)
     return done.returncode, done.stderr
 
 
