@@ -3,7 +3,7 @@
 // fusion/tile_steps.py walks through all steps of a group, which is exact and too slow for thousands of tile
 // sizes. Here a step counts as the average one where steps are summed up, and as the largest where they must fit.
 // `tile_steps` is the authority: `fetched` is the closed form of `StepClass.fresh`, `held` of `operand_words` and
-// `intermediate_words`, `outlasting` of `outlasting_words`; tests/network/test_candidates.py holds them together.
+// `intermediate_words`, `outlasting` of `outlasting_words`; tests/fusion/test_candidates.py holds them together.
 
 #pragma once
 
