@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
 from fadiff_mapper.timeloop.run_model import ModelAnswer
-from fadiff_mapper.yaml.located import with_places
+from fadiff_mapper.yaml.located import kind_of, with_places
 from fadiff_mapper.yaml.place import Where
 
 from .asking import Answered
@@ -82,11 +83,11 @@ def read(path: Path, designs: Sequence[str] = (), operators: Sequence[str] = ())
         tasks = {line["name"]: ModelTask(line["design"], line["operator"], line["document"], line["constraints"])
                  for line in lines if line["line"] == "task" and (not designs or line["design"] in designs)
                  and (not operators or line["operator"] in operators)}
-        return Recording(tool, tuple(_answers(lines, tasks)), tuple(_without_label(lines, "table")))
+        return Recording(tool, tuple(_answers(path, lines, tasks)), tuple(_without_label(lines, "table")))
     except OSError as error:
         raise FadiffError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (EOFError, ValueError, KeyError, TypeError, StopIteration) as error:
-        raise FadiffError(f"{path}: not a recording: {type(error).__name__}: {error}") from None
+    except (EOFError, ValueError, KeyError, TypeError, StopIteration):
+        raise FadiffError(f"{path}: not a recording; accepted: a file that `fadiff-validate record` wrote") from None
 
 
 def _without_label(lines: Iterable[dict[str, Any]], label: str) -> Iterator[dict[str, Any]]:
@@ -94,9 +95,23 @@ def _without_label(lines: Iterable[dict[str, Any]], label: str) -> Iterator[dict
     return ({key: value for key, value in line.items() if key != "line"} for line in lines if line["line"] == label)
 
 
-def _answers(lines: Sequence[dict[str, Any]], tasks: dict[str, ModelTask]) -> Iterator[Answered]:
-    for line in lines:
+def _answers(path: Path, lines: Sequence[dict[str, Any]], tasks: dict[str, ModelTask]) -> Iterator[Answered]:
+    """The recorded answers to tasks. Raises SpecError."""
+    for number, line in enumerate(lines, 1):
         if line["line"] == "case" and line["task"] in tasks:
-            task, where = tasks[line["task"]], Where("recording")
-            mapping = read_mapping(with_places(line["mapping"], where), where, task.spec.arch, task.spec.problem)
+            task, where = tasks[line["task"]], Where(str(path), number)
+            mapping = read_mapping(with_places(line["mapping"], where.child("mapping")), where.child("mapping"),
+                                   task.spec.arch, task.spec.problem)
+            if line["result"] is not None:
+                _check_numbers(line["result"], where.child("result"))
             yield Answered(Question(task, line["kind"], mapping), ModelAnswer(line["result"], line["error"]))
+
+
+def _check_numbers(value: Any, where: Where) -> None:
+    """Raises SpecError for an answer with anything but finite numbers and names in it."""
+    if isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            _check_numbers(item, where.child(key))
+    elif isinstance(value, bool) or not isinstance(value, int | float | str) or (
+            isinstance(value, float) and not math.isfinite(value)):
+        raise where.error(f"found {kind_of(value)}", "a number or a name")

@@ -19,7 +19,8 @@ from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate
 from fadiff_mapper.spec.mapper import METRICS
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.yaml.input_file import read_bytes
+from fadiff_mapper.yaml.input_file import decoded, read_bytes
+from fadiff_mapper.yaml.place import Where
 
 INPUT, RESULT = "fadiff.input.yaml", "fadiff.result.json"
 
@@ -77,16 +78,17 @@ def read_run(folder: Path | str) -> FinishedRun:
 
 def _stored(path: Path) -> dict[str, Any]:
     """The contents of a result file. Raises FadiffError where a part that is used here is missing or misshapen."""
+    accepted = "the file as it was written"
     try:
-        contents = json.loads(read_bytes(path, "the file as it was written", LARGEST))
+        contents = json.loads(decoded(read_bytes(path, accepted, LARGEST), Where(str(path)), accepted))
     except (ValueError, RecursionError) as error:
-        raise FadiffError(f"{path}: cannot be read: {error}; accepted: the file as it was written") from None
+        raise FadiffError(f"{path}: cannot be read: {error}; accepted: {accepted}") from None
     stats = contents.get("stats") if isinstance(contents, dict) else None
     numbers = [stats.get(key) for key in ("cycles", "energy_pj")] if isinstance(stats, dict) else [None]
     if not all(isinstance(number, int | float) for number in numbers):
-        raise FadiffError(f"{path}: stats.cycles and stats.energy_pj not found; accepted: the file as it was written")
+        raise FadiffError(f"{path}: stats.cycles and stats.energy_pj not found; accepted: {accepted}")
     if not _is_bound(contents.get("bound")):
-        raise FadiffError(f"{path}: bound cannot be understood; accepted: the file as it was written")
+        raise FadiffError(f"{path}: bound cannot be understood; accepted: {accepted}")
     result: dict[str, Any] = contents
     return result
 
@@ -98,7 +100,9 @@ def _is_bound(stored: Any) -> bool:
         isinstance(stored, dict) and stored.get("metric") in METRICS and isinstance(stored.get("sentence"), str)
         and isinstance(stored.get("parts"), list) and all(
             isinstance(part, dict) and all(isinstance(part.get(key), expected) for key, expected in keys.items())
-            for part in stored["parts"]))
+            for part in stored["parts"])
+        and all(-SAME <= number < math.inf for entries in (stored, *stored["parts"]) for number in entries.values()
+                if isinstance(number, int | float)))
 
 
 def _check_repeats(folder: Path, stored: dict[str, Any], stats: Stats) -> None:

@@ -113,11 +113,16 @@ def check_writable(folder: Path | str) -> None:
             probe.unlink()
 
 
-def check_names(folder: Path | str, names: Iterable[str]) -> None:
+def check_names(folder: Path | str, names: Iterable[str], inputs: Collection[Path | str] = ()) -> None:
     """Looks at what has the names of files that will be written, so that a long run does not fail at its end.
 
+    Args:
+        folder: Destination of the files.
+        names: Their names.
+        inputs: Files that the run reads, which a result would be written over.
+
     Raises:
-        FadiffError: A name leads out of the folder, or what has it is no regular file.
+        FadiffError: A name leads out of the folder, or what has it is no regular file, or an input.
     """
     for name in names:
         path = Path(folder) / name
@@ -132,6 +137,15 @@ def check_names(folder: Path | str, names: Iterable[str]) -> None:
                                   "of the file itself, or a new one")
             if not stat.S_ISREG(mode):
                 raise FadiffError(f"{path}: cannot be written: it is no regular file; accepted: a file, or a new name")
+            if any(_same(path, source) for source in inputs):
+                raise FadiffError(f"{path}: cannot be written: this command reads it; accepted: another output")
+
+
+def _same(path: Path, source: Path | str) -> bool:
+    """Whether a file has another name, too; one that cannot be found is left to its reader."""
+    with suppress(OSError, ValueError):
+        return os.path.samefile(path, source)
+    return False
 
 
 @contextmanager

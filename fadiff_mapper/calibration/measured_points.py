@@ -31,7 +31,7 @@ from fadiff_mapper.model.loop_nest import Nest, pack
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.problem import read_problem
 from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.yaml.input_file import read_bytes
+from fadiff_mapper.yaml.input_file import decoded, read_bytes
 from fadiff_mapper.yaml.load import load_file
 from fadiff_mapper.yaml.located import Map, plain, with_places
 from fadiff_mapper.yaml.place import Where
@@ -52,6 +52,8 @@ LEFT_OUT = ("problem", "mapping", "design_space")
 
 LARGEST = 10 ** 15
 """Cycles, and bounds, above this are taken for mistakes; float64 holds them exactly."""
+
+TABLE = "a table (CSV in UTF-8)"
 
 LARGEST_TABLE = 1 << 28
 """Bytes of a table: a plain safety limit, 256 for each of `MOST_ROWS` rows."""
@@ -120,9 +122,9 @@ def _measured_layer(spec: Spec, rows: list[tuple[Mapping, float, bool]]) -> Meas
 
 def _rows(file: Path) -> Iterator[tuple[str, dict[str, str]]]:
     """The rows by column, each with its place. Raises FadiffError."""
-    raw = read_bytes(file, "a table (CSV)", LARGEST_TABLE)
+    content = decoded(read_bytes(file, TABLE, LARGEST_TABLE), Where(str(file)), TABLE)
     try:
-        with StringIO(raw.decode("utf-8"), newline="") as text:
+        with StringIO(content, newline="") as text:
             table = csv.DictReader(text, strict=True)
             columns = table.fieldnames or []
             bounds = "problem" in columns or (set(BOUNDS) <= set(columns) and {"K", "M"} & set(columns))
@@ -136,8 +138,8 @@ def _rows(file: Path) -> Iterator[tuple[str, dict[str, str]]]:
                     raise FadiffError(f"{file}:{table.line_num}: the row has not as many fields as the header; "
                                       f"accepted: {len(columns)}")
                 yield f"{file}:{table.line_num}", row
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise FadiffError(f"{file}: no table (CSV in UTF-8): {error}") from error
+    except csv.Error as error:
+        raise FadiffError(f"{file}:{table.line_num}: not a row of a table: {error}; accepted: {TABLE}") from error
 
 
 def _layer_key(row: dict[str, str]) -> tuple[str, ...]:

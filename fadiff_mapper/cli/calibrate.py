@@ -47,8 +47,9 @@ def run(options: argparse.Namespace) -> int:
     if options.seed < 0:
         raise FadiffError(f"--seed: found {options.seed}; accepted: a whole number >= 0")
     output = Path(options.output)
-    atomic_files.check_names(output.parent, [output.name])
-    architecture = read_document(*files_of(options.arch))
+    files = files_of(options.arch)
+    atomic_files.check_names(output.parent, [output.name], [options.measured, *files])
+    architecture = read_document(*files)
     layers = read_measured(options.measured, architecture)
     calibration = calibrate(layers, program=options.program, seed=options.seed)
     atomic_files.write_files(output.parent, {output.name: calibration_text(calibration)})

@@ -94,6 +94,7 @@ def run(options: argparse.Namespace) -> int:
     from fadiff_mapper.base import atomic_files
     from fadiff_mapper.base.interrupt import interruptible
     from fadiff_mapper.gradient import descent_for_designs
+    from fadiff_mapper.inputs.load_layers import files_of
     from fadiff_mapper.output.terminal.design_progress import progress
     from fadiff_mapper.output.terminal.design_summary import print_design
     from fadiff_mapper.output.terminal.verdict import print_plan_verdicts
@@ -101,7 +102,7 @@ def run(options: argparse.Namespace) -> int:
     program = real_model() if options.verify else None
     question, search, descent = _question(options), _search(options), descent_for_designs(options.method)
     root = Path(options.output)
-    atomic_files.check_names(root, RUN_FILES)
+    atomic_files.check_names(root, RUN_FILES, files_of([options.space, *options.arch, *options.networks]))
     with (atomic_files.lock(root), interruptible() as stopped,
           progress(question.metrics[0], quiet=options.quiet) as on_progress):
         from fadiff_mapper.design.design_clock import kept_back

@@ -23,11 +23,12 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> None:
     """Reads the network, writes its file whole or not at all, and prints what is in it."""
     from fadiff_mapper.base import atomic_files
+    from fadiff_mapper.inputs.load_layers import files_of
     from fadiff_mapper.output.terminal.network_summary import print_network
     from fadiff_mapper.workload.readers.load_network import load_network
     from fadiff_mapper.workload.readers.network_text import network_text
     output = Path(options.output)
-    atomic_files.check_names(output.parent, [output.name])
+    atomic_files.check_names(output.parent, [output.name], files_of([options.model]))
     network = load_network(options.model, dims=dict(options.dims), shapes=dict(options.shapes),
                            values=dict(options.values), busy_experts=options.busy_experts)
     atomic_files.write_files(output.parent, {output.name: network_text(network)})

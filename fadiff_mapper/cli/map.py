@@ -24,6 +24,7 @@ from fadiff_mapper.cli.arguments import (
     reading_in_time,
 )
 from fadiff_mapper.cli.exit_codes import CHECK_FAILED, DONE, INTERRUPTED
+from fadiff_mapper.output.timeloop_files import RESULT_FILES
 from fadiff_mapper.search.options import EFFORTS, EXHAUSTIVE_LIMIT, METHODS
 from fadiff_mapper.spec.mapper import METRICS
 
@@ -78,6 +79,7 @@ def run(options: argparse.Namespace) -> int:
     from fadiff_mapper.base import atomic_files
     from fadiff_mapper.base.interrupt import interruptible
     from fadiff_mapper.gradient import with_layer_descent
+    from fadiff_mapper.inputs.load_layers import files_of
     from fadiff_mapper.output.terminal.layer_search import print_results, progress
     from fadiff_mapper.search.options import SearchOptions
     if options.imperfect and options.sensitivities:
@@ -95,7 +97,9 @@ def run(options: argparse.Namespace) -> int:
     check = _verification(list(specs)) if options.verify else None
     names, root, starts = list(specs), Path(options.output), _warm_starts(options.warm_start, list(specs.values()))
     folders = [root / name for name in names] if len(names) > 1 else [root]
-    deadline = None if options.time_limit is None else options.begun + options.time_limit
+    for folder in folders:
+        atomic_files.check_names(folder, RESULT_FILES, files_of(options.files))
+    deadline = None if search.time_limit is None else options.begun + search.time_limit
     with atomic_files.lock(root), interruptible() as stopped, progress(names, quiet=options.quiet) as on_progress:
         from fadiff_mapper.output.timeloop_files.run_files import run_files
         from fadiff_mapper.output.timeloop_files.summary_json import summary_json

@@ -80,13 +80,13 @@ def run(options: argparse.Namespace) -> int:
         require_coverage(network, options.allow_partial, "--allow-partial")
         design = read_document(*files_of(options.files), jinja_data=dict(options.variables))
     root = Path(options.output)
-    atomic_files.check_names(root, (*PLAN_FILES, CHECKPOINT))
+    atomic_files.check_names(root, (*PLAN_FILES, CHECKPOINT), files_of([options.network, *options.files]))
     with atomic_files.lock(root), interruptible() as stopped, progress(
-            options.quiet, options.time_limit) as on_progress:
+            options.quiet, search.time_limit) as on_progress:
         from fadiff_mapper.network.map_network import map_network
         from fadiff_mapper.network.planning_clock import command_clock
         atomic_files.check_writable(root)
-        clock = command_clock(options.time_limit, stopped, options.begun, network)
+        clock = command_clock(search.time_limit, stopped, options.begun, network)
         result = map_network(
             network, design, search, energy=options.energy, strict=not options.lenient,
             checkpoint_file=root / CHECKPOINT, on_progress=on_progress, clock=clock, descent=descent)

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from fadiff_mapper.base import atomic_files
 from fadiff_mapper.base.errors import FadiffError, listed
@@ -17,6 +16,7 @@ from fadiff_mapper.dropin.summary import summary_line
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.mapspace import rounded_up
 from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.output.timeloop_files import RESULT_FILES
 from fadiff_mapper.output.timeloop_files.run_files import program_files, run_files
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.options import SearchOptions
@@ -79,8 +79,9 @@ def run(program: str, arguments: ProgramArguments, settings: ProgramSettings, sa
     """Runs one program; its files are in the output folder afterwards, all or none.
 
     The run holds the folder from beginning to end: another one there is refused before it touches anything. The results
-    that an earlier run left are removed in any case, so that no script takes them for new ones. A search writes its
-    best mapping so far again and again; Ctrl-C ends it with that.
+    that an earlier run left are removed in any case, so that no script takes them for new ones; those that are input
+    stay until new ones take their place. A search writes its best mapping so far again and again; Ctrl-C ends it with
+    that.
 
     Args:
         program: `timeloop-mapper` or `timeloop-model`.
@@ -105,7 +106,7 @@ def _run_alone(program: str, arguments: ProgramArguments, settings: ProgramSetti
         spec, tables = _read(program, arguments, settings, say)
         atomic_files.check_writable(arguments.output)
     finally:
-        _remove(program, arguments.output)
+        _remove(program, arguments)
 
     def write(files: Mapping[str, str]) -> None:
         atomic_files.write_files(arguments.output, {**files, **tables})
@@ -113,7 +114,7 @@ def _run_alone(program: str, arguments: ProgramArguments, settings: ProgramSetti
     try:
         outcome, summary = _mapped(spec, settings, say, write) if program == MAPPER else _evaluated(spec, write)
     except Exception:
-        _remove(program, arguments.output)
+        _remove(program, arguments)
         raise
     for line in summary:    # a line that nobody takes costs no result
         say(line)
@@ -170,14 +171,16 @@ def _evaluated(spec: Spec, write: Write) -> tuple[ProgramOutcome, list[str]]:
     return ProgramOutcome(spec, spec.mapping, stats), [summary_line(stats)]
 
 
-def _remove(program: str, folder: Path) -> None:
-    """Removes the results of a program from a folder; what has their names but is no regular file stays."""
-    for path in (folder / name for name in _left_behind(program)):
+def _remove(program: str, arguments: ProgramArguments) -> None:
+    """Removes the results of a program from its folder; what is no regular file stays, and so does input."""
+    inputs = set(map(os.path.realpath, arguments.files))
+    for path in (arguments.output / name for name in _left_behind(program)):
         with suppress(OSError):
-            if path.is_file() and not path.is_symlink():
+            if path.is_file() and not path.is_symlink() and os.path.realpath(path) not in inputs:
                 path.unlink()
 
 
 def _left_behind(program: str) -> list[str]:
     """The names of a run's files."""
-    return [f"{program}.{ending}" for ending in LEFT_BEHIND[program]]
+    names = [f"{program}.{ending}" for ending in LEFT_BEHIND[program]]
+    return [*names, *RESULT_FILES] if program == MAPPER else names

@@ -95,10 +95,15 @@ def _is_problem(tree: Map) -> bool:
 
 
 def _names(files: Sequence[Path]) -> list[str]:
-    """A unique name for each file: its stem, else with its folder's name, else with a number."""
-    names = [file.stem for file in files]
+    """A unique name for each file: its stem, else with its folder's name, else with a number.
+
+    Folders have these names: that of `...yaml` is `_..`, not the folder around.
+    """
+    names = [file.stem if file.stem.strip(".") else f"_{file.stem}" for file in files]
     count = Counter(names)
     longer = [name if count[name] == 1 else f"{file.resolve().parent.name}.{name}"
               for name, file in zip(names, files, strict=True)]
     count = Counter(longer)
-    return [name if count[name] == 1 else f"{name}.{index}" for index, name in enumerate(longer, 1)]
+    numbered = [name if count[name] == 1 else f"{name}.{index}" for index, name in enumerate(longer, 1)]
+    # where another file has such a name with a number, all are numbered
+    return numbered if len(set(numbered)) == len(files) else [f"{name}.{i}" for i, name in enumerate(longer, 1)]

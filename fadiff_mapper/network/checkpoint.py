@@ -20,18 +20,16 @@ from typing import Any
 from fadiff_mapper.base import atomic_files
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.version import __version__
-from fadiff_mapper.fusion import FusedGroup, Stay
+from fadiff_mapper.fusion import FusedGroup, FusedLayer, Stay
 from fadiff_mapper.network.options import NetworkOptions
 from fadiff_mapper.network.tile_mappings import BestStrategies, TileEffort
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
-from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
 from fadiff_mapper.spec.native.merged_input import merged_sections
-from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
-from fadiff_mapper.yaml.input_file import read_bytes
+from fadiff_mapper.yaml.input_file import decoded, read_bytes
 from fadiff_mapper.yaml.located import with_places
 from fadiff_mapper.yaml.place import Where
 
@@ -71,8 +69,19 @@ class Checkpoint:
         Raises:
             FadiffError: An entry is broken.
         """
-        return [self._result(spec, self.layers[str(index)]) if str(index) in self.layers else None
-                for index, spec in enumerate(self.specs)]
+        found: list[Result | None] = []
+        for index, spec in enumerate(self.specs):
+            if str(index) not in self.layers:
+                found.append(None)
+                continue
+            entry, where = self.layers[str(index)], self._where("layers", str(index), "mapping")
+            try:
+                mapping = read_mapping(with_places(entry["mapping"], where), where, spec.arch, spec.problem)
+                found.append(Result(spec, mapping, evaluate_mapping(spec, mapping), str(entry["status"]), (), {},
+                                    int(entry["evaluations"]), float(entry["time_s"])))
+            except (KeyError, TypeError, ValueError, OverflowError):
+                raise self._broken("layers", str(index)) from None
+        return found
 
     def keep(self, index: int, result: Result) -> None:
         """Notes the mapping of a distinct layer whose search cannot go on, and writes every `INTERVAL` seconds."""
@@ -94,22 +103,25 @@ class Checkpoint:
         """
         if batch not in self.groups:
             return None
+        where, arch = self._where("groups", batch), self.specs[0].arch
+
+        def mapped_layer(layer: FusedLayer, part: Any) -> FusedLayer:
+            return replace(layer, mappings={tuple(shape): read_mapping(
+                with_places(literal, where), where, arch, layer.problem.resized(shape)) for shape, literal in part})
         try:
             return [None if entry is None else replace(group, layers=tuple(
-                replace(layer, mappings={
-                    tuple(shape): self._mapping(self.specs[0], layer.problem.resized(shape), literal)
-                    for shape, literal in part}) for layer, part in zip(group.layers, entry, strict=True)))
+                mapped_layer(layer, part) for layer, part in zip(group.layers, entry, strict=True)))
                     for group, entry in zip(groups, self.groups[batch]["groups"], strict=True)]
-        except (KeyError, TypeError, ValueError) as error:
-            raise self._broken(error) from None
+        except (KeyError, TypeError, ValueError, OverflowError):
+            raise self._broken("groups", batch) from None
 
     def strategies(self, batch: str) -> BestStrategies:
         """The best strategies known after the search of a batch, if it is known. Raises FadiffError as `mapped`."""
         try:
             return {str(layer): str(name) for layer, name in self.groups[batch]["strategies"].items()
                     } if batch in self.groups else {}
-        except (KeyError, TypeError, AttributeError) as error:
-            raise self._broken(error) from None
+        except (KeyError, TypeError, AttributeError):
+            raise self._broken("groups", batch) from None
 
     def keep_mapped(self, batch: str, groups: Sequence[FusedGroup | None], strategies: BestStrategies) -> None:
         """Writes the mappings of a batch whose search has ended, None for a group without, and the best strategies
@@ -130,23 +142,13 @@ class Checkpoint:
         atomic_files.write_files(self.file.parent, {self.file.name: text})
         self.written_at = time.monotonic()
 
-    def _mapping(self, spec: Spec, problem: Problem, literal: Any) -> Mapping:
-        """The mapping of a layer or tile on a design."""
-        where = Where(str(self.file))
-        return read_mapping(with_places(literal, where), where, spec.arch, problem)
+    def _broken(self, *keys: str) -> FadiffError:
+        """The error for an entry that no run has written; `keys` lead to it."""
+        return self._where(*keys).error("the entry is not whole", "what a run wrote; remove the file to start anew")
 
-    def _broken(self, error: Exception) -> FadiffError:
-        """The error for an entry that cannot be read."""
-        return FadiffError(f"{self.file}: not a whole checkpoint ({error!r}); remove it to start anew")
-
-    def _result(self, spec: Spec, entry: dict[str, Any]) -> Result:
-        """A mapped layer, evaluated again."""
-        try:
-            mapping = self._mapping(spec, spec.problem, entry["mapping"])
-            return Result(spec, mapping, evaluate_mapping(spec, mapping), str(entry["status"]), (), {},
-                          int(entry["evaluations"]), float(entry["time_s"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise self._broken(error) from None
+    def _where(self, *keys: str) -> Where:
+        """The place of an entry."""
+        return Where(str(self.file), None, ".".join(keys))
 
 
 def batch_key(groups: Sequence[FusedGroup], sums: tuple[float, float], effort: TileEffort) -> str:
@@ -195,7 +197,7 @@ def opened(file: str | os.PathLike[str] | None, workload: Workload, specs: tuple
     if not path.exists():
         return Checkpoint(path, head, specs)
     try:
-        content = json.loads(read_bytes(path, "a checkpoint", LARGEST))
+        content = json.loads(decoded(read_bytes(path, "a checkpoint", LARGEST), Where(str(path)), "a checkpoint"))
     except (ValueError, RecursionError) as error:
         raise FadiffError(f"{path}: not a checkpoint that can be read: {error}") from None
     if not isinstance(content, dict) or not all(isinstance(content.get(key), dict) for key in ("layers", "groups")):

@@ -137,13 +137,12 @@ def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: Networ
     missing = sorted((index for index, result in enumerate(known) if result is None), key=lambda index: -work[index])
     wanted = [specs[index] for index in missing]
     limited = clock.limit is not None
-    limit = clock.left_for_layers(len(missing)) if limited else None
+    deadline = time.monotonic() + clock.left_for_layers(len(missing)) if limited else None
     ample = clock.left() * options.workers > AMPLE_S * len(missing)
     keep = None if saved.file is None else lambda number, result: saved.keep(missing[number], result)
     try:
-        mapped = map_layers(wanted, layer_search(options, options.time_limit, "full" if ample else "short"),
-                            stopped=clock.stopped, bounds=False,
-                            deadline=None if limit is None else time.monotonic() + limit,
+        mapped = map_layers(wanted, layer_search(options, "full" if ample else "short"), stopped=clock.stopped,
+                            bounds=False, deadline=deadline,
                             on_end=None if calibrated else keep, before="quick" if limited else None)
     finally:
         saved.write()

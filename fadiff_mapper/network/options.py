@@ -82,8 +82,7 @@ def check(options: NetworkOptions) -> None:
             raise FadiffError(f"longest: found with {alone}; accepted: one of them")
 
 
-def layer_search(options: NetworkOptions, time_limit: float | None = None,
-                 effort: str = "full") -> SearchOptions:
-    """The search of every layer by itself, with a time limit in seconds for all of them and the name of an effort."""
-    return SearchOptions((options.metric,), options.seed, time_limit, options.workers, effort=effort,
+def layer_search(options: NetworkOptions, effort: str = "full") -> SearchOptions:
+    """The search of every layer by itself with an effort; what the time limit leaves to layers is a deadline."""
+    return SearchOptions((options.metric,), options.seed, options.time_limit, options.workers, effort=effort,
                          calibration=options.calibration)

@@ -116,7 +116,9 @@ def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, opti
     before = outcome.history[-1].time_s if outcome.history else 0.0
     state = _State(task, factor_limits(task.space), options, start - before, outcome.evaluations,
                    outcome.legal_evaluations, [], [])
-    state.take(without_residuals(outcome.nest), "given")
+    given = without_residuals(outcome.nest)
+    state.take(given, "given")
+    state.beam[:] = [(outcome.value, given)]  # the walk of its calls may be too long, by which it would be illegal
     state.history.clear()
     effort = options.schedule
     brief = replace(options, effort=replace(effort, chains=min(CHAINS, effort.chains), rounds=min(BRIEF, effort.rounds),

@@ -63,7 +63,7 @@ def read_bytes(path: Path, accepted: str, most: int) -> bytes:
 
 def read_text(path: Path) -> str:
     """The text of a file of at most `MAX_BYTES` of UTF-8. Raises SpecError naming the file."""
-    return _decoded(read_bytes(path, YAML, MAX_BYTES), Where(str(path)))
+    return decoded(read_bytes(path, YAML, MAX_BYTES), Where(str(path)))
 
 
 def _siblings(path: Path) -> list[str]:
@@ -74,14 +74,14 @@ def _siblings(path: Path) -> list[str]:
         return []
 
 
-def _decoded(raw: bytes, where: Where) -> str:
+def decoded(raw: bytes, where: Where, accepted: str = YAML) -> str:
     """The text of UTF-8 bytes with or without a byte order mark. Raises SpecError with the line of the first fault."""
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw[:error.start].count(b"\n") + 1
-        raise Where(where.file, line).error("is not UTF-8 text", YAML) from None
+        raise Where(where.file, line).error("is not UTF-8 text", accepted) from None
     if "\0" in text:
         line = text[:text.index("\0")].count("\n") + 1
-        raise Where(where.file, line).error("is a binary file", YAML)
+        raise Where(where.file, line).error("is a binary file", accepted)
     return text

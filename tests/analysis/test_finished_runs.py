@@ -95,6 +95,16 @@ def test_a_result_that_is_broken(run: Path, capsys: pytest.CaptureFixture[str], 
     assert "fadiff.result.json" in error(capsys, run)
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0])
+def test_a_bound_with_numbers_that_no_run_writes(run: Path, capsys: pytest.CaptureFixture[str], value: float) -> None:
+    found = json.loads((run / "fadiff.result.json").read_text())
+    for entries in (found["bound"]["parts"][0], found["bound"]):
+        before, entries["value"] = entries["value"], value
+        (run / "fadiff.result.json").write_text(json.dumps(found))
+        assert "bound cannot be understood" in error(capsys, run)
+        entries["value"] = before
+
+
 def test_numbers_that_do_not_repeat(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = (run / "fadiff.result.json").read_text()
     cycles = json.loads(text)["stats"]["cycles"]

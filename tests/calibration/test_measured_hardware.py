@@ -119,6 +119,16 @@ def test_a_table_that_cannot_be_understood_is_refused_with_exit_code_2(
     assert not output.exists()
 
 
+def test_a_table_of_a_spreadsheet_is_read_and_one_of_other_bytes_told_with_its_line(
+        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text(HEAD + ROW, encoding="utf-8-sig")
+    assert len(read_measured(table, read_document(SPACE))) == 1
+    table.write_bytes((HEAD + ROW).encode() + b"1,\xff\n")
+    assert main(["calibrate", str(table), SPACE, "-o", str(tmp_path / "model.json")]) == 2
+    assert capsys.readouterr().err == f"error: {table}:3: is not UTF-8 text; accepted: a table (CSV in UTF-8)\n"
+
+
 def test_points_name_their_files(tmp_path: Path) -> None:
     (tmp_path / "table.csv").write_text(
         "problem,mapping,cycles,part\nlayer.yaml,map.yaml,1000,searched\n", encoding="utf-8")

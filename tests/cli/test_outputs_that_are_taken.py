@@ -11,6 +11,7 @@ from typing import NoReturn
 import pytest
 from fadiff_validation.cli import main as validate
 
+from fadiff_mapper.base.bundled_files import one_path
 from fadiff_mapper.cli import main
 from fadiff_mapper.dropin.launched import main as launcher
 from fadiff_mapper.output.design_report import RUN_FILES
@@ -19,6 +20,7 @@ from fadiff_mapper.output.network_report import PLAN_FILES
 MESH = Path(__file__).parents[1] / "recorded" / "emit" / "mesh.yaml"
 DESIGN, LAYER = "bundled:arch/gemmini_small", "bundled:layers/resnet18/fc_512_1000"
 NETWORK = "bundled:networks/resnet18"
+SECTION = "design_space: {version: 0.1, parameters: {columns: {path: PEColumns.spatial.meshX, values: [8, 16]}}}\n"
 
 TAKEN: dict[str, Callable[[Path], None]] = {
     "pipe": os.mkfifo,
@@ -75,3 +77,35 @@ def test_a_link_to_a_folder_takes_the_files(tmp_path: Path) -> None:
     assert main(["import", NETWORK, "-o", str(tmp_path / "out" / "net.yaml")]) == 0
     assert (tmp_path / "out").is_symlink()
     assert {"fadiff.result.json", "net.yaml"} <= {path.name for path in (tmp_path / "disk").iterdir()}
+
+
+@pytest.mark.parametrize(("name", "content", "words"), [
+    ("net.onnx", "", ("import", "{file}", "-o", "{file}")),
+    ("net.yaml", "", ("import", "{folder}/../{here}/net.yaml", "-o", "{file}")),
+    ("measured.csv", "", ("calibrate", "{file}", DESIGN, "-o", "{file}")),
+    ("arch.yaml", "", ("calibrate", "missing.csv", "{file}", "-o", "{file}")),
+    ("fadiff.input.yaml", "bundled:layers/resnet18/fc_512_1000", ("map", DESIGN, "{file}", "-o", "{folder}")),
+    ("timeloop-mapper.ERT.yaml", "bundled:tables/gemmini_small.ERT",
+     ("map", DESIGN, LAYER, "{file}", "-o", "{folder}")),
+    ("plan.yaml", NETWORK, ("network", "{file}", DESIGN, "-o", "{folder}")),
+    ("architecture.yaml", DESIGN, ("design", "{file}", NETWORK, "-o", "{folder}"))])
+def test_no_result_takes_the_place_of_an_input(name: str, content: str, words: tuple[str, ...], tmp_path: Path,
+                                               capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / name
+    before = one_path(content).read_text() + (SECTION if words[0] == "design" else "") if content else "theirs"
+    file.write_text(before)
+    assert main([word.format(file=file, folder=tmp_path, here=tmp_path.name) for word in words]) == 2
+    said = f"error: {file}: cannot be written: this command reads it; accepted: another output\n"
+    assert capsys.readouterr().err == said
+    assert [path.name for path in tmp_path.iterdir()] == [name] and file.read_text() == before
+
+
+def test_no_result_leaves_the_folder_whatever_the_names_of_problems(tmp_path: Path) -> None:
+    problems = tmp_path / "problems"
+    problems.mkdir()
+    for name in ("...yaml", "..yaml", "fc.yaml"):
+        (problems / name).write_text(one_path(LAYER).read_text())
+    assert main(["map", DESIGN, str(problems), "-o", str(tmp_path / "out"), "--energy", "bundled", "--quiet",
+                 "--option", "rounds=4", "--option", "chains=4"]) == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"problems", "out"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"_..", "_.", "fc", "fadiff.summary.json"}

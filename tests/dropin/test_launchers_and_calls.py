@@ -83,6 +83,18 @@ def test_a_failed_run_exits_with_1_and_leaves_no_older_result(shim: Path, tmp_pa
     assert {path.name for path in tmp_path.iterdir()} == {"bad.yaml", "timeloop-mapper.stats.txt"}
 
 
+@pytest.mark.parametrize("bad", ["architecture: {}\n", "mapping: 5\n"])
+def test_a_failed_run_removes_no_input_and_every_file_of_an_earlier_search(shim: Path, tmp_path: Path,
+                                                                           bad: str) -> None:
+    (tmp_path / "bad.yaml").write_text(bad)
+    (tmp_path / "timeloop-mapper.ERT.yaml").write_text("ERT: {version: 0.4, tables: []}\n")
+    for name in ("timeloop-mapper.ART.yaml", "fadiff.result.json", "fadiff.input.yaml", "notes.txt"):
+        (tmp_path / name).write_text("of an earlier run")
+    done = launched(shim, "timeloop-mapper", "bad.yaml", tmp_path / "timeloop-mapper.ERT.yaml", cwd=tmp_path)
+    assert done.returncode == 1
+    assert {path.name for path in tmp_path.iterdir()} == {"bad.yaml", "timeloop-mapper.ERT.yaml", "notes.txt"}
+
+
 CALL = "from fadiff_mapper import call_mapper; import sys; call_mapper(sys.argv[1:3], sys.argv[3])"
 
 

@@ -122,7 +122,7 @@ def test_scale_clock_and_stated_energies_are_heeded() -> None:
     scaled, _ = energies({"depth": 64, "width": 16, "global_cycle_seconds": 2e-9}, energy_scale=3)
     assert scaled["Buffer"]["read"] == pytest.approx(3 * plain["Buffer"]["read"])
     assert scaled["Buffer"]["leak"] == pytest.approx(6 * plain["Buffer"]["leak"])
-    priced, sources = energies({"depth": 64, "width": 16, "vector_access_energy": 1.5}, mac={"energy": 0.5})
+    priced, sources = energies({"depth": 64, "width": 16, "vector_access_energy": 1.5}, mac={"energy": 2})
     assert set(priced) == {"DRAM"}
     assert sources["Buffer"] == "vector_access_energy in the architecture"
     assert sources["MAC"] == "energy in the architecture"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from fadiff_mapper import FadiffError, load
@@ -51,3 +53,12 @@ def test_an_unknown_bundled_name_is_one_line_with_the_nearest_name() -> None:
         with pytest.raises(FadiffError) as caught:
             call()
         assert str(caught.value) == message
+
+
+def test_every_problem_has_a_name_of_its_own_whatever_files_are_called(tmp_path: Path) -> None:
+    files = [tmp_path / "one" / "in" / "x.yaml", tmp_path / "two" / "in" / "x.yaml", tmp_path / "in.x.2.yaml"]
+    for file in files:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(find(LAYER).read_text())
+    assert list(load_layers([*files_of([BUNDLED_DESIGN]), *files])) == ["in.x.1", "in.x.2", "in.x.2.3"]
+    assert list(load_layers([*files_of([BUNDLED_DESIGN]), *files[:2]])) == ["in.x.1", "in.x.2"]

@@ -8,8 +8,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -136,6 +138,31 @@ def test_a_checkpoint_is_continued_and_one_of_another_run_refused(tmp_path: Path
     file.write_text("{")
     with pytest.raises(FadiffError, match="not a checkpoint that can be read"):
         map_network(pair(), ARCH, checkpoint_file=file)
+
+
+@pytest.mark.parametrize(("change", "said"), [
+    (lambda saved: saved["layers"]["1"]["mapping"][2].update(type={}),
+     r"saved\.json: layers\.1\.mapping\[2\]\.type: found a mapping; accepted: temporal, "),
+    (lambda saved: saved["layers"]["1"]["mapping"][1].update(factors="M=7"),
+     r"saved\.json: layers\.1\.mapping: product of all factors"),
+    (lambda saved: saved["layers"]["0"].pop("mapping"), r"saved\.json: layers\.0: the entry is not whole; accepted: "),
+    (lambda saved: saved["layers"]["0"].update(evaluations=float("inf")), r"saved\.json: layers\.0: the entry is not"),
+    (lambda saved: saved["groups"].update(dict.fromkeys(saved["groups"], 5)), r"groups\.\w{64}: the entry is not"),
+    (lambda saved: [batch.pop("strategies") for batch in saved["groups"].values()],
+     r"groups\.\w{64}: the entry is not"),
+    (lambda saved: [batch.update(groups=[[[["x", []]]]]) for batch in saved["groups"].values()],
+     r"groups\.\w{64}: the entry is not")])
+def test_a_broken_entry_of_a_checkpoint_is_told_with_its_place(
+        change: Callable[[dict[str, Any]], object], said: str, tmp_path: Path) -> None:
+    file = tmp_path / "saved.json"
+    options = NetworkOptions(threads=1, longest=2, kept=1)
+    map_network(pair(), ARCH, options, checkpoint_file=file)
+    saved = json.loads(file.read_text())
+    change(saved)
+    file.write_text(json.dumps(saved))
+    with pytest.raises(FadiffError, match=said) as caught:
+        map_network(pair(), ARCH, options, checkpoint_file=file)
+    assert "Error(" not in str(caught.value)
 
 
 def test_a_pipe_is_no_checkpoint(tmp_path: Path) -> None:

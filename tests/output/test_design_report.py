@@ -82,9 +82,11 @@ def test_the_folder_has_the_best_architecture_its_mappings_both_tables_and_the_p
 
 
 def test_networks_of_one_name_and_those_named_as_other_folders_have_folders_of_their_own() -> None:
-    names = ("a", "store", "a", "b/c")
-    networks = [replace(result(), workload=replace(result().workload, name=name)) for name in names]
-    assert network_folders(machine(mapped_networks=tuple(networks))) == ("a_1", "store_2", "a_3", "b_c")
+    for names, folders in ((("a", "store", "a", "b/c"), ("a_1", "store_2", "a_3", "b_c")),
+                           (("designs.csv", "a"), ("designs.csv_1", "a")),
+                           (("a", "a", "a_1"), ("a_1", "a_2", "a_1_3"))):
+        networks = [replace(result(), workload=replace(result().workload, name=name)) for name in names]
+        assert network_folders(machine(mapped_networks=tuple(networks))) == folders
 
 
 def test_a_shard_without_a_feasible_design_has_its_table_and_a_page() -> None:

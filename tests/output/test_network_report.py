@@ -31,6 +31,20 @@ from fadiff_mapper.output.terminal.network_plan import TimeColumn, print_plan
 from fadiff_mapper.workload import Node, Totals
 
 
+def test_every_mapping_has_a_folder_of_its_own_whatever_the_names_of_layers() -> None:
+    for second in ("FIRST", "third/", "third?", "x" * 300, "é" * 300, "..", "a b"):
+        plan = result(second)
+        files = network_files(plan)
+        told = yaml.safe_load(files[""]["plan.yaml"])["plan"]
+        folders = [layer["folder"] for layer in told["layers"]]
+        folders += [tile["folder"] for group in told["groups"] for tile in group["tiles"]]
+        assert set(folders) <= set(files) and len({folder.casefold() for folder in folders}) == len(folders)
+        assert all(len(part.encode()) <= 150 for folder in folders for part in folder.split("/"))
+    taken = {layer["folder"] for name in ("third", "second") for layer in yaml.safe_load(
+        network_files(result(name.replace("third", "second")))[""]["plan.yaml"])["plan"]["layers"]}
+    assert taken == {"layers/first", "layers/second", "layers/third"}, "names that are a folder's stay as they are"
+
+
 class Page(HTMLParser):
     """Tags that are open, all text, and the values of `data` elements."""
 

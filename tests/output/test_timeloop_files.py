@@ -21,6 +21,7 @@ from fadiff_mapper.base.json_text import json_text
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.output.timeloop_files import RESULT_FILES
 from fadiff_mapper.output.timeloop_files.map_txt import map_txt
 from fadiff_mapper.output.timeloop_files.result_json import result_json
 from fadiff_mapper.output.timeloop_files.run_files import run_files
@@ -291,3 +292,7 @@ def test_a_run_leaves_timeloops_files_and_two_of_our_own() -> None:
 def test_numbers_without_an_end_are_null_in_json() -> None:
     text = json_text({"a": float("inf"), "b": [float("nan"), -1.5], "c": (1, float("-inf"))})
     assert json.loads(text, parse_constant=pytest.fail) == {"a": None, "b": [None, -1.5], "c": [1, None]}
+
+
+def test_the_files_of_a_result_have_the_names_that_are_looked_at_before_the_search() -> None:
+    assert set(run_files(result_of(*MESH))) == set(RESULT_FILES)

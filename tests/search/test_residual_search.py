@@ -79,6 +79,23 @@ def test_the_command_writes_residuals_that_can_be_evaluated_again(tmp_path: Path
     assert f"Cycles: {evaluate(spec).cycles}\n" in (tmp_path / "timeloop-mapper.stats.txt").read_text(encoding="utf-8")
 
 
+def test_a_mapping_whose_walk_would_be_too_long_is_kept() -> None:
+    """Residuals are walked call by call, up to 2^24 calls; a mapping without residuals needs no walk."""
+    names = "ABCDEFGHIJKLM"
+    spec = load({
+        "architecture": {"version": "0.3", "subtree": [{"name": "chip", "local": [
+            {"name": "DRAM", "class": "DRAM", "attributes": {"word_bits": 16}},
+            {"name": "MAC", "class": "mac", "attributes": {"word_bits": 16}}]}]},
+        "problem": {"shape": {"name": "large", "dimensions": list(names), "data_spaces": [
+            {"name": "A", "projection": [[[name]] for name in names[::2]]},
+            {"name": "B", "projection": [[[name]] for name in names[::3]]},
+            {"name": "Z", "projection": [[[name]] for name in names[1::2]], "read_write": True}]},
+            "instance": dict.fromkeys(names, 4)}})
+    options = replace(OPTIONS, chains=4, rounds=4, searches=1)
+    found, without = map_layer(spec, options), map_layer(spec, replace(options, imperfect=False))
+    assert found.stats.edp == without.stats.edp and found.stats.computes == 4 ** 13
+
+
 def test_sparse_designs_are_refused_by_name() -> None:
     spec = pointwise()
     spec = replace(spec, problem=replace(spec.problem, densities={"Inputs": object()}))

@@ -122,6 +122,19 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert [item.answer for item in again.answers] == [item.answer for item in small()]
 
 
+@pytest.mark.parametrize("cycles", [None, True, float("nan")])
+def test_an_answer_without_its_number_is_told_with_its_place(cycles: object, tmp_path: Path,
+                                                             capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [json.loads(line) for line in gzip.decompress(recording.written(
+        Recording(said().tool, small()[:1]))).splitlines()]
+    lines[-1]["result"]["cycles"] = cycles
+    file = tmp_path / "changed.gz"
+    file.write_bytes(gzip.compress("".join(json.dumps(line) + "\n" for line in lines).encode()))
+    assert cli.main(["run", "--backend", "recorded", "--recording", str(file), "-o", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {file}:{len(lines)}: result.cycles: found ")
+
+
+
 @pytest.mark.parametrize("content", [b"", b"not compressed", gzip.compress(b"{}\n", mtime=0),
                                      gzip.compress(b"no json", mtime=0),
                                      gzip.compress(b'{"line":"tool"}\n' * 99, mtime=0)[:-9]])

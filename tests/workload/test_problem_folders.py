@@ -50,6 +50,14 @@ def test_a_wrong_edge_is_named(folder: Path, edge: str, message: str) -> None:
     with pytest.raises(SpecError, match=message):
         load_network(folder)
 
+
+def test_a_file_that_is_missing_is_told_where_it_is_named(folder: Path) -> None:
+    (folder / "edges.yaml").write_text("network:\n  layers:\n  - {name: a, problem: frist.yaml}\n  edges: []\n")
+    with pytest.raises(SpecError, match=r"edges\.yaml:3: network\.layers\[0\]\.problem: there is no file .frist\.yaml. "
+                                        r"\(did you mean .first\.yaml.\?\); accepted: the name of a file in the same"):
+        load_network(folder)
+
+
 BROKEN_EDGES = {
     "empty": "", "nothing": "null", "text": "network", "a list": "- network", "cut off": "network: {edges: [{from: fir",
     "no network": "edges: []", "network of nothing": "network:", "network of a list": "network: [{from: first}]",

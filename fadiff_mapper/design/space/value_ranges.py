@@ -9,7 +9,7 @@ from typing import Any
 
 from fadiff_mapper.design.space.design_space import Value
 from fadiff_mapper.yaml.expressions import Literal
-from fadiff_mapper.yaml.located import Map, Reader, integer, kind_of, number, sequence
+from fadiff_mapper.yaml.located import LARGEST_WHOLE, Map, Reader, integer, kind_of, number, sequence
 from fadiff_mapper.yaml.place import Where
 
 FORMS = "values: [V, ...], powers_of_two: [LOW, HIGH], or range: [LOW, HIGH] with step: STEP"
@@ -137,11 +137,15 @@ def _equally_spaced(low: float, high: float, step: float, where: Where) -> Seque
     """The values low, low + step, ... up to `high`, in decimal arithmetic, so that 0.1 + 2 * 0.1 is 0.3.
 
     Raises:
-        SpecError: There are more than `MOST_LISTED` values, and not all of them are whole numbers.
+        SpecError: There are more than `MOST_LISTED` values, and not all of them are whole numbers, or whole numbers
+            are too large for a design.
     """
     low, step = _whole(low), _whole(step)
     if isinstance(low, int) and isinstance(step, int):
-        return range(low, int(high // 1) + 1, step)
+        last = int(high // 1)
+        if max(-low, last) > LARGEST_WHOLE:
+            raise where.error(f"found [{low}, {last}]", f"whole numbers of at most {LARGEST_WHOLE}")
+        return range(low, last + 1, step)
     count = int((Decimal(str(high)) - Decimal(str(low))) / Decimal(str(step))) + 1
     if count > MOST_LISTED:
         raise where.error(f"found {count} values", f"at most {MOST_LISTED} values that are not whole numbers")

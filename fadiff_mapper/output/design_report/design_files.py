@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.json_text import json_text
-from fadiff_mapper.output.design_report import STORE
+from fadiff_mapper.output.design_report import RUN_FILES, STORE
 from fadiff_mapper.output.design_report.design_tables import designs_csv, front_csv
 from fadiff_mapper.output.network_report.network_files import network_files
 from fadiff_mapper.output.network_report.plan_yaml import safe_name
@@ -45,10 +45,12 @@ def design_files(result: DesignResult) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def network_folders(result: DesignResult) -> tuple[str, ...]:
-    """A folder for each network: its name, with its number where another network or folder has that name."""
+    """A folder for each network: its name, with its number where another network, folder or file has that name."""
     names = [safe_name(network.workload.name) for network in result.mapped_networks]
-    taken = [name if names.count(name) == 1 and name not in (FRONT, STORE) else f"{name}_{number}"
+    taken = [name if names.count(name) == 1 and name not in (FRONT, STORE, *RUN_FILES) else f"{name}_{number}"
              for number, name in enumerate(names, 1)]
+    if len(set(taken)) < len(names):    # another network has such a name with a number
+        taken = [f"{name}_{number}" for number, name in enumerate(names, 1)]
     return tuple(taken)
 
 

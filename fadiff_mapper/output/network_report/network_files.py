@@ -13,7 +13,13 @@ from fadiff_mapper.fusion.fused_group import Hardware
 from fadiff_mapper.output.looptree_files.group_text import looptree_yaml
 from fadiff_mapper.output.looptree_files.inexpressible import beyond_looptree
 from fadiff_mapper.output.network_report.page import network_html
-from fadiff_mapper.output.network_report.plan_yaml import group_folder, layer_folder, plan_yaml, tile_folder
+from fadiff_mapper.output.network_report.plan_yaml import (
+    folder_names,
+    group_folder,
+    layer_folder,
+    plan_yaml,
+    tile_folder,
+)
 from fadiff_mapper.output.timeloop_files.run_files import program_files, run_files
 from fadiff_mapper.output.timeloop_files.versions import versions
 from fadiff_mapper.spec.native.mapping_text import map_yaml
@@ -52,6 +58,7 @@ def mapping_folders(result: NetworkResult) -> Iterator[tuple[str, Callable[[], d
     Yields:
         Name of a folder, and what makes its texts by file name.
     """
+    names = folder_names(result)
     first: dict[int, int] = {}
     tiles: dict[int, dict[str, str]] = {}   # equal groups share their statistics and their loops
     loops: dict[int, dict[str, str]] = {}
@@ -72,7 +79,7 @@ def mapping_folders(result: NetworkResult) -> Iterator[tuple[str, Callable[[], d
             if number in numbers:
                 for tile in group.tiles:
                     bounds = tuple(tile.spec.problem.bounds.values())
-                    yield tile_folder(number, tile.node, bounds), partial(texts_of_tile, tile)
+                    yield tile_folder(number, names[tile.node], bounds), partial(texts_of_tile, tile)
                 yield group_folder(number), partial(texts_of_loops, group)
 
     def share(layer: LayerInNetwork) -> float:
@@ -80,7 +87,7 @@ def mapping_folders(result: NetworkResult) -> Iterator[tuple[str, Callable[[], d
 
     yield from folders_of_groups(distinct)
     for layer in sorted(result.layers, key=share, reverse=True):
-        yield layer_folder(layer.nodes[0]), partial(run_files, layer.result)
+        yield layer_folder(names[layer.nodes[0]]), partial(run_files, layer.result)
     yield from folders_of_groups(set(range(1, len(result.groups) + 1)) - distinct)
 
 

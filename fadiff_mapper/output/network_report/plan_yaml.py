@@ -5,7 +5,9 @@ The names of the run folder's subfolders are decided here, too, because the plan
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+import hashlib
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -32,11 +34,11 @@ def plan_yaml(result: NetworkResult, missing: Container[str] = ()) -> str:
         group with its tiles, how often each runs and what a run costs there, every layer in no group with the reason,
         and every distinct layer by itself.
     """
-    layers = []
+    layers, names = [], folder_names(result)
     for outcome in result.layers:
         stats = outcome.stats
         layers.append({"nodes": list(outcome.nodes), "runs": outcome.count,
-                       **_folder(layer_folder(outcome.nodes[0]), missing),
+                       **_folder(layer_folder(names[outcome.nodes[0]]), missing),
                        "energy_pj": stats.energy_pj, "cycles": stats.cycles, "edp": stats.edp}
                       | ({"corrected_cycles": outcome.result.corrected.cycles} if outcome.result.corrected else {}))
     corrected = result.corrected_cycles
@@ -49,14 +51,23 @@ def plan_yaml(result: NetworkResult, missing: Container[str] = ()) -> str:
         "saved_edp": result.gain,
         **({} if corrected is None else {"corrected_cycles": corrected,
                                          "corrected_edp": result.stats.energy_pj * corrected}),
-        "groups": [_group(number, group, missing) for number, group in enumerate(result.groups, 1)],
+        "groups": [_group(number, group, names, missing) for number, group in enumerate(result.groups, 1)],
         **({"not_fused": [asdict(layer) for layer in result.alone]} if result.alone else {}), "layers": layers}
     return dump({"plan": content})
 
 
-def layer_folder(node: str) -> str:
-    """The folder of a layer that is mapped by itself, by the first node that is this layer."""
-    return "layers/" + safe_name(node)
+def folder_names(result: NetworkResult) -> dict[str, str]:
+    """By node its name in those of folders, with a hash where several nodes would have the same."""
+    names = {node.name: safe_name(node.name) for node in result.workload.nodes if node.layer}
+    count = Counter(name.casefold() for name in names.values())     # some file systems have one case
+    return {node: name if count[name.casefold()] == 1 else
+            f"{name}.{hashlib.sha256(node.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+            for node, name in names.items()}
+
+
+def layer_folder(name: str) -> str:
+    """The folder of a layer that is mapped by itself, by the `folder_names` of the first node that is this layer."""
+    return f"layers/{name}"
 
 
 def group_folder(number: int) -> str:
@@ -64,15 +75,23 @@ def group_folder(number: int) -> str:
     return f"groups/{number}"
 
 
-def tile_folder(number: int, node: str, shape: tuple[int, ...]) -> str:
+def tile_folder(number: int, name: str, shape: tuple[int, ...]) -> str:
     """The folder of one tile's mapping in a group; `shape` are the tile's extents."""
-    return f"{group_folder(number)}/{safe_name(node)}." + "_".join(map(str, shape))
+    return f"{group_folder(number)}/{name}." + "_".join(map(str, shape))
 
 
-def safe_name(node: str) -> str:
-    """A node's name as the name of a folder: letters, digits, dot, dash and underscore, never `.` or `..`."""
-    name = "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in node)
-    return name if name.strip(".") else f"_{name}"
+LONGEST_NAME = 100
+"""Bytes of a name in that of a folder: file systems have 255, of which a tile's extents take a part."""
+
+
+def safe_name(name: str) -> str:
+    """The name of a node or network as that of a folder: letters, digits, dot, dash and underscore, never `.` or `..`.
+
+    Long names are cut off.
+    """
+    safe = "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in name)
+    safe = safe.encode()[:LONGEST_NAME].decode(errors="ignore")
+    return safe if safe.strip(".") else f"_{safe}"
 
 
 def _totals(total: Any) -> dict[str, Any]:
@@ -88,7 +107,7 @@ def _folder(name: str, missing: Container[str]) -> dict[str, str]:
     return {} if name in missing else {"folder": name}
 
 
-def _group(number: int, outcome: GroupInNetwork, missing: Container[str]) -> dict[str, Any]:
+def _group(number: int, outcome: GroupInNetwork, names: Mapping[str, str], missing: Container[str]) -> dict[str, Any]:
     group = outcome.group
     return {
         "number": number, "nodes": list(outcome.nodes), "repeat": group.repeat,
@@ -99,15 +118,16 @@ def _group(number: int, outcome: GroupInNetwork, missing: Container[str]) -> dic
         **({"second_reads": [_second_read(outcome.nodes, read) for read in group.second_reads]}
            if group.second_reads else {}), "sigma": list(outcome.sigma),
         "cost": _totals(outcome.cost), "unfused_cost": _totals(outcome.unfused),
-        "tiles": [_tile(number, outcome, tile, missing) for tile in outcome.tiles]}
+        "tiles": [_tile(number, outcome, tile, names, missing) for tile in outcome.tiles]}
 
 
-def _tile(number: int, outcome: GroupInNetwork, tile: TileMapping, missing: Container[str]) -> dict[str, Any]:
+def _tile(number: int, outcome: GroupInNetwork, tile: TileMapping, names: Mapping[str, str],
+          missing: Container[str]) -> dict[str, Any]:
     """One tile with its steps in the group: the group's cost is the sum over all tiles of runs * cost of one run."""
     bounds = tile.spec.problem.bounds
     shape = tuple(bounds.values())
     layer = outcome.cost.layers[outcome.nodes.index(tile.node)]
-    return {"node": tile.node, "bounds": dict(bounds), **_folder(tile_folder(number, tile.node, shape), missing),
+    return {"node": tile.node, "bounds": dict(bounds), **_folder(tile_folder(number, names[tile.node], shape), missing),
             "steps": [{"runs": outcome.group.repeat * step.times, "energy_pj": step.energy_pj, "cycles": step.cycles}
                       for step in layer.steps if step.shape == shape]}
 

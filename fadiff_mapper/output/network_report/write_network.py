@@ -49,21 +49,19 @@ def write_held(result: NetworkResult, folder: Path, over: Over = never) -> Netwo
     """
     missing: list[str] = []
     with ThreadPoolExecutor(WRITERS) as pool:
-        writing: dict[str, Future[None]] = {}
+        writing: list[Future[None]] = []
         for name, texts in mapping_folders(result):
             if over():
                 missing.append(name)
                 continue
             if len(writing) >= AHEAD:   # else texts pile up, and folders that are still written when time is over
-                writing.pop(next(iter(writing))).result()
-            if name in writing:         # names of nodes that differ in a sign that folders cannot have
-                writing[name].result()
-            writing[name] = pool.submit(write_files, folder / name, texts())
+                writing.pop(0).result()
+            writing.append(pool.submit(write_files, folder / name, texts()))
         if missing:
             result = replace(result, status=f"{result.status}; there was no time to write {len(missing):,} of the "
                                             "folders of mappings")
         plan = plan_files(result, frozenset(missing))  # its texts are made while the others go to disk
-        for done in writing.values():
+        for done in writing:
             done.result()
     write_files(folder, plan)           # after the others, as the plan names folders that are there
     write_files(folder, page_file(result))

@@ -61,6 +61,10 @@ def _layers(folder: Path, items: Seq | None, where: Where) -> dict[str, tuple[Op
             raise reader.at("name").error(f'there are two layers called "{name}"')
         if Path(file).name != file:
             raise reader.at("problem").error(f'found "{file}"', "the name of a file in the same folder")
+        if not (folder / file).exists():
+            beside = sorted(path.name for path in folder.iterdir())
+            raise reader.at("problem").error(f'there is no file "{file}"{nearest(file, beside)}',
+                                             "the name of a file in the same folder")
         layers[name] = (_read(folder / file, reader.take("repeat", integer(1), 1)), items.at(index))
         reader.finish(" of a layer")
     return layers

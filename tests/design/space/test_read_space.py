@@ -141,6 +141,8 @@ def test_a_limit_given_besides_takes_the_place_of_the_files(tmp_path: Path) -> N
     ("a: {path: PE.spatial.meshX, values: [1], range: [1, 2], step: 1}", ("found values and range",)),
     ("a: {path: PE.spatial.meshX, powers_of_two: [3, 8]}", ("found 3; accepted: powers of two, such as 2 or 4",)),
     ("a: {path: PE.spatial.meshX, range: [8, 4], step: 1}", ("found [8, 4]",)),
+    ("a: {path: PE.spatial.meshX, range: [1, 1e30], step: 1}",
+     ("found [1, 1000000000000000019884624838656]; accepted: whole numbers of at most 9007199254740992",)),
     ("a: {path: PE.spatial.meshX, range: [4, 8], step: 0}", ("found 0; accepted: a number > 0",)),
     ("a: {path: PE.spatial.meshX, range: [4, 8]}", ('the key "step" is missing',)),
     ("a: {path: PE.spatial.meshX, values: [4, four]}", ("found numbers and words",)),
