@@ -155,7 +155,7 @@ def test_a_checkpoint_is_continued_and_one_of_another_run_refused(tmp_path: Path
 def test_a_broken_entry_of_a_checkpoint_is_told_with_its_place(
         change: Callable[[dict[str, Any]], object], said: str, tmp_path: Path) -> None:
     file = tmp_path / "saved.json"
-    options = NetworkOptions(threads=1, longest=2, kept=1)
+    options = NetworkOptions(threads=1, longest=2)
     map_network(pair(), ARCH, options, checkpoint_file=file)
     saved = json.loads(file.read_text())
     change(saved)
