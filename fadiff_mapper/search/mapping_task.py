@@ -38,7 +38,7 @@ class MappingTask:
         weights: Exponents (a, b) of energy ** a * delay ** b, which is minimised in place of the metrics; None: the
             metrics of the options.
         sums: Energy and cycles (E, T) of a network that the problem is a part of; its share energy / E + delay / T,
-            to first order its part in the network's EDP (`network.layers.edp_prices`), is minimised in place of the
+            to first order its part in the network's EDP (`fusion.prices`), is minimised in place of the
             metrics. Infinite where they do not count; None: the metrics of the options.
         sparse: The layer on its sparse design; None where the design does nothing about zeros. `layer` and `space`
             then have the capacities of `with_room_for_zeros` and the shares of `expected_shares`, for the descent.

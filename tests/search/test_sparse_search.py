@@ -13,8 +13,8 @@ import fadiff_mapper as fm
 from fadiff_mapper.analysis.sensitivity.sensitivities import mapping_sensitivities
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.model.loop_nest import unpack
-from fadiff_mapper.network.layers.one_design import specs_of
 from fadiff_mapper.network.map_network import sparse_tensors
+from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.search.layer_family import random_nests
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.options import Effort
