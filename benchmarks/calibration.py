@@ -31,12 +31,12 @@ from fadiff_mapper.calibration.correction import Calibration
 from fadiff_mapper.calibration.measured_points import MeasuredLayer, read_measured
 from fadiff_mapper.design.design_options import DesignOptions
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.evaluation.design_result import DesignOutcome
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
 from fadiff_mapper.design.search_design import search_design
 from fadiff_mapper.design.space import DesignSpace, nearest_point
 from fadiff_mapper.inputs.load import read_document
-from fadiff_mapper.results.designed_machine import DesignOutcome
-from fadiff_mapper.results.mapped_network import MappedNetwork
+from fadiff_mapper.network.result import NetworkResult
 
 NETWORKS = ("unet", "resnet50", "bert", "retinanet")
 SPACE = "bundled:spaces/dosa_gemmini"
@@ -66,7 +66,7 @@ def judge(layers: tuple[MeasuredLayer, ...], seeds: int, write: Write) -> Calibr
     return found[0]
 
 
-def preferred(network: MappedNetwork) -> tuple[float, float]:
+def preferred(network: NetworkResult) -> tuple[float, float]:
     """Corrected cycles, and energy in pJ, of the mappings that the exact model prefers."""
     corrected = [(layer.count, layer.result.corrected) for layer in network.layers if layer.result.corrected]
     return (sum(count * each.exact_choice_cycles for count, each in corrected),

@@ -28,10 +28,10 @@ from provenance import Write, add_output, heading, markdown, row
 from fadiff_mapper import DesignSpace, load_network, read_space
 from fadiff_mapper.design.design_options import DesignOptions
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.evaluation.design_result import DesignOutcome
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
 from fadiff_mapper.design.search_design import search_design
 from fadiff_mapper.gradient.hardware_descent import descended_designs
-from fadiff_mapper.results.designed_machine import DesignOutcome
 
 SPACE = """
 design_space:

@@ -40,16 +40,14 @@ from residual_credits import credits, kept_inside
 
 from fadiff_mapper import NetworkOptions, NetworkResult, Workload, map_network
 from fadiff_mapper.base import bundled_files
+from fadiff_mapper.fusion.prices import NOTHING, OperatingPoint, other_reads, summed
+from fadiff_mapper.fusion.segments import Segment, chains, over_all_runs, segments
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
-from fadiff_mapper.network.chains.batched_runs import over_all_runs
-from fadiff_mapper.network.chains.segments import Segment, chains, segments
-from fadiff_mapper.network.layers.edp_prices import NOTHING, OperatingPoint, summed
-from fadiff_mapper.network.layers.joined_reads import joined_reads
-from fadiff_mapper.network.layers.one_design import specs_of
-from fadiff_mapper.network.layers.unfused import TRADES
-from fadiff_mapper.network.plan.tile_constraints import ResidentTile, SumCompletion, constrained
+from fadiff_mapper.network.layer_variants import TRADES
+from fadiff_mapper.network.one_design import specs_of
+from fadiff_mapper.network.tile_mappings import ResidentTile, SumCompletion, cut_to_tile, with_residents
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.search_many import search_all
@@ -87,7 +85,7 @@ def write_limits(name: str, design: str, links: bool, write: Write) -> None:
         write(row(" + ".join(pair), design, "", "", *limits))
     names = [nodes for nodes, _ in chains(workload)]
     spec = result.layers[0].result.spec
-    less, joined = credits(workload, spec), joined_reads(workload, spec)
+    less, joined = credits(workload, spec), other_reads(workload, spec)
     limits = [f"{most(layers, names, credited(charge, less), joined):.2%}" for charge in (refetched, once)]
     copies_free = 1 - (result.stats.energy_pj - copies(result)) * result.stats.cycles / result.unfused_stats.edp
     write(row(name, design, f"{result.gain:.2%}", f"{copies_free:.2%}", *limits))
@@ -183,7 +181,8 @@ def _tasks(spec: Spec, reads: str | None, hands: bool) -> list[MappingTask]:
                for level in range(len(spec.arch.levels))]
     room = Room(np.array([inf if level.usable is None else float(level.usable) for level in spec.arch.levels]),
                 np.array(counted))
-    return [mapping_task(spec, constrained(spec, spec.problem, held, completion), room=room)
+    return [mapping_task(spec, cut_to_tile(with_residents(spec.constraints, spec.problem, held, completion),
+                                           spec.problem), room=room)
             for completion in ((SumCompletion.INSIDE, SumCompletion.IN_TURN) if hands else (SumCompletion.INSIDE,))]
 
 

@@ -25,7 +25,7 @@ from resnet50 import write_resnet50
 from fadiff_mapper import SearchOptions, load, map_layer
 from fadiff_mapper.api import Result
 from fadiff_mapper.base.bundled_files import designs, find, listing
-from fadiff_mapper.network.layers.one_design import specs_of
+from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.timeloop.find_programs import find_real
 from fadiff_mapper.timeloop.verify import MODEL, verify

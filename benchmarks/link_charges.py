@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from fadiff_mapper.fusion.prices import OperatingPoint
+from fadiff_mapper.fusion.segments import Segment
 from fadiff_mapper.model.machine import word_energy
 from fadiff_mapper.model.prepared_layer import prepare_layer
-from fadiff_mapper.network.chains.segments import Segment
-from fadiff_mapper.network.layers.edp_prices import OperatingPoint
 from fadiff_mapper.spec.problem import DataSpace, Problem
 from fadiff_mapper.spec.spec import Spec
 

@@ -23,7 +23,7 @@ import torch
 from provenance import add_output, heading, markdown, row
 
 from fadiff_mapper import FadiffError, Workload, load_network
-from fadiff_mapper.network.chains.segments import segments
+from fadiff_mapper.fusion.segments import segments
 
 BUNDLED = ("resnet18", "vgg16", "mobilenet_v1", "gpt3_6b7_block", "llama3_8b_prefill", "llama3_8b_decode",
            "qwen3_8b_prefill", "qwen3_8b_decode", "gemma2_9b_prefill", "gemma2_9b_decode", "mixtral_8x7b_prefill",

@@ -1,6 +1,6 @@
 """The most that residual operands on the chip for both readers save, shared out among the links that they need.
 
-A sum reads an operand besides the tensor that flows on (`network/layers/joined_reads.py`). Where an earlier layer of
+A sum reads an operand besides the tensor that flows on (`fusion/prices.py`). Where an earlier layer of
 the same group reads it, too, that read comes from the home level, and the tensor need not go to the outermost level
 where it has no other reader. All links from the first reader to the layer before the sum must be fused for that. Each
 of them is credited with an equal share, so that a plan that fuses only some is credited with too much, never with too
@@ -15,10 +15,9 @@ from itertools import pairwise
 from link_charges import HOME
 
 from fadiff_mapper import Workload
-from fadiff_mapper.network.chains.segments import Segment, segments
-from fadiff_mapper.network.layers.edp_prices import OperatingPoint, summed
-from fadiff_mapper.network.layers.joined_reads import word_costs
-from fadiff_mapper.network.layers.options import NetworkOptions
+from fadiff_mapper.fusion.prices import OperatingPoint, summed, word_costs
+from fadiff_mapper.fusion.segments import Segment, segments
+from fadiff_mapper.network.options import NetworkOptions
 from fadiff_mapper.spec.spec import Spec
 
 Pair = tuple[str, str]

@@ -74,7 +74,7 @@ def sparse_designs(exercises: Path) -> Iterator[tuple[str, Path, Spec]]:
 def rate(spec: Spec) -> float:
     """Sparse evaluations per second of processor time, of random legal mappings, on one thread; 0 without any."""
     task = mapping_task(spec)
-    if task.sparse is None or task.sparse.compiled is None:
+    if task.sparse is None:
         return 0.0
     *arrays, _, _ = _kernel.random_points(task.layer.compiled, compiled_space(task.family, 0), BATCH, 0)
     nest, out = Nest(*arrays), np.empty((5, BATCH))

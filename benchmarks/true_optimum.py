@@ -23,7 +23,7 @@ from provenance import Write, add_output, heading, markdown, row
 
 from fadiff_mapper import SearchOptions, load, map_layer, map_layers
 from fadiff_mapper.base.bundled_files import designs, find
-from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.search.result import Result
 from fadiff_mapper.spec.spec import Spec
 
 CONV, STRIDED = "resnet18/conv3x3_64_64_56_s1", "resnet18/conv3x3_128_256_14_s2"
@@ -100,7 +100,7 @@ def optimum(names: list[str], seeds: Sequence[int], write: Write) -> None:
     write(f"\n{cases} problems and metrics: the true optimum in {hits} of {total} searches\n")
 
 
-def timed(spec: Spec, metric: str, seed: int = 0, method: str = "annealing") -> tuple[MappedLayer, float]:
+def timed(spec: Spec, metric: str, seed: int = 0, method: str = "annealing") -> tuple[Result, float]:
     """(result, seconds) of a search, or of an enumeration."""
     start = time.perf_counter()
     return map_layer(spec, SearchOptions(method=method), metric=metric, seed=seed), time.perf_counter() - start

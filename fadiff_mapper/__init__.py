@@ -19,17 +19,19 @@ TYPE_CHECKING = False  # known to type checkers; `typing` takes as long to load 
 if TYPE_CHECKING:
     from typing import Any
 
-    from fadiff_mapper.api import DesignResult, NetworkResult, Result, map_layer, map_layers, map_network, search_design
+    from fadiff_mapper.api import map_layer, map_layers, map_network, search_design
     from fadiff_mapper.base.errors import FadiffError, InvalidMapping, SpecError
     from fadiff_mapper.base.version import __version__
     from fadiff_mapper.calibration.model_file import read_calibration
+    from fadiff_mapper.design.evaluation.design_result import DesignResult
     from fadiff_mapper.design.space import DesignSpace, read_space
     from fadiff_mapper.dropin.calls import call_mapper, call_model
-    from fadiff_mapper.fusion import FusedStats, evaluate_fused
     from fadiff_mapper.inputs.load import load
     from fadiff_mapper.model.exact.stats import Stats
-    from fadiff_mapper.network.layers.options import NetworkOptions
+    from fadiff_mapper.network.options import NetworkOptions
+    from fadiff_mapper.network.result import NetworkResult
     from fadiff_mapper.search.options import SearchOptions
+    from fadiff_mapper.search.result import Result
     from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate
     from fadiff_mapper.spec.mapping import Mapping
     from fadiff_mapper.spec.spec import Spec
@@ -37,22 +39,21 @@ if TYPE_CHECKING:
     from fadiff_mapper.workload.readers.load_network import load_network
     from fadiff_mapper.workload.readers.network_text import save_network
 
-__all__ = ["DesignResult", "DesignSpace", "FadiffError", "FusedStats", "InvalidMapping", "Mapping", "NetworkOptions",
+__all__ = ["DesignResult", "DesignSpace", "FadiffError", "InvalidMapping", "Mapping", "NetworkOptions",
            "NetworkResult", "Result",
            "SearchOptions", "Spec", "SpecError", "Stats", "Workload", "__version__", "call_mapper", "call_model",
-           "evaluate", "evaluate_fused", "load", "load_network", "map_layer", "map_layers", "map_network",
+           "evaluate", "load", "load_network", "map_layer", "map_layers", "map_network",
            "read_calibration", "read_space", "save_network", "search_design"]
 
-_HOME = dict.fromkeys(("DesignResult", "NetworkResult", "Result", "map_layer", "map_layers", "map_network",
-                       "search_design"), "api") | {
+_HOME = dict.fromkeys(("map_layer", "map_layers", "map_network", "search_design"), "api") | {
+    "Result": "search.result", "NetworkResult": "network.result", "DesignResult": "design.evaluation.design_result",
     "FadiffError": "base.errors", "InvalidMapping": "base.errors", "SpecError": "base.errors",
     "__version__": "base.version", "read_calibration": "calibration.model_file",
     "DesignSpace": "design.space", "read_space": "design.space",
     "Mapping": "spec.mapping", "Spec": "spec.spec", "Stats": "model.exact.stats", "load": "inputs.load",
     "evaluate": "sparse.evaluate_sparse_spec", "SearchOptions": "search.options",
-    "NetworkOptions": "network.layers.options", "Workload": "workload",
+    "NetworkOptions": "network.options", "Workload": "workload",
     "load_network": "workload.readers.load_network", "save_network": "workload.readers.network_text",
-    "FusedStats": "fusion", "evaluate_fused": "fusion",
     "call_mapper": "dropin.calls", "call_model": "dropin.calls"}
 
 

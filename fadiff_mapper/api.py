@@ -1,161 +1,33 @@
-"""The public Python interface: searches of layers and networks, and results that write themselves.
-
-The rooms behind this file exchange plain values; the methods here are one-line calls of functions further out.
-"""
+"""The public Python interface: searches of layers, networks and designs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as AnyMapping
-from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.base.extras import require
+from fadiff_mapper.design.evaluation.design_result import DesignResult
 from fadiff_mapper.gradient import descent_for_designs, descent_for_network, with_layer_descent
 from fadiff_mapper.inputs.load import Source, read_document
-from fadiff_mapper.network.layers.one_design import Design
-from fadiff_mapper.network.layers.options import NetworkOptions
-from fadiff_mapper.results.designed_machine import DesignedMachine
-from fadiff_mapper.results.mapped_layer import MappedLayer
-from fadiff_mapper.results.mapped_network import GroupInNetwork, MappedNetwork
+from fadiff_mapper.network.one_design import Design
+from fadiff_mapper.network.options import NetworkOptions
+from fadiff_mapper.network.result import NetworkResult
 from fadiff_mapper.search import map_layers as layer_search
 from fadiff_mapper.search.options import Progress, SearchOptions
+from fadiff_mapper.search.result import Result
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
 from fadiff_mapper.workload.coverage import require_coverage
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from fadiff_mapper.calibration.correction import Calibration
     from fadiff_mapper.design.design_run import OnDesign
     from fadiff_mapper.design.space import DesignSpace
-    from fadiff_mapper.network.plan.run_state import OnProgress
-    from fadiff_mapper.timeloop.verify import Verdict
-
-
-@dataclass(frozen=True)
-class Result(MappedLayer):
-    """The result of `map_layer`: a mapping, its numbers, and its history; attributes as in `MappedLayer`."""
-
-    def write(self, folder: str | Path) -> None:
-        """Writes the files of the run, those that `timeloop-mapper` leaves among them, all or none.
-
-        Args:
-            folder: The folder; made where it does not exist.
-
-        Raises:
-            FadiffError: A file cannot be written.
-        """
-        from fadiff_mapper.output.timeloop_files.write_layer import write_layer
-        write_layer(self, folder)
-
-    def with_sensitivities(self) -> Result:
-        """The result with the derivatives of its metric by the constants of the machine; takes seconds."""
-        from fadiff_mapper.analysis.sensitivity.sensitivities import mapping_sensitivities
-        return replace(self, sensitivities=mapping_sensitivities(self.spec, self.mapping, self.metric))
-
-    def verify(self) -> Verdict:
-        """The comparison of every number with the real `timeloop-model` on the PATH; FadiffError without one."""
-        from fadiff_mapper.timeloop.verify import real_model, verify
-        return verify(self.spec, self.mapping, self.stats, real_model())
-
-    def plot(self) -> Figure:
-        """A matplotlib figure: energy by component and data space beside the metric over the time of the search.
-
-        Raises:
-            FadiffError: matplotlib is not installed.
-        """
-        require("matplotlib", "plot", "plot()")
-        from fadiff_mapper.output.notebook.layer_figure import layer_figure
-        return layer_figure(self)
-
-    def _repr_html_(self) -> str:
-        """For notebooks: status, statistics, lower bound and loop nest."""
-        from fadiff_mapper.output.notebook.result_html import layer_html
-        return layer_html(self)
-
-
-@dataclass(frozen=True)
-class NetworkResult(MappedNetwork):
-    """The result of `map_network`: the plan of a network, every number exact; attributes as in `MappedNetwork`."""
-
-    def write(self, folder: str | Path) -> None:
-        """Writes the plan, its page and the files of every layer.
-
-        Args:
-            folder: The folder; made where it does not exist.
-
-        Raises:
-            FadiffError: A file cannot be written.
-        """
-        from fadiff_mapper.output.network_report.write_network import write_network
-        write_network(self, folder)
-
-    def to_looptree(self, group: GroupInNetwork | int) -> dict[str, Any]:
-        """One run of a group as an input of LoopTree (`v4fused`).
-
-        Args:
-            group: A group of the plan, or its number in the plan from 1.
-
-        Returns:
-            The sections of the input, as plain values for YAML.
-
-        Raises:
-            FadiffError: There is no such group, or LoopTree cannot express it.
-        """
-        from fadiff_mapper.output.looptree_files.group_text import to_looptree
-        if isinstance(group, int):
-            if not 1 <= group <= len(self.groups):
-                raise FadiffError(f"group: found {group}; accepted: 1 to {len(self.groups)}, the groups of the plan")
-            group = self.groups[group - 1]
-        return to_looptree(group.group, self.hardware, alike=False)
-
-    def verify(self) -> dict[str, Verdict]:
-        """The comparison of every layer and tile with the real `timeloop-model`, by name; FadiffError without one."""
-        from fadiff_mapper.timeloop.verify import real_model, verify_plan
-        return dict(verify_plan(self, real_model()))
-
-    def plot(self) -> Figure:
-        """A matplotlib figure: every layer with and without fusion, and the network's metric over time.
-
-        Raises:
-            FadiffError: matplotlib is not installed.
-        """
-        require("matplotlib", "plot", "plot()")
-        from fadiff_mapper.output.notebook.network_figure import network_figure
-        return network_figure(self)
-
-    def _repr_html_(self) -> str:
-        """For notebooks: totals, fused groups, and the page of the plan with its drawings."""
-        from fadiff_mapper.output.notebook.result_html import plan_html
-        return plan_html(self)
-
-
-@dataclass(frozen=True)
-class DesignResult(DesignedMachine):
-    """The result of `search_design`: the best designs of a space; attributes as in `DesignedMachine`."""
-
-    def write(self, folder: str | Path) -> None:
-        """Writes the best design with its mappings and plans, the front, every design evaluated, and a page.
-
-        Args:
-            folder: The folder; made where it does not exist.
-
-        Raises:
-            FadiffError: A file cannot be written.
-        """
-        from fadiff_mapper.output.design_report.write_design import write_design
-        write_design(self, folder)
-
-    def verify(self) -> dict[str, dict[str, Verdict]]:
-        """For every network what `NetworkResult.verify` gives of its plan on the best design, by name."""
-        from fadiff_mapper.timeloop.verify import real_model, verify_plan
-        return {network.workload.name: dict(verify_plan(network, real_model())) for network in self.mapped_networks}
+    from fadiff_mapper.network.planning_run import OnProgress
 
 
 def map_layer(spec: Spec, options: SearchOptions | None = None, *, metric: str | Sequence[str] | None = None,
@@ -209,14 +81,9 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
     Raises:
         FadiffError: As for `map_layer`; the results of the other problems have then been passed to `on_better`.
     """
-    def better(index: int, result: MappedLayer) -> None:
-        if on_better:
-            on_better(index, Result(**vars(result)))
-
-    return [Result(**vars(result)) for result in layer_search.map_layers(
-        specs, with_layer_descent(options or SearchOptions()), metric=metric, seed=seed, time_limit=time_limit,
-        warm_starts=warm_starts,
-        on_progress=on_progress, on_better=better if on_better else None, stopped=stopped)]
+    return layer_search.map_layers(specs, with_layer_descent(options or SearchOptions()), metric=metric, seed=seed,
+                                   time_limit=time_limit, warm_starts=warm_starts, on_progress=on_progress,
+                                   on_better=on_better, stopped=stopped)
 
 
 def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions | None = None, *,
@@ -257,10 +124,9 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
     if jinja_data and not isinstance(arch_spec, Spec):
         sources = [arch_spec] if isinstance(arch_spec, str | PathLike | AnyMapping) else arch_spec
         arch_spec = read_document(*sources, jinja_data=jinja_data)
-    return NetworkResult(**vars(network_search.map_network(
+    return network_search.map_network(
         workload, arch_spec, options, metric=metric, seed=seed, time_limit=time_limit, energy=energy, strict=strict,
-        checkpoint_file=checkpoint_file, on_progress=on_progress, stopped=stopped,
-        descent=descent_for_network(options))))
+        checkpoint_file=checkpoint_file, on_progress=on_progress, stopped=stopped, descent=descent_for_network(options))
 
 
 def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any, *,
@@ -325,8 +191,8 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
                               calibration)
     options = DesignOptions(method, evaluations, time_limit, prune, neighbours, None, jobs, backend, address,
                             shard, None if store is None else Path(store))
-    return DesignResult(**vars(design_search(question, options, on_progress=on_progress, stopped=stopped,
-                                             descent=descent_for_designs(method))))
+    return design_search(question, options, on_progress=on_progress, stopped=stopped,
+                         descent=descent_for_designs(method))
 
 
 def _space_of(space: DesignSpace | Source | Sequence[Source], limits: dict[str, float] | None,

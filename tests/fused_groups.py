@@ -10,8 +10,8 @@ from fused_chains import document, loop, store
 
 from fadiff_mapper import load
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, Shape, Stay, TileLoop
-from fadiff_mapper.fusion.groups.tile_steps import layer_steps, step_classes
+from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, Shape, Stay, TileLoop
+from fadiff_mapper.fusion.tile_steps import layer_steps, step_classes
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.problem import DataSpace, Problem
 from fadiff_mapper.spec.spec import Spec

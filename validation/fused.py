@@ -7,9 +7,10 @@ from typing import Any
 
 from fadiff_mapper.base.csv_text import csv_text
 
-from . import defines, looptree
+from . import defines
 from .defines import QUANTITIES, Curve
-from .looptree import Comparison
+from .looptree import compare as looptree
+from .looptree.compare import Comparison
 
 
 @dataclass(frozen=True)

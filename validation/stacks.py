@@ -24,13 +24,13 @@ from fadiff_mapper.fusion import (
     Hardware,
     Stay,
     TileLoop,
-    evaluate_groups,
+    evaluate_group,
     group_violations,
     layer_steps,
     step_classes,
 )
-from fadiff_mapper.fusion.groups.fused_group import Shape
-from fadiff_mapper.fusion.groups.group_cost import group_cost
+from fadiff_mapper.fusion.fused_group import Shape
+from fadiff_mapper.fusion.group_cost import group_cost
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.mapspace.factorize import divisors
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
@@ -120,7 +120,9 @@ def stack_cost(layers: int, size: int, mode: str, tile_x: int, tile_y: int) -> S
         fused = with_mappings(tiled(problems, tile_x, tile_y, HALOS[kept]))
         if not group_violations(hardware(), fused):
             return _priced(kept, group_cost(hardware(), fused))
-    return _priced(LAYER_BY_LAYER, evaluate_groups(hardware(), [_alone(layer) for layer in problems]))
+    costs = [evaluate_group(hardware(), _alone(layer)) for layer in problems]
+    return _priced(LAYER_BY_LAYER, FusedCost(sum(cost.cycles for cost in costs), sum(cost.energy_pj for cost in costs),
+                                             tuple(layer for cost in costs for layer in cost.layers)))
 
 
 def _priced(mode: str, cost: FusedCost) -> StackCost:

@@ -14,20 +14,18 @@ from math import inf
 from benchmarks.agatf.fusion_space import FusionSpace, Nodes, SpaceGroup
 from fadiff_mapper import NetworkOptions, map_layers
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.network.chains.segments import Segment, segments
-from fadiff_mapper.network.layers.edp_prices import NetworkPrice
-from fadiff_mapper.network.layers.one_design import specs_of
-from fadiff_mapper.network.layers.options import layer_search
-from fadiff_mapper.network.layers.padded import padded_layers
-from fadiff_mapper.network.layers.unfused import best_together, variants
-from fadiff_mapper.network.plan import checkpoint
-from fadiff_mapper.network.plan.exact_evaluation import SHORT
-from fadiff_mapper.network.plan.groups import LIGHT, THOROUGH, EvaluatedGroup, evaluated
-from fadiff_mapper.network.plan.planning_clock import PlanningClock
-from fadiff_mapper.network.plan.run_state import PlanningRun
-from fadiff_mapper.network.tilings.candidates import candidates
-from fadiff_mapper.network.tilings.estimate_sheet import Candidate
-from fadiff_mapper.network.tilings.layer_estimate import group_bases
+from fadiff_mapper.fusion.candidates import candidates
+from fadiff_mapper.fusion.estimates import Candidate, group_bases
+from fadiff_mapper.fusion.prices import NetworkPrice
+from fadiff_mapper.fusion.segments import Segment, segments
+from fadiff_mapper.network.checkpoint import Checkpoint, opened
+from fadiff_mapper.network.layer_variants import best_together, padded_layers, variants
+from fadiff_mapper.network.one_design import specs_of
+from fadiff_mapper.network.options import layer_search
+from fadiff_mapper.network.planning import SHORT, evaluated
+from fadiff_mapper.network.planning_clock import PlanningClock
+from fadiff_mapper.network.planning_run import EvaluatedGroup, PlanningRun
+from fadiff_mapper.network.tile_mappings import LIGHT, THOROUGH
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.workload import Workload
 
@@ -52,7 +50,7 @@ class SpaceTask:
     number: Mapping[Nodes, int]
 
 
-def space_task(workload: Workload, design: str, seed: int = 0, saved: checkpoint.Checkpoint | None = None) -> SpaceTask:
+def space_task(workload: Workload, design: str, seed: int = 0, saved: Checkpoint | None = None) -> SpaceTask:
     """Maps every distinct layer of a network by itself, as the planner does first.
 
     Args:
@@ -69,7 +67,7 @@ def space_task(workload: Workload, design: str, seed: int = 0, saved: checkpoint
     results = tuple(best_together(choices, [entry.times for entry in workload.distinct()], options.metric))
     padded = padded_layers(results, effort, lambda: False)
     run = PlanningRun(workload, options, results, choices, padded, None, PlanningClock(None, lambda: False),
-                      saved or checkpoint.opened(None, workload, specs, options), lambda *_: None)
+                      saved or opened(None, workload, specs, options), lambda *_: None)
     every = segments(workload, LONGEST)
     keys = {segment.key: segment for segment in reversed(every)}
     order = {key: index for index, key in enumerate(keys)}

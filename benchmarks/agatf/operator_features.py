@@ -7,7 +7,7 @@ from math import log2
 
 import numpy as np
 
-from fadiff_mapper.network.chains.segments import chains
+from fadiff_mapper.fusion.segments import chains
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.workload import Node, Operator, Workload
 

@@ -11,9 +11,9 @@ from unittest.mock import patch
 
 from benchmarks.agatf.exact_groups import space_task
 from fadiff_mapper.fusion import FusedGroup
-from fadiff_mapper.network.plan import planning, proposals
-from fadiff_mapper.network.plan.checkpoint import Checkpoint
-from fadiff_mapper.network.plan.strategy_search import BestStrategies
+from fadiff_mapper.network import planning
+from fadiff_mapper.network.checkpoint import Checkpoint
+from fadiff_mapper.network.tile_mappings import BestStrategies
 from fadiff_mapper.workload import Workload
 
 
@@ -73,5 +73,5 @@ def without_second_reads() -> Iterator[None]:
 
     The recorded spaces have no such groups, so that the planner picks from the same ones.
     """
-    with patch.object(proposals, "with_second_reads", lambda *_: []):
+    with patch.object(planning, "with_second_reads", lambda *_: []):
         yield

@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks.agatf.exact_groups import SpaceTask, space_group, space_task, with_candidates
 from benchmarks.agatf.fusion_space import FusionSpace, SpaceGroup
 from benchmarks.agatf.import_networks import INPUTS, network
-from fadiff_mapper.network.layers.edp_prices import OperatingPoint
+from fadiff_mapper.fusion.prices import OperatingPoint
 
 FOLDER = Path(__file__).with_name("spaces")
 

@@ -22,7 +22,7 @@ from fadiff_mapper import map_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.model.machine import word_energy
 from fadiff_mapper.model.prepared_layer import prepare_layer
-from fadiff_mapper.network.layers.options import NetworkOptions
+from fadiff_mapper.network.options import NetworkOptions
 from fadiff_mapper.spec.spec import Spec
 
 from .install_accelforge import VARIABLE, VERSION

@@ -7,9 +7,8 @@ from functools import lru_cache
 
 from fadiff_mapper import Workload, load_network
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.network.layers.edp_prices import OperatingPoint
-from fadiff_mapper.network.layers.joined_reads import joined_reads
-from fadiff_mapper.network.layers.one_design import specs_of
+from fadiff_mapper.fusion.prices import OperatingPoint, other_reads
+from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.spec.spec import Spec
 
@@ -46,4 +45,4 @@ def network_question(network: str, design: str) -> NetworkQuestion:
     workload = load_network(f"bundled:networks/{network}")
     specs = specs_of(workload, bundled_files.find(f"arch/{design}"))
     return NetworkQuestion(workload, specs, tuple(entry.times for entry in workload.distinct()),
-                           joined_reads(workload, specs[0]))
+                           other_reads(workload, specs[0]))

@@ -7,12 +7,12 @@ from unittest.mock import patch
 
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest
-from fadiff_mapper.network.layers.options import NetworkOptions, layer_search
 from fadiff_mapper.network.map_network import plan_network
-from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.network.options import NetworkOptions, layer_search
 from fadiff_mapper.search import refinement
 from fadiff_mapper.search.map_layers import checked_task
 from fadiff_mapper.search.options import Progress
+from fadiff_mapper.search.result import Result
 from fadiff_mapper.search.result_stream import ResultStream
 from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.spec.spec import Spec
@@ -51,7 +51,7 @@ def search(question: NetworkQuestion, fuse: bool, seed: int) -> NetworkCourse:
     return course
 
 
-def mapped_layer(spec: Spec, options: NetworkOptions, course: LayerCourse, notes: Record) -> MappedLayer:
+def mapped_layer(spec: Spec, options: NetworkOptions, course: LayerCourse, notes: Record) -> Result:
     """Maps a layer as the product does, and notes the course of its search.
 
     Args:

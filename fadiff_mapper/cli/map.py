@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fadiff_mapper.base.deadline import Over
-    from fadiff_mapper.results.mapped_layer import MappedLayer
+    from fadiff_mapper.search.result import Result
     from fadiff_mapper.spec.mapping import Mapping
     from fadiff_mapper.spec.spec import Spec
 
@@ -123,7 +123,7 @@ def run(options: argparse.Namespace) -> int:
     return INTERRUPTED if stopped() else CHECK_FAILED if disagreed else DONE
 
 
-def _with_sensitivities(result: MappedLayer, late: Over) -> MappedLayer:
+def _with_sensitivities(result: Result, late: Over) -> Result:
     """The result with its sensitivities; where they fail, or there is no time for them, its status says so."""
     from fadiff_mapper.analysis.sensitivity.sensitivities import mapping_sensitivities
     found, lost = attempted("sensitivities", lambda: mapping_sensitivities(
@@ -131,7 +131,7 @@ def _with_sensitivities(result: MappedLayer, late: Over) -> MappedLayer:
     return replace(result, sensitivities=found or (), status=f"{result.status}; {lost}" if lost else result.status)
 
 
-def _verification(names: list[str]) -> Callable[[str, MappedLayer], int]:
+def _verification(names: list[str]) -> Callable[[str, Result], int]:
     """A function that compares a result with real Timeloop, prints the verdict and returns 1 where they differ, else 0.
 
     Raises FadiffError where Timeloop is not installed.

@@ -20,7 +20,7 @@ from fadiff_mapper.cli.arguments import (
     reading_in_time,
 )
 from fadiff_mapper.cli.exit_codes import CHECK_FAILED, DONE, INTERRUPTED
-from fadiff_mapper.network.layers.options import LONGEST, METHODS, METRICS
+from fadiff_mapper.network.options import LONGEST, METHODS, METRICS
 
 CHECKPOINT = "fadiff.checkpoint.json"
 """The mappings found so far, in the output folder: a run that was killed goes on from there."""
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     from fadiff_mapper.gradient import descent_for_network
     from fadiff_mapper.inputs.load import read_document
     from fadiff_mapper.inputs.load_layers import files_of
-    from fadiff_mapper.network.layers.options import NetworkOptions, check
+    from fadiff_mapper.network.options import NetworkOptions, check
     from fadiff_mapper.output.network_report import PLAN_FILES
     from fadiff_mapper.output.network_report.write_network import write_held
     from fadiff_mapper.output.terminal.network_plan import print_plan, progress
@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
     with atomic_files.lock(root), interruptible() as stopped, progress(
             options.quiet, search.time_limit) as on_progress:
         from fadiff_mapper.network.map_network import map_network
-        from fadiff_mapper.network.plan.planning_clock import command_clock
+        from fadiff_mapper.network.planning_clock import command_clock
         atomic_files.check_writable(root)
         clock = command_clock(search.time_limit, stopped, options.begun, network)
         result = map_network(

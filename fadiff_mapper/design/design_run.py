@@ -8,9 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from fadiff_mapper.design.evaluation.design_result import DesignOutcome, OutcomeTable
 from fadiff_mapper.design.pareto_front import front_of, hypervolume
-from fadiff_mapper.results.designed_machine import DesignOutcome
-from fadiff_mapper.results.outcome_table import OutcomeTable
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class DesignRun:
         on_progress: Told after every design.
         archive: Every outcome so far, in the order of proposal.
         front: Outcomes that no other outcome beats, the best in the first metric first.
-        history: Every change of the front: see `DesignedMachine.history`; `front` has the metrics of its designs.
+        history: Every change of the front: see `DesignResult.history`; `front` has the metrics of its designs.
         mapped: Designs mapped.
         pruned: Designs left out.
         start: When the search began, seconds of `time.monotonic`.

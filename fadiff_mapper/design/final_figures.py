@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from fadiff_mapper.base.errors import OutOfTime, attempted
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.evaluation.design_result import DesignOutcome
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
 from fadiff_mapper.energy.find_accelergy import installed
-from fadiff_mapper.results.designed_machine import DesignOutcome
 
 
 def designs_to_map(bench: DesignBench, front: Sequence[DesignOutcome]) -> int:

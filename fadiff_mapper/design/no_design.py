@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from fadiff_mapper.base.errors import SpecError
+from fadiff_mapper.design.evaluation.design_result import DesignOutcome
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench
 from fadiff_mapper.design.space import limit_values
-from fadiff_mapper.results.designed_machine import DesignOutcome
 
 MOST_LOOKED_AT = 1000
 """Designs whose limits are computed once more for the message: some seconds. Not measured."""

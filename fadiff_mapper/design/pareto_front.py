@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fadiff_mapper.results.designed_machine import DesignOutcome
+from fadiff_mapper.design.evaluation.design_result import DesignOutcome
 
 Values = Sequence[tuple[float, ...]]
 """The metrics of designs, all to be minimised."""

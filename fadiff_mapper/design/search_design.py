@@ -18,6 +18,7 @@ from fadiff_mapper.design.design_clock import DesignClock
 from fadiff_mapper.design.design_options import DesignOptions, check_design_options
 from fadiff_mapper.design.design_run import DesignRun, OnDesign
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion, empty_archive
+from fadiff_mapper.design.evaluation.design_result import DesignOutcome, DesignResult, metric_exponents
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, disagreement
 from fadiff_mapper.design.evaluation.layer_entries import OUT_OF_TIME
 from fadiff_mapper.design.evaluation.result_store import ResultStore
@@ -30,7 +31,6 @@ from fadiff_mapper.design.proposers.methods import BLACK_BOX
 from fadiff_mapper.design.proposers.proposer import Proposer
 from fadiff_mapper.design.settle import settled
 from fadiff_mapper.design.space import Point, design_document
-from fadiff_mapper.results.designed_machine import DesignedMachine, DesignOutcome, metric_exponents
 from fadiff_mapper.search.options import check_options
 
 MOST_NAMED = 3
@@ -46,7 +46,7 @@ SEARCH_ENDED = "search ended"
 
 def search_design(question: DesignQuestion, options: DesignOptions, *, on_progress: OnDesign = lambda _: None,
                   stopped: Callable[[], bool] = lambda: False, kept_back: float = 0.0,
-                  descent: DesignDescent | None = None) -> DesignedMachine:
+                  descent: DesignDescent | None = None) -> DesignResult:
     """Searches the best designs of a space for some networks.
 
     Args:
@@ -176,7 +176,7 @@ def _dealt(points: Sequence[Point], proposed: int, shard: tuple[int, int] | None
 
 
 def _machine(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbours: tuple[DesignOutcome, ...],
-             status: str, over: Callable[[], bool], notes: tuple[str, ...]) -> DesignedMachine:
+             status: str, over: Callable[[], bool], notes: tuple[str, ...]) -> DesignResult:
     """The result of a run that has ended; `over`: whether there is no time for anything that it can do without."""
     question, space = bench.question, bench.question.space
     final, source = final_figures(bench, run.front, over)
@@ -195,7 +195,7 @@ def _machine(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbo
         warnings += [differs] if differs else []
     reference = run.reference()
     effort = {name: getattr(options, name) for name in ("method", "evaluations", "time_limit", "prune", "shard")}
-    return DesignedMachine(
+    return DesignResult(
         name=space.name, space_size=space.size,
         ranges={each.name: (each.values[0], each.values[-1], len(each.values)) for each in space.parameters},
         limits={limit.name: limit.most for limit in space.limits},

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from math import inf
 
 from fadiff_mapper.design.design_run import DesignRun
+from fadiff_mapper.design.evaluation.design_result import DesignOutcome
 from fadiff_mapper.design.evaluation.work_force import InTime
 from fadiff_mapper.design.space import DesignSpace, Point, points_beside
-from fadiff_mapper.results.designed_machine import DesignOutcome
 
 STRIDES = (1.0, 0.25)
 """Octaves at which designs beside the best one are looked at before those one value away: on a fine grid steps of one

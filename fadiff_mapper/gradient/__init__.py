@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from fadiff_mapper.design.proposers.bound_designs import DesignDescent
     from fadiff_mapper.model.loop_nest import Nest
-    from fadiff_mapper.network.layers.options import NetworkOptions
-    from fadiff_mapper.network.plan.run_state import DescendedNetwork, NetworkDescent
-    from fadiff_mapper.results.mapped_layer import MappedLayer
+    from fadiff_mapper.network.options import NetworkOptions
+    from fadiff_mapper.network.planning_run import DescendedNetwork, NetworkDescent
     from fadiff_mapper.search.best_so_far import SearchState
     from fadiff_mapper.search.options import SearchOptions
+    from fadiff_mapper.search.result import Result
     from fadiff_mapper.workload import Workload
 
 METHOD = "the method gradient"
@@ -45,7 +45,7 @@ def descent_for_network(options: NetworkOptions) -> NetworkDescent | None:
         return None
     require("torch", "gradient", METHOD)
 
-    def descend(workload: Workload, results: Sequence[MappedLayer], metric: str, seed: int,
+    def descend(workload: Workload, results: Sequence[Result], metric: str, seed: int,
                 over: Callable[[], bool]) -> DescendedNetwork | None:
         from fadiff_mapper.gradient.network_descent import descended_network
         return descended_network(workload, results, metric, seed, over, options.model)

@@ -28,15 +28,15 @@ from fadiff_mapper.base.errors import FadiffError, OutOfTime
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.space import DesignSpace, Point, coordinate, design_area_mm2, limit_values, nearest_index
 from fadiff_mapper.fusion import Hardware
+from fadiff_mapper.fusion.segments import Segment, chains, segments
+from fadiff_mapper.fusion.tile_nests import homes
 from fadiff_mapper.gradient.loss import MachineLimits, excess, machine_limits
 from fadiff_mapper.gradient.network_descent import descend, restarts_of
 from fadiff_mapper.gradient.relaxed_network import DescendedHardware, RelaxedMachine, RelaxedNetwork, relaxed_network
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
 from fadiff_mapper.model.machine import UNLIMITED
-from fadiff_mapper.network.chains.segments import Segment, chains, segments
-from fadiff_mapper.network.plan.run_state import by_node, repeats_of
-from fadiff_mapper.network.tilings.tile_nests import homes
-from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.network.planning_run import by_node, repeats_of
+from fadiff_mapper.search.result import Result
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
 from fadiff_mapper.spec.mapping import Mapping as LayerMapping
 from fadiff_mapper.spec.spec import Spec
@@ -208,14 +208,14 @@ def relaxed_around(question: DesignQuestion, widest: Sequence[Spec], specs: Sequ
         specs: The same on the design of the mappings, whose energies and cycles weigh the layers.
         mappings: The mapping of every distinct layer.
     """
-    results = [MappedLayer(wide, mapping, evaluate_mapping(spec, mapping), "", (), {}, 0, 0.0)
+    results = [Result(wide, mapping, evaluate_mapping(spec, mapping), "", (), {}, 0, 0.0)
                for wide, spec, mapping in zip(widest, specs, mappings, strict=True)]
     hardware = Hardware(widest[0].arch, widest[0].tables)
     names = homes(hardware)
     every: list[tuple[str, ...]] = []
     pairs: dict[tuple[str, str], Segment] = {}
     runs: dict[str, float] = {}
-    by_name: dict[str, MappedLayer] = {}
+    by_name: dict[str, Result] = {}
     for number, workload in enumerate(question.networks):  # names of layers carry the number of their network
         every += [tuple(f"{number}/{name}" for name in chain) for chain, _ in chains(workload)]
         by_name |= {f"{number}/{name}": results[run.layer]

@@ -10,7 +10,7 @@ fused link saves traffic only if the tiles of its layers fit together and into t
 - **Links.** FADiff penalises tiles of linked layers that differ (eq. 26, the halo of the consumer's window included)
   and a group whose tiles together exceed the home level (eqs. 24, 25). The refined form replaces terms that are too
   coarse to rank real groups: tiles fetched in every step only pass, so the largest layer counts, beside all that stays
-  or is used again (`fusion.groups.tile_steps` is the authority); an intermediate takes the room of the whole window
+  or is used again (`fusion.tile_steps` is the authority); an intermediate takes the room of the whole window
   that the consumer's tile reads; halos are retained along the dimension where recomputation would cost most; the
   producer may make fewer points than the window, and channels in several goes; an intermediate is written once and
   fetched once a tile.
@@ -30,7 +30,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from fadiff_mapper.fusion.groups.link_equations import copied, filled, written_back
 from fadiff_mapper.gradient.fadiff_as_printed import LAYER_MODELS
 from fadiff_mapper.gradient.gumbel_softmax import RelaxedFactors, drawable_parts, torch_nest
 from fadiff_mapper.gradient.loss import Available, excess, penalty
@@ -181,12 +180,13 @@ def sigma_weighted_counts(evaluation: SmoothEvaluation, nest: Nest, links: LinkS
     reads, fills, updates = (values.clone() for values in (counts.reads, counts.fills, counts.updates))
     kept = nest.keep[home].to(torch.float64)
     fused = links.into * links.operand
-    reads[-1] = filled(fused, counts.reads[-1])
-    fills[home] = filled(fused, counts.fills[home])
+    reads[-1] = counts.reads[-1] * (1 - fused)      # eq. (15)
+    fills[home] = counts.fills[home] * (1 - fused)
     reads[home] = reads[home] + fused * (1 - kept) * counts.reads[-1] * instances[-1] / instances[home]
-    updates[-1, output] = written_back(links.out_of, counts.updates[-1, output], links.written)
-    if links.sums < home:
-        copies = copied(links.out_of * (1 - kept[output]), counts.updates[-1, output], instances[-1])
+    # eq. (13); what readers outside the group need is written in any case
+    updates[-1, output] = counts.updates[-1, output] * (1 - links.out_of * (1 - links.written))
+    if links.sums < home:   # eq. (14)
+        copies = links.out_of * (1 - kept[output]) * counts.updates[-1, output] * instances[-1]
         updates[home, output] = updates[home, output] + copies / instances[home]
         reads[links.sums, output] = reads[links.sums, output] + copies / instances[links.sums]
     generated = counts.address_generations + (fills - counts.fills) + (updates - counts.updates)

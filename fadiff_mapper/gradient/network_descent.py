@@ -37,24 +37,22 @@ import numpy as np
 import torch
 
 from fadiff_mapper.fusion import Hardware, TileLoop
+from fadiff_mapper.fusion.candidates import candidates_along
+from fadiff_mapper.fusion.estimates import Candidate, LayerBase, group_bases
+from fadiff_mapper.fusion.prices import NetworkPrice, OperatingPoint, summed
+from fadiff_mapper.fusion.segments import Segment, chains, segments
+from fadiff_mapper.fusion.tile_nests import cuts_whole, homes
 from fadiff_mapper.gradient.adam import adam_step, one_torch_thread
 from fadiff_mapper.gradient.gumbel_softmax import FactorPlaces, RelaxedFactors, decode, draw, gumbel
 from fadiff_mapper.gradient.network_cost import RelaxedCost, relaxed_cost
 from fadiff_mapper.gradient.relaxed_network import DescendedHardware, FamilySites, RelaxedNetwork, relaxed_network
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, pack
-from fadiff_mapper.network.chains.segments import Segment, chains, segments
-from fadiff_mapper.network.layers.edp_prices import NetworkPrice, OperatingPoint, summed
-from fadiff_mapper.network.layers.unfused import with_nest
-from fadiff_mapper.network.plan.run_state import DescendedNetwork, by_node, repeats_of
-from fadiff_mapper.network.tilings.candidates import candidates_along
-from fadiff_mapper.network.tilings.estimate_sheet import Candidate
-from fadiff_mapper.network.tilings.layer_estimate import LayerBase, group_bases
-from fadiff_mapper.network.tilings.tile_nests import cuts_whole, homes
-from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.network.planning_run import DescendedNetwork, by_node, repeats_of
 from fadiff_mapper.search.layer_family import DiscreteDecisions
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.options import geometric
+from fadiff_mapper.search.result import Result, with_nest
 from fadiff_mapper.workload import Workload
 
 STEPS, RESTARTS = 20, 16
@@ -441,8 +439,8 @@ def _candidates(hardware: Hardware, segment: Segment, dims: tuple[str, ...], til
     return candidates_along(hardware, segment, (max(cut, key=lambda dim: last.bounds[dim]),), bases, price)
 
 
-def decoded_layers(results: Sequence[MappedLayer], network: RelaxedNetwork,
-                   ended: DescentEnd) -> list[list[MappedLayer]]:
+def decoded_layers(results: Sequence[Result], network: RelaxedNetwork,
+                   ended: DescentEnd) -> list[list[Result]]:
     """Adds to every layer's mapping those that the descent drew and that beat it in energy or in cycles.
 
     Args:
@@ -464,7 +462,7 @@ def decoded_layers(results: Sequence[MappedLayer], network: RelaxedNetwork,
     return mappings
 
 
-def descended_network(workload: Workload, results: Sequence[MappedLayer], metric: str, seed: int,
+def descended_network(workload: Workload, results: Sequence[Result], metric: str, seed: int,
                       over: Callable[[], bool], model: str = "refined", alone: bool = False) -> DescendedNetwork | None:
     """Descends on a network whose layers are mapped: FADiff's method.
 

@@ -21,15 +21,15 @@ from math import prod
 import numpy as np
 import torch
 
-from fadiff_mapper.fusion.groups.tile_steps import read_slide, space_of
+from fadiff_mapper.fusion.estimates import sum_level
+from fadiff_mapper.fusion.segments import Segment
+from fadiff_mapper.fusion.tile_steps import read_slide, space_of
 from fadiff_mapper.gradient.gumbel_softmax import FactorPlaces, places_of
 from fadiff_mapper.gradient.loss import Available, MachineLimits
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.network.chains.segments import Segment
-from fadiff_mapper.network.tilings.layer_estimate import sum_level
-from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.layer_family import LayerFamily, family_of, kin
 from fadiff_mapper.search.mapping_task import mapping_task
+from fadiff_mapper.search.result import Result
 from fadiff_mapper.spec.problem import Problem
 
 
@@ -84,7 +84,7 @@ class LayerSite:
         times: How often the layer runs, equal chains and repeats together; a number with weights in it may be broken.
     """
 
-    result: MappedLayer
+    result: Result
     times: float
 
     @property
@@ -182,7 +182,7 @@ class RelaxedNetwork:
 
 
 def relaxed_network(chains: Sequence[tuple[str, ...]], pairs: Mapping[tuple[str, str], Segment],
-                    results: Mapping[str, MappedLayer], repeats: Mapping[str, float], home: int) -> RelaxedNetwork:
+                    results: Mapping[str, Result], repeats: Mapping[str, float], home: int) -> RelaxedNetwork:
     """Builds the relaxed network of some chains of layers.
 
     Args:

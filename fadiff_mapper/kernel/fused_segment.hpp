@@ -64,7 +64,7 @@ struct SideBySide {
     std::vector<std::shared_ptr<const BusyLanes>> busy;   // [D]; null for a single lane
 };
 
-// A layer of a group, with what is known of its mapping by itself (network/tilings/layer_estimate.py, LayerBase).
+// A layer of a group, with what is known of its mapping by itself (fusion/estimates.py, LayerBase).
 struct FusedLayer {
     std::vector<double> bounds;                  // [D]
     std::vector<FusedSpace> spaces;              // [T]

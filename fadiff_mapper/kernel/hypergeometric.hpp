@@ -1,19 +1,17 @@
-// The hypergeometric distribution of tensors with more words than Boost.Math has primes for.
+// The hypergeometric distribution, to the last bit of the library that Timeloop calls (Boost.Math 1.74), where
+// `long double` has 64 bits of mantissa.
+//
+// Order of operations included: products of factorials for tensors of up to 170 words, products of prime powers for larger
+// ones, Lanczos' approximation beyond the primes that the library has.
 
 #pragma once
 
-#include <cstdint>
+#include <vector>
 
 namespace fadiff::sparse {
 
-// Marked words in a tile, marked words in all, words of the tile, words in all.
-struct Draw {
-    std::int64_t x, r, n, total;
-};
-
-// The probability of x marked words in a tile, to the last bit of Boost.Math 1.74. Takes its steps off `steps`, and
-// `STEPS` for all that they do not measure (4 us); below 0 it gives up, and the result is no number.
-constexpr std::int64_t STEPS = 200;
-long double ratio_of_factorials(const Draw& draw, std::int64_t& steps);
+// Probabilities of x marked words in a tile of n words, of r marked ones in all: one for each x and r. Where these would
+// take some seconds, logarithms of factorials take their place, with 13 digits or so.
+std::vector<double> hypergeometric_pdf(const std::vector<double>& x, const std::vector<double>& r, double n, double total);
 
 }  // namespace fadiff::sparse

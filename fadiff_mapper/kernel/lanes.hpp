@@ -107,16 +107,20 @@ inline Mask mask_of(bool value) {
     for (Bits& part : result.parts) part = Bits{} - std::int64_t(value);
     return result;
 }
-// A mask from one bit for each lane.
-inline Mask mask_from(unsigned bits) {
-    return mask_where([&](int lane) { return bits >> lane & 1; });
-}
-
 template <typename Result, typename Each>
 inline Result each_part(Each each) {
     Result result;
     for (int i = 0; i < PARTS; ++i) result.parts[i] = each(i);
     return result;
+}
+
+// A mask from one bit for each lane.
+inline Mask mask_from(unsigned bits) {
+    return each_part<Mask>([&](int i) {
+        Bits own;
+        for (int lane = 0; lane < WIDTH; ++lane) own[lane] = std::int64_t(1) << (i * WIDTH + lane);
+        return Bits((own & (Bits{} + std::int64_t(bits))) != 0);
+    });
 }
 
 inline Lanes operator+(Lanes a, Lanes b) { return each_part<Lanes>([&](int i) { return a.parts[i] + b.parts[i]; }); }

@@ -1,9 +1,9 @@
 // Shared loops of a fused group as every layer sees them, in closed form, for eight tile sizes at once.
 //
-// fusion/groups/tile_steps.py walks through all steps of a group, which is exact and too slow for thousands of tile
+// fusion/tile_steps.py walks through all steps of a group, which is exact and too slow for thousands of tile
 // sizes. Here a step counts as the average one where steps are summed up, and as the largest where they must fit.
 // `tile_steps` is the authority: `fetched` is the closed form of `StepClass.fresh`, `held` of `operand_words` and
-// `intermediate_words`, `outlasting` of `outlasting_words`; tests/network/test_candidates.py holds them together.
+// `intermediate_words`, `outlasting` of `outlasting_words`; tests/fusion/test_candidates.py holds them together.
 
 #pragma once
 

@@ -1,5 +1,5 @@
 // Objects whose methods share scratch, as Python holds them: while one call works on such an object any other is refused,
-// be it of another thread (calls leave the interpreter to others) or of a Python function that the call itself asks.
+// as of another thread: calls leave the interpreter to others.
 
 #pragma once
 

@@ -1,6 +1,6 @@
 // The price of a part of a network: its share in the network's energy plus that in its cycles.
 //
-// To first order the change of the logarithm of the network's EDP (network/layers/edp_prices.py).
+// To first order the change of the logarithm of the network's EDP (fusion/prices.py).
 
 #pragma once
 

@@ -1,4 +1,4 @@
-#include "sparse_accesses.hpp"
+#include "sparse.hpp"
 
 namespace fadiff::sparse {
 
@@ -9,7 +9,7 @@ Mask infinite(Lanes value) { return ~(value - value == 0.0); }
 // The accesses of one level that are left while savings of outer levels are taken off.
 struct Left {
     Lanes words[ACCESSES];
-    UnitCounts units[ACCESSES][MOST_RANKS];
+    RankUnits<Counts> units[ACCESSES][MOST_RANKS];
 };
 
 class AccessSavings {
@@ -64,29 +64,30 @@ private:
         const Savings& outer = savings(level);
         unsigned active = outer.lanes;
         for (int inner = level - 1; inner >= 0 && active; --inner) {
-            if (const unsigned own = active & kept(inner))
-                take_off(left_[inner], own, outer.probability, ranks(level), ranks(inner));
-            if (const unsigned next = active & savings(inner).lanes) {
+            if (const unsigned own = active & kept(inner)) take_off(left_[inner], own, outer.probability, level, ranks(inner));
+            const unsigned next = active & savings(inner).lanes;
+            active &= ~next;
+            if (next && !savings(inner).spatial) {
                 const Lanes outside = Lanes(1.0) - outer.probability;
                 aborted_ = aborted_ | (mask_from(next) & (outside == 0.0));
                 split(inner, next, Lanes(1.0) - (Lanes(1.0) - savings(inner).probability) / outside, true);
-                active &= ~next;
             }
         }
-        if (const unsigned lone = outer.lanes & ~accesses_[level].saving) split(level, lone, outer.probability, false);
+        const unsigned lone = outer.lanes & ~accesses_[level].saving;
+        if (lone && !outer.spatial) split(level, lone, outer.probability, false);
     }
 
     // Of metadata only rank 0, and only below a format of one rank.
-    void take_off(Left& left, unsigned lanes, Lanes probability, int ranks_outside, int ranks) {
-        const Mask own = mask_from(lanes);
-        for (Lanes& words : left.words) words = words - where(own, floor(words * probability));
-        if (ranks_outside != 1 || !ranks) return;
+    void take_off(Left& left, unsigned lanes, Lanes probability, int outside, int ranks_inside) {
+        const Mask all_lanes = mask_from(lanes), own = mask_from(lanes & kept(outside));
+        for (Lanes& words : left.words) words = words - where(all_lanes, floor(words * probability));
+        if (ranks(outside) != 1 || !ranks_inside) return;
         const auto less = [&](Counts count) {
             const Lanes all = rounded(count);
             return select(own, truncated(all - where(own, floor(all * probability)), aborted_), count);
         };
         for (Access access : {FILL, READ}) {
-            UnitCounts& units = left.units[access][0];
+            RankUnits<Counts>& units = left.units[access][0];
             units = {less(units.metadata), less(units.payload)};
         }
     }
@@ -118,8 +119,8 @@ private:
         for (int rank = 0; rank < ranks(level); ++rank) {
             const Lanes saved = where(sent(level, rank), p);
             const auto put_units = [&](Access access, Access from) {
-                const UnitCounts& all = left.units[from][rank];
-                UnitCounts* to[2] = {&into.of[access][0].units[rank], &into.of[access][1].units[rank]};
+                const RankUnits<Counts>& all = left.units[from][rank];
+                RankUnits<Counts>* to[2] = {&into.of[access][0].units[rank], &into.of[access][1].units[rank]};
                 const Counts metadata = truncated(floor(rounded(all.metadata) * saved), aborted_);
                 const Counts payload = truncated(floor(rounded(all.payload) * saved), aborted_);
                 put(all.metadata - metadata, to[0]->metadata), put(metadata, to[1]->metadata);
@@ -128,7 +129,7 @@ private:
             // Below another level that saves Timeloop takes the metadata of reads from that of updates (a fault of its own).
             put_units(READ, below_another ? UPDATE : READ);
             put_units(UPDATE, UPDATE);
-            const UnitCounts& fills = left.units[FILL][rank];
+            const RankUnits<Counts>& fills = left.units[FILL][rank];
             put(fills.metadata, into.of[FILL][0].units[rank].metadata);
             put(fills.payload, into.of[FILL][0].units[rank].payload);
             into.of[FILL][1].units[rank] = {};
@@ -149,7 +150,7 @@ private:
             AccessCounts *happening = &into.of[access][0], *saved = &into.of[access][1];
             put(truncated(left_[level].words[access], aborted_), happening->words, saved->words);
             for (int rank = 0; rank < ranks(level); ++rank) {
-                const UnitCounts& all = left_[level].units[access][rank];
+                const RankUnits<Counts>& all = left_[level].units[access][rank];
                 put(all.metadata, happening->units[rank].metadata, saved->units[rank].metadata);
                 put(all.payload, happening->units[rank].payload, saved->units[rank].payload);
             }
@@ -192,12 +193,93 @@ void convert(const SparseDesign& design, const SparseTiles& tiles, int tensor, T
     }
 }
 
+constexpr double TOLERANCE = 0.00001;  // by how much Timeloop lets a probability leave [0, 1]
+
+Lanes millionths(Lanes value) { return floor(value * 1e6 + 0.5) / 1e6; }
+
+// The part of the accesses to an operand that its innermost saving level saves.
+struct Share {
+    Mask saves;
+    Lanes probability;
+};
+
+Share share_of(const SparseDesign& design, const SparseTiles& tiles, int tensor) {
+    unsigned met = 0;
+    Share share = {mask_of(false), 0.0};
+    for (int level = 0; level < design.layer.levels; ++level) {
+        const Savings& own = tiles.savings[std::size_t(level) * design.layer.tensors + tensor];
+        if (own.lanes & ~met) share.probability = select(mask_from(own.lanes & ~met), own.probability, share.probability);
+        met |= own.lanes;
+    }
+    share.saves = mask_from(met);
+    return share;
+}
+
+// The probabilities that an operand is nonzero, zero, and absent, given that its partner was accessed.
+struct States {
+    Lanes nonzero, zero, absent;
+};
+
+States states_of(double density, Mask has_metadata, const Share& partner, Mask& aborted) {
+    const Lanes kept = Lanes(1.0) - millionths(partner.probability);
+    aborted = aborted | (partner.saves & (kept == 0.0));
+    const Lanes nonzero = select(partner.saves, Lanes(density) / kept, density), other = Lanes(1.0) - nonzero;
+    for (Lanes probability : {nonzero, other})
+        aborted = aborted | ~((probability >= -TOLERANCE) & (Lanes(1 + TOLERANCE) >= probability));
+    const Lanes clamped = smaller(larger(other, 0.0), 1.0);
+    return {smaller(larger(nonzero, 0.0), 1.0), where(~has_metadata, clamped), where(has_metadata, clamped)};
+}
+
+// Lanes whose innermost tile of a data space has a format.
+Mask in_format(const SparseDesign& design, const SparseTiles& tiles, int tensor) {
+    unsigned met = 0, formatted = 0;
+    for (int level = 0; level < design.layer.levels; ++level) {
+        const unsigned kept = tiles.kept[std::size_t(level) * design.layer.tensors + tensor] & ~met;
+        if (design.format(level, tensor)) formatted |= kept;
+        met |= kept;
+    }
+    return mask_from(formatted);
+}
+
 }  // namespace
 
 void save_accesses(const SparseDesign& design, const SparseTiles& tiles, const Workspace& dense, int tensor,
                    TileAccesses* accesses, Mask& aborted) {
     AccessSavings(design, tiles, tensor, accesses, aborted).save(dense);
     convert(design, tiles, tensor, accesses, aborted);
+}
+
+Computes save_computes(const SparseDesign& design, const SparseTiles& tiles, Mask& aborted) {
+    int operands[2], count = 0;
+    for (int t = 0; t < design.layer.tensors; ++t)
+        if (!design.layer.spaces[t].written) {
+            if (count < 2) operands[count] = t;
+            ++count;
+        }
+    if (count != 2) {
+        aborted = mask_of(true);
+        return {};
+    }
+    const int a = operands[0], b = operands[1];
+    const Share shares[2] = {share_of(design, tiles, a), share_of(design, tiles, b)};
+    Lanes left = design.computes;
+    for (const Share& share : shares) left = left - where(share.saves, floor(left * share.probability));
+    const Lanes total = floor(left);
+    const States first = states_of(design.operand_density[a], in_format(design, tiles, a), shares[1], aborted);
+    const States second = states_of(design.operand_density[b], in_format(design, tiles, b), shares[0], aborted);
+    Lanes actual = total * (first.nonzero * second.nonzero), gated = 0.0, skipped = 0.0;
+    const auto add = [&](Lanes amount, bool partnerless) {
+        (partnerless && design.skips_computes ? skipped : design.gates_computes ? gated : actual) += amount;
+    };
+    add(total * (first.nonzero * second.zero + first.zero * second.nonzero), false);
+    add(total * (first.nonzero * second.absent + first.absent * second.nonzero), true);
+    add(total * (first.zero * second.zero), false);
+    add(total * (first.zero * second.absent + first.absent * second.zero), true);
+    const Lanes absent = total * (first.absent * second.absent);
+    const Lanes error = floor(absolute(skipped + actual + gated + absent - total));
+    aborted = aborted | ~(error < total * TOLERANCE);
+    const Lanes lost = floor(skipped) + floor(gated) + floor(absent);
+    return {total - lost, floor(gated), floor(skipped)};
 }
 
 }  // namespace fadiff::sparse

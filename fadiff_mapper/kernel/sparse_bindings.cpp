@@ -3,12 +3,12 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "bindings.hpp"
-#include "hypergeometric.hpp"
 #include "one_call.hpp"
 #include "pack_columns.hpp"
-#include "sparse_score.hpp"
+#include "sparse.hpp"
 
 namespace py = pybind11;
 
@@ -52,6 +52,7 @@ static SparseLevel level_of(const py::dict& table, int tensors) {
     level.leak = table["leak"].cast<double>();
     level.gating = choices_of(table["gating"], tensors);
     level.skipping = choices_of(table["skipping"], tensors);
+    level.spatial_skipping = choices_of(table["spatial_skipping"], tensors);
     return level;
 }
 
@@ -82,28 +83,6 @@ static Layer wires_of(Layer layer) {
     return layer;
 }
 
-// The numbers of a tile from Python, see sparse/compiled_design.py.
-static Occupancy tile_from(const py::function& callback, const TileShape& shape) {
-    const py::gil_scoped_acquire acquire;
-    const std::vector<double> fibers(shape.fibers, shape.fibers + shape.ranks);
-    const std::vector<double> below(shape.below, shape.below + (shape.ranks ? shape.ranks + 1 : 0));
-    const auto table = callback(shape.tensor, shape.level, shape.known_empty, shape.box, fibers, below).cast<py::dict>();
-    Occupancy found;
-    found.used = table["used"].cast<double>();
-    found.density = table["density"].cast<double>();
-    found.nonzeros = table["nonzeros"].cast<double>();
-    found.metadata_units = table["metadata_units"].cast<double>();
-    found.most_words = table["most_words"].cast<double>();
-    found.most_bits = table["most_bits"].cast<double>();
-    found.block_ratio = table["block_ratio"].cast<double>();
-    found.aborts = table["aborts"].cast<bool>();
-    found.rejected = table["rejected"].cast<bool>();
-    int rank = 0;
-    for (auto [metadata, payload] : table["units"].cast<std::vector<std::pair<double, double>>>())
-        if (rank < MOST_RANKS) found.units[rank++] = {metadata, payload};
-    return found;
-}
-
 static std::shared_ptr<SparseDesign> design_of(const Layer& layer, const py::dict& table) {
     auto design = std::make_shared<SparseDesign>();
     design->layer = layer;
@@ -112,27 +91,21 @@ static std::shared_ptr<SparseDesign> design_of(const Layer& layer, const py::dic
     for (const py::handle& format : table["formats"]) design->formats.push_back(representation_of(format));
     if (int(design->levels.size()) != layer.levels || int(design->formats.size()) != layer.levels * layer.tensors)
         throw std::invalid_argument("levels, formats: wrong length");
-    if (layer.levels > MOST_LEVELS || 2 * layer.levels * layer.dims > MOST_LOOPS || layer.tensors > 64)
+    if (layer.levels > MOST_LEVELS || 2 * layer.levels * layer.dims > MOST_LOOPS || layer.tensors > 64 || layer.dims > MOST_DIMS)
         throw std::invalid_argument("the design is too large for the compiled evaluation");
     for (const Representation& format : design->formats) design->formatted |= !format.ranks.empty();
+    for (const SparseLevel& level : design->levels) design->skips_instances |= !level.spatial_skipping.empty();
     design->gates_computes = table["gates_computes"].cast<bool>();
     design->skips_computes = table["skips_computes"].cast<bool>();
     design->computes = table["computes"].cast<double>();
     take(table, "compute_energy", design->compute_energy, HAPPENINGS);
-    design->density.resize(layer.tensors), design->operand_density.resize(layer.tensors);
-    take(table, "density", design->density.data(), layer.tensors);
-    for (bool shaped : table["shaped"].cast<std::vector<bool>>()) design->shaped.push_back(shaped);
+    design->models = table["models"].cast<std::vector<DensityModel>>();
+    if (int(design->models.size()) != layer.tensors) throw std::invalid_argument("models: wrong length");
     for (int t = 0; t < layer.tensors; ++t)
-        if (int(design->shaped.size()) != layer.tensors || (design->shaped[t] && layer.spaces[t].ranks.size() != 2))
-            throw std::invalid_argument("shaped: wrong length, or not of two ranks");
+        if (design->models[t].kind == DensityModel::BANDED && layer.spaces[t].ranks.size() != 2)
+            throw std::invalid_argument("models: a band of a tensor that is not of two ranks");
+    design->operand_density.resize(layer.tensors);
     take(table, "operand_density", design->operand_density.data(), layer.tensors);
-    design->occupancy_of = [callback = table["occupancy_of"].cast<py::function>()](const TileShape& shape) {
-        return tile_from(callback, shape);
-    };
-    design->empty_of = [callback = table["empty_of"].cast<py::function>()](int tensor, double box) {
-        const py::gil_scoped_acquire acquire;
-        return callback(tensor, box).cast<double>();
-    };
     return design;
 }
 
@@ -160,24 +133,85 @@ static void score_sparse(Evaluator& evaluator, const py::sequence& nest, Array<d
     }
 }
 
-// Probabilities [X] of x marked words in a tile where r [X] are marked in all; no numbers from where the steps run out.
-static Array<double> hypergeometric(const Array<std::int64_t>& x, const Array<std::int64_t>& r, std::int64_t n,
-                                    std::int64_t total, std::int64_t steps) {
-    if (x.ndim() != 1 || r.ndim() != 1 || r.size() != x.size()) throw std::invalid_argument("r: wrong shape");
-    Array<double> found(x.size());
-    for (py::ssize_t i = 0; i < x.size(); ++i)
-        found.mutable_data()[i] = double(ratio_of_factorials({x.data()[i], r.data()[i], n, total}, steps));
-    return found;
+// The extents of a tile along the ranks of its tensor.
+static Box box_from(const std::vector<double>& extents) {
+    Box box;
+    for (double extent : extents) {
+        if (!(extent >= 1)) throw std::invalid_argument("tile: extents below 1");
+        box.words *= extent;
+    }
+    if (extents.size() == 2) box.rows = extents[0];
+    return box;
+}
+
+static DensityModel model_of(const std::string& distribution, double density, std::int64_t band_width,
+                             const std::vector<double>& tensor) {
+    DensityModel model;
+    model.density = density, model.band_width = band_width, model.tensor = box_from(tensor);
+    model.nonzeros = std::ceil(density * model.tensor.words);
+    if (distribution == "fixed_structured") return model;
+    if (!(model.tensor.words < 0x1p53)) throw Aborted("a tensor of 2^53 words or more has a fixed structure alone");
+    model.kind = distribution == "banded" ? DensityModel::BANDED : DensityModel::HYPERGEOMETRIC;
+    const bool square = tensor.size() == 2 && tensor[0] == tensor[1];
+    if (model.kind == DensityModel::BANDED && !(square && band_width < std::int64_t(0x1p53) && model.expected(Box()) >= 0)) {
+        std::string shape;
+        for (double extent : tensor) shape += (shape.empty() ? "" : " x ") + std::to_string(std::int64_t(extent));
+        throw Aborted("Timeloop aborts on a banded density of band width " + std::to_string(band_width) + " for a tensor of "
+                      + shape + " words; accepted: a square matrix of two ranks, at least half as large as the band is wide");
+    }
+    return model;
+}
+
+static py::array_t<double> array_of(const sparse::Numbers& numbers) { return py::array_t<double>(numbers.size(), numbers.data()); }
+
+static void add_density(py::module_& module) {
+    static PyObject* const error = py::object(py::module_::import("fadiff_mapper.base.errors").attr("FadiffError")).release().ptr();
+    py::register_exception_translator([](std::exception_ptr thrown) {
+        try {
+            if (thrown) std::rethrow_exception(thrown);
+        } catch (const Aborted& aborted) {
+            PyErr_SetString(error, aborted.what());
+        }
+    });
+    using Extents = std::vector<double>;
+    py::class_<DensityModel>(module, "DensityModel")
+        .def(py::init(&model_of), py::arg("distribution"), py::arg("density"), py::arg("band_width"), py::arg("tensor"))
+        .def_property_readonly("kind", [](const DensityModel& own) {
+            return own.kind == DensityModel::FIXED ? "fixed_structured"
+                : own.kind == DensityModel::BANDED ? "banded" : "hypergeometric";
+        })
+        .def_readonly("density", &DensityModel::density)
+        .def_readonly("nonzeros", &DensityModel::nonzeros)
+        .def_property_readonly("words", [](const DensityModel& own) { return own.tensor.words; })
+        .def("__repr__", [](const DensityModel& own) {
+            return py::str("DensityModel{}").format(py::make_tuple(int(own.kind), own.density, own.nonzeros, own.band_width,
+                                                                   own.tensor.words, own.tensor.rows));
+        })
+        .def("histogram", [](const DensityModel& own, const Extents& tile) {
+            const Histogram found = own.histogram(box_from(tile));
+            return py::make_tuple(array_of(found.occupancies), array_of(found.probabilities));
+        })
+        .def("least", [](const DensityModel& own, const Extents& tile) { return own.least(box_from(tile)); })
+        .def("most", [](const DensityModel& own, const Extents& tile) { return own.most(box_from(tile)); })
+        .def("expected", [](const DensityModel& own, const Extents& tile) { return own.expected(box_from(tile)); })
+        .def("empty", [](const DensityModel& own, const Extents& tile) { return own.empty(box_from(tile)); })
+        .def("empty_within", [](const DensityModel& own, const Extents& tile, const Extents& outer, const Extents& occupancies) {
+            return array_of(own.empty_within(box_from(tile), box_from(outer), occupancies));
+        })
+        .def("most_elements", [](const DensityModel& own, const Extents& fiber, const Extents& element) {
+            return own.most_elements(box_from(fiber), box_from(element));
+        });
 }
 
 void add_sparse(py::module_& module) {
-    module.def("hypergeometric", &hypergeometric, py::arg("x"), py::arg("r"), py::arg("n"), py::arg("total"),
-               py::arg("steps"));
+    add_density(module);
+    module.attr("MOST_RANKS") = MOST_RANKS, module.attr("MOST_LEVELS") = MOST_LEVELS, module.attr("MOST_LOOPS") = MOST_LOOPS;
+    module.attr("REJECTED") = REJECTED;
     py::class_<SparseDesign, std::shared_ptr<SparseDesign>>(module, "SparseTables").def(py::init(&design_of));
     py::class_<OneCall<Evaluator>>(module, "SparseEvaluator")
         .def(py::init([](std::shared_ptr<SparseDesign> design) {
             return std::make_unique<OneCall<Evaluator>>(std::move(design));
-        }))
+        }), py::arg("design").none(false))
         .def("score", one_call(&score_sparse), py::arg("nest"), py::arg("out").noconvert());
 }
 

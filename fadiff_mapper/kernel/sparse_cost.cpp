@@ -1,15 +1,8 @@
-#include "sparse_cost.hpp"
-
-#include "sparse_computes.hpp"
+#include "sparse.hpp"
 
 namespace fadiff::sparse {
 
 namespace {
-
-// Instances of a level in use for one data space.
-struct Instances {
-    Lanes most, average;
-};
 
 // Bits of metadata that the accesses to one tile touch.
 struct MetadataBits {
@@ -24,7 +17,7 @@ struct MetadataBits {
             for (int part = 0; part < accesses.parts(); ++part)
                 for (int rank = 0; rank < occupancy.ranks; ++rank) {
                     const RankFormat& own = format->ranks[rank];
-                    const UnitCounts& units = accesses.of[access][part].units[rank];
+                    const RankUnits<Counts>& units = accesses.of[access][part].units[rank];
                     of[access][part] = of[access][part] + where(occupancy.counted[rank],
                         units.metadata * Count(own.metadata_bits) + units.payload * Count(own.payload_bits));
                 }
@@ -69,31 +62,16 @@ Lanes slowdown(const Layer& layer, int level, Lanes read, Lanes written) {
     return result;
 }
 
-// Instances of every unit against those that the hardware has; of levels on average, where empty tiles are sent nowhere.
-Mask instances_suffice(const Layer& layer, const SparseTiles& tiles, const Workspace& dense) {
-    Mask enough = mask_of(true);
-    for (int unit = 0; unit <= layer.levels; ++unit) {
-        const Lanes x = dense.tiles.used_x[unit], y = dense.tiles.used_y[unit], spanned = x * y;
-        Lanes average = unit ? Lanes(0.0) : spanned;
-        for (int t = 0; t < layer.tensors && unit; ++t) {
-            const std::size_t cell = std::size_t(unit - 1) * layer.tensors + t;
-            average = larger(average, spanned * select(dense.pack.keep[cell], tiles.occupancies[cell].used, 1.0));
-        }
-        const Unit& own = layer.units[unit];
-        enough = enough & ~(average > own.instances) & ~(x > own.mesh_x) & ~(y > own.mesh_y);
-    }
-    return enough;
-}
-
 class CostSum {
 public:
     CostSum(const SparseDesign& design, const SparseTiles& tiles, const Workspace& dense, CostWork& work)
         : design_(design), layer_(design.layer), tiles_(tiles), dense_(dense), work_(work) {}
 
     SparseCost total() {
-        aborted_ = ~instances_suffice(layer_, tiles_, dense_);
+        aborted_ = mask_of(false);
         const Computes computes = save_computes(design_, tiles_, aborted_);
-        cycles_ = ceil((computes.actual + computes.gated) / (dense_.tiles.used_x[0] * dense_.tiles.used_y[0]));
+        const Lanes units = floor(arithmetic_units(design_, tiles_, dense_));  // Timeloop counts whole ones here
+        cycles_ = ceil((computes.actual + computes.gated) / units);
         for (int level = 0; level < layer_.levels; ++level)
             work_.read[level] = work_.written[level] = 0.0, work_.leaking[level] = 1.0;
         for (int t = 0; t < layer_.tensors; ++t) {
@@ -114,35 +92,35 @@ private:
         const std::size_t cell = std::size_t(level) * layer_.tensors + t;
         const Occupancies& occupancy = tiles_.occupancies[cell];
         const Mask kept = mask_from(tiles_.kept[cell]);
-        const Lanes spanned = dense_.tiles.used_x[level + 1] * dense_.tiles.used_y[level + 1];
-        const Instances instances = {spanned, spanned * select(kept, occupancy.used, 1.0)};
+        const Instances instances = level_instances(design_, tiles_, dense_, level, t);
+        const Lanes most = instances.x * instances.y;
         work_.leaking[level] = larger(work_.leaking[level], instances.average);
         work_.energies[cell] = 0.0;
         if (!tiles_.kept[cell]) return;
-        aborted_ = aborted_ | mask_from(occupancy.aborts & tiles_.kept[cell]);
+        aborted_ = aborted_ | (kept & (occupancy.block_ratio < 0.0));
         const SparseLevel& hardware = design_.levels[level];
         const TileAccesses& accesses = work_.accesses[level];
         const MetadataBits bits(hardware, design_.format(level, t), occupancy, accesses);
-        count_bandwidth(level, t, kept, bits, instances);
-        const Lanes clusters = smaller(layer_.clusters[level], instances.most);
+        count_bandwidth(level, t, kept, bits, most, instances.average);
+        const Lanes clusters = smaller(layer_.clusters[level], most);
         const Mask used = (instances.average > 0.0) & (clusters != 0.0);
         const Lanes each = cluster_energy(hardware, layer_.block[level], bits, occupancy.block_ratio, accesses);
-        const Lanes energy = where(used, each / (instances.most / clusters));
+        const Lanes energy = where(used, each / (most / clusters));
         const Lanes addresses = rounded(accesses.busy(layer_.spaces[t].written ? UPDATE : READ) + accesses.busy(FILL));
         work_.energies[cell] = where(kept, energy * instances.average + addresses * layer_.address[level] * clusters);
     }
 
     // Words per cycle that are asked for; an instance that is used part of the time asks for less.
-    void count_bandwidth(int level, int t, Mask kept, const MetadataBits& bits, const Instances& instances) {
+    void count_bandwidth(int level, int t, Mask kept, const MetadataBits& bits, Lanes most, Lanes average) {
         const TileAccesses& accesses = work_.accesses[level];
-        const Mask used = kept & (instances.average > 0.0);
+        const Mask used = kept & (average > 0.0);
         Counts read = accesses.busy(READ), written = accesses.busy(FILL) + accesses.busy(UPDATE);
         if (bits.any) {
             const Count word = Count(design_.levels[level].word_bits);
             read = read + divided_down(bits.busy(READ, accesses), word);
             written = written + divided_down(bits.busy(FILL, accesses) + bits.busy(UPDATE, accesses), word);
         }
-        const Lanes spread = instances.most / instances.average;
+        const Lanes spread = most / average;
         aborted_ = aborted_ | (used & ((spread == 0.0) | (cycles_ == 0.0)));
         const double scale = layer_.bandwidth_scale[std::size_t(level) * layer_.tensors + t];
         work_.read[level] += where(used, ceil(rounded(read) / spread) / cycles_ * scale);
@@ -175,6 +153,89 @@ private:
 
 SparseCost find_cost(const SparseDesign& design, const SparseTiles& tiles, const Workspace& dense, CostWork& work) {
     return CostSum(design, tiles, dense, work).total();
+}
+
+Evaluator::Evaluator(std::shared_ptr<const SparseDesign> design)
+    : design_(std::move(design)), cost_(design_->layer) {
+    const std::size_t cells = std::size_t(design_->layer.levels) * design_->layer.tensors;
+    tiles_.mapped.resize(LANES);
+    for (MappedTiles& mapped : tiles_.mapped) mapped.tiles.resize(cells);
+    tiles_.occupancies.resize(cells), tiles_.savings.resize(cells), tiles_.kept.resize(cells);
+    tiles_.skipped.resize(cells + design_->layer.tensors);
+}
+
+// Tiles and occupancies; the lanes that Timeloop does not reject for them, a bit each.
+unsigned Evaluator::lay_tiles(const Workspace& dense) {
+    const Layer& layer = design_->layer;
+    unsigned lanes = 0;
+    for (int lane = 0; lane < dense.pack.count; ++lane)
+        lanes |= unsigned(lay_sparse_tiles(*design_, dense.pack, dense.tiles, lane, tiles_.mapped[lane])) << lane;
+    for (int level = 0; level < layer.levels; ++level)
+        for (int t = 0; t < layer.tensors; ++t) {
+            const std::size_t cell = std::size_t(level) * layer.tensors + t;
+            tiles_.kept[cell] = dense.pack.keep[cell].bits() & lanes;
+            find_occupancies(*design_, tiles_.mapped, dense.tiles.size[cell], t, level, tiles_.kept[cell], met_,
+                             tiles_.occupancies[cell]);
+            lanes &= ~(tiles_.occupancies[cell].rejected & tiles_.kept[cell]);
+        }
+    return lanes;
+}
+
+// Lanes whose tiles fit, with their largest occupancy. A level with a size has a limit of metadata, too.
+unsigned Evaluator::find_fitting(unsigned lanes) const {
+    const Layer& layer = design_->layer;
+    for (int level = 0; level < layer.levels; ++level) {
+        if (layer.usable[level] < 0) continue;
+        Lanes words = 0.0, bits = 0.0;
+        for (int t = 0; t < layer.tensors; ++t) {
+            const std::size_t cell = std::size_t(level) * layer.tensors + t;
+            const Mask kept = mask_from(tiles_.kept[cell]);
+            words += where(kept, tiles_.occupancies[cell].most_words);
+            if (tiles_.occupancies[cell].ranks) bits += where(kept, tiles_.occupancies[cell].most_bits);
+        }
+        const Mask broken = (words > layer.usable[level]) | (bits > design_->levels[level].metadata_limit)
+            | (words < layer.least[level]);
+        lanes &= ~broken.bits();
+    }
+    return lanes;
+}
+
+void Evaluator::evaluate(Workspace& dense, Scores* scores) {
+    const Layer& layer = design_->layer;
+    fadiff::lay_tiles(design_->wires, dense.pack, dense.tiles);
+    unsigned possible = find_fitting(lay_tiles(dense));
+    for (Savings& savings : tiles_.savings) savings.lanes = savings.gated = savings.spatial = 0;
+    for (unsigned left = possible; left; left &= left - 1) {
+        const int lane = __builtin_ctz(left);
+        if (!find_savings(*design_, dense.pack, tiles_, lane, met_)) possible &= ~(1u << lane);
+    }
+    for (unsigned& kept : tiles_.kept) kept &= possible;
+    possible = find_instances(*design_, dense, possible, tiles_, met_);
+    for (unsigned& kept : tiles_.kept) kept &= possible;
+    for (Savings& savings : tiles_.savings) savings.lanes &= possible;
+    possible &= ~evaluate_tiles(design_->wires, nullptr, possible, dense, scores);
+    SparseCost cost;
+    Lanes accesses = 0.0;  // of the outermost level: the dense ones, as Timeloop counts them
+    if (possible) {
+        cost = find_cost(*design_, tiles_, dense, cost_);
+        for (int t = 0; t < layer.tensors; ++t) {
+            const std::size_t cell = std::size_t(layer.levels - 1) * layer.tensors + t;
+            const Lanes each = dense.reads[cell] + dense.updates[cell] + dense.fills[cell];
+            accesses += where(mask_from(tiles_.kept[cell]), floor(level_instances(*design_, tiles_, dense, layer.levels - 1, t).average * each));
+        }
+        possible &= cost.legal.bits();
+    }
+    for (int lane = 0; lane < dense.pack.count; ++lane) {
+        Scores& own = scores[lane];
+        own.legal = possible >> lane & 1;
+        if (own.legal) {
+            own.cycles = cost.cycles[lane], own.last_level_accesses = accesses[lane], own.excess = 0;
+            own.energy = cost.energy[lane] + own.energy;  // so far that of the interconnects
+        } else {
+            own.cycles = own.energy = own.last_level_accesses = 0;
+            own.excess += REJECTED;
+        }
+    }
 }
 
 }  // namespace fadiff::sparse

@@ -1,38 +1,14 @@
-#include "sparse_occupancy.hpp"
-
 #include <algorithm>
 #include <cmath>
+
+#include "sparse.hpp"
 
 namespace fadiff::sparse {
 
 constexpr std::size_t MOST_MET = 1 << 18;  // tiles that are kept; a limit on memory, some 100 MB
 
-// Words per vector access -> blocks of a tile from which on nonzeros fill their blocks, by tenths of the density:
-// VECTOR_THRESHOLDS of sparse/level_cost.py.
-static const double* thresholds(double block) {
-    static const double rows[5][10] = {{251, 125, 84, 63, 51, 42, 36, 32, 28, 1}, {375, 188, 125, 94, 75, 63, 54, 47, 42, 1},
-                                       {438, 219, 146, 110, 88, 73, 63, 55, 49, 1}, {469, 235, 157, 118, 94, 79, 67, 59, 52, 1},
-                                       {485, 243, 162, 122, 97, 81, 70, 61, 52, 1}};
-    for (int i = 0; i < 5; ++i)
-        if (block == double(2 << i)) return rows[i];
-    return nullptr;
-}
-
-// The two numbers of nonzeros that may occur, with their probabilities; of a whole number the second has none.
-struct Histogram {
-    Lanes fewer, more, of_fewer, of_more;
-
-    explicit Histogram(Lanes exact) : fewer(floor(exact)), more(ceil(exact)) {
-        const Lanes share = exact - fewer;
-        of_fewer = Lanes(1.0) - share, of_more = share;
-    }
-    Lanes expected(Lanes of_the_fewer, Lanes of_the_more) const { return of_fewer * of_the_fewer + of_more * of_the_more; }
-};
-
-static Lanes fixed_empty(Lanes exact) { return where(exact < 1.0, Lanes(1.0) - exact); }
-
-// Units of one rank; see sparse/tile_occupancy.py, _rank_units.
-static RankUnits rank_units(RankKind kind, Lanes fibers, Lanes coordinates, Lanes empty, Lanes empty_below) {
+// Units of one rank for some numbers of nonzeros; see sparse/formats.py, rank_units.
+static RankUnits<Lanes> rank_units(RankKind kind, Lanes fibers, Lanes coordinates, Lanes empty, Lanes empty_below) {
     const Lanes present = fibers * (Lanes(1.0) - empty), filled = coordinates * (Lanes(1.0) - empty_below);
     switch (kind) {
         case RankKind::OFFSET_PAIR: return {0.0, present * (coordinates + 1.0)};
@@ -43,30 +19,16 @@ static RankUnits rank_units(RankKind kind, Lanes fibers, Lanes coordinates, Lane
     }
 }
 
-// The fiber trees of eight tiles of one format, see FiberTree.
-struct FiberTrees {
-    Lanes fibers[MOST_RANKS], below[MOST_RANKS];
-
-    FiberTrees(const FiberTree* const* trees, int ranks) {
-        for (int rank = 0; rank < ranks; ++rank) {
-            fibers[rank] = lanes_of([&](int lane) { return trees[lane]->fibers[rank]; });
-            below[rank] = lanes_of([&](int lane) { return trees[lane]->below[rank]; });
-        }
-    }
-};
-
-// Units of every rank for one number of nonzeros in a tile of a fixed structure.
-static void units_of(const Representation& format, const FiberTrees& trees, const Mask* counted, Lanes words, Lanes nonzeros,
-                     RankUnits* units) {
+// Units of every rank: of eight tiles with a number of nonzeros each, or of one tile with eight such numbers.
+static void units_of(const Representation& format, const Lanes* fibers_of, const Mask* counted, Lanes empty,
+                     const Lanes* empty_below, RankUnits<Lanes>* units) {
     const int ranks = int(format.ranks.size());
-    const Lanes density = nonzeros / words;
-    Lanes fibers = 1.0, empty = fixed_empty(words * density);
+    Lanes fibers = 1.0;
     for (int rank = ranks - 1; rank >= 0; --rank) {
-        const Lanes empty_below = fixed_empty(trees.below[rank] * density);
-        const RankUnits own = rank_units(format.ranks[rank].kind, fibers, trees.fibers[rank], empty, empty_below);
+        const RankUnits<Lanes> own = rank_units(format.ranks[rank].kind, fibers, fibers_of[rank], empty, empty_below[rank]);
         units[rank] = {where(counted[rank], own.metadata), where(counted[rank], own.payload)};
-        fibers *= trees.fibers[rank];
-        empty = empty_below;
+        fibers *= fibers_of[rank];
+        empty = empty_below[rank];
     }
     Mask met = mask_of(false);
     for (int rank = 0; rank < ranks; ++rank) {
@@ -76,125 +38,226 @@ static void units_of(const Representation& format, const FiberTrees& trees, cons
     }
 }
 
-// Vector accesses per tile over those of words that fill their blocks, of one lane.
-static void count_blocks(double block, const Histogram& whole, double words, int lane, Occupancies& into) {
-    const double density = into.density[lane];
-    if (!(density < 1)) return;
-    const double* from = thresholds(block);
-    if (!from) {
-        into.aborts |= 1u << lane;
-        return;
-    }
+// Ranks of a single coordinate cost nothing, except the first one that loops were given to.
+static inline bool is_counted(const Representation& format, const FiberTree& tree, int rank) {
+    return rank == (format.inner_to_outer ? 0 : int(format.ranks.size()) - 1) || tree.fibers[rank] != 1;
+}
+
+// Vector accesses per compressed tile over those of words that fill their blocks; negative where Timeloop ends. `blocks()`:
+// expected blocks, each number of nonzeros rounded up.
+template <typename Blocks>
+static double block_ratio(double block, double words, double density, Blocks blocks) {
+    // Words per vector access -> blocks of a tile from which on nonzeros fill their blocks, by tenths of the density.
+    static const double rows[5][10] = {{251, 125, 84, 63, 51, 42, 36, 32, 28, 1}, {375, 188, 125, 94, 75, 63, 54, 47, 42, 1},
+                                       {438, 219, 146, 110, 88, 73, 63, 55, 49, 1}, {469, 235, 157, 118, 94, 79, 67, 59, 52, 1},
+                                       {485, 243, 162, 122, 97, 81, 70, 61, 52, 1}};
+    if (block <= 1 || !(density < 1)) return 1;
+    const double* from = nullptr;
+    for (int i = 0; i < 5; ++i)
+        if (block == double(2 << i)) from = rows[i];
+    if (!from) return -1;
     const int tenth = density >= 0.1 ? int(std::floor(density / 0.1)) - 1 : 0;
-    if (from[tenth] <= std::floor(words / block)) return;
-    double total = 0;
-    if (whole.fewer[lane] > 0) total += std::ceil(whole.fewer[lane] / block) * whole.of_fewer[lane];
-    if (whole.of_more[lane] != 0) total += std::ceil(whole.more[lane] / block) * whole.of_more[lane];
+    if (from[tenth] <= std::floor(words / block)) return 1;
     const double naive = words * density / block;
-    into.block_ratio.set(lane, naive != 0 ? total / naive : std::nan(""));
+    return naive != 0 ? blocks() / naive : std::nan("");
 }
 
-// Units of all ranks, and bits of the largest occupancy, that of the larger number of nonzeros.
-static void count_units(const Representation& format, const FiberTrees& trees, const Histogram& seen, Lanes words,
-                        Occupancies& into) {
-    RankUnits fewer[MOST_RANKS], more[MOST_RANKS];
-    units_of(format, trees, into.counted, words, seen.fewer, fewer);
-    units_of(format, trees, into.counted, words, seen.more, more);
-    Lanes bits = 0.0;
-    into.metadata_units = 0.0;
-    for (int rank = 0; rank < into.ranks; ++rank) {
-        const RankUnits units = {seen.expected(fewer[rank].metadata, more[rank].metadata),
-                                 seen.expected(fewer[rank].payload, more[rank].payload)};
-        into.units[rank] = units;
-        into.metadata_units += units.metadata + units.payload;
-        bits += more[rank].metadata * format.ranks[rank].metadata_bits + more[rank].payload * format.ranks[rank].payload_bits;
-    }
-    into.most_bits = ceil(bits);
-}
-
+// Tensors of a fixed structure, of eight mappings at once: two numbers of nonzeros may occur.
 static void fixed_occupancies(const SparseDesign& design, const Representation* format, const FiberTree* const* trees,
-                              Lanes words, int tensor, int level, unsigned kept, Mask known_empty, Occupancies& into) {
-    const Lanes exact = words * design.density[tensor];
-    const Histogram whole(exact);
-    Histogram seen = whole;
+                              Lanes words, int tensor, int level, unsigned kept, Mask known_empty, Met& met,
+                              Occupancies& into) {
+    const Lanes exact = words * design.models[tensor].density, fewer = floor(exact), more = ceil(exact);
+    const Lanes of_more = exact - fewer, of_fewer = Lanes(1.0) - of_more;
     // Where the parent sends no empty tiles, those that arrive hold something.
-    const Mask chosen = known_empty & (floor(floor(exact) / words * words) == 0.0);
-    into.used = select(chosen, Lanes(1.0) - whole.of_fewer, 1.0);
-    seen.of_fewer = where(~chosen, whole.of_fewer);
-    seen.of_more = where(whole.of_more != 0.0, whole.of_more / into.used);
-    into.nonzeros = seen.expected(seen.fewer, seen.more);
+    const Mask chosen = known_empty & (floor(fewer / words * words) == 0.0);
+    into.used = select(chosen, Lanes(1.0) - of_fewer, 1.0);
+    const Lanes seen_fewer = where(~chosen, of_fewer), seen_more = where(of_more != 0.0, of_more / into.used);
+    into.nonzeros = seen_fewer * fewer + seen_more * more;
     into.density = into.nonzeros / words;
     into.most_words = words, into.metadata_units = into.most_bits = 0.0, into.block_ratio = 1.0;
     if (!format) return;
-    into.most_words = ceil(exact);
-    count_units(*format, FiberTrees(trees, into.ranks), seen, words, into);
+    into.most_words = more;
+    auto& [fibers, below, empty_below, of_the_fewer, of_the_more] = met.scratch;
+    for (int rank = 0; rank < into.ranks; ++rank) {
+        fibers[rank] = lanes_of([&](int lane) { return trees[lane]->fibers[rank]; });
+        below[rank] = lanes_of([&](int lane) { return trees[lane]->below[rank].words; });
+    }
+    for (bool high : {false, true}) {
+        const Lanes density = (high ? more : fewer) / words;
+        const auto empty = [&](Lanes box) { return where(box * density < 1.0, Lanes(1.0) - box * density); };
+        for (int rank = 0; rank < into.ranks; ++rank) empty_below[rank] = empty(below[rank]);
+        units_of(*format, fibers, into.counted, empty(words), empty_below, high ? of_the_more : of_the_fewer);
+    }
+    Lanes bits = 0.0;
+    for (int rank = 0; rank < into.ranks; ++rank) {
+        const RankUnits<Lanes>&low = of_the_fewer[rank], &high = of_the_more[rank];
+        into.units[rank] = {seen_fewer * low.metadata + seen_more * high.metadata,
+                            seen_fewer * low.payload + seen_more * high.payload};
+        into.metadata_units += into.units[rank].metadata + into.units[rank].payload;
+        bits += high.metadata * format->ranks[rank].metadata_bits + high.payload * format->ranks[rank].payload_bits;
+    }
+    into.most_bits = ceil(bits);
     const double block = design.layer.block[level];
-    for (unsigned left = kept; left && format->compressed && block > 1; left &= left - 1)
-        count_blocks(block, whole, words[__builtin_ctz(left)], __builtin_ctz(left), into);
+    for (unsigned left = kept; left && format->compressed && block > 1; left &= left - 1) {
+        const int lane = __builtin_ctz(left);
+        into.block_ratio.set(lane, block_ratio(block, words[lane], into.density[lane], [&] {
+            double blocks = 0;
+            if (fewer[lane] > 0) blocks += std::ceil(fewer[lane] / block) * of_fewer[lane];
+            if (of_more[lane] != 0) blocks += std::ceil(more[lane] / block) * of_more[lane];
+            return blocks;
+        }));
+    }
+}
+
+// Calls `visit(index, units)` with the units of all ranks for each number of nonzeros in a tile.
+template <typename Visit>
+static void each_units(const DensityModel& model, const Representation& format, const TileShape& shape,
+                       const Numbers& occupancies, Visit visit) {
+    const int ranks = int(format.ranks.size());
+    std::vector<Numbers> empty;  // of the boxes below each rank, and of the tile
+    for (int rank = 0; rank <= ranks; ++rank) {
+        empty.push_back(model.empty_within(rank < ranks ? shape.tree->below[rank] : shape.box, shape.box, occupancies));
+        empty.back().resize(occupancies.size() + LANES);  // so that whole lanes may be loaded at the end
+    }
+    Lanes fibers[MOST_RANKS], empty_below[MOST_RANKS];
+    Mask counted[MOST_RANKS];
+    for (int rank = 0; rank < ranks; ++rank)
+        fibers[rank] = shape.tree->fibers[rank], counted[rank] = mask_of(is_counted(format, *shape.tree, rank));
+    for (std::size_t first = 0; first < occupancies.size(); first += LANES) {
+        RankUnits<Lanes> units[MOST_RANKS];
+        for (int rank = 0; rank < ranks; ++rank) empty_below[rank] = load(&empty[rank][first]);
+        units_of(format, fibers, counted, load(&empty[ranks][first]), empty_below, units);
+        for (int lane = 0; lane < LANES && first + lane < occupancies.size(); ++lane) visit(first + lane, lane, units);
+    }
+}
+
+// The occupancy of one tile of any distribution: the sum over all numbers of nonzeros that it may have, in ascending order.
+static Occupancy expected_occupancy(const SparseDesign& design, const TileShape& shape, Met& met) {
+    const DensityModel& model = design.models[shape.tensor];
+    const Histogram& whole = met.histogram(design, shape.tensor, shape.box);
+    const double least = model.least(shape.box);
+    Histogram seen;
+    for (std::size_t i = 0; i < whole.occupancies.size(); ++i)
+        if (whole.occupancies[i] >= least)
+            seen.occupancies.push_back(whole.occupancies[i]), seen.probabilities.push_back(whole.probabilities[i]);
+    Occupancy found;
+    if (shape.known_empty && least == 0) {
+        found.used = 1 - seen.probabilities[0];
+        for (double& probability : seen.probabilities) probability = found.used > 0 ? probability / found.used : 0;
+        seen.probabilities[0] = 0;
+    }
+    for (std::size_t i = 0; i < seen.occupancies.size(); ++i) found.nonzeros += seen.probabilities[i] * seen.occupancies[i];
+    found.density = found.nonzeros / shape.box.words;
+    found.most_words = shape.box.words;
+    const Representation* format = design.format(shape.level, shape.tensor);
+    if (!format) return found;
+    found.most_words = model.most(shape.box);
+    each_units(model, *format, shape, seen.occupancies, [&](std::size_t i, int lane, const RankUnits<Lanes>* units) {
+        for (std::size_t rank = 0; rank < format->ranks.size(); ++rank) {
+            found.units[rank].metadata += units[rank].metadata[lane] * seen.probabilities[i];
+            found.units[rank].payload += units[rank].payload[lane] * seen.probabilities[i];
+        }
+    });
+    for (const RankUnits<double>& units : found.units) found.metadata_units += units.metadata + units.payload;
+    each_units(model, *format, shape, {found.most_words}, [&](std::size_t, int, const RankUnits<Lanes>* units) {
+        for (std::size_t rank = 0; rank < format->ranks.size(); ++rank)
+            found.most_bits += units[rank].metadata[0] * format->ranks[rank].metadata_bits
+                + units[rank].payload[0] * format->ranks[rank].payload_bits;
+    });
+    found.most_bits = std::ceil(found.most_bits);
+    const double block = design.layer.block[shape.level];
+    if (format->compressed)
+        found.block_ratio = block_ratio(block, shape.box.words, found.density, [&] {
+            double blocks = 0;
+            for (std::size_t i = 0; i < whole.occupancies.size(); ++i)
+                if (whole.occupancies[i] > 0) blocks += std::ceil(whole.occupancies[i] / block) * whole.probabilities[i];
+            return blocks;
+        });
+    return found;
 }
 
 void Occupancies::set(int lane, const Occupancy& one) {
     used.set(lane, one.used), density.set(lane, one.density), nonzeros.set(lane, one.nonzeros);
     metadata_units.set(lane, one.metadata_units), block_ratio.set(lane, one.block_ratio);
     most_words.set(lane, one.most_words), most_bits.set(lane, one.most_bits);
-    aborts |= unsigned(one.aborts) << lane, rejected |= unsigned(one.rejected) << lane;
+    rejected |= unsigned(one.rejected) << lane;
     for (int rank = 0; rank < ranks; ++rank)
         units[rank].metadata.set(lane, one.units[rank].metadata), units[rank].payload.set(lane, one.units[rank].payload);
 }
 
+// What a number is looked up by.
+struct Key {
+    double numbers[5 + 3 * MOST_RANKS];
+    int size = 0;
+
+    Key(std::initializer_list<double> first) { add(first); }
+    void add(std::initializer_list<double> more) {
+        for (double number : more) numbers[size++] = number;
+    }
+};
+
 template <typename Table, typename Make>
-static auto& remembered(Table& table, const double* key, std::size_t length, Make make) {
-    std::string name(reinterpret_cast<const char*>(key), length * sizeof *key);
+static auto& remembered(Table& table, const Key& key, Make make) {
+    std::string name(reinterpret_cast<const char*>(key.numbers), key.size * sizeof key.numbers[0]);
     const auto found = table.find(name);
     if (found != table.end()) return found->second;
+    auto made = make();
     if (table.size() >= MOST_MET) table.clear();
-    return table.emplace(std::move(name), make()).first->second;
+    return table.emplace(std::move(name), std::move(made)).first->second;
 }
 
 const Occupancy& Met::occupancy(const SparseDesign& design, const TileShape& shape) {
-    double key[2 * MOST_RANKS + 5] = {double(shape.tensor), double(shape.level), double(shape.known_empty), shape.box};
-    std::copy_n(shape.fibers, shape.ranks, key + 4);
-    std::copy_n(shape.below, shape.ranks + 1, key + 4 + shape.ranks);
-    const std::size_t length = shape.ranks ? 5 + 2 * shape.ranks : 4;
-    return remembered(tiles_, key, length, [&] { return design.occupancy_of(shape); });
+    Key key = {double(shape.tensor), double(shape.level), double(shape.known_empty), shape.box.words, shape.box.rows};
+    if (const Representation* format = design.format(shape.level, shape.tensor))
+        for (std::size_t rank = 0; rank < format->ranks.size(); ++rank) {
+            const Box& below = shape.tree->below[rank];
+            key.add({shape.tree->fibers[rank], below.words, below.rows});
+        }
+    return remembered(tiles_, key, [&] {
+        try {
+            return expected_occupancy(design, shape, *this);
+        } catch (const Aborted&) {
+            Occupancy none;
+            none.rejected = true;
+            return none;
+        }
+    });
 }
 
-double Met::empty(const SparseDesign& design, int tensor, double box) {
-    const double key[2] = {double(tensor), box};
-    return remembered(empty_, key, 2, [&] { return design.empty_of(tensor, box); });
+double Met::empty(const SparseDesign& design, int tensor, const Box& box) {
+    return remembered(empty_, {double(tensor), box.words, box.rows}, [&] {
+        try {
+            return design.models[tensor].empty(box);
+        } catch (const Aborted&) {
+            return -1.0;
+        }
+    });
 }
 
-void find_occupancies(const SparseDesign& design, const MappedTiles* mapped, Lanes words, int tensor, int level,
+const Histogram& Met::histogram(const SparseDesign& design, int tensor, const Box& box) {
+    return remembered(histograms_, {double(tensor), box.words, box.rows}, [&] { return design.models[tensor].histogram(box); });
+}
+
+void find_occupancies(const SparseDesign& design, const std::vector<MappedTiles>& mapped, Lanes words, int tensor, int level,
                       unsigned kept, Met& met, Occupancies& into) {
-    const std::size_t tensors = design.layer.tensors, cell = level * tensors + tensor;
+    const std::size_t cell = std::size_t(level) * design.layer.tensors + tensor;
     const Representation* format = design.format(level, tensor);
     const FiberTree* trees[LANES];
     for (int lane = 0; lane < LANES; ++lane) trees[lane] = &mapped[lane].tiles[cell].tree;
-    into.aborts = into.rejected = 0;
+    into.rejected = 0;
     into.ranks = format ? int(format->ranks.size()) : 0;
-    // Ranks of a single coordinate cost nothing, except the first one that loops were given to.
     for (int rank = 0; rank < into.ranks; ++rank)
-        into.counted[rank] = rank == (format->inner_to_outer ? 0 : into.ranks - 1) ? mask_of(true)
-            : mask_where([&](int lane) { return trees[lane]->fibers[rank] != 1; });
+        into.counted[rank] = mask_where([&](int lane) { return is_counted(*format, *trees[lane], rank); });
     const auto known_empty = [&](int lane) {
         const int parent = mapped[lane].tiles[cell].parent;
         return parent >= 0 && design.format(parent, tensor);
     };
-    if (design.density[tensor] >= 0)
-        return fixed_occupancies(design, format, trees, words, tensor, level, kept, mask_where(known_empty), into);
+    if (design.models[tensor].kind == DensityModel::FIXED)
+        return fixed_occupancies(design, format, trees, words, tensor, level, kept, mask_where(known_empty), met, into);
     for (unsigned left = kept; left; left &= left - 1) {
         const int lane = __builtin_ctz(left);
-        TileShape shape{tensor, level, known_empty(lane), mapped[lane].tiles[cell].box, into.ranks, {}, {}};
-        std::copy_n(trees[lane]->fibers, shape.ranks, shape.fibers);
-        std::copy_n(trees[lane]->below, shape.ranks + 1, shape.below);
-        into.set(lane, met.occupancy(design, shape));
+        into.set(lane, met.occupancy(design, {tensor, level, known_empty(lane), mapped[lane].tiles[cell].box, trees[lane]}));
     }
-}
-
-double empty_share(const SparseDesign& design, int tensor, double box, Met& met) {
-    if (design.density[tensor] < 0) return met.empty(design, tensor, box);
-    const double exact = box * design.density[tensor];
-    return exact < 1 ? 1 - exact : 0.0;
 }
 
 }  // namespace fadiff::sparse

@@ -1,7 +1,8 @@
-#include "sparse_savings.hpp"
-
 #include <algorithm>
 #include <cmath>
+#include <map>
+
+#include "sparse.hpp"
 
 namespace fadiff::sparse {
 
@@ -12,7 +13,7 @@ struct Option {
     double probability = 0, worth = 0;
 };
 
-// The part of the iterations during which a tile of the target stays where it is; see sparse/read_savings.py.
+// The part of the iterations during which a tile of the target stays where it is; see sparse/savings.py.
 struct LeaderWindow {
     NestLoop loop;                    // its iterations bring new words of the target
     bool scalar = false;              // a single iteration, as at the innermost level
@@ -22,12 +23,11 @@ struct LeaderWindow {
     int count = 0;
 };
 
-class Searcher {
+class AccessOptions {
 public:
-    Searcher(const SparseDesign& design, const MappingPack& pack, const MappedTiles& mapped,
-             const std::vector<Occupancies>& occupancies, int lane, Met& met)
-        : design_(design), layer_(design.layer), pack_(pack), mapped_(mapped), nest_(mapped.nest),
-          occupancies_(occupancies), lane_(lane), met_(met) {}
+    AccessOptions(const SparseDesign& design, const MappingPack& pack, const SparseTiles& tiles, int lane, Met& met)
+        : design_(design), layer_(design.layer), pack_(pack), mapped_(tiles.mapped[lane]), nest_(mapped_.nest),
+          occupancies_(tiles.occupancies), lane_(lane), met_(met) {}
 
     // False where the target is stored nowhere at the level or further out, or Timeloop ends on a leader's tile.
     bool effect(const ConditionedAccess& access, int level, Option& option) {
@@ -75,9 +75,10 @@ private:
     // The outermost spatial loop of the innermost level, or its innermost temporal loop if there is no fan-out.
     NestLoop innermost_loop() const {
         const std::uint8_t first = pack_.order[lane_];
-        NestLoop loop{pack_.temporal(0, layer_.dims)[first][lane_], 0, first, false};
-        each_loop(layer_, pack_, lane_, 0, ~Dims(0), 0, [&](int d, double bound, bool spatial) {
-            loop = {bound, loop.row + (bound != 1), std::uint8_t(d), spatial};
+        NestLoop loop{pack_.temporal(0, layer_.dims)[first][lane_], 0, first, false, false};
+        each_loop(layer_, pack_, lane_, 0, ~Dims(0), 0, [&](NestLoop own) {
+            own.row = loop.row + (own.bound != 1);
+            loop = own;
         });
         if (!loop.spatial) loop.row += loop.bound != 1;
         return loop;
@@ -85,7 +86,7 @@ private:
 
     NestLoop outermost_loop(int level) const {
         const int dims = layer_.dims, d = pack_.order[(std::size_t(level + 1) * dims - 1) * LANES + lane_];
-        return {pack_.temporal(level, dims)[d][lane_], nest_.row_of(level), std::uint8_t(d), false};
+        return {pack_.temporal(level, dims)[d][lane_], nest_.row_of(level), std::uint8_t(d), false, false};
     }
 
     void find_window(int source, int target) {
@@ -94,7 +95,7 @@ private:
         window_.scalar = child < 0 && !loop.spatial;
         window_.loop = loop;
         window_.target = nest_.box(window_.scalar ? 0 : loop.row);
-        copy_box(window_.target, nest_.width, window_.leader);
+        copy_points(window_.target, nest_.width, window_.leader);
         window_.loops[0] = &window_.loop;
         window_.count = 1;
         bool stays = loop.spatial;
@@ -123,8 +124,8 @@ private:
             together_dims |= dim;
             together *= loop.bound;
         }
-        copy_box(window_.leader, nest_.width, points);
-        const double words = words_of(layer_.spaces[target], window_.target);
+        copy_points(window_.leader, nest_.width, points);
+        const double words = box_of(design_, target, window_.target).words;
         double scaling = std::ceil(layer_.block[source] / (words / together));
         for (Dims left = together_dims; left; left &= left - 1) {
             const int d = __builtin_ctzll(left);
@@ -146,28 +147,240 @@ private:
     LeaderWindow window_;
 };
 
+// The instances of all units for one data space of one mapping, while savings are worked in. Units: 0 is the arithmetic,
+// l + 1 storage level l; skipping at level l saves instances of unit l, the next one inwards. See sparse/instances.py.
+class UnitInstances {
+public:
+    UnitInstances(const SparseDesign& design, const Workspace& dense, const SparseTiles& tiles, int lane, int tensor, Met& met)
+        : design_(design), layer_(design.layer), pack_(dense.pack), mapped_(tiles.mapped[lane]), nest_(mapped_.nest), lane_(lane),
+          tensor_(tensor), met_(met) {
+        for (int unit = 0; unit <= layer_.levels; ++unit) {
+            most[unit][0] = before_[unit][0] = dense.tiles.used_x[unit][lane];
+            most[unit][1] = before_[unit][1] = dense.tiles.used_y[unit][lane];
+            share[unit] = 1;
+        }
+    }
+
+    // Instances that get no tile because the level outside knows that it would be empty.
+    void leave_out_empty_tiles() {
+        bool reduced[MOST_LEVELS + 1] = {};
+        for (int unit = 0; unit < layer_.levels; ++unit) {
+            if (!in_format(tensor_, unit)) continue;
+            bool innermost = true;
+            for (int i = nest_.first[unit]; i < nest_.first[unit + 1]; ++i) {
+                const NestLoop& loop = nest_.loops[i];
+                if (!loop.spatial || !moves(tensor_, loop)) continue;
+                const double* points = nest_.box(loop.row - 1);
+                if (innermost) share[unit] = 1 - empty(tensor_, points);
+                innermost = false;
+                shrink(unit, loop, tensor_, points);
+            }
+            reduced[unit] = share[unit] != 1;
+        }
+        for (int unit = layer_.levels; unit > 0; --unit) {
+            const double was[2] = {before_[unit][0], before_[unit][1]};
+            if (changed(unit)) {
+                std::copy_n(most[unit], 2, before_[unit]);
+                reduce_inside(unit, was, reduced);
+            }
+        }
+    }
+
+    // Instances of unit `level` that are skipped where leaders are empty. Timeloop numbers the loops on from one leader to
+    // the next, so that a later one is looked at over the whole tile of the level.
+    void skip(int level, const std::vector<int>& leaders) {
+        std::map<int, double> shares;
+        int walked = 0;
+        for (int leader : leaders) {
+            if (!in_format(leader, level)) continue;
+            bool first = true;
+            int row = nest_.row_of(level - 1);
+            each_loop(layer_, pack_, lane_, level, ~Dims(0), 0, [&](NestLoop loop) {
+                row += loop.bound != 1;
+                loop.row = row;
+                if (loop.bound != 1 && moves(leader, loop)) {
+                    if (walked > 1 || (walked && !first)) throw Aborted("Timeloop reads beyond its tables");
+                    double points[MOST_DIMS];
+                    copy_points(nest_.box(walked ? nest_.row_of(level) : loop.row - 1), nest_.width, points);
+                    stay(level, loop, leader, points);
+                    if (!shares.count(leader)) shares[leader] = 1 - empty(leader, points);
+                    shrink(level, loop, leader, points);
+                }
+                first = false;
+            });
+            ++walked;
+        }
+        share[level] = 1;
+        for (const auto& own : shares) share[level] *= own.second;
+    }
+
+    // Savings of outer units reach inner ones, in the average only up to the next unit that skips by itself.
+    void hand_inwards(const bool* skipping) {
+        for (int unit = layer_.levels; unit > 0; --unit) {
+            const double was[2] = {before_[unit][0], before_[unit][1]};
+            if (changed(unit)) reduce_inside(unit, was, skipping);
+        }
+    }
+
+    // Whether every fan-out has room for the instances that are left.
+    bool fits() const {
+        for (int unit = 0; unit < layer_.levels; ++unit)
+            for (int axis : {0, 1}) {
+                const double outer = most[unit + 1][axis];
+                if (outer == 0) throw Aborted("Timeloop divides by the instances of a level of which none is left");
+                if (std::floor(most[unit][axis] / outer) > (axis ? layer_.fanout_y : layer_.fanout_x)[unit]) return false;
+            }
+        return true;
+    }
+
+    double most[MOST_LEVELS + 1][2];  // along X and Y; whole numbers are cut off at each step
+    double share[MOST_LEVELS + 1];    // in use on average
+
+private:
+    const StoredTile& tile(int level, int t) const { return mapped_.tiles[std::size_t(level) * layer_.tensors + t]; }
+    bool moves(int t, const NestLoop& loop) const { return layer_.spaces[t].relevant >> loop.dim & 1; }
+    int source(int t, int level) const {
+        while (level < layer_.levels && !tile(level, t).kept) ++level;
+        return level;
+    }
+    // Whether the level that sends tiles of a data space to a unit stores them in a format.
+    bool in_format(int t, int unit) const {
+        const int level = source(t, unit);
+        return level < layer_.levels && tile(level, t).format;
+    }
+    double empty(int t, const double* points) const {
+        const double found = empty_share(design_, t, box_of(design_, t, points), met_);
+        if (found < 0) throw Aborted("Timeloop ends on the tile of an instance");
+        return found;
+    }
+    // Leaves the most instances of a spatial loop that get a tile with a nonzero.
+    void shrink(int unit, const NestLoop& loop, int t, const double* points) {
+        double fiber[MOST_DIMS];
+        copy_points(points, nest_.width, fiber);
+        fiber[loop.dim] *= loop.bound;
+        const double elements = design_.models[t].most_elements(box_of(design_, t, fiber), box_of(design_, t, points));
+        double& left = most[unit][loop.on_y];
+        left = std::trunc(left * (elements / loop.bound));
+    }
+    // Widens the points of an instance by the temporal loops during which its tile of the target stays.
+    void stay(int level, const NestLoop& loop, int leader, double* points) const {
+        bool child = false;
+        for (int inner = 0; inner < level; ++inner) child |= tile(inner, tensor_).kept;
+        if (!child || !moves(tensor_, loop) || !moves(leader, loop)) return;
+        const int end = nest_.first[std::min(source(tensor_, level), layer_.levels - 1) + 1];
+        for (int i = nest_.first[level]; i < end; ++i) {
+            const NestLoop& outer = nest_.loops[i];
+            if (outer.spatial) continue;
+            if (moves(tensor_, outer)) break;
+            points[outer.dim] *= outer.bound;
+        }
+    }
+    bool changed(int unit) const {
+        if (before_[unit][0] == 0 || before_[unit][1] == 0) throw Aborted("no instance of a level gets a tile with nonzeros");
+        return most[unit][0] / before_[unit][0] != 1 || most[unit][1] / before_[unit][1] != 1;
+    }
+    void reduce_inside(int unit, const double* was, const bool* marks) {
+        bool marked = false;
+        for (int inner = unit - 1; inner >= 0; --inner) {
+            for (int axis : {0, 1}) most[inner][axis] = std::trunc(most[inner][axis] * (most[unit][axis] / was[axis]));
+            marked |= marks[inner];
+            if (!marked) share[inner] *= share[unit];
+        }
+    }
+
+    const SparseDesign& design_;
+    const Layer& layer_;
+    const MappingPack& pack_;
+    const MappedTiles& mapped_;
+    const Nest& nest_;
+    int lane_, tensor_;
+    Met& met_;
+    double before_[MOST_LEVELS + 1][2];  // instances that the share left is taken of
+};
+
+// Skips the instances of one mapping; false where a fan-out is too small, or accesses and instances would be saved at once.
+bool skip_instances(const SparseDesign& design, const Workspace& dense, int lane, SparseTiles& tiles, Met& met) {
+    const Layer& layer = design.layer;
+    std::vector<UnitInstances> spaces;
+    for (int t = 0; t < layer.tensors; ++t) {
+        spaces.emplace_back(design, dense, tiles, lane, t, met);
+        spaces.back().leave_out_empty_tiles();
+    }
+    std::vector<std::uint8_t> skips(std::size_t(layer.levels + 1) * layer.tensors);
+    for (int level = 0; level < layer.levels; ++level)
+        for (const Choice& choice : design.levels[level].spatial_skipping) {
+            spaces[choice[0].target].skip(level, choice[0].leaders);
+            skips[std::size_t(level) * layer.tensors + choice[0].target] = true;
+        }
+    for (int t = 0; t < layer.tensors; ++t) {
+        bool skipping[MOST_LEVELS + 1] = {};
+        for (int level = 0; level < layer.levels; ++level) skipping[level] = skips[std::size_t(level) * layer.tensors + t];
+        spaces[t].hand_inwards(skipping);
+        if (!spaces[t].fits()) return false;
+        for (int unit = 0; unit <= layer.levels; ++unit) {
+            Instances& use = tiles.skipped[std::size_t(unit) * layer.tensors + t];
+            const double spanned = dense.tiles.used_x[unit][lane] * dense.tiles.used_y[unit][lane];
+            use.x.set(lane, spaces[t].most[unit][0]), use.y.set(lane, spaces[t].most[unit][1]);
+            use.average.set(lane, spanned * spaces[t].share[unit]);
+        }
+        for (int level = 0; level < layer.levels; ++level) {
+            if (!skipping[level]) continue;
+            Savings& savings = tiles.savings[std::size_t(level) * layer.tensors + t];
+            if ((savings.lanes >> lane & 1) && savings.probability[lane] != 0) return false;
+            savings.spatial = true;
+            savings.lanes |= 1u << lane;
+            savings.probability.set(lane, 1 - spaces[t].share[level]);
+        }
+    }
+    return true;
+}
+
 }  // namespace
 
-bool find_savings(const SparseDesign& design, const MappingPack& pack, const MappedTiles& mapped,
-                  const std::vector<Occupancies>& occupancies, int lane, Met& met, std::vector<Savings>& savings) {
+bool find_savings(const SparseDesign& design, const MappingPack& pack, SparseTiles& tiles, int lane, Met& met) {
     const int levels = design.layer.levels, tensors = design.layer.tensors;
     const unsigned own = 1u << lane;
-    Searcher searcher(design, pack, mapped, occupancies, lane, met);
+    AccessOptions options(design, pack, tiles, lane, met);
     for (Happening kind : {GATED, SKIPPED})
         for (int level = 0; level < levels; ++level)
             for (const Choice& choice : kind == GATED ? design.levels[level].gating : design.levels[level].skipping) {
                 Option best, option;
                 for (const ConditionedAccess& access : choice) {
-                    if (!searcher.effect(access, level, option)) return false;
+                    if (!options.effect(access, level, option)) return false;
                     if (option.worth >= (best.level < 0 ? 0 : best.worth) || best.level < 0) best = option;
                 }
-                Savings& saving = savings[std::size_t(best.level) * tensors + best.target];
+                Savings& saving = tiles.savings[std::size_t(best.level) * tensors + best.target];
                 if ((saving.lanes & own) && !(saving.probability[lane] < best.probability)) continue;
                 saving.lanes |= own;
                 saving.gated = kind == GATED ? saving.gated | own : saving.gated & ~own;
                 saving.probability.set(lane, best.probability);
             }
     return true;
+}
+
+unsigned find_instances(const SparseDesign& design, const Workspace& dense, unsigned lanes, SparseTiles& tiles, Met& met) {
+    const Layer& layer = design.layer;
+    for (unsigned left = design.skips_instances ? lanes : 0; left; left &= left - 1) {
+        const int lane = __builtin_ctz(left);
+        try {
+            if (!skip_instances(design, dense, lane, tiles, met)) lanes &= ~(1u << lane);
+        } catch (const Aborted&) {
+            lanes &= ~(1u << lane);
+        }
+    }
+    Mask enough = mask_from(lanes);
+    for (int unit = 0; unit <= layer.levels; ++unit) {
+        Lanes x = dense.tiles.used_x[unit], y = dense.tiles.used_y[unit], average = 0.0;
+        for (int t = 0; t < layer.tensors; ++t) {
+            if (unit) average = larger(average, level_instances(design, tiles, dense, unit - 1, t).average);
+            if (!design.skips_instances) continue;
+            const Instances& own = tiles.skipped[std::size_t(unit) * layer.tensors + t];
+            x = t ? larger(x, own.x) : own.x, y = t ? larger(y, own.y) : own.y;
+        }
+        const Unit& there = layer.units[unit];
+        enough = enough & ~((unit ? average : x * y) > there.instances) & ~(x > there.mesh_x) & ~(y > there.mesh_y);
+    }
+    return (enough & (arithmetic_units(design, tiles, dense) >= 1.0)).bits();
 }
 
 }  // namespace fadiff::sparse

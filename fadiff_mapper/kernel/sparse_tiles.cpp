@@ -1,23 +1,16 @@
-#include "sparse_tiles.hpp"
+#include "sparse.hpp"
 
 #include <algorithm>
 
 namespace fadiff::sparse {
 
-double words_of(const DataSpace& space, const double* points) {
-    double words = 1;
-    for (const Rank& rank : space.ranks) words *= extent(rank, points);
-    return words;
-}
-
-double box_of(const SparseDesign& design, int tensor, const double* points) {
+Box box_of(const SparseDesign& design, int tensor, const double* points) {
     const DataSpace& space = design.layer.spaces[tensor];
-    if (!design.shaped[tensor]) return words_of(space, points);
-    return extent(space.ranks[0], points) * BOX_SIDE + extent(space.ranks[1], points);
+    Box box;
+    for (const Rank& rank : space.ranks) box.words *= extent(rank, points);
+    if (design.models[tensor].kind == DensityModel::BANDED) box.rows = extent(space.ranks[0], points);
+    return box;
 }
-
-// The box of a single word.
-static double unit_box(const SparseDesign& design, int tensor) { return design.shaped[tensor] ? BOX_SIDE + 1 : 1; }
 
 static void list_loops(const Layer& layer, const MappingPack& pack, int lane, Nest& nest) {
     const int dims = layer.dims, levels = layer.levels, most = 2 * levels * dims;
@@ -29,20 +22,20 @@ static void list_loops(const Layer& layer, const MappingPack& pack, int lane, Ne
     std::fill_n(box, width, 1.0);
     for (int level = 0; level < levels; ++level) {
         nest.first[level] = int(loop - nest.loops.data());
-        const auto add = [&](int dim, double bound, bool spatial) {
-            if (bound == 1) return;
-            copy_box(box, width, box + width);
+        const auto add = [&](NestLoop own) {
+            if (own.bound == 1) return;
+            copy_points(box, width, box + width);
             box += width;
-            box[dim] *= bound;
-            *loop = {bound, int(loop - nest.loops.data()) + 1, std::uint8_t(dim), spatial};
-            ++loop;
+            box[own.dim] *= own.bound;
+            own.row = int(loop - nest.loops.data()) + 1;
+            *loop++ = own;
         };
         each_loop(layer, pack, lane, level, pack.spatial_dims(level), pack.temporal_dims(level), add);
     }
     nest.first[levels] = int(loop - nest.loops.data());
 }
 
-// Timeloop's first check: whether levels can do the (de)compression that formats on both sides ask for.
+// Whether levels can do the (de)compression that formats on both sides ask for.
 static bool converts(const SparseDesign& design, const StoredTile& outer, const StoredTile& inner, int level, bool written) {
     const std::size_t parent = outer.compressed() ? outer.format->ranks.size() : 0;
     const std::size_t own = inner.compressed() ? inner.format->ranks.size() : 0;
@@ -70,12 +63,12 @@ public:
             const double* points = nest_.box(at);
             Dims met = 0;
             const Dims all = ~Dims(0) >> (64 - design.layer.dims);
-            each_loop(design.layer, pack, lane, inside_, all, all, [&](int d, double bound, bool) {
-                at += bound != 1;
-                if (!(space_.relevant >> d & 1)) return;
-                if (!(met >> d & 1)) bound *= points[d];
-                met |= Dims(1) << d;
-                if (bound != 1) loops_[count_++] = {d, bound, at};
+            each_loop(design.layer, pack, lane, inside_, all, all, [&](NestLoop loop) {
+                at += loop.bound != 1;
+                if (!(space_.relevant >> loop.dim & 1)) return;
+                if (!(met >> loop.dim & 1)) loop.bound *= points[loop.dim];
+                met |= Dims(1) << loop.dim;
+                if (loop.bound != 1) loops_[count_++] = {loop.dim, loop.bound, at};
             });
         }
         for (; at < nest_.first[level + 1]; ++at) {
@@ -89,7 +82,7 @@ public:
         const int given = child_ ? child_->ranks : 0;
         rules_ = (format_ ? int(format_->ranks.size()) : 1) - given;
         tree.ranks = given + rules_;
-        tree.below[0] = unit_box(design_, tensor_);
+        tree.below[0] = Box();
         for (int i = 0; i < given; ++i) tree.fibers[i] = child_->fibers[i];
         for (int i = 0; i <= given && child_; ++i) tree.below[i] = child_->below[i];
         fibers_ = tree.fibers + given, boxes_ = tree.below + given + 1;
@@ -97,13 +90,13 @@ public:
     }
 
 private:
-    double box_at(int row) const { return box_of(design_, tensor_, nest_.box(row)); }
+    Box box_at(int row) const { return box_of(design_, tensor_, nest_.box(row)); }
 
     // The box of the innermost loop that moves the data space, which may have a bound of 1.
-    double innermost_box() const {
+    Box innermost_box() const {
         bool first = true, grows = false;
-        each_loop(design_.layer, pack_, lane_, inside_, space_.relevant, space_.relevant, [&](int, double bound, bool) {
-            if (first) grows = bound != 1;
+        each_loop(design_.layer, pack_, lane_, inside_, space_.relevant, space_.relevant, [&](NestLoop loop) {
+            if (first) grows = loop.bound != 1;
             first = false;
         });
         int row = nest_.first[inside_];
@@ -129,7 +122,9 @@ private:
             points[loops_[at].dim] *= loops_[at].bound;
             at += step;
         } while (at >= 0 && at < count_ && (group >> loops_[at].dim & 1));
-        return words_of(space_, points);
+        double words = 1;
+        for (const Rank& own : space_.ranks) words *= extent(own, points);
+        return words;
     }
 
     // The outermost rank takes the outermost loop; inner ranks may stay empty. A rank whose rule does not allow the loop
@@ -153,7 +148,7 @@ private:
             std::copy(boxes_ + front, boxes_ + rules_, boxes_ + front - forbidden);
         }
         if (rank + forbidden) {
-            const double innermost = innermost_box();
+            const Box innermost = innermost_box();
             std::fill_n(fibers_, rank, 1.0), std::fill_n(boxes_, rank, innermost);
             std::fill_n(fibers_ + rules_ - forbidden, forbidden, 1.0);
             std::fill_n(boxes_ + rules_ - forbidden, forbidden, innermost);
@@ -167,10 +162,10 @@ private:
         for (; rank < rules_ && at < count_; ++rank) {
             const int start = at;
             const double words = take(at, 1, given + rank);
-            fibers_[rank] = words == 0 ? 1 : words, boxes_[rank] = words == 0 ? unit_box(design_, tensor_) : box_at(loops_[start].row);
+            fibers_[rank] = words == 0 ? 1 : words, boxes_[rank] = words == 0 ? Box() : box_at(loops_[start].row);
         }
         if (rank < rules_) {
-            const double innermost = innermost_box();
+            const Box innermost = innermost_box();
             std::fill(fibers_ + rank, fibers_ + rules_, 1.0), std::fill(boxes_ + rank, boxes_ + rules_, innermost);
         }
         return at >= count_;
@@ -187,11 +182,12 @@ private:
     const FiberTree* child_;
     int rules_ = 0, count_ = 0;
     RelevantLoop loops_[MOST_LOOPS];
-    double *fibers_ = nullptr, *boxes_ = nullptr;
+    double* fibers_ = nullptr;
+    Box* boxes_ = nullptr;
 };
 
 // Whether a compressed tile must consist of its child's tiles, so that its inner ranks are the child's (pretiling).
-static bool is_pretiled(const StoredTile& tile, const StoredTile& child) { return tile.compressed() && child.words > 1; }
+static bool is_pretiled(const StoredTile& tile, const StoredTile& child) { return tile.compressed() && child.box.words > 1; }
 
 static bool ranks_align(const StoredTile& tile, const StoredTile& child) {
     const std::size_t inner = child.format ? child.format->ranks.size() : 1;
@@ -244,8 +240,8 @@ bool lay_sparse_tiles(const SparseDesign& design, const MappingPack& pack, const
         for (int t = 0; t < layer.tensors; ++t) {
             const std::size_t cell = std::size_t(level) * layer.tensors + t;
             StoredTile& tile = into.tiles[cell];
-            tile.words = dense.size[cell][lane];
-            tile.box = design.shaped[t] ? box_of(design, t, into.nest.box(into.nest.row_of(level))) : tile.words;
+            if (design.models[t].kind == DensityModel::BANDED) tile.box = box_of(design, t, into.nest.box(into.nest.row_of(level)));
+            else tile.box.words = dense.size[cell][lane];
         }
     for (int t = 0; t < layer.tensors && design.formatted; ++t)
         if (!plant_trees(design, pack, lane, t, into)) return false;

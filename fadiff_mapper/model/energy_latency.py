@@ -51,19 +51,30 @@ def bandwidth(counts: Counts, use: Usage, machine: Machine, rounding: Rounding) 
     read, write = reads / use.compute_cycles, writes / use.compute_cycles
     if (machine.bandwidth_scale != 1).any():
         read, write = read * xp.asarray(machine.bandwidth_scale), write * xp.asarray(machine.bandwidth_scale)
-    asked = over_dataspaces(read), over_dataspaces(write)
-    slowdown = []
+    return Bandwidth(read, write, slowdown(over_dataspaces(read), over_dataspaces(write), machine))
+
+
+def slowdown(read: Array, write: Array, machine: Machine) -> Array:
+    """Share of the asked bandwidth that each level can give, at most 1, [L, B].
+
+    Args:
+        read: [L, B]. Words per cycle and instance to read.
+        write: [L, B]. Words per cycle and instance to fill and update.
+        machine: Limits.
+    """
+    xp = array_namespace(read)
+    shares = []
     for level in range(read.shape[0]):
-        slowest = xp.ones_like(use.compute_cycles)
-        for wanted, limit in ((asked[0][level], machine.read_bandwidth[level]),
-                              (asked[1][level], machine.write_bandwidth[level]),
-                              (asked[0][level] + asked[1][level], machine.shared_bandwidth[level])):
+        slowest = xp.ones_like(read[level])
+        for wanted, limit in ((read[level], machine.read_bandwidth[level]),
+                              (write[level], machine.write_bandwidth[level]),
+                              (read[level] + write[level], machine.shared_bandwidth[level])):
             if (limit < UNLIMITED).any():
                 # divided by at least `allowed`, so that an idle level divides nothing by 0
                 allowed = in_namespace(xp, limit) * xp.ones_like(wanted)
                 slowest = xp.minimum(slowest, allowed / xp.maximum(wanted, allowed))
-        slowdown.append(slowest)
-    return Bandwidth(read, write, xp.stack(slowdown))
+        shares.append(slowest)
+    return xp.stack(shares)
 
 
 def level_cycles(use: Usage, slowdown: Array, rounding: Rounding) -> Array:

@@ -81,6 +81,7 @@ class LegalityCheck:
             "arithmetic x": f"mapped max Arithmetic X expansion {asked} exceeds hardware instances {there}",
             "arithmetic y": f"mapped max Arithmetic Y expansion {asked} exceeds hardware instances {there}",
             "capacity": f"mapped tile size {asked} exceeds buffer capacity {there}",
+            "metadata": f"mapped metadata tile size {asked} exceeds metadata buffer capacity {there}",
             "utilization": f"mapped tile size {asked} is less than constrained minimum utilization {self.limit:g}",
             "instances": f"mapped instances {self.amount[row]:g} exceeds available hardware instances {there}",
             "x": f"mapped X expansion {asked} exceeds available hardware instances {there}",
@@ -217,7 +218,7 @@ def rejection(broken: list[Violation]) -> InvalidMapping:
     """
     first = broken[0]
     same_level = [v for v in broken[1:] if v.level == first.level and v.constraint in ("instances", "x", "y")]
-    tile_first = first.constraint in ("capacity", "utilization")
+    tile_first = first.constraint in ("capacity", "metadata", "utilization")
     return InvalidMapping(first.level, first.reason + (same_level[0].reason if tile_first and same_level else ""))
 
 

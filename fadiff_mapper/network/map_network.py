@@ -5,12 +5,13 @@ Decoded, its plan is only as good as that model. Here the descent proposes, and 
 
 Method, in the order of `map_network`:
 
-1. Every distinct layer is mapped by itself (`search`), with variants that trade energy against cycles (`layers`).
+1. Every distinct layer is mapped by itself (`search`), with variants that trade energy against cycles
+   (`layer_variants`).
 2. With the method "gradient", tiling factors of all layers and one sigma per link are descended together, from these
    mappings (`gradient.network_descent`, FADiff eqs. 13 to 26).
-3. Candidates for fused groups come from enumeration, from the descent and from around the plan (`tilings`). Groups that
-   could be in the best plan are mapped and evaluated exactly, dynamic programming picks among them (`chains`), and the
-   groups of the plan are refined (`plan`).
+3. Candidates for fused groups come from enumeration, from the descent and from around the plan (`fusion.candidates`).
+   Groups that could be in the best plan are mapped and evaluated exactly, dynamic programming picks among them
+   (`partition`), and the groups of the plan are refined (`planning`).
 
 Every number of the result is exact; a plan is never worse than the layers one by one.
 """
@@ -24,19 +25,18 @@ from dataclasses import replace
 
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.base.rare_collections import rare_collections
-from fadiff_mapper.network.layers.one_design import Design, specs_of
-from fadiff_mapper.network.layers.options import NetworkOptions, check, layer_search
-from fadiff_mapper.network.layers.padded import padded_layers
-from fadiff_mapper.network.layers.unfused import best_together, variants
-from fadiff_mapper.network.plan import checkpoint
-from fadiff_mapper.network.plan.outcome import network_result
-from fadiff_mapper.network.plan.planning import planned_groups
-from fadiff_mapper.network.plan.planning_clock import PlanningClock
-from fadiff_mapper.network.plan.run_state import NetworkDescent, OnProgress, PlanningRun
-from fadiff_mapper.results.mapped_layer import MappedLayer
-from fadiff_mapper.results.mapped_network import MappedNetwork
+from fadiff_mapper.network.checkpoint import Checkpoint, opened
+from fadiff_mapper.network.layer_variants import best_together, padded_layers, variants
+from fadiff_mapper.network.one_design import Design, specs_of
+from fadiff_mapper.network.options import NetworkOptions, check, layer_search
+from fadiff_mapper.network.outcome import network_result
+from fadiff_mapper.network.planning import planned_groups
+from fadiff_mapper.network.planning_clock import PlanningClock
+from fadiff_mapper.network.planning_run import NetworkDescent, OnProgress, PlanningRun
+from fadiff_mapper.network.result import NetworkResult
 from fadiff_mapper.search.map_layers import map_layers, with_bounds
 from fadiff_mapper.search.options import SearchOptions
+from fadiff_mapper.search.result import Result
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
 
@@ -50,33 +50,17 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
                 energy: str = "bundled", strict: bool = True,
                 checkpoint_file: str | os.PathLike[str] | None = None,
                 on_progress: OnProgress = lambda *_: None, stopped: Callable[[], bool] = lambda: False,
-                clock: PlanningClock | None = None, descent: NetworkDescent | None = None) -> MappedNetwork:
+                clock: PlanningClock | None = None, descent: NetworkDescent | None = None) -> NetworkResult:
     """Decides which layers of a network to fuse, how to tile the groups, and how to map every layer.
 
+    Arguments, results and errors are those of `api.map_network`, and beside these:
+
     Args:
-        workload: The network.
-        arch_spec: The design: a `Spec` (its problem is left out), a dict, a file or several.
-        options: Effort and parts of the search; None is `NetworkOptions()`.
-        metric: Takes the place of `options.metric`.
-        seed: Takes the place of `options.seed`.
-        time_limit: Seconds; takes the place of `options.time_limit`.
-        energy: Source of energies, as in `inputs.load.load`.
-        strict: As in `inputs.load.load`, for the design.
-        checkpoint_file: File to which mappings of layers and groups are written as they are found, and from which
-            they are read if it exists.
-        on_progress: Called with a stage and the network's value at every improvement.
-        stopped: Asked again and again; once true, the search ends with the best plan so far.
         clock: When to come to an end, of a command that keeps time back for its report; takes the place of `stopped`.
             None: with the time limit of the options, from now on.
         descent: The descent of the method "gradient"; None for other methods.
 
-    Returns:
-        The plan with exact numbers; never worse than the layers one by one.
-
     Raises:
-        SpecError: Bad input.
-        FadiffError: An option out of range, a layer without a legal mapping, or a checkpoint of another network,
-            design or version.
         OutOfTime: There was no time for a mapping of every layer.
     """
     options = options or NetworkOptions()
@@ -91,24 +75,17 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
 
 @rare_collections()
 def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOptions, *,
-                 mapped: Sequence[MappedLayer] = (), checkpoint_file: str | os.PathLike[str] | None = None,
+                 mapped: Sequence[Result] = (), checkpoint_file: str | os.PathLike[str] | None = None,
                  on_progress: OnProgress = lambda *_: None, clock: PlanningClock | None = None,
-                 descent: NetworkDescent | None = None) -> MappedNetwork:
-    """Decides as `map_network` does, for a design that has been read.
+                 descent: NetworkDescent | None = None) -> NetworkResult:
+    """Decides as `map_network` does, for a design that has been read, with options in range.
 
     Args:
         workload: The network.
         specs: The design with every distinct problem of the network, in the order of `workload.distinct()`.
-        options: Effort and parts of the search, in range.
+        options: Options of the search.
         mapped: The mapping of every distinct layer by itself, where the caller has searched them with the options of
-            `layers.options.layer_search`; empty: they are searched here.
-        checkpoint_file: As for `map_network`.
-        on_progress: As for `map_network`.
-        clock: When to come to an end; None: with the time limit of the options, from now on.
-        descent: As for `map_network`.
-
-    Returns:
-        The plan with exact numbers; never worse than the layers one by one.
+            `options.layer_search`; empty: they are searched here.
 
     Raises:
         FadiffError: A layer without a legal mapping, or a checkpoint of another network, design or version.
@@ -116,15 +93,19 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
     sparse = sparse_tensors(specs) if options.fuse else ()
     options = replace(options, fuse=options.fuse and not sparse and options.calibration is None)
     clock = clock or PlanningClock(options.time_limit, lambda: False)
-    saved = checkpoint.opened(checkpoint_file, workload, specs, options)
-    mappings = _layer_mappings(workload, specs, options, clock, saved, mapped)
-    results = tuple(best_together(mappings, _times(workload), options.metric))
+    saved = opened(checkpoint_file, workload, specs, options)
+    further = SearchOptions(seed=options.seed, threads=options.workers, effort="light")
+    times = [entry.times for entry in workload.distinct()]
+    mappings = _layer_mappings(workload, specs, options, clock, saved, mapped, further)
+    results = tuple(best_together(mappings, times, options.metric))
     descended = None
     if descent and options.fuse and not clock.over():
         descended = descent(workload, results, options.metric, options.seed, clock.over)
     if descended:
-        results = tuple(best_together(descended.mappings, _times(workload), options.metric))
-    padded = _padded(results, options, clock)
+        results = tuple(best_together(descended.mappings, times, options.metric))
+    padded: list[list[Result]] = [[] for _ in results]
+    if options.fuse and clock.left() * options.workers > AMPLE_S * len(results) and not clock.over_for_layers():
+        padded = padded_layers(results, further, clock.over_for_layers)
     run = PlanningRun(workload, options, results, mappings, padded, descended, clock, saved, on_progress)
     run.note("layers")
     # reasons and bounds are for the reader alone; the caller of a given mapping has its own
@@ -143,14 +124,15 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
 
 
 def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: NetworkOptions, clock: PlanningClock,
-                    saved: checkpoint.Checkpoint, mapped_before: Sequence[MappedLayer]) -> list[list[MappedLayer]]:
+                    saved: Checkpoint, mapped_before: Sequence[Result], further: SearchOptions) -> list[list[Result]]:
     """For every distinct layer by itself the mappings that could be best for the network, the best alone first.
 
-    They are searched in the order of their multiply-accumulates, which weigh most where time runs out.
+    They are searched in the order of their multiply-accumulates, which weigh most where time runs out, then, near each
+    best one, `further`.
     """
     calibrated = options.calibration is not None    # the checkpoint keeps mappings that the exact model chose
-    known: list[MappedLayer | None] = list(mapped_before) or (
-        [None] * len(specs) if calibrated else saved.results(specs))
+    known: list[Result | None] = list(mapped_before) or (
+        [None] * len(specs) if calibrated else saved.results())
     work = [entry.times * entry.layer.macs for entry in workload.distinct()]
     missing = sorted((index for index, result in enumerate(known) if result is None), key=lambda index: -work[index])
     wanted = [specs[index] for index in missing]
@@ -170,21 +152,7 @@ def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: Networ
     sparse = any(spec.sparse and spec.sparse.applied for spec in specs)
     if options.metric != "edp" or calibrated or not ample or clock.over_for_layers() or sparse:
         return [[result] for result in results]
-    return variants(results, _short_search(options), clock.over_for_layers)
-
-
-def _padded(results: Sequence[MappedLayer], options: NetworkOptions,
-            clock: PlanningClock) -> list[list[MappedLayer]]:
-    """For every distinct layer mappings with padded bounds, where groups are planned and time is not short."""
-    ample = clock.left() * options.workers > AMPLE_S * len(results)
-    if not options.fuse or not ample or clock.over_for_layers():
-        return [[] for _ in results]
-    return padded_layers(results, _short_search(options), clock.over_for_layers)
-
-
-def _short_search(options: NetworkOptions) -> SearchOptions:
-    """The search for further mappings of layers that have one, near which they lie."""
-    return SearchOptions(seed=options.seed, threads=options.workers, effort="light")
+    return variants(results, further, clock.over_for_layers)
 
 
 def sparse_tensors(specs: Sequence[Spec]) -> tuple[str, ...]:
@@ -192,8 +160,3 @@ def sparse_tensors(specs: Sequence[Spec]) -> tuple[str, ...]:
     names = {f"{name} of {spec.problem.name}" for spec in specs for name in (
         spec.problem.dataspace_names() if spec.sparse and spec.sparse.applied else spec.problem.densities)}
     return tuple(sorted(names))
-
-
-def _times(workload: Workload) -> list[int]:
-    """How often every distinct layer runs."""
-    return [entry.times for entry in workload.distinct()]

@@ -22,7 +22,7 @@ from fadiff_mapper.search.layer_family import LayerFamily
 from fadiff_mapper.search.options import ILLEGAL, Progress, SearchOptions
 
 if TYPE_CHECKING:
-    from fadiff_mapper.sparse.evaluate_sparse import SparseDesign
+    from fadiff_mapper.sparse.design import SparseDesign
 
 PRIORITY = 1e-6
 """Weight of each metric relative to the one before: a later metric decides between mappings whose earlier one differs
@@ -105,7 +105,7 @@ class MetricTerms:
             threads: Threads that share the batch.
         """
         if self.sparse is not None:
-            from fadiff_mapper.sparse.score_sparse import score_sparse
+            from fadiff_mapper.sparse.design import score_sparse
             return score_sparse(self.sparse, nest)
         return score(family.layer, nest, threads=threads, room=self.room and self.room.take(member))
 

@@ -19,10 +19,10 @@ from fadiff_mapper.calibration.tensor_roles import tensor_roles
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays
-from fadiff_mapper.results.mapped_layer import CorrectedCycles
 from fadiff_mapper.search.compiled_space import compiled_space
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import SAME
+from fadiff_mapper.search.result import CorrectedCycles
 
 EXPONENTS = {"edp": (1.0, 1.0), "energy": (1.0, 0.0), "delay": (0.0, 1.0)}
 """Exponents of energy and cycles in the metrics that a correction can bear on."""

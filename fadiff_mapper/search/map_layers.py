@@ -21,10 +21,10 @@ from fadiff_mapper.mapspace import MapSpace, check_mapping, conflicts, rounded_u
 from fadiff_mapper.model.exact.evaluate_spec import layers_of
 from fadiff_mapper.model.loop_nest import Nest, cut_off, pack, without_lasts
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.first_mapping import first_of
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.options import Progress, SearchOptions, check_metrics, check_options
+from fadiff_mapper.search.result import Result
 from fadiff_mapper.search.result_stream import ResultStream, bounds_of, least_of, with_bound
 from fadiff_mapper.search.search_family import SearchOutcome
 from fadiff_mapper.search.search_many import search_all
@@ -44,10 +44,10 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
                metric: str | Sequence[str] | None = None, seed: int | None = None, time_limit: float | None = None,
                warm_starts: Sequence[Mapping | None] = (),
                on_progress: Callable[[int, Progress], None] | None = None,
-               on_better: Callable[[int, MappedLayer], None] | None = None,
-               on_end: Callable[[int, MappedLayer], None] | None = None,
+               on_better: Callable[[int, Result], None] | None = None,
+               on_end: Callable[[int, Result], None] | None = None,
                stopped: Callable[[], bool] = lambda: False, deadline: float | None = None, bounds: bool = True,
-               before: str | None = None) -> list[MappedLayer]:
+               before: str | None = None) -> list[Result]:
     """Finds a mapping for each of many problems, all at once; equal problems are mapped once.
 
     Args:
@@ -147,7 +147,7 @@ def _with_residuals(specs: Sequence[Spec], tasks: Sequence[MappingTask], outcome
     return [found.get(id(outcome), outcome) for outcome in outcomes]
 
 
-def with_bounds(results: Sequence[MappedLayer], stopped: Callable[[], bool] = lambda: False) -> list[MappedLayer]:
+def with_bounds(results: Sequence[Result], stopped: Callable[[], bool] = lambda: False) -> list[Result]:
     """Adds the lower bound over all mappings of the same problem to each result.
 
     Args:

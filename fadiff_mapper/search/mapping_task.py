@@ -22,7 +22,7 @@ from fadiff_mapper.spec.constraints import Constraints
 from fadiff_mapper.spec.spec import Spec
 
 if TYPE_CHECKING:
-    from fadiff_mapper.sparse.evaluate_sparse import SparseDesign
+    from fadiff_mapper.sparse.design import SparseDesign
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class MappingTask:
         weights: Exponents (a, b) of energy ** a * delay ** b, which is minimised in place of the metrics; None: the
             metrics of the options.
         sums: Energy and cycles (E, T) of a network that the problem is a part of; its share energy / E + delay / T,
-            to first order its part in the network's EDP (`network.layers.edp_prices`), is minimised in place of the
+            to first order its part in the network's EDP (`fusion.prices`), is minimised in place of the
             metrics. Infinite where they do not count; None: the metrics of the options.
         sparse: The layer on its sparse design; None where the design does nothing about zeros. `layer` and `space`
             then have the capacities of `with_room_for_zeros` and the shares of `expected_shares`, for the descent.
@@ -85,9 +85,7 @@ def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: N
     """
     layer, sparse = layer or layer_of(spec), None
     if spec.sparse is not None and spec.sparse.applied:
-        from fadiff_mapper.sparse.dense_stand_in import with_room_for_zeros
-        from fadiff_mapper.sparse.evaluate_sparse import prepare_sparse
-        from fadiff_mapper.sparse.expected_saving import expected_shares
+        from fadiff_mapper.sparse.design import expected_shares, prepare_sparse, with_room_for_zeros
         sparse = prepare_sparse(layer, spec.sparse, spec.tables)
         roomy = layer_of(replace(spec, arch=with_room_for_zeros(spec.arch, spec.problem, spec.sparse)))
         layer = replace(roomy, shares=expected_shares(sparse))

@@ -20,10 +20,10 @@ from fadiff_mapper.base.errors import FadiffError, attempted
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.model.loop_nest import Nest, cut_off, unpack, without_lasts
 from fadiff_mapper.model.reuse import with_reuse
-from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.first_mapping import first_of
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Progress
+from fadiff_mapper.search.result import Result
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping, evaluate_nests
 from fadiff_mapper.spec.spec import Spec
 
@@ -65,8 +65,8 @@ class ResultStream:
     specs: Sequence[Spec]
     metrics: tuple[str, ...]
     on_progress: Callable[[int, Progress], None] | None
-    on_better: Callable[[int, MappedLayer], None] | None
-    on_end: Callable[[int, MappedLayer], None] | None = None
+    on_better: Callable[[int, Result], None] | None
+    on_end: Callable[[int, Result], None] | None = None
     calibration: Calibration | None = None
     seed: int = 0
     imperfect: bool = False
@@ -84,7 +84,7 @@ class ResultStream:
     def send_first(self, tasks: Sequence[MappingTask]) -> None:
         """Hands on a legal mapping of each problem before the search begins, where one is at hand."""
         if any(task.sparse for task in tasks):
-            from fadiff_mapper.sparse.score_sparse import score_sparse
+            from fadiff_mapper.sparse.design import score_sparse
         for index, task in enumerate(tasks if self.on_better else ()):
             if not self._may_send():
                 return
@@ -104,7 +104,7 @@ class ResultStream:
         return self.deadline == math.inf or sum(self.handings) <= HANDING * (time.monotonic() - self.start)
 
     def send_last(self, tasks: Sequence[MappingTask], outcomes: Sequence[SearchOutcome], options: dict[str, Any],
-                  bound_of: Callable[[int], LowerBound | None]) -> list[MappedLayer]:
+                  bound_of: Callable[[int], LowerBound | None]) -> list[Result]:
         """Hands on the final results, with history, options and lower bound.
 
         Args:
@@ -161,11 +161,11 @@ class ResultStream:
             self.handed_at[index] = time.monotonic()
             self.handings.append(self.handed_at[index] - begun)
 
-    def _result(self, index: int, nest: Nest, status: str, stats: Stats | None = None) -> MappedLayer:
+    def _result(self, index: int, nest: Nest, status: str, stats: Stats | None = None) -> Result:
         """All that is known of a mapping, with its statistics where these are known already."""
         spec = self.specs[index]
         mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
-        return MappedLayer(spec, mapping, stats or evaluate_mapping(spec, mapping), status, (),
+        return Result(spec, mapping, stats or evaluate_mapping(spec, mapping), status, (),
                            {"metrics": self.metrics}, 0, time.monotonic() - self.start)
 
 
@@ -220,14 +220,14 @@ def least_of(task: MappingTask, imperfect: bool = False, over: Over = never) -> 
     return (residual_lower_bound if imperfect else lower_bound)(task.layer, task.space, over=over)
 
 
-def with_bound(result: MappedLayer, bound: Callable[[], LowerBound | None]) -> MappedLayer:
+def with_bound(result: Result, bound: Callable[[], LowerBound | None]) -> Result:
     """The result with its lower bound; where that fails, its status says so."""
     found, lost = attempted("lower bound", bound)
     return replace(result, bound=found, status=f"{result.status}; {lost}" if lost else result.status)
 
 
 def _improvement(step: Progress) -> dict[str, Any]:
-    """One entry of `MappedLayer.history`."""
+    """One entry of `Result.history`."""
     return {"time_s": step.time_s, "evaluations": step.evaluations, "value": step.metric_value, "stage": step.stage}
 
 

@@ -100,10 +100,6 @@ def _searched(family: LayerFamily, options: SearchOptions, watcher: Watcher, sto
     if options.method == "exhaustive":
         from fadiff_mapper.search.exhaustive import exhaust
         return exhaust(family, options, watcher=watcher, stopped=stopped, given=given, terms=terms, deadline=deadline)
-    if terms.sparse is not None and terms.sparse.compiled is None:
-        from fadiff_mapper.search.sparse_search import search_sparse
-        return [search_sparse(terms.sparse, family, options, watcher=watcher, stopped=stopped, given=given,
-                              deadline=deadline)]
     return search(family, options, watcher=watcher, stopped=stopped, given=given, terms=terms, deadline=deadline)
 
 

@@ -57,7 +57,8 @@ def evaluate_mapping(spec: Spec, mapping: Mapping) -> Stats:
     if mapping.imperfect:
         raise FadiffError("residual factors on a sparse design are not supported; accepted: factors that divide the "
                           "dimensions, or an input without densities and sparse optimizations")
-    from fadiff_mapper.sparse.evaluate_sparse import evaluate_sparse, prepare_sparse
+    from fadiff_mapper.sparse.design import prepare_sparse
+    from fadiff_mapper.sparse.evaluate_sparse import evaluate_sparse
     from fadiff_mapper.sparse.sparse_stats import sparse_stats
     layer, dense = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, details=True)
     design = prepare_sparse(layer, spec.sparse, spec.tables)

@@ -10,8 +10,7 @@ import math
 from dataclasses import dataclass
 
 from fadiff_mapper.base.errors import FadiffError, InvalidMapping
-from fadiff_mapper.sparse.complete_nest import NestLoop, Points, box_of
-from fadiff_mapper.sparse.sparse_layer import SparseLayer
+from fadiff_mapper.sparse.formats import NestLoop, StoredMapping
 
 
 @dataclass(frozen=True)
@@ -41,89 +40,72 @@ class InstanceUse:
     Attributes:
         levels: For each storage level those of every data space.
         arithmetic: Instances of the arithmetic.
-        skipped: Share of the instances that spatial skipping saves, by (storage level, data space); none where the
-            input skips no instances.
-        skips: The places (storage level, data space) at which the input skips instances.
+        skipped: Share of the instances that spatial skipping saves, by the (storage level, data space) that skips some.
     """
 
     levels: tuple[tuple[UsedInstances, ...], ...]
     arithmetic: UsedInstances
     skipped: dict[tuple[int, int], float]
-    skips: frozenset[tuple[int, int]] = frozenset()
 
 
-Dense = tuple[tuple[int, int], ...]
+Spanned = tuple[tuple[int, int], ...]
 """Instances (X, Y) of every unit that the mapping spans."""
 
 
-def temporal_use(layer: SparseLayer, dense: Dense) -> InstanceUse:
-    """Instances where none are skipped: all that the mapping spans, less those whose tiles are empty on average."""
-    levels = tuple(tuple(
-        UsedInstances(x, y, x * y * (occupancy[level].used if level in occupancy else 1.0))
-        for occupancy in layer.occupancies) for level, (x, y) in enumerate(dense[1:]))
-    x, y = dense[0]
-    return InstanceUse(levels, UsedInstances(x, y, float(x * y)), {})
-
-
-def instance_use(layer: SparseLayer, dense: Dense) -> InstanceUse:
+def instance_use(stored: StoredMapping, spanned: Spanned) -> InstanceUse:
     """Instances in use.
 
     Args:
-        layer: The mapping with its tiles and occupancies.
-        dense: Instances that the mapping spans.
+        stored: The mapping with its tiles and occupancies.
+        spanned: Instances that the mapping spans.
 
     Raises:
         InvalidMapping: A fan-out is too small for the instances that remain.
         FadiffError: Timeloop aborts, crashes, or reads beyond its tables.
     """
-    if not any(level.spatial_skipping for level in layer.sparse.levels):
-        return temporal_use(layer, dense)
-    spaces = [_Units(layer, t, dense) for t in range(len(layer.columns))]
+    if not stored.design.skips_instances:
+        return InstanceUse(tuple(tuple(
+            UsedInstances(x, y, x * y * (occupancy[level].used if level in occupancy else 1.0))
+            for occupancy in stored.occupancies) for level, (x, y) in enumerate(spanned[1:])),
+            UsedInstances(spanned[0][0], spanned[0][1], float(math.prod(spanned[0]))), {})
+    spaces = [_Units(stored, t, spanned) for t in range(len(stored.columns))]
     for space in spaces:
         space.leave_out_empty_tiles()
-    skips = set()
-    for level, options in enumerate(layer.sparse.levels):
+    skips, names = set(), stored.design.layer.problem.dataspace_names()
+    for level, options in enumerate(stored.design.sparse.levels):
         for (choice,) in options.spatial_skipping:
-            target = layer.problem.dataspace_names().index(choice.target)
-            leaders = [layer.problem.dataspace_names().index(name) for name in choice.conditions]
-            spaces[target].skip(level, leaders)
+            target = names.index(choice.target)
+            spaces[target].skip(level, [names.index(name) for name in choice.conditions])
             skips.add((level, target))
     for t, space in enumerate(spaces):
-        space.hand_inwards(frozenset(level for level, other in skips if other == t))
-    _check_fanouts(layer, spaces)
-    skipped = {(unit, t): 1 - space.summary[unit].average for t, space in enumerate(spaces)
-               for unit in range(len(dense) - 1)}
-    levels = tuple(tuple(_scaled(space.summary[level + 1], dense[level + 1]) for space in spaces)
-                   for level in range(len(dense) - 1))
-    arithmetic = [_scaled(space.summary[0], dense[0]) for space in spaces]
-    return InstanceUse(levels, UsedInstances(max(use.x for use in arithmetic), max(use.y for use in arithmetic),
-                                             max(use.average for use in arithmetic)), skipped, frozenset(skips))
+        space.hand_inwards([(unit, t) in skips for unit in range(len(spanned))])
+    _check_fanouts(stored, spaces)
+    used = [[UsedInstances(space.most[unit][0], space.most[unit][1], math.prod(spanned[unit]) * space.share[unit])
+             for space in spaces] for unit in range(len(spanned))]
+    return InstanceUse(tuple(map(tuple, used[1:])), UsedInstances(
+        max(one.x for one in used[0]), max(one.y for one in used[0]), max(one.average for one in used[0])),
+        {(level, t): 1 - spaces[t].share[level] for level, t in skips})
 
 
-def _scaled(summary: UsedInstances, dense: tuple[int, int]) -> UsedInstances:
-    """A summary, whose average is a share, with the average in instances."""
-    return UsedInstances(summary.x, summary.y, dense[0] * dense[1] * summary.average)
-
-
-def _check_fanouts(layer: SparseLayer, spaces: list[_Units]) -> None:
+def _check_fanouts(stored: StoredMapping, spaces: list[_Units]) -> None:
     """Raises InvalidMapping for the innermost fan-out that is too small, with the sentences that Timeloop collects."""
+    arch = stored.design.layer.arch
     sentences: list[str] = []
     blamed: dict[int, str] = {}
     for space in spaces:
-        for unit in reversed(range(len(layer.arch.levels))):
+        for unit in reversed(range(len(arch.levels))):
             for axis, name in enumerate("XY"):
                 outer = space.most[unit + 1][axis]
                 if not outer:
                     raise FadiffError("Timeloop crashes on this mapping: it divides by the instances of a level of "
                                       "which spatial skipping leaves none")
-                needed, there = space.most[unit][axis] // outer, layer.arch.fanout(unit)[axis]
+                needed, there = space.most[unit][axis] // outer, arch.fanout(unit)[axis]
                 if needed > there:
                     sentences.append(f"Required fanout{name} {needed} does not meet hardware constraint {there}")
                     blamed[unit] = "\n".join(sentences)
     if blamed:
         unit = min(blamed)
-        name = layer.arch.levels[unit - 1].name if unit else layer.arch.arithmetic.name
-        raise InvalidMapping(name, blamed[unit])
+        raise InvalidMapping(arch.levels[unit - 1].name if unit else arch.arithmetic.name, blamed[unit])
 
 
 class _Units:
@@ -132,40 +114,35 @@ class _Units:
     Attributes:
         most: Largest numbers (X, Y) by unit.
         share: Average share in use by unit.
-        summary: The result: `most`, and the share as the average.
     """
 
-    def __init__(self, layer: SparseLayer, dataspace: int, dense: Dense):
-        self.layer = layer
-        self.dataspace = dataspace
-        self.reference = [list(instances) for instances in dense]
-        self.most = [list(instances) for instances in dense]
-        self.share = [1.0] * len(dense)
-        self.reduced = [False] * len(dense)
-        self.summary: list[UsedInstances] = []
+    def __init__(self, stored: StoredMapping, dataspace: int, spanned: Spanned):
+        self.stored, self.dataspace = stored, dataspace
+        self.reference = [list(instances) for instances in spanned]
+        self.most = [list(instances) for instances in spanned]
+        self.share = [1.0] * len(spanned)
 
     def leave_out_empty_tiles(self) -> None:
         """Instances that get no tile because the level outside knows that it would be empty."""
-        column = self.layer.columns[self.dataspace]
-        for unit, loops in enumerate(self.layer.nest):
-            source = next((level for level in range(unit, len(self.layer.nest)) if level in column), None)
-            if source is None or not column[source].has_metadata:
+        reduced = [False] * len(self.most)
+        for unit, loops in enumerate(self.stored.nest):
+            if not self._sent_in_format(self.dataspace, unit):
                 continue
             innermost = True
             for number, loop in enumerate(loops):
-                if not loop.spatial or loop.trivial or loop.dim not in self.layer.dims[self.dataspace]:
+                if not self._splits(loop, self.dataspace):
                     continue
-                points = _points_inside(self.layer, unit, number)
+                points = self._points_inside(unit, number)
                 if innermost:
                     self.share[unit] = 1.0 - self._empty(self.dataspace, points)
                     innermost = False
-                self._shrink(unit, loop, self._elements(self.dataspace, points, loop))
-            self.reduced[unit] = self.share[unit] != 1.0
+                self._shrink(unit, loop, self.dataspace, points)
+            reduced[unit] = self.share[unit] != 1.0
         for unit in reversed(range(1, len(self.most))):
             ratio = self._ratio(unit)
             if ratio != [1.0, 1.0]:
                 self.reference[unit] = list(self.most[unit])
-                self._reduce_inside(unit, ratio, self.reduced, self.share[unit])
+                self._reduce_inside(unit, ratio, reduced)
 
     def skip(self, level: int, leaders: list[int]) -> None:
         """Instances of unit `level` that are skipped where leaders are empty.
@@ -174,34 +151,28 @@ class _Units:
         tile of the level.
         """
         shares: dict[int, float] = {}
-        walked = 0
+        loops, walked = self.stored.nest[level], 0
         for leader in leaders:
-            if not self._has_metadata(leader, level):
-                shares[leader] = 1.0
+            if not self._sent_in_format(leader, level):
                 continue
-            for number, loop in enumerate(self.layer.nest[level]):
-                if not loop.spatial or loop.trivial or loop.dim not in self.layer.dims[leader]:
+            for number, loop in enumerate(loops):
+                if not self._splits(loop, leader):
                     continue
-                if walked + number > len(self.layer.nest[level]):
+                if walked + number > len(loops):
                     raise FadiffError("Timeloop reads beyond its tables on this mapping: spatial skipping on several "
                                       "conditions, of which a later one moves in a spatial loop")
                 points = self._stationary(level, walked + number, loop, leader)
                 shares.setdefault(leader, 1 - self._empty(leader, points))
-                self._shrink(level, loop, self._elements(leader, points, loop))
-            walked += len(self.layer.nest[level])
+                self._shrink(level, loop, leader, points)
+            walked += len(loops)
         self.share[level] = math.prod(shares[leader] for leader in sorted(shares))
 
-    def hand_inwards(self, skipping: frozenset[int]) -> None:
+    def hand_inwards(self, skipping: list[bool]) -> None:
         """Savings of outer units reach inner ones, in the average only up to the next unit that skips by itself."""
-        result = []
-        for unit in reversed(range(len(self.most))):
-            x, y = self.most[unit]
-            result.append(UsedInstances(x, y, self.share[unit]))
-            ratio = self._ratio(unit) if unit else [1.0, 1.0]
+        for unit in reversed(range(1, len(self.most))):
+            ratio = self._ratio(unit)
             if ratio != [1.0, 1.0]:
-                marks = [inner in skipping for inner in range(len(self.most))]
-                self._reduce_inside(unit, ratio, marks, self.share[unit])
-        self.summary = result[::-1]
+                self._reduce_inside(unit, ratio, skipping)
 
     def _ratio(self, unit: int) -> list[float]:
         """The share of the instances along each axis that is left."""
@@ -209,52 +180,51 @@ class _Units:
             raise FadiffError("Timeloop divides by 0 on this mapping: no instance of a level gets a tile with nonzeros")
         return [self.most[unit][axis] / self.reference[unit][axis] for axis in range(2)]
 
-    def _reduce_inside(self, unit: int, ratio: list[float], marks: list[bool], share: float) -> None:
+    def _reduce_inside(self, unit: int, ratio: list[float], marks: list[bool]) -> None:
         for inner in reversed(range(unit)):
-            for axis in range(2):
-                self.most[inner][axis] = int(self.most[inner][axis] * ratio[axis])
+            self.most[inner] = [int(most * share) for most, share in zip(self.most[inner], ratio, strict=True)]
             if not any(marks[inner:unit]):
-                self.share[inner] *= share
+                self.share[inner] *= self.share[unit]
 
-    def _shrink(self, unit: int, loop: NestLoop, elements: int) -> None:
+    def _splits(self, loop: NestLoop, dataspace: int) -> bool:
+        """Whether a loop gives instances different tiles of a data space."""
+        return bool(loop.axis) and not loop.trivial and loop.dim in self.stored.spaces[dataspace].dimensions
+
+    def _sent_in_format(self, dataspace: int, unit: int) -> bool:
+        """Whether the level that sends tiles of a data space to a unit stores them in a format."""
+        source = self.stored.source(dataspace, unit)
+        return source is not None and self.stored.columns[dataspace][source].representation is not None
+
+    def _empty(self, dataspace: int, points: dict[str, int]) -> float:
+        return self.stored.design.models[dataspace].empty(self.stored.spaces[dataspace].tile_extents(points))
+
+    def _shrink(self, unit: int, loop: NestLoop, dataspace: int, points: dict[str, int]) -> None:
+        """Leaves the most instances of a spatial loop that get a tile with a nonzero."""
+        extents = self.stored.spaces[dataspace].tile_extents
+        elements = self.stored.design.models[dataspace].most_elements(
+            extents(points | {loop.dim: points[loop.dim] * loop.bound}), extents(points))
         axis = "XY".index(loop.axis)
         self.most[unit][axis] = int(self.most[unit][axis] * (elements / loop.bound))
 
-    def _empty(self, dataspace: int, points: Points) -> float:
-        return self.layer.models[dataspace].empty(box_of(self.layer.ranks[dataspace], points))
+    def _points_inside(self, level: int, number: int) -> dict[str, int]:
+        """The points that all loops inside the one of this number at a level span."""
+        nest = self.stored.nest
+        if number:
+            return nest[level][number - 1].points
+        return nest[level - 1][-1].points if level else dict.fromkeys(nest[0][0].points, 1)
 
-    def _elements(self, dataspace: int, points: Points, loop: NestLoop) -> int:
-        """The most instances of a spatial loop that get a tile with a nonzero."""
-        fiber = tuple(extent * (loop.bound if dim == loop.dim else 1) for dim, extent in enumerate(points))
-        ranks = self.layer.ranks[dataspace]
-        return self.layer.models[dataspace].most_elements(box_of(ranks, fiber), box_of(ranks, points))
-
-    def _has_metadata(self, leader: int, level: int) -> bool:
-        column = self.layer.columns[leader]
-        source = next((other for other in range(level, len(self.layer.nest)) if other in column), None)
-        return source is not None and column[source].has_metadata
-
-    def _stationary(self, level: int, number: int, loop: NestLoop, leader: int) -> Points:
+    def _stationary(self, level: int, number: int, loop: NestLoop, leader: int) -> dict[str, int]:
         """The points of an instance, over the temporal loops during which its target tile stays."""
-        points = list(_points_inside(self.layer, level, number))
-        target = self.layer.columns[self.dataspace]
-        child = any(inner in target for inner in range(level))
-        moved = self.layer.dims[self.dataspace]
-        if not child or loop.dim not in moved & self.layer.dims[leader]:
-            return tuple(points)
-        source = next((other for other in range(level, len(self.layer.nest)) if other in target),
-                      len(self.layer.nest) - 1)
-        for outer in (outer for other in range(level, source + 1) for outer in self.layer.nest[other]):
-            if outer.spatial or outer.trivial:
+        points, target = dict(self._points_inside(level, number)), self.stored.spaces[self.dataspace].dimensions
+        has_child = any(inner < level for inner in self.stored.columns[self.dataspace])
+        if not has_child or loop.dim not in target & self.stored.spaces[leader].dimensions:
+            return points
+        source = self.stored.source(self.dataspace, level)
+        end = len(self.stored.nest) if source is None else source + 1
+        for outer in (outer for loops in self.stored.nest[level:end] for outer in loops):
+            if outer.axis or outer.trivial:
                 continue
-            if outer.dim in moved:
+            if outer.dim in target:
                 break
             points[outer.dim] *= outer.bound
-        return tuple(points)
-
-
-def _points_inside(layer: SparseLayer, level: int, number: int) -> Points:
-    """The points that all loops inside one span."""
-    if number:
-        return layer.nest[level][number - 1].points
-    return layer.nest[level - 1][-1].points if level else (1,) * len(layer.nest[0][0].points)
+        return points

@@ -10,11 +10,11 @@ import numpy as np
 
 from fadiff_mapper.model.exact.evaluate import Evaluation
 from fadiff_mapper.model.exact.stats import Stats, network_warnings, networks_of
-from fadiff_mapper.sparse.action_energies import KINDS
+from fadiff_mapper.sparse.design import KINDS, SparseDesign
 
 if TYPE_CHECKING:
-    from fadiff_mapper.sparse.evaluate_sparse import SparseDesign, SparseEvaluation
-    from fadiff_mapper.sparse.saved_accesses import AccessSplit, MetadataSplit
+    from fadiff_mapper.sparse.accesses import AccessSplit
+    from fadiff_mapper.sparse.evaluate_sparse import SparseEvaluation
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,12 @@ def sparse_stats(design: SparseDesign, dense: Evaluation, row: int, found: Spars
     """
     assert dense.network is not None
     arithmetic, computes = design.layer.arch.arithmetic, found.computes
+    names = design.layer.problem.dataspace_names()
+    levels = [{"name": level.name, "cycles": use.cycles, "slowdown": use.slowdown, "max_instances": use.instances,
+               "leakage_energy_pj": use.leakage, "energy_pj_total": use.energy, "dataspaces": {
+                   name: (_dataspace if t in use.tiles else _forgotten)(design, dense, row, found, number, t, sections)
+                   for t, name in enumerate(names) if dense.nest.keep[number, t, row]}}
+              for number, (level, use) in enumerate(zip(design.layer.arch.levels, found.levels, strict=True))]
     return SparseStats(
         cycles=found.cycles, computes=computes.algorithmic,
         utilization=(computes.actual + computes.gated) / arithmetic.instances / found.cycles if found.cycles else 0.0,
@@ -89,29 +95,14 @@ def sparse_stats(design: SparseDesign, dense: Evaluation, row: int, found: Spars
         arithmetic={
             "name": arithmetic.name, "instances": arithmetic.instances, "cycles": found.compute_cycles,
             "utilized_instances": found.use.arithmetic.most,
-            "utilized_instances_average": int(found.use.arithmetic.average),
-            "computes": {"algorithmic": computes.algorithmic, "actual": computes.actual, "gated": computes.gated,
-                         "skipped": computes.skipped},
+            "utilized_instances_average": int(found.use.arithmetic.average), "computes": vars(computes).copy(),
             "energy_pj": found.compute_energy},
-        levels=[_level(design, dense, row, found, number, sections=sections)
-                for number in range(len(design.layer.arch.levels))],
-        networks=networks_of(design.layer, dense, row), energy_source=energy_source or {},
+        levels=levels, networks=networks_of(design.layer, dense, row), energy_source=energy_source or {},
         areas_um2=areas_um2 or {}, area_source=area_source or {}, sections=sections,
         warnings=(*network_warnings(design.layer, dense, row), *_warnings(design, found)))
 
 
-def _level(design: SparseDesign, dense: Evaluation, row: int, found: SparseEvaluation, number: int, *,
-           sections: bool) -> dict[str, Any]:
-    """The fields of one storage level."""
-    level, use = design.layer.arch.levels[number], found.levels[number]
-    spaces = {name: _dataspace(design, dense, row, found, number, t, sections=sections) if t in use.tiles
-              else _forgotten(design, dense, row, found, number, t, sections=sections)
-              for t, name in enumerate(design.layer.problem.dataspace_names()) if dense.nest.keep[number, t, row]}
-    return {"name": level.name, "cycles": use.cycles, "slowdown": use.slowdown, "max_instances": use.instances,
-            "leakage_energy_pj": use.leakage, "energy_pj_total": use.energy, "dataspaces": spaces}
-
-
-def _forgotten(design: SparseDesign, dense: Evaluation, row: int, found: SparseEvaluation, number: int, t: int, *,
+def _forgotten(design: SparseDesign, dense: Evaluation, row: int, found: SparseEvaluation, number: int, t: int,
                sections: bool) -> dict[str, Any]:
     """The fields of a data space that a level keeps and Timeloop forgets (`model/access_counts.py:holding`)."""
     instances, none = found.use.levels[number][t], dict.fromkeys(("algorithmic", *KINDS), 0)
@@ -127,7 +118,7 @@ def _forgotten(design: SparseDesign, dense: Evaluation, row: int, found: SparseE
         if sections else {"format_tile_size": []})
 
 
-def _dataspace(design: SparseDesign, dense: Evaluation, row: int, found: SparseEvaluation, number: int, t: int, *,
+def _dataspace(design: SparseDesign, dense: Evaluation, row: int, found: SparseEvaluation, number: int, t: int,
                sections: bool) -> dict[str, Any]:
     """The fields of one data space at one level; bandwidths are those after throttling."""
     use, cost = found.levels[number], found.levels[number].tiles[t]
@@ -139,8 +130,10 @@ def _dataspace(design: SparseDesign, dense: Evaluation, row: int, found: SparseE
     result: dict[str, Any] = {
         "partition_size": int(dense.counts.partition[number, t, row]), "utilized_capacity": occupancy.most_words,
         "utilized_instances": instances.average, "utilized_clusters": cost.clusters,
-        "reads": _split(counts.reads, accesses.reads), "fills": _split(counts.fills, accesses.fills),
-        "updates": _split(counts.updates, accesses.updates), "temporal_reductions": accesses.temporal_reductions,
+        "reads": {"algorithmic": counts.reads, **accesses.reads.words},
+        "fills": {"algorithmic": counts.fills, **accesses.fills.words},
+        "updates": {"algorithmic": counts.updates, **accesses.updates.words},
+        "temporal_reductions": accesses.temporal_reductions,
         "address_generations": cost.addresses, "decompression_counts": 0,
         "compression_counts": accesses.compressions,
         "format": [rank.kind for rank in reversed(representation.ranks)] if representation else [],
@@ -159,18 +152,14 @@ def _dataspace(design: SparseDesign, dense: Evaluation, row: int, found: SparseE
     if representation:
         result |= {"format_tile_size": [[math.ceil(metadata), math.ceil(payload)]
                                         for metadata, payload in occupancy.most_metadata],
-                   "format_reads": _format_split(accesses.format_reads),
-                   "format_fills": _format_split(accesses.format_fills),
-                   "format_updates": _format_split(accesses.format_updates)}
+                   "format_reads": _format_split(accesses.reads),
+                   "format_fills": _format_split(accesses.fills),
+                   "format_updates": _format_split(accesses.updates)}
     return result | ({"addr_gen_energy_pj_per_cluster": address} if address else {})
 
 
-def _split(algorithmic: int, split: AccessSplit) -> dict[str, int]:
-    return {"algorithmic": algorithmic, "actual": split.actual, "gated": split.gated, "skipped": split.skipped}
-
-
-def _format_split(split: MetadataSplit) -> dict[str, list[list[int]]]:
-    return {kind: [list(pair) for pair in getattr(split, kind)] for kind in KINDS}
+def _format_split(split: AccessSplit) -> dict[str, list[list[int]]]:
+    return {kind: [list(pair) for pair in split.metadata[kind]] for kind in KINDS}
 
 
 def _warnings(design: SparseDesign, found: SparseEvaluation) -> list[str]:
@@ -180,14 +169,13 @@ def _warnings(design: SparseDesign, found: SparseEvaluation) -> list[str]:
     for t, by_level in enumerate(found.accesses):
         saving = sorted(level for level, other in found.savings if other == t)
         for level, accesses in by_level.items():
-            place = f'{names[t]} at "{levels[level]}"'
-            counts = found.counts[t][level]
+            place, counts = f'{names[t]} at "{levels[level]}"', found.counts[t][level]
             if accesses.wrapped:
                 warnings.append(f"{place}: a level further out saves a larger share of the accesses, so that "
                                 "Timeloop's gated or skipped counts are negative, printed as 2^64 less")
-            elif any(actual > dense for actual, dense in (
-                    (accesses.reads.actual, counts.reads), (accesses.fills.actual, counts.fills),
-                    (accesses.updates.actual, counts.updates))):
+            elif any(split.words["actual"] > dense for split, dense in (
+                    (accesses.reads, counts.reads), (accesses.fills, counts.fills),
+                    (accesses.updates, counts.updates))):
                 warnings.append(f"{place}: Timeloop counts an access more than there are, as the density of tiles "
                                 "that are not empty is a last digit above 1")
             if level in saving[:-1] and counts.format_reads:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.model.exact.stats import Stats
-from fadiff_mapper.results.mapped_network import MappedNetwork
+from fadiff_mapper.network.result import NetworkResult
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.merged_input import merged_input
 from fadiff_mapper.spec.spec import Spec
@@ -83,7 +83,7 @@ def verify(spec: Spec, mapping: Mapping, stats: Stats, program: Path, timeout: f
                    tuple(differences(answer.result, compared(stats))))
 
 
-def verify_plan(plan: MappedNetwork, program: Path) -> Iterator[tuple[str, Verdict]]:
+def verify_plan(plan: NetworkResult, program: Path) -> Iterator[tuple[str, Verdict]]:
     """Has the real `timeloop-model` run every layer and every tile of a plan, one after the other.
 
     Args:

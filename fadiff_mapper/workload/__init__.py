@@ -21,7 +21,7 @@ ATen and ONNX call every vertex an operator; where theirs are meant, the framewo
 
 In the order of use: `operator` and `node` (values), `window_slide` (windows over an axis), `shapes` (which tensors
 fit), `axis_algebra`, `origins` and `tensor_routes` (a tensor's axes and elements on its way), `obstacles` (reasons not
-to fuse), `producer_consumer` (links), `graph` (the whole network), `joined_operands` (operands that sums read besides),
+to fuse), `producer_consumer` (links), `graph` (the whole network), `other_inputs` (operands that sums read besides),
 `coverage` (the part of it that is mapped), `readers` (of ONNX, PyTorch and files).
 Importing this package needs neither torch nor onnx; only the readers of their models do.
 """

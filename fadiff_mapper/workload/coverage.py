@@ -1,7 +1,7 @@
 """The part of a network that a plan accounts for, and all that it leaves out.
 
 A plan charges operators, and apart from them the tensors that joins read besides the one that flows on, such as
-residual operands (`joined_operands`). Left out are nodes that are not understood, operators that read constants alone
+residual operands (`other_inputs`). Left out are nodes that are not understood, operators that read constants alone
 (a compiler computes them once), and all else that nodes between operators do.
 
 A node that is not understood may have any number of multiply-accumulates. Where it is not known, it counts as the
@@ -17,7 +17,7 @@ from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.workload.graph import Folded, NotUnderstood, Workload
-from fadiff_mapper.workload.joined_operands import joined_operands
+from fadiff_mapper.workload.other_inputs import other_inputs
 
 COMPLETE = 0.999
 """Share of the multiply-accumulates from which on nothing is pointed out loudly."""
@@ -132,7 +132,7 @@ def coverage(network: Workload) -> Coverage:
     possible = [node.possible for node in unknown if node.macs is None]
     sums = tuple(Folded(node.name, f"{node.op} of products point by point", node.macs) for node in network.nodes
                  if node.kind == "reduce" and node.macs)
-    joined = joined_operands(network.nodes)
+    joined = other_inputs(network.nodes)
     free = Counter(node.what or node.op for node in network.nodes
                    if node.kind not in ("layer", "input", "not_understood"))
     return Coverage(network.macs, sum(node.macs or 0 for node in unknown) + sum(entry.macs for entry in sums),

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 import pytest
-from recorded_cases import RECORDED, Json, recording
+from recorded_cases import Json, recording
+from sparse_inputs import SPARSE, recorded_specs
 
 from fadiff_mapper.analysis.lower_bound import sparse_lower_bound
 from fadiff_mapper.analysis.lower_bound.least_shares import least_sent
-from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.search.compiled_space import compiled_space
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
-from fadiff_mapper.sparse.score_sparse import score_sparse
+from fadiff_mapper.sparse.design import score_sparse
 
-SPARSE = RECORDED.with_name("timeloop_sparse.jsonl.gz")
 DESIGNS = ("mm2", "fan_cp", "rs_rle", "tensor24", "bitmask3", "gate_mac")
 EACH, RANDOM = 6, 300
 """Inputs of each design, and random mappings of each input."""
@@ -39,19 +38,8 @@ def design_case() -> Json:
 
 def tasks(design: str) -> Iterator[MappingTask]:
     """The first inputs of a design for which a bound is known."""
-    arch, seen, found = recording(SPARSE)["arch"][design], set(), 0
-    for case in recording(SPARSE)["case"].values():
-        key = json.dumps([case["problem"], case["densities"], case["sparse_optimizations"]])
-        if case["arch"] != design or case["sparse_optimizations"] is None or key in seen or found == EACH:
-            continue
-        seen.add(key)
-        try:
-            task = mapping_task(load(document(arch, case)))
-        except FadiffError:
-            continue
-        if task.sparse is not None and task.sparse.compiled is not None:
-            found += 1
-            yield task
+    known = (mapping_task(spec) for spec in recorded_specs(design))
+    return islice((task for task in known if task.sparse and not task.sparse.skips_instances), EACH)
 
 
 @pytest.mark.parametrize("design", DESIGNS)
@@ -94,4 +82,4 @@ def test_rounding_that_takes_a_word_for_none_leaves_nothing(density: float, safe
         name: {"distribution": "fixed_structured", "density": density} for name in ("A", "B")})))
     assert task.sparse is not None
     assert least_sent(task.sparse, 0) == (density if safe else 0.0)
-    assert np.isfinite(task.sparse.models[0].expected((1,)))
+    assert np.isfinite(task.sparse.models[0].expected([1]))

@@ -13,6 +13,7 @@ import torch
 from fadiff_mapper import Mapping, SearchOptions, load_network
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.design_reader import DesignReader
+from fadiff_mapper.design.evaluation.design_result import DesignOutcome
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench
 from fadiff_mapper.design.evaluation.least_figures import LeastFigures
 from fadiff_mapper.design.proposers.bound_designs import (
@@ -45,10 +46,9 @@ from fadiff_mapper.gradient.hardware_descent import (
 from fadiff_mapper.gradient.loss import machine_limits
 from fadiff_mapper.gradient.network_cost import relaxed_cost
 from fadiff_mapper.gradient.network_descent import smooth_metric, starts
-from fadiff_mapper.results.designed_machine import DesignOutcome
-from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.options import Effort
+from fadiff_mapper.search.result import Result
 
 SPACE = """
 architecture:
@@ -127,9 +127,9 @@ class Bench:
 
     def __init__(self, question: DesignQuestion) -> None:
         self.question, self.reader = question, DesignReader(question)
-        self.found: dict[Point, list[MappedLayer]] = {}
+        self.found: dict[Point, list[Result]] = {}
 
-    def mapped(self, point: Point) -> list[MappedLayer]:
+    def mapped(self, point: Point) -> list[Result]:
         if point not in self.found:
             self.found[point] = map_layers(self.reader.specs(point), QUICK)
         return self.found[point]

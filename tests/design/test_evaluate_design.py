@@ -14,14 +14,14 @@ from fadiff_mapper.design.evaluation import layer_bounds as bounds_module
 from fadiff_mapper.design.evaluation import layer_entries as entries_module
 from fadiff_mapper.design.evaluation.design_bounds import bound_that_loses
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.evaluation.design_result import DesignOutcome
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
 from fadiff_mapper.design.evaluation.layer_bounds import LayerBounds
 from fadiff_mapper.design.evaluation.network_plans import planned_figures
 from fadiff_mapper.design.proposers.random_designs import all_points
 from fadiff_mapper.design.space import design_document, read_space
-from fadiff_mapper.network.layers.one_design import specs_of
 from fadiff_mapper.network.map_network import map_network
-from fadiff_mapper.results.designed_machine import DesignOutcome
+from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.workload.readers.load_network import load_network
 

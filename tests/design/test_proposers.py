@@ -9,10 +9,10 @@ from small_spaces import small_question
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.evaluation.design_result import DesignOutcome
 from fadiff_mapper.design.proposers.methods import BLACK_BOX
 from fadiff_mapper.design.proposers.random_designs import ExhaustiveDesigns, all_points
 from fadiff_mapper.design.space import parameter_values
-from fadiff_mapper.results.designed_machine import DesignOutcome
 
 LARGE = """\
 design_space:

@@ -22,6 +22,7 @@ from fadiff_mapper.design.design_run import DesignProgress
 from fadiff_mapper.design.evaluation import layer_entries as entries_module
 from fadiff_mapper.design.evaluation import work_force as work_force_module
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.evaluation.design_result import DesignOutcome, DesignResult
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
 from fadiff_mapper.design.evaluation.layer_entries import OUT_OF_TIME, layer_entries
 from fadiff_mapper.design.evaluation.result_store import ResultStore
@@ -31,7 +32,6 @@ from fadiff_mapper.design.proposers.random_designs import all_points
 from fadiff_mapper.design.search_design import search_design
 from fadiff_mapper.design.space import Point
 from fadiff_mapper.gradient import descent_for_designs
-from fadiff_mapper.results.designed_machine import DesignedMachine, DesignOutcome
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def truth(store: Path, tmp_path_factory: pytest.TempPathFactory) -> list[DesignO
     return [evaluate_design(bench, point) for point in all_points(bench.question.space)]
 
 
-def searched(question: DesignQuestion, **settings: Any) -> DesignedMachine:
+def searched(question: DesignQuestion, **settings: Any) -> DesignResult:
     options = DesignOptions(**{"method": "random", "jobs": 1, "neighbours": False} | settings)
     return search_design(question, options, descent=descent_for_designs(options.method))
 
@@ -66,7 +66,7 @@ def test_every_method_finds_the_best_of_a_small_space(method: str, store: Path, 
     assert machine.ranges == {"columns": (4, 16, 3), "depth": (512, 16384, 4)}
 
 
-def comparable(machine: DesignedMachine) -> DesignedMachine:
+def comparable(machine: DesignResult) -> DesignResult:
     timeless = tuple({key: value for key, value in step.items() if key != "time_s"} for step in machine.history)
     return replace(machine, time_s=0.0, history=timeless, mapped_networks=())
 

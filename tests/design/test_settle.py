@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from fadiff_mapper.design.design_run import DesignRun
+from fadiff_mapper.design.evaluation.design_result import DesignOutcome, OutcomeTable
 from fadiff_mapper.design.settle import settled
 from fadiff_mapper.design.space import Parameter, Point, read_space
-from fadiff_mapper.results.designed_machine import DesignOutcome
-from fadiff_mapper.results.outcome_table import OutcomeTable
 
 
 def outcome(point: Point) -> DesignOutcome:

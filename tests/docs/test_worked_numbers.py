@@ -13,15 +13,15 @@ from fused_groups import conv, group
 from fadiff_mapper import SearchOptions, evaluate, load, map_layer
 from fadiff_mapper.analysis.count_breakdown import explain_counts
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.fusion.groups.stored_words import intermediate_words, outlasting_words
-from fadiff_mapper.fusion.groups.tile_steps import layer_steps
+from fadiff_mapper.fusion.prices import OperatingPoint
+from fadiff_mapper.fusion.stored_words import intermediate_words, outlasting_words
+from fadiff_mapper.fusion.tile_steps import layer_steps
 from fadiff_mapper.gradient.gumbel_softmax import ALPHA
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.exact.evaluate import evaluate_one
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.model.smooth import distinct_windows
-from fadiff_mapper.network.chains.partition import CoverPart, partition
-from fadiff_mapper.network.layers.edp_prices import OperatingPoint
+from fadiff_mapper.network.partition import CoverPart, partition
 
 
 def product(loops: dict[str, tuple[str, str]], regs: bool = False, bypass: str = "", **buffer: float) -> Stats:

@@ -6,26 +6,19 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
+from fadiff_validation.looptree import evaluate_fused
 from fused_groups import CONV_2D, STRIDED, THREE, as_looptree, conv, gemmini, group, hardware, mapping, with_mappings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fadiff_mapper import FadiffError, evaluate_fused
-from fadiff_mapper.fusion.groups import step_evaluation
-from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, Stay, TileLoop
-from fadiff_mapper.fusion.groups.group_cost import (
-    checked_cost,
-    checked_costs,
-    evaluate_group,
-    evaluate_groups,
-    group_cost,
-    single,
-)
-from fadiff_mapper.fusion.groups.group_legality import group_violations
-from fadiff_mapper.fusion.groups.live_words import live_words
-from fadiff_mapper.fusion.groups.step_evaluation import TileEvaluations
-from fadiff_mapper.fusion.groups.stored_words import intermediate_words, operand_words, outlasting_words
-from fadiff_mapper.fusion.groups.tile_steps import layer_steps
+from fadiff_mapper import FadiffError
+from fadiff_mapper.fusion import tile_evaluation
+from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, Stay, TileLoop
+from fadiff_mapper.fusion.group_cost import checked_costs, evaluate_group, group_cost
+from fadiff_mapper.fusion.group_legality import group_violations, live_words
+from fadiff_mapper.fusion.stored_words import intermediate_words, operand_words, outlasting_words
+from fadiff_mapper.fusion.tile_evaluation import TileEvaluations
+from fadiff_mapper.fusion.tile_steps import layer_steps
 from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.loop_nest import Nest
@@ -46,7 +39,7 @@ def test_a_layer_by_itself_is_timeloops_result() -> None:
     spec = gemmini()
     shape = tuple(spec.problem.bounds.values())
     own = mapping(shape, {"Scratchpad": {"M": 128, "P": 2}})
-    alone = single(FusedLayer(spec.problem, {shape: own}), repeat=3)
+    alone = FusedGroup((FusedLayer(spec.problem, {shape: own}),), repeat=3)
     stats, cost = evaluate_mapping(spec, own), group_cost(hardware(), alone)
     assert group_violations(hardware(), alone) == []
     assert cost.cycles == 3 * stats.cycles
@@ -54,16 +47,15 @@ def test_a_layer_by_itself_is_timeloops_result() -> None:
     assert cost.layers[0].recomputed == 0
 
 
-def test_a_network_without_fusion_is_the_sum_of_its_layers() -> None:
+def test_groups_of_one_layer_cost_what_the_layers_do() -> None:
     spec = gemmini()
     layers = [FusedLayer(problem, {tuple(problem.bounds.values()): mapping(tuple(problem.bounds.values()))})
               for problem in CONV_1D]
     stats = [evaluate_mapping(replace(spec, problem=layer.problem), next(iter(layer.mappings.values())))
              for layer in layers]
-    whole = evaluate_groups(hardware(), [single(layer) for layer in layers])
-    assert whole.cycles == sum(one.cycles for one in stats)
-    assert whole.energy_pj == pytest.approx(sum(one.energy_pj for one in stats), rel=1e-14)
-    assert whole.edp == pytest.approx(sum(one.cycles for one in stats) * sum(one.energy_pj for one in stats), rel=1e-14)
+    costs = [evaluate_group(hardware(), FusedGroup((layer,))) for layer in layers]
+    assert [cost.cycles for cost in costs] == [one.cycles for one in stats]
+    assert [cost.energy_pj for cost in costs] == pytest.approx([one.energy_pj for one in stats], rel=1e-14)
 
 
 @pytest.mark.parametrize(("loops", "outer"), [
@@ -74,7 +66,7 @@ def test_the_steps_of_one_layer_move_what_timeloops_outer_loop_moves(loops: list
     spec = replace(gemmini(), problem=problem)
     whole = FusedLayer(problem, {tuple(problem.bounds.values()): mapping(tuple(problem.bounds.values()),
                                                                          {"DRAM": outer})})
-    expected = evaluate_mapping(spec, next(iter(whole.mappings.values()))), group_cost(hardware(), single(whole))
+    expected = evaluate_mapping(spec, next(iter(whole.mappings.values()))), group_cost(hardware(), FusedGroup((whole,)))
     cost = group_cost(hardware(), group([problem], loops, "".join(outer)))
     assert cost.layers[0].traffic == expected[1].layers[0].traffic
     assert cost.layers[0].computes == expected[0].computes
@@ -173,7 +165,7 @@ def test_sums_that_are_spilled_cost_what_timeloops_outer_loop_over_them_costs() 
     stats = evaluate_mapping(replace(gemmini(), problem=problem), outer)
     steps = replace(group([problem], [("C", 32), ("N", 8)], "N"), spilled=True)
     cost = group_cost(hardware(), steps)
-    whole = group_cost(hardware(), single(FusedLayer(problem, {tuple(problem.bounds.values()): outer})))
+    whole = group_cost(hardware(), FusedGroup((FusedLayer(problem, {tuple(problem.bounds.values()): outer}),)))
     assert cost.layers[0].traffic == whole.layers[0].traffic
     assert cost.energy_pj == pytest.approx(stats.energy_pj, rel=1e-5)  # leakage: each step waits for its own slowest
     assert stats.cycles <= cost.cycles <= 1.01 * stats.cycles
@@ -399,8 +391,8 @@ def test_a_tile_is_evaluated_once_for_legality_and_cost(monkeypatch: pytest.Monk
         return evaluate_nest(layer, nest)
 
     fused = group(CONV_1D, [("P", 4)], "P")
-    monkeypatch.setattr(step_evaluation, "evaluate_nest", counted)
-    broken, cost = checked_cost(hardware(), fused)
+    monkeypatch.setattr(tile_evaluation, "evaluate_nest", counted)
+    (broken, cost), = checked_costs(hardware(), [fused])
     assert len(calls) == sum(len(layer.mappings) for layer in fused.layers)
     assert broken == group_violations(hardware(), fused) and cost == group_cost(hardware(), fused)
 
@@ -408,7 +400,7 @@ def test_a_tile_is_evaluated_once_for_legality_and_cost(monkeypatch: pytest.Monk
 def test_groups_evaluated_side_by_side_cost_what_each_costs_by_itself() -> None:
     fused = group(CONV_1D, [("P", 4)], "P")
     groups = [fused, replace(fused, links=()), group(CONV_1D, [("P", 2)], "P")]
-    assert checked_costs(hardware(), groups) == [checked_cost(hardware(), one) for one in groups]
+    assert checked_costs(hardware(), groups) == [checked_costs(hardware(), [one])[0] for one in groups]
 
 
 def test_tiles_that_groups_have_in_common_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -418,11 +410,11 @@ def test_tiles_that_groups_have_in_common_are_evaluated_once(monkeypatch: pytest
         calls.extend([layer.problem] * nest.batch)
         return evaluate_nest(layer, nest)
 
-    monkeypatch.setattr(step_evaluation, "evaluate_nest", counted)
+    monkeypatch.setattr(tile_evaluation, "evaluate_nest", counted)
     fused, other, known = group(CONV_1D, [("P", 4)], "P"), group(CONV_1D, [("P", 2)], "P"), TileEvaluations()
-    first = checked_cost(hardware(), fused, known)
+    first = checked_costs(hardware(), [fused], known)
     once = len(calls)
-    assert first == checked_cost(hardware(), fused, known) == checked_cost(hardware(), fused)
+    assert first == checked_costs(hardware(), [fused], known) == checked_costs(hardware(), [fused])
     assert len(calls) == 2 * once                                # none for the second, all anew without a memory
-    assert checked_cost(hardware(), other, known) == checked_cost(hardware(), other)
+    assert checked_costs(hardware(), [other], known) == checked_costs(hardware(), [other])
     assert len(known.tiles) > once                               # tiles of other shapes are evaluated

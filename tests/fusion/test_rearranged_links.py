@@ -11,12 +11,11 @@ from fused_groups import conv, gemmini, group, hardware, with_mappings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLayer, FusedLink, Stay, TileLoop
-from fadiff_mapper.fusion.groups.group_cost import GroupTraffic, group_cost
-from fadiff_mapper.fusion.groups.group_legality import group_violations
-from fadiff_mapper.fusion.groups.live_words import live_words
-from fadiff_mapper.fusion.groups.stored_words import intermediate_words
-from fadiff_mapper.fusion.groups.tile_steps import layer_steps
+from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, Stay, TileLoop
+from fadiff_mapper.fusion.group_cost import GroupTraffic, group_cost
+from fadiff_mapper.fusion.group_legality import group_violations, live_words
+from fadiff_mapper.fusion.stored_words import intermediate_words
+from fadiff_mapper.fusion.tile_steps import layer_steps
 from fadiff_mapper.model.machine import word_energy
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.spec.problem import Problem

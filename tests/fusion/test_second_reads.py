@@ -13,9 +13,8 @@ import pytest
 from fused_groups import conv, group, hardware, with_mappings
 
 from fadiff_mapper.fusion import FusedGroup, SecondRead, evaluate_group, group_violations, layer_steps
-from fadiff_mapper.fusion.groups.live_words import live_words
-from fadiff_mapper.fusion.groups.second_reads import last_uses
-from fadiff_mapper.fusion.groups.stored_words import intermediate_words, resident_words
+from fadiff_mapper.fusion.group_legality import live_words
+from fadiff_mapper.fusion.stored_words import intermediate_words, resident_words
 from fadiff_mapper.output.looptree_files.inexpressible import beyond_looptree
 from fadiff_mapper.workload.window_slide import WindowSlide
 
@@ -85,7 +84,7 @@ def test_sums_that_go_on_are_added_to_the_operand_once() -> None:
 def test_it_takes_room_while_every_layer_up_to_the_sum_runs() -> None:
     kept, apart = residual(12, ""), residual(12, "", None)
     tensor = CHANNELS * ROWS
-    assert (last_uses(kept), last_uses(apart)) == ([2, 2], [1, 2])
+    assert (kept.last_uses(), apart.last_uses()) == ([2, 2], [1, 2])
     words = [resident_words(fused, layer_steps(fused), "Scratchpad") for fused in (kept, apart)]
     assert [more - less for more, less in zip(*words, strict=True)] == [0, 0, tensor]
     assert live_words(hardware(), kept, scratchpad()) >= live_words(hardware(), apart, scratchpad())

@@ -10,7 +10,7 @@ from fadiff_mapper import FadiffError, load
 from fadiff_mapper.base.bundled_files import find
 from fadiff_mapper.inputs.load import load_mapping
 from fadiff_mapper.inputs.load_layers import files_of, load_layers
-from fadiff_mapper.network.layers.one_design import specs_of
+from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.workload.readers.load_network import load_network
 
 DESIGN, LAYER = "arch/gemmini_large", "layers/resnet18/conv3x3_64_64_56_s1"

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 from recorded_cases import Json
+from sparse_inputs import full_scores
 
 from fadiff_mapper import InvalidMapping, evaluate, load
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.search.mapping_task import mapping_task
-from fadiff_mapper.sparse.score_sparse import score_one_by_one, score_sparse
+from fadiff_mapper.sparse.design import score_sparse
 from fadiff_mapper.timeloop.compare_answers import compared, differences
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "verdicts" / "verdicts.jsonl.gz"
@@ -52,4 +53,4 @@ def test_words_of_a_sparse_output_that_are_never_touched_are_refused() -> None:
     assert task.sparse is not None and spec.mapping is not None
     nest = pack([spec.mapping], spec.problem)
     assert not score_sparse(task.sparse, nest).legal.any()
-    assert not score_one_by_one(task.sparse, nest).legal.any()
+    assert not full_scores(task.sparse, nest).legal.any()

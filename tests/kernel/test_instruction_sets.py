@@ -30,9 +30,10 @@ import fadiff_mapper.kernel as kernel
 kernel.__path__[:] = [sys.argv[1]]
 from fadiff_mapper import load, load_network, map_layer, map_network
 from fadiff_mapper.kernel import _kernel
-from test_compiled_sparse import specs_of
+from sparse_inputs import recorded_specs
 print(_kernel.__file__)
-for spec in load("bundled:arch/eyeriss_like", "bundled:layers/resnet18/conv3x3_64_64_56_s1"), next(specs_of("fan_cp")):
+for spec in load("bundled:arch/eyeriss_like", "bundled:layers/resnet18/conv3x3_64_64_56_s1"), next(
+        recorded_specs("fan_cp")):
     result = map_layer(spec, seed=3)
     print(result.stats.energy_pj.hex(), result.stats.cycles, result.evaluations, repr(result.mapping))
 plan = map_network(load_network("bundled:networks/gpt3_6b7_block"), "bundled:arch/gemmini_small")
@@ -69,7 +70,7 @@ def test_the_level_of_a_build_is_its_folder() -> None:
 
 @pytest.mark.skipif(len(BUILDS) == 1, reason="one build for this processor")
 def test_all_builds_find_the_same_mappings_and_groups_with_the_same_energy() -> None:
-    path = os.pathsep.join([str(HOME.parents[1]), str(Path(__file__).parents[1] / "sparse"), *sys.path])
+    path = os.pathsep.join([str(HOME.parents[1]), *sys.path])
     answers = []
     for build in BUILDS:
         done = subprocess.run([sys.executable, "-c", SEARCH, str(build)], check=True, capture_output=True, text=True,

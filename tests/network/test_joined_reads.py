@@ -10,11 +10,10 @@ from fused_groups import gemmini
 
 from fadiff_mapper import NetworkOptions, NetworkResult, Workload, map_network
 from fadiff_mapper.base import bundled_files
+from fadiff_mapper.fusion.prices import OperatingPoint, other_reads
 from fadiff_mapper.model.machine import word_energy
 from fadiff_mapper.model.prepared_layer import prepare_layer
-from fadiff_mapper.network.chains.partition import CoverPart, partition
-from fadiff_mapper.network.layers.edp_prices import OperatingPoint
-from fadiff_mapper.network.layers.joined_reads import joined_reads
+from fadiff_mapper.network.partition import CoverPart, partition
 from fadiff_mapper.output.network_report.page import network_html
 from fadiff_mapper.workload import Node, build_workload, make_operator
 
@@ -71,7 +70,7 @@ def test_an_outermost_level_without_a_limit_takes_no_cycles() -> None:
     arch = gemmini().arch
     outermost = replace(arch.levels[-1], read_bandwidth=None, shared_bandwidth=None)
     free = replace(gemmini(), arch=replace(arch, levels=(*arch.levels[:-1], outermost)))
-    assert joined_reads(block(True), free).cycles == 0 < joined_reads(block(True), free).energy_pj
+    assert other_reads(block(True), free).cycles == 0 < other_reads(block(True), free).energy_pj
 
 
 def test_energy_and_cycles_that_no_group_changes_weigh_in_the_choice_of_groups() -> None:

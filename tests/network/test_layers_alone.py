@@ -51,7 +51,7 @@ def test_an_operator_through_which_no_tile_passes_is_named(tmp_path: Path) -> No
 
 def test_layers_whose_groups_there_was_no_time_to_list_say_so(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fadiff_mapper.network.plan.planning.LISTING", 0.0)
+    monkeypatch.setattr("fadiff_mapper.network.planning.LISTING", 0.0)
     options = NetworkOptions(time_limit=60.0)
     result = map_network(load_network(network(tmp_path, 14, 64)), ARCH, options)
     assert reasons(result) == {"first": "no time", "second": "no time"}

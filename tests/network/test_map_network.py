@@ -20,10 +20,10 @@ from fadiff_mapper import FadiffError, NetworkOptions, NetworkResult, Workload, 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
 from fadiff_mapper.fusion import group_violations
+from fadiff_mapper.fusion.prices import OperatingPoint, chosen, summed
+from fadiff_mapper.fusion.segments import chains, runs_in_order, segments
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
-from fadiff_mapper.network.chains.partition import CoverPart, partition
-from fadiff_mapper.network.chains.segments import chains, runs_in_order, segments
-from fadiff_mapper.network.layers.edp_prices import OperatingPoint, chosen, summed
+from fadiff_mapper.network.partition import CoverPart, partition
 from fadiff_mapper.output.looptree_files.group_text import to_looptree
 from fadiff_mapper.workload.window_slide import WindowSlide
 
@@ -155,7 +155,7 @@ def test_a_checkpoint_is_continued_and_one_of_another_run_refused(tmp_path: Path
 def test_a_broken_entry_of_a_checkpoint_is_told_with_its_place(
         change: Callable[[dict[str, Any]], object], said: str, tmp_path: Path) -> None:
     file = tmp_path / "saved.json"
-    options = NetworkOptions(threads=1, longest=2, kept=1)
+    options = NetworkOptions(threads=1, longest=2)
     map_network(pair(), ARCH, options, checkpoint_file=file)
     saved = json.loads(file.read_text())
     change(saved)

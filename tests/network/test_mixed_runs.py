@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from functools import cache
 
-from fadiff_mapper import NetworkOptions, NetworkResult, Workload, map_network
+from fadiff_mapper import NetworkOptions, NetworkResult, SearchOptions, Workload, map_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, TileLoop, group_violations
+from fadiff_mapper.fusion.candidates import reshaped
+from fadiff_mapper.fusion.estimates import layer_base
+from fadiff_mapper.fusion.prices import NetworkPrice, summed
+from fadiff_mapper.fusion.segments import Segment, batched, segments
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
-from fadiff_mapper.network.chains.batched_runs import batched
-from fadiff_mapper.network.chains.segments import Segment, segments
-from fadiff_mapper.network.layers.edp_prices import NetworkPrice, summed
-from fadiff_mapper.network.layers.one_design import specs_of
-from fadiff_mapper.network.map_network import QUICK
-from fadiff_mapper.network.plan.run_state import by_node
-from fadiff_mapper.network.tilings.layer_estimate import layer_base
-from fadiff_mapper.network.tilings.reshaping import reshaped
+from fadiff_mapper.network.one_design import specs_of
+from fadiff_mapper.network.planning_run import by_node
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.workload import Node, build_workload, make_operator
 
@@ -84,7 +82,8 @@ def test_a_neighbour_of_a_group_has_no_loop_over_runs_that_are_no_dimension_ther
     whole, apart = every["q", "s", "t"], every["s", "t"]
     assert "G" in whole.problems[-1].bounds and "G" not in apart.problems[-1].bounds
     specs = specs_of(network, bundled_files.find("arch/gemmini_large"))
-    bases = by_node(network, [layer_base(result) for result in map_layers(specs, QUICK, metric="edp")])
+    results = map_layers(specs, SearchOptions(effort="quick"), metric="edp")
+    bases = by_node(network, list(map(layer_base, results)))
     group = FusedGroup(tuple(FusedLayer(problem, {}) for problem in whole.problems), whole.links,
                        (TileLoop("G", 1), TileLoop("N", 64)))
     near = reshaped(Hardware(specs[0].arch, specs[0].tables), [(whole.nodes, group)], [whole.nodes],

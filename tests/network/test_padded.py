@@ -5,12 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fadiff_mapper import load, map_layer
+from fadiff_mapper import SearchOptions, load, map_layer
+from fadiff_mapper.fusion.estimates import layer_base
 from fadiff_mapper.mapspace.factorize import divisors
-from fadiff_mapper.network.layers.padded import padded, padded_layers
-from fadiff_mapper.network.layers.unfused import VARIANTS
-from fadiff_mapper.network.tilings.layer_estimate import layer_base
-from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.network.layer_variants import padded, padded_layers
+from fadiff_mapper.search.result import Result
 
 
 @given(st.integers(1, 10 ** 6))
@@ -21,13 +20,13 @@ def test_padded_bounds_are_the_next_with_many_divisors(bound: int) -> None:
     assert not any(padded(between) == between for between in range(bound, min(result, bound + 100)))
 
 
-def mapped(layer: str) -> MappedLayer:
+def mapped(layer: str) -> Result:
     return map_layer(load("bundled:arch/simba_like", f"bundled:layers/mobilenet_v1/{layer}"))
 
 
 def test_a_layer_of_7_x_7_points_could_run_faster_in_tiles() -> None:
     result = mapped("dw3x3_1024_7_s1")
-    (found,) = padded_layers([result], VARIANTS, lambda: False)
+    (found,) = padded_layers([result], SearchOptions(effort="light"), lambda: False)
     assert [(own.spec.problem.bounds["P"], own.spec.problem.bounds["Q"]) for own in found] == [(8, 8), (8, 7), (7, 8)]
     alone, known = layer_base(result), layer_base(result, (), found)
     assert known.known[0].compute < alone.known[0].compute / 2
@@ -37,6 +36,6 @@ def test_a_layer_of_7_x_7_points_could_run_faster_in_tiles() -> None:
 
 def test_bounds_with_many_divisors_are_not_padded() -> None:
     result = mapped("conv3x3_3_32_112_s2")
-    (found,) = padded_layers([result], VARIANTS, lambda: False)
+    (found,) = padded_layers([result], SearchOptions(effort="light"), lambda: False)
     assert {own.spec.problem.bounds["C"] for own in found} == {3}
     assert {own.spec.problem.bounds["M"] for own in found} == {32}

@@ -14,11 +14,11 @@ import pytest
 from fadiff_mapper import NetworkOptions, load_network, map_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
+from fadiff_mapper.fusion.segments import segments
 from fadiff_mapper.network import map_network as map_network_module
-from fadiff_mapper.network.chains.segments import segments
-from fadiff_mapper.network.layers.one_design import specs_of
 from fadiff_mapper.network.map_network import plan_network
-from fadiff_mapper.network.plan.planning_clock import (
+from fadiff_mapper.network.one_design import specs_of
+from fadiff_mapper.network.planning_clock import (
     GRACE_S,
     LAYER_S,
     LastSteps,
@@ -27,9 +27,9 @@ from fadiff_mapper.network.plan.planning_clock import (
     last_steps,
     tiles_to_write,
 )
-from fadiff_mapper.results.mapped_layer import MappedLayer
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.options import SearchOptions
+from fadiff_mapper.search.result import Result
 from fadiff_mapper.spec.spec import Spec
 
 
@@ -130,7 +130,7 @@ def test_layers_are_searched_with_less_effort_where_a_limit_leaves_little_for_ea
         limit: float | None, effort: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[SearchOptions] = []
 
-    def noted(specs: Sequence[Spec], options: SearchOptions, **keywords: Any) -> list[MappedLayer]:
+    def noted(specs: Sequence[Spec], options: SearchOptions, **keywords: Any) -> list[Result]:
         asked.append(options)
         return map_layers(specs, replace(options, effort="light", time_limit=None), bounds=False)
 

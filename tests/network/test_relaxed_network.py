@@ -16,8 +16,11 @@ from fadiff_mapper import NetworkOptions, SearchOptions, Workload, load_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, Stay
-from fadiff_mapper.fusion.groups.fused_counts import fused_counts
-from fadiff_mapper.fusion.groups.step_evaluation import evaluate_tiles
+from fadiff_mapper.fusion.estimates import layer_base
+from fadiff_mapper.fusion.prices import NetworkPrice, OperatingPoint, summed
+from fadiff_mapper.fusion.segments import Segment, segments
+from fadiff_mapper.fusion.tile_evaluation import evaluate_tiles, fused_counts
+from fadiff_mapper.fusion.tile_nests import LOOPED, homes
 from fadiff_mapper.gradient.gumbel_softmax import RelaxedFactors, draw
 from fadiff_mapper.gradient.network_cost import LinkSigmas, RelaxedCost, aligned, relaxed_cost, sigma_weighted_counts
 from fadiff_mapper.gradient.network_descent import (
@@ -35,18 +38,15 @@ from fadiff_mapper.model.access_counts import Counts
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays, pack
 from fadiff_mapper.model.smooth import evaluate_smooth
-from fadiff_mapper.network.chains.segments import Segment, segments
-from fadiff_mapper.network.layers.edp_prices import NetworkPrice, OperatingPoint, summed
-from fadiff_mapper.network.layers.one_design import specs_of
+from fadiff_mapper.network.checkpoint import Checkpoint
 from fadiff_mapper.network.map_network import map_network
-from fadiff_mapper.network.plan.checkpoint import Checkpoint
-from fadiff_mapper.network.plan.groups import LIGHT, evaluated
-from fadiff_mapper.network.tilings.layer_estimate import layer_base
-from fadiff_mapper.network.tilings.tile_nests import LOOPED, homes
-from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.network.one_design import specs_of
+from fadiff_mapper.network.planning import evaluated
+from fadiff_mapper.network.tile_mappings import LIGHT
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.options import Effort
+from fadiff_mapper.search.result import Result
 
 MODELS = ("refined", "paper")
 TOGETHER = ("mobilenet_v1", ("conv1", "dw1"), "large")
@@ -64,7 +64,7 @@ def workload(name: str) -> Workload:
 
 
 @cache
-def mapped(named: Named) -> dict[str, MappedLayer]:
+def mapped(named: Named) -> dict[str, Result]:
     """Some layers of a bundled network, mapped by themselves with little effort."""
     network, names, design = named
     specs = specs_of(workload(network), bundled_files.find(f"arch/gemmini_{design}"))
@@ -176,7 +176,7 @@ def test_at_sigma_one_the_words_are_those_of_the_exact_group(index: int) -> None
     fused = FusedGroup(tuple(FusedLayer(result.spec.problem, {
         tuple(result.spec.problem.bounds.values()): result.mapping}) for result in results),
         (replace(segment.links[0], stay=Stay("Scratchpad")),))
-    own = evaluate_tiles(hardware, fused)[index]
+    own = evaluate_tiles(hardware, [fused])[0][index]
     (step,) = own.classes
     exact = fused_counts(hardware, fused, index, step, own.tiles[step.shape])
     result, tensor = results[index], "Inputs" if index else "Outputs"

@@ -15,13 +15,22 @@ from hypothesis import strategies as st
 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, Stay, TileLoop
-from fadiff_mapper.network.chains.segments import segments
-from fadiff_mapper.network.layers.one_design import specs_of
-from fadiff_mapper.network.plan import strategy_search, tile_searches
-from fadiff_mapper.network.plan.groups import COMPARING, LIGHT, THOROUGH
-from fadiff_mapper.network.plan.map_tiles import TileMemory, strategies_known, with_mappings
-from fadiff_mapper.network.plan.strategy_search import TileEffort
-from fadiff_mapper.network.plan.tile_searches import STEP, TileOutcomes, TileShape, TileStrategy, ample_room
+from fadiff_mapper.fusion.segments import segments
+from fadiff_mapper.network import tile_mappings
+from fadiff_mapper.network.one_design import specs_of
+from fadiff_mapper.network.tile_mappings import (
+    COMPARING,
+    LIGHT,
+    STEP,
+    THOROUGH,
+    TileEffort,
+    TileMemory,
+    TileShape,
+    TileStrategy,
+    ample_room,
+    strategies_known,
+    with_mappings,
+)
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Node, Workload, build_workload, make_operator
@@ -62,13 +71,13 @@ def mapped(group: FusedGroup, effort: TileEffort, known: dict[str, str], memory:
 def searches(monkeypatch: pytest.MonkeyPatch) -> list[MappingTask]:
     """The tasks that are searched from here on."""
     made: list[MappingTask] = []
-    original: Callable[..., Any] = tile_searches.search_all
+    original: Callable[..., Any] = tile_mappings.search_all
 
     def counted(tasks: Sequence[MappingTask], *rest: Any, **named: Any) -> Any:
         made.extend(tasks)
         return original(tasks, *rest, **named)
 
-    monkeypatch.setattr(tile_searches, "search_all", counted)
+    monkeypatch.setattr(tile_mappings, "search_all", counted)
     return made
 
 
@@ -109,19 +118,20 @@ def test_tiles_that_differ_in_their_room_share_a_search(searches: list[MappingTa
 def test_a_tile_that_a_mapping_in_ample_room_does_not_fit_is_searched_in_its_own(
         searches: list[MappingTask], monkeypatch: pytest.MonkeyPatch) -> None:
     shapes: list[TileShape] = []
-    original = strategy_search.tile_outcomes
+    original = tile_mappings.tile_outcomes
 
     def noted(wanted: Sequence[tuple[TileShape, TileStrategy]], *rest: Any) -> Any:
         shapes.extend(tile for tile, _ in wanted)
         return original(wanted, *rest)
 
-    monkeypatch.setattr(strategy_search, "tile_outcomes", noted)
+    monkeypatch.setattr(tile_mappings, "tile_outcomes", noted)
     mapped(fused(4), LIGHT, {}, TileMemory())
     searches.clear()
     strategy = shapes[0].strategies[0]
-    before: TileOutcomes = {}
-    outcome, = original([(shapes[0], strategy)], LIGHT.options, lambda: False, before)
-    tight, = original([(replace(shapes[0], fits=lambda *_: False), strategy)], LIGHT.options, lambda: False, {})
+    outcome, = original([(shapes[0], strategy)], LIGHT.options, lambda: False, TileMemory())
+    with monkeypatch.context() as crowded:
+        crowded.setattr(TileShape, "fits", lambda *_: False)
+        tight, = original([(shapes[0], strategy)], LIGHT.options, lambda: False, TileMemory())
     assert outcome and tight and outcome.legal and tight.legal
     assert len(searches) == 3
     rooms = [task.room.words for task in searches if task.room]

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from small_network import HOSTILE, result
 
+from fadiff_mapper.design.evaluation.design_result import DesignOutcome, DesignResult, NetworkFigures
 from fadiff_mapper.design.space import design_document, read_space
-from fadiff_mapper.results.designed_machine import DesignedMachine, DesignOutcome, NetworkFigures
 
 SPACE = {"architecture": {"version": 0.4, "nodes": []}}
 
@@ -28,7 +28,7 @@ OUTCOMES = (
     outcome(2, 1, 7e6, 2.8), outcome(0, 3, reason=f"no mapping of {HOSTILE}"))
 
 
-def machine(*metrics: str, **changes: object) -> DesignedMachine:
+def machine(*metrics: str, **changes: object) -> DesignResult:
     """The end of a search; with several metrics the front is that of EDP and area."""
     front = (OUTCOMES[4],) if len(metrics) < 2 else (OUTCOMES[4], OUTCOMES[2], OUTCOMES[0])
     space = read_space("bundled:spaces/gemmini_small")
@@ -36,7 +36,7 @@ def machine(*metrics: str, **changes: object) -> DesignedMachine:
     history = tuple({"time_s": 0.5 * number, "evaluations": number, "value": each.edp} for number, each in
                     enumerate((OUTCOMES[0], OUTCOMES[2], OUTCOMES[4]), 1))
     several = len(metrics) > 1
-    made = DesignedMachine(
+    made = DesignResult(
         name="by hand", space_size=16, ranges={"side": (4, 32, 4), "depth": (256, 2048, 4)}, limits={"area_mm2": 3.0},
         metrics=metrics or ("edp",), outcomes=OUTCOMES, front=front, documents=documents, mapped_networks=(result(),),
         neighbours=(OUTCOMES[0], outcome(1, 2, 4.4e6, 2.9)),

@@ -7,10 +7,10 @@ from functools import cache
 
 from fused_groups import gemmini, group, hardware, mapping
 
-from fadiff_mapper.fusion.groups.group_cost import group_cost
+from fadiff_mapper.fusion.group_cost import group_cost
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
-from fadiff_mapper.results.mapped_layer import MappedLayer
-from fadiff_mapper.results.mapped_network import GroupInNetwork, LayerInNetwork, MappedNetwork
+from fadiff_mapper.network.result import GroupInNetwork, LayerInNetwork, NetworkResult
+from fadiff_mapper.search.result import Result
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Node, Totals, build_workload
@@ -24,7 +24,7 @@ def spec_of(problem: Problem) -> Spec:
 
 
 @cache
-def result(second: str = "second", fused: bool = True) -> MappedNetwork:
+def result(second: str = "second", fused: bool = True) -> NetworkResult:
     """Three convolutions, the first two in a group of three steps."""
     sizes = {"first": (2, 3, 14), second: (3, 2, 12), "third": (2, 2, 10)}
     layers = {name: make_operator("conv", {"N": 1, "M": m, "C": c, "P": p, "Q": 4, "R": 3, "S": 1})
@@ -36,7 +36,7 @@ def result(second: str = "second", fused: bool = True) -> MappedNetwork:
     outcomes = []
     for entry in workload.distinct():
         spec, own = spec_of(entry.layer.problem), mapping(tuple(entry.layer.problem.bounds.values()))
-        found = MappedLayer(spec, own, evaluate_mapping(spec, own), "given", (), {}, 1, 0.0)
+        found = Result(spec, own, evaluate_mapping(spec, own), "given", (), {}, 1, 0.0)
         outcomes.append(LayerInNetwork(entry.nodes, entry.times, found))
     unfused = workload.totals([(one.stats.energy_pj, one.stats.cycles) for one in outcomes])
     chain = group([layers["first"].problem, layers[second].problem], [("P", 4)], "P")
@@ -45,4 +45,4 @@ def result(second: str = "second", fused: bool = True) -> MappedNetwork:
     last = outcomes[2].stats
     planned = Totals(cost.energy_pj + last.energy_pj, round(cost.cycles) + last.cycles) if fused else unfused
     groups = (GroupInNetwork(("first", second), chain, cost, before, (1.0,)),) if fused else ()
-    return MappedNetwork(workload, hardware(), tuple(outcomes), groups, planned, unfused, (), {"seed": 0}, "given", 1.5)
+    return NetworkResult(workload, hardware(), tuple(outcomes), groups, planned, unfused, (), {"seed": 0}, "given", 1.5)

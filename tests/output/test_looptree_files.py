@@ -8,16 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fadiff_validation.looptree import evaluate_fused
 from fused_groups import CONV_2D, STRIDED, THREE, conv, gemmini, group, hardware, mapping
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fadiff_mapper import FadiffError, evaluate_fused
-from fadiff_mapper.fusion.groups.fused_group import FusedGroup, Stay, TileLoop
-from fadiff_mapper.fusion.groups.group_cost import group_cost
-from fadiff_mapper.fusion.groups.group_legality import group_violations
-from fadiff_mapper.fusion.groups.stored_words import intermediate_words, operand_words
-from fadiff_mapper.fusion.groups.tile_steps import layer_steps
+from fadiff_mapper import FadiffError
+from fadiff_mapper.fusion.fused_group import FusedGroup, Stay, TileLoop
+from fadiff_mapper.fusion.group_cost import group_cost
+from fadiff_mapper.fusion.group_legality import group_violations
+from fadiff_mapper.fusion.stored_words import intermediate_words, operand_words
+from fadiff_mapper.fusion.tile_steps import layer_steps
 from fadiff_mapper.output.looptree_files.group_text import looptree_yaml, to_looptree
 from fadiff_mapper.output.looptree_files.inexpressible import beyond_looptree
 from fadiff_mapper.spec.mapping import Mapping

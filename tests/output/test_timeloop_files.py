@@ -26,7 +26,7 @@ from fadiff_mapper.output.timeloop_files.map_txt import map_txt
 from fadiff_mapper.output.timeloop_files.result_json import result_json
 from fadiff_mapper.output.timeloop_files.run_files import run_files
 from fadiff_mapper.output.timeloop_files.stats_txt import stats_txt
-from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.search.result import Result
 from fadiff_mapper.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.spec.native.mapping_text import map_yaml
 from fadiff_mapper.spec.native.merged_input import merged_input
@@ -49,9 +49,9 @@ MESH, LIST = design("mesh"), design("list")
 DESIGNS = pytest.mark.parametrize("name", ["mesh", "list"])
 
 
-def result_of(spec: Spec, mapping: Mapping, stats: Stats, time_s: float = 1.5) -> MappedLayer:
+def result_of(spec: Spec, mapping: Mapping, stats: Stats, time_s: float = 1.5) -> Result:
     step = {"time_s": time_s / 2, "evaluations": 10, "value": 2.5, "stage": "descent"}
-    return MappedLayer(spec, mapping, stats, "converged", (step,), {"seed": 7, "steps": 20}, 10, time_s)
+    return Result(spec, mapping, stats, "converged", (step,), {"seed": 7, "steps": 20}, 10, time_s)
 
 
 # What Timeloop prints.

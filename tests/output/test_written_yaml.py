@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from fadiff_validation.looptree import evaluate_fused
 from small_network import result
 from small_specs import TWO_LAYERS
 
-from fadiff_mapper import evaluate_fused, load_network
+from fadiff_mapper import load_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
 from fadiff_mapper.dropin.launched import main as launched

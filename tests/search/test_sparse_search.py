@@ -7,40 +7,27 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from recorded_cases import RECORDED, recording
+from sparse_inputs import recorded_specs, skipping_product
 
 import fadiff_mapper as fm
 from fadiff_mapper.analysis.sensitivity.sensitivities import mapping_sensitivities
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.model.loop_nest import unpack
-from fadiff_mapper.network.layers.one_design import specs_of
 from fadiff_mapper.network.map_network import sparse_tensors
+from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.search.layer_family import random_nests
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.options import Effort
+from fadiff_mapper.sparse.design import score_sparse
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
-from fadiff_mapper.sparse.score_sparse import score_sparse
 from fadiff_mapper.sparse.sparse_stats import SparseStats
 from fadiff_mapper.spec.densities import FIXED, Density
 from fadiff_mapper.workload.readers.network_text import network_text
 
-SPARSE = RECORDED.with_name("timeloop_sparse.jsonl.gz")
-QUICK = fm.SearchOptions(threads=1, effort=Effort(refinement=False))
-"""The descent alone, on dense counts; its candidates are evaluated as sparse ones."""
-
-
-def small(density: float = 0.25) -> fm.Spec:
-    arch = recording(SPARSE)["arch"]["gate_mac"]
-    problem = recording(SPARSE)["problem"]["mm_8"]["problem"]
-    options = {"targets": [{"name": "Loc", "action_optimization": [
-        {"type": "skipping", "target": "B", "condition_on": ["A"]}]}]}
-    return fm.load({"architecture": arch["native"], "ERT": arch["ert"], "sparse_optimizations": options, "problem": {
-        **problem, "instance": {**problem["instance"], "densities": {"A": density}}}})
-
 
 def test_a_sparse_design_is_searched_by_its_sparse_values() -> None:
-    spec = small()
-    refined = replace(QUICK, effort=Effort(chains=4, rounds=4, extra_rounds=0, neighbours=2))
+    spec = skipping_product({"A": 0.25})
+    refined = fm.SearchOptions(threads=1, effort=Effort(chains=4, rounds=4, extra_rounds=0, neighbours=2))
     result = fm.map_layer(spec, refined, metric="energy")
     assert isinstance(result.stats, SparseStats)
     assert result.stats == evaluate_mapping(spec, result.mapping)
@@ -50,8 +37,18 @@ def test_a_sparse_design_is_searched_by_its_sparse_values() -> None:
     assert result.value < evaluate_mapping(replace(spec, sparse=None), result.mapping).energy_pj
 
 
+def test_a_design_that_skips_instances_is_searched_as_fast_as_others() -> None:
+    spec = next(spec for spec in recorded_specs("fan_cp") if spec.sparse and any(
+        level.spatial_skipping for level in spec.sparse.levels))
+    result = fm.map_layer(spec, fm.SearchOptions(threads=1), metric="edp")
+    assert result.stats == evaluate_mapping(spec, result.mapping)
+    assert result.status.startswith("converged")
+    assert result.evaluations > 4000
+    assert result.bound is None
+
+
 def test_scores_of_a_batch_are_those_of_its_mappings() -> None:
-    spec = small()
+    spec = skipping_product({"A": 0.25})
     task = mapping_task(spec)
     assert task.sparse is not None
     nest = random_nests(task.layer, task.space, 40)
@@ -68,7 +65,7 @@ def test_scores_of_a_batch_are_those_of_its_mappings() -> None:
 
 
 def test_sensitivities_of_a_sparse_design_are_refused() -> None:
-    spec = small()
+    spec = skipping_product({"A": 0.25})
     task = mapping_task(spec)
     with pytest.raises(FadiffError, match="not known for sparse designs"):
         mapping_sensitivities(spec, unpack(random_nests(task.layer, task.space, 1), 0, spec.problem), "edp")

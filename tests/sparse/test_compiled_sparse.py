@@ -2,108 +2,80 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from typing import Any
-from unittest import mock
+import random
+from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from recorded_cases import recording
-from test_recorded_sparse import DESIGNS, SPARSE, sparse_document
+from sparse_inputs import DESIGNS, drawn_spec, full_scores, recorded_specs
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.inputs.load import load
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.loop_nest import Nest, joined, nest_arrays, pack
+from fadiff_mapper.model.loop_nest import Nest, joined, pack
 from fadiff_mapper.search.compiled_space import compiled_space
-from fadiff_mapper.search.mapping_task import mapping_task
-from fadiff_mapper.sparse.score_sparse import score_one_by_one, score_sparse
-from fadiff_mapper.spec.densities import BANDED, HYPERGEOMETRIC
+from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
+from fadiff_mapper.sparse.design import SparseDesign, score_sparse
 from fadiff_mapper.spec.spec import Spec
 
 RANDOM = 6
 """Random mappings of each design, densities and problem, besides the recorded ones."""
 
 
-def specs_of(design: str) -> Iterator[Spec]:
-    """The recorded inputs of a design that Timeloop accepts, one for each problem, densities and options."""
-    seen = set()
-    for case in recording(SPARSE)["case"].values():
-        key = json.dumps([case["problem"], case["densities"], case["sparse_optimizations"]])
-        if case["arch"] == design and case["sparse_optimizations"] is not None and key not in seen:
-            seen.add(key)
-            try:
-                yield load(sparse_document(case))
-            except FadiffError:
-                continue
+def random_mappings(task: MappingTask, count: int, seed: int) -> Nest:
+    *arrays, _, _ = _kernel.random_points(task.layer.compiled, compiled_space(task.family, 0), count, seed)
+    return Nest(*arrays)
+
+
+def legal_ones(task: MappingTask, nest: Nest, name: str) -> int:
+    """How many of some mappings are legal, after both forms were found to agree on every number of all of them."""
+    assert task.sparse is not None
+    ours, full = score_sparse(task.sparse, nest), full_scores(task.sparse, nest)
+    for what in ("legal", "cycles", "energy", "last_level_accesses"):
+        np.testing.assert_array_equal(getattr(ours, what), getattr(full, what), err_msg=f"{name}: {what}")
+    np.testing.assert_allclose(ours.excess, full.excess, rtol=1e-12)
+    return int(full.legal.sum())
 
 
 @pytest.mark.parametrize("design", DESIGNS)
 def test_compiled_scores_are_those_of_the_full_evaluation(design: str) -> None:
-    compared = legal = 0
-    for spec in specs_of(design):
+    legal: Counter[bool] = Counter()
+    for spec in recorded_specs(design):
         task = mapping_task(spec)
-        if task.sparse is None or task.sparse.compiled is None or spec.mapping is None:
-            continue
-        *arrays, _, _ = _kernel.random_points(task.layer.compiled, compiled_space(task.family, 0), RANDOM, 1)
-        nest = joined([pack([spec.mapping], spec.problem), Nest(*arrays)])
-        ours, full = score_sparse(task.sparse, nest), score_one_by_one(task.sparse, nest)
-        for name in ("legal", "cycles", "energy", "last_level_accesses"):
-            np.testing.assert_array_equal(getattr(ours, name), getattr(full, name), err_msg=f"{design}: {name}")
-        np.testing.assert_allclose(ours.excess, full.excess, rtol=1e-12)
-        compared, legal = compared + nest.batch, legal + int(full.legal.sum())
-    assert compared > 30
-    assert legal > 5
+        if task.sparse is not None and spec.mapping is not None:
+            nest = joined([pack([spec.mapping], spec.problem), random_mappings(task, RANDOM, 1)])
+            legal[task.sparse.skips_instances] += legal_ones(task, nest, design)
+    assert legal.total() > 5
+    assert legal[True] > 2 or design in ("dot1", "dram_only")  # these have no fan-out
 
 
-def test_designs_that_skip_instances_are_left_to_the_full_evaluation() -> None:
-    skipping = [spec for spec in specs_of("mm2") if any(level.spatial_skipping for level in spec.sparse.levels)]
-    assert skipping
-    for spec in skipping:
+def test_compiled_scores_of_drawn_designs_are_those_of_the_full_evaluation() -> None:
+    rng, legal = random.Random(33), Counter[bool]()
+    bases = [next(spec for spec in recorded_specs(design) if spec.mapping is not None) for design in DESIGNS]
+    for number in range(60):
+        spec = drawn_spec(bases[number % len(bases)], rng)
         task = mapping_task(spec)
         assert task.sparse is not None
-        assert task.sparse.compiled is None
-        assert score_sparse(task.sparse, pack([spec.mapping], spec.problem)).legal.tolist() == [True]
+        legal[task.sparse.skips_instances] += legal_ones(task, random_mappings(task, 16, number), f"design {number}")
+    assert legal[False] > 30
+    assert legal[True] > 10
 
 
-def test_banded_densities_are_compiled() -> None:
-    tasks = [task for design in ("fan_cp", "dram_only", "gate_mac", "tensor24") for spec in specs_of(design)
-             if any(density.distribution == BANDED for density in spec.problem.densities.values())
-             and (task := mapping_task(spec)).sparse is not None
-             and not any(level.spatial_skipping for level in spec.sparse.levels)]
-    assert len(tasks) >= 6
-    legal = 0
-    for task in tasks:
-        assert task.sparse.compiled is not None
-        *arrays, _, _ = _kernel.random_points(task.layer.compiled, compiled_space(task.family, 0), 4 * RANDOM, 2)
-        ours, full = score_sparse(task.sparse, Nest(*arrays)), score_one_by_one(task.sparse, Nest(*arrays))
-        np.testing.assert_array_equal(ours.legal, full.legal)
-        np.testing.assert_array_equal(ours.energy, full.energy)
-        np.testing.assert_array_equal(ours.cycles, full.cycles)
-        legal += int(full.legal.sum())
-    assert legal >= 10
+def design_with(spec: Spec, ranks: int) -> SparseDesign:
+    """A recorded design, its first format with so many ranks."""
+    assert spec.sparse is not None
+    levels = list(spec.sparse.levels)
+    at = next(i for i, level in enumerate(levels) if level.formats)
+    name, own = next(iter(levels[at].formats.items()))
+    formats = {**levels[at].formats, name: replace(own, ranks=own.ranks[:1] * ranks)}
+    levels[at] = replace(levels[at], formats=formats)
+    task = mapping_task(replace(spec, sparse=replace(spec.sparse, levels=tuple(levels))))
+    assert task.sparse is not None
+    return task.sparse
 
 
-def test_an_evaluator_refuses_a_call_from_inside_its_own() -> None:
-    spec = next(spec for spec in specs_of("fan_cp") if (found := mapping_task(spec).sparse) and found.compiled and any(
-        density.distribution == HYPERGEOMETRIC for density in spec.problem.densities.values()))
-    handed: list[Any] = []
-    with mock.patch("fadiff_mapper.sparse.compiled_design._kernel.SparseTables", lambda *given: handed.extend(given)):
-        task = mapping_task(spec)
-        assert task.sparse is not None
-        assert task.sparse.compiled is None
-    layer, table = handed
-    refusals: list[str] = []
-
-    def asking(*given: Any) -> dict[str, Any]:
-        try:
-            evaluator.score(nest, np.empty((5, 1)))
-        except RuntimeError as error:
-            refusals.append(str(error))
-        found: dict[str, Any] = table["occupancy_of"](*given)
-        return found
-    nest = nest_arrays(pack([spec.mapping], spec.problem))
-    evaluator = _kernel.SparseEvaluator(_kernel.SparseTables(layer, table | {"occupancy_of": asking}))
-    evaluator.score(nest, np.empty((5, 1)))
-    assert set(refusals) == {"in use by another call"}
+def test_a_design_beyond_the_tables_of_the_kernel_is_refused() -> None:
+    spec = next(spec for spec in recorded_specs("mm2") if spec.sparse and spec.sparse.formatted)
+    assert design_with(spec, _kernel.MOST_RANKS).compiled
+    with pytest.raises(FadiffError, match=f"{_kernel.MOST_RANKS + 1} ranks.*accepted: at most {_kernel.MOST_RANKS}"):
+        assert design_with(spec, _kernel.MOST_RANKS + 1).compiled

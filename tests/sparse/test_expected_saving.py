@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
-from recorded_cases import RECORDED, recording
+from sparse_inputs import skipping_product
 
 import fadiff_mapper as fm
 from fadiff_mapper.gradient.layer_descent import descend
@@ -17,24 +16,11 @@ from fadiff_mapper.search.layer_family import random_nests
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.options import Effort
-from fadiff_mapper.sparse.expected_saving import expected_shares
-from fadiff_mapper.sparse.score_sparse import score_sparse
-
-SPARSE = RECORDED.with_name("timeloop_sparse.jsonl.gz")
-
-
-def small(densities: dict[str, float], **more: Any) -> fm.Spec:
-    """A matrix product below one buffer that skips B where A is empty."""
-    arch = recording(SPARSE)["arch"]["gate_mac"]
-    problem = recording(SPARSE)["problem"]["mm_8"]["problem"]
-    options = {"targets": [{"name": "Loc", "action_optimization": [
-        {"type": "skipping", "target": "B", "condition_on": ["A"]}]}, *more.get("targets", ())]}
-    return fm.load({"architecture": arch["native"], "ERT": arch["ert"], "sparse_optimizations": options, "problem": {
-        **problem, "instance": {**problem["instance"], "densities": densities}}})
+from fadiff_mapper.sparse.design import expected_shares, score_sparse
 
 
 def test_shares_are_the_densities_of_leaders() -> None:
-    spec = small({"A": 0.25, "B": 0.5})
+    spec = skipping_product({"A": 0.25, "B": 0.5})
     task = mapping_task(spec)
     assert task.sparse is not None
     shares = expected_shares(task.sparse)
@@ -45,7 +31,7 @@ def test_shares_are_the_densities_of_leaders() -> None:
 
 
 def test_expected_shares_bring_the_smooth_model_nearer_to_the_sparse_energy() -> None:
-    task = mapping_task(small({"A": 0.25, "B": 0.5}))
+    task = mapping_task(skipping_product({"A": 0.25, "B": 0.5}))
     assert task.sparse is not None
     nest = random_nests(task.layer, task.space, 60)
     scores = score_sparse(task.sparse, nest)
@@ -60,7 +46,7 @@ def test_expected_shares_bring_the_smooth_model_nearer_to_the_sparse_energy() ->
 
 
 def test_full_tensors_leave_everything() -> None:
-    task = mapping_task(small({"A": 1.0, "B": 1.0}))
+    task = mapping_task(skipping_product({"A": 1.0, "B": 1.0}))
     assert task.layer.shares is not None
     assert task.layer.shares.accesses == pytest.approx(np.ones_like(task.layer.shares.accesses))
     nest = random_nests(task.layer, task.space, 4)
@@ -71,7 +57,7 @@ def test_full_tensors_leave_everything() -> None:
 def test_the_descent_follows_expected_shares() -> None:
     effort = Effort(refinement=False, descent=partial(descend, restarts=4, steps=3))
     options = fm.SearchOptions(threads=1, effort=effort)
-    result = map_layers([small({"A": 0.25, "B": 0.5})], options, metric="energy")[0]
+    result = map_layers([skipping_product({"A": 0.25, "B": 0.5})], options, metric="energy")[0]
     assert result.status == "descent ended"
     assert result.bound is not None
     assert result.stats.energy_pj >= result.bound.energy

@@ -8,7 +8,8 @@ from functools import cache
 from typing import Any
 
 import pytest
-from recorded_cases import RECORDED, Json, recording
+from recorded_cases import Json, recording
+from sparse_inputs import DESIGNS, SPARSE, sparse_document
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.load import load
@@ -16,20 +17,7 @@ from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate
 from fadiff_mapper.sparse.sparse_stats import SparseStats
 from fadiff_mapper.spec.native.areas import total_areas
 
-SPARSE = RECORDED.with_name("timeloop_sparse.jsonl.gz")
-
-DESIGNS = ("dot1", "mm2", "fan_cp", "rs_rle", "tensor24", "bitmask3", "dram_only", "gate_mac", "tight_md")
-
 TWO_DECIMALS = ("ingresses", "link_transfers", "spatial_reductions", "hops")
-
-
-def sparse_document(case: Json) -> Json:
-    """The whole input of a case."""
-    arch, problem = recording(SPARSE)["arch"][case["arch"]], recording(SPARSE)["problem"][case["problem"]]["problem"]
-    options = {} if case["sparse_optimizations"] is None else {"sparse_optimizations": case["sparse_optimizations"]}
-    instance = {**problem["instance"], **(case["densities"] or {})}
-    return {arch["key"]: arch["native"], "ERT": arch["ert"], "problem": {**problem, "instance": instance},
-            "mapping": case["mapping"], **options}
 
 
 def unlike(want: Any, ours: Any, path: str = "") -> Iterator[str]:

@@ -20,9 +20,9 @@ from fadiff_mapper import SpecError, evaluate, load
 from fadiff_mapper.cli import main
 from fadiff_mapper.dropin.arguments import MODEL, read_arguments
 from fadiff_mapper.dropin.programs import ProgramSettings, run
-from fadiff_mapper.network.layers.one_design import specs_of
+from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.output.timeloop_files.result_json import result_json
-from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.search.result import Result
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.timeloop.compare_answers import compared, differences
 from fadiff_mapper.workload.readers.load_network import load_network
@@ -287,7 +287,7 @@ def test_programs_in_timeloops_place_are_lenient(tmp_path: Path) -> None:
 def test_warnings_stand_in_the_notes_of_a_result(tmp_path: Path) -> None:
     spec = load(written(tmp_path, "word_bits: 16,", "word_bits: 16, read-bandwidth: 1,"), strict=False)
     assert spec.mapping is not None
-    result = MappedLayer(spec, spec.mapping, evaluate(spec), "converged", (), {"seed": 0}, 1, 0.0)
+    result = Result(spec, spec.mapping, evaluate(spec), "converged", (), {"seed": 0}, 1, 0.0)
     assert json.loads(result_json(result))["notes"][0] == f"warning: {spec.warnings[0]}"
 
 

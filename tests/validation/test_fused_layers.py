@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fadiff_validation import cli, commands, defines, looptree
+from fadiff_validation import cli, commands, defines
 from fadiff_validation.defines import Curve
 from fadiff_validation.fused import Fused, points_csv
+from fadiff_validation.looptree import compare as looptree
 from fadiff_validation.report.figures import curve_picture
 from fadiff_validation.report.fused import curve_table, looptree_table
 from fadiff_validation.stacks import LAYER_BY_LAYER, merged_factors, products, stack_cost

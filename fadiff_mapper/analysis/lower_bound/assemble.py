@@ -28,7 +28,7 @@ from fadiff_mapper.base.deadline import Over, in_time, never
 from fadiff_mapper.mapspace import MapSpace
 from fadiff_mapper.model.machine import UNLIMITED, word_energy
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.sparse.evaluate_sparse import SparseDesign
+from fadiff_mapper.sparse.design import SparseDesign
 
 MOST_CHOICES = 32
 """Keep-or-bypass choices tried together; with more, every data space is bounded by itself, each word sent once. A limit
@@ -97,12 +97,12 @@ def sparse_lower_bound(design: SparseDesign, space: MapSpace, over: Over = never
         over: Tells whether time is over.
 
     Returns:
-        The bound; None where none is proven: see `lower_bound`, and for designs with spatial skipping or bands.
+        The bound; None where none is proven: see `lower_bound`, and for designs with spatial skipping.
 
     Raises:
         OutOfTime: Time was over before the bound was known.
     """
-    if design.compiled is None:
+    if design.skips_instances:
         return None
     roomy = replace(space, architecture=with_room_at_most(design, design.layer.arch))
     return lower_bound(design.layer, roomy, least_shares(design), over=over)

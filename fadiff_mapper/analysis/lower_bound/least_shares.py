@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.sparse.complete_nest import unit_box
-from fadiff_mapper.sparse.density_models import DensityModel, FixedStructured, Hypergeometric
-from fadiff_mapper.sparse.evaluate_sparse import SparseDesign
-from fadiff_mapper.sparse.saved_computes import TOLERANCE, millionths
+from fadiff_mapper.sparse.accesses import TOLERANCE
+from fadiff_mapper.sparse.design import SparseDesign, millionths
 from fadiff_mapper.spec.arch import Architecture
+from fadiff_mapper.spec.densities import FIXED, HYPERGEOMETRIC
 
 SLACK = 1 - 1e-9
 """Factor on every share: sums of probabilities may differ in their last bits."""
@@ -54,10 +54,9 @@ def all_happen(layer: PreparedLayer) -> LeastShares:
 
 
 def least_shares(design: SparseDesign) -> LeastShares:
-    """The shares of a sparse design that the compiled kernel models, without spatial skipping and bands."""
+    """The shares of a sparse design without spatial skipping."""
     problem, levels = design.layer.problem, design.sparse.levels
-    expected = [model.expected(unit_box(ranks)) * SLACK
-                for model, ranks in zip(design.models, design.layer.projection.ranks, strict=True)]
+    expected = [density * SLACK for density in design.word_densities]
     known = [least_sent(design, t) * SLACK for t in range(len(expected))]
     stored = np.ones((len(levels), len(expected)))
     for t, space in enumerate(problem.dataspaces):
@@ -86,20 +85,20 @@ def least_sent(design: SparseDesign, tensor: int) -> float:
     """The least expected density of tiles of which empty ones are not sent, those counted as empty.
 
     Timeloop takes the first probability for that of the empty tile, even where tiles cannot be empty (see
-    `tile_occupancy.expected_occupancy`). Then anything may be left; 0 stands for that.
+    `sparse.formats.occupancy`). Then anything may be left; 0 stands for that.
     """
-    model, ranks = design.models[tensor], design.layer.projection.ranks[tensor]
-    if isinstance(model, Hypergeometric):
+    model = design.models[tensor]
+    if model.kind == HYPERGEOMETRIC:
         # Tiles of at most half the words leave room for all nonzeros outside; windows overlap and may be larger.
         safe = 2 * model.nonzeros <= model.words and not design.layer.projection.windowed[tensor]
     else:
         safe = _is_rounded_well(model)
-    return model.expected(unit_box(ranks)) if safe else 0.0
+    return design.word_densities[tensor] if safe else 0.0
 
 
-def _is_rounded_well(model: DensityModel) -> bool:
+def _is_rounded_well(model: _kernel.DensityModel) -> bool:
     """Whether no tile of at least one nonzero is taken to have a least occupancy of 0, which division may round to."""
-    if not isinstance(model, FixedStructured) or model.density <= 2 / LARGEST_ROUNDED:
+    if model.kind != FIXED or model.density <= 2 / LARGEST_ROUNDED:
         return False
     words = np.arange(math.floor(1 / model.density), math.ceil(2 / model.density) + 1, dtype=np.float64)
     below = np.floor(words * model.density)
@@ -109,10 +108,9 @@ def _is_rounded_well(model: DensityModel) -> bool:
 def _computed(design: SparseDesign) -> float:
     """The share of computes whose operands are both nonzero, which is left whatever is saved."""
     share = 1.0
-    for model, ranks, written in zip(design.models, design.layer.projection.ranks, design.layer.projection.read_write,
-                                     strict=True):
+    for density, written in zip(design.word_densities, design.layer.projection.read_write, strict=True):
         if not written:
-            share *= max(millionths(model.expected(unit_box(ranks))) - MILLIONTH, 0.0)
+            share *= max(millionths(density) - MILLIONTH, 0.0)
     return share * (1 - 3 * TOLERANCE)
 
 
@@ -128,9 +126,8 @@ def with_room_at_most(design: SparseDesign, arch: Architecture) -> Architecture:
     """
     levels = []
     for level, options in zip(arch.levels, design.sparse.levels, strict=True):
-        densities = [design.models[t].expected(unit_box(design.layer.projection.ranks[t]))
-                     for t, name in enumerate(design.layer.problem.dataspace_names())
-                     if name in options.formats]
+        densities = [density for density, name in zip(
+            design.word_densities, design.layer.problem.dataspace_names(), strict=True) if name in options.formats]
         least = min(densities, default=1.0)
         size = level.size if level.size is None or least >= 1 else (
             math.ceil(level.size / (least * SLACK)) if least > 0 else None)

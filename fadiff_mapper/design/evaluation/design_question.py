@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fadiff_mapper.calibration.correction import Calibration
+from fadiff_mapper.design.evaluation.design_result import OutcomeTable, metric_exponents
 from fadiff_mapper.design.space import DesignSpace
-from fadiff_mapper.network.layers.options import NetworkOptions, layer_search
-from fadiff_mapper.results.designed_machine import metric_exponents
-from fadiff_mapper.results.outcome_table import OutcomeTable
+from fadiff_mapper.network.options import NetworkOptions, layer_search
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.workload import Operator, Workload
 
@@ -38,7 +37,7 @@ class DesignQuestion:
         space: The designs.
         networks: The networks.
         weights: How often each network runs; energies and cycles are summed with them.
-        metrics: Metrics to minimise, see `results.designed_machine.metric_exponents`; several for a front.
+        metrics: Metrics to minimise, see `design_result.metric_exponents`; several for a front.
         fuse: Whether layers may be fused (`network.map_network`); else every layer runs by itself.
         seed: Seed of every random number.
         energy: Where energies come from that no table in the design gives, as in `inputs.load.load`.

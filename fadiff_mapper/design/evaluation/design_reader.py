@@ -16,7 +16,7 @@ from typing import Any
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.space import Point, design_document
 from fadiff_mapper.inputs.load import find_energies, read_spec
-from fadiff_mapper.network.layers.one_design import with_problem
+from fadiff_mapper.network.one_design import with_problem
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.native.arch import read_architecture
 from fadiff_mapper.spec.spec import Spec

@@ -12,6 +12,7 @@ from fadiff_mapper.base.errors import FadiffError, SpecError
 from fadiff_mapper.design.evaluation.design_bounds import bound_that_loses, least_unfused
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.design_reader import DesignReader
+from fadiff_mapper.design.evaluation.design_result import DesignOutcome
 from fadiff_mapper.design.evaluation.kept_plans import KeptPlans
 from fadiff_mapper.design.evaluation.layer_bounds import LayerBounds
 from fadiff_mapper.design.evaluation.layer_entries import OUT_OF_TIME, LayerEntry, layer_entries, mapping_of
@@ -19,8 +20,7 @@ from fadiff_mapper.design.evaluation.least_figures import LeastFigures
 from fadiff_mapper.design.evaluation.network_plans import mapped_network, network_figures, planned_figures
 from fadiff_mapper.design.evaluation.result_store import ResultStore
 from fadiff_mapper.design.space import Point, broken_limit, design_area_mm2, parameter_values
-from fadiff_mapper.results.designed_machine import DesignOutcome
-from fadiff_mapper.results.mapped_network import MappedNetwork
+from fadiff_mapper.network.result import NetworkResult
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload.readers.network_text import shape_id
@@ -86,7 +86,7 @@ class DesignBench:
         specs = self.reader.specs(point)
         return tuple(mapping_of(entry, spec) for entry, spec in zip(_required(self, specs), specs, strict=True))
 
-    def networks_at(self, point: Point, stopped: Callable[[], bool] = lambda: False) -> tuple[MappedNetwork, ...]:
+    def networks_at(self, point: Point, stopped: Callable[[], bool] = lambda: False) -> tuple[NetworkResult, ...]:
         """All networks as they run on a design, with every mapping; plans that are not kept are found again.
 
         Args:
@@ -104,7 +104,7 @@ class DesignBench:
                      for number in range(len(self.question.networks)))
 
 
-def disagreement(question: DesignQuestion, outcome: DesignOutcome, plans: Sequence[MappedNetwork]) -> str:
+def disagreement(question: DesignQuestion, outcome: DesignOutcome, plans: Sequence[NetworkResult]) -> str:
     """Compares a design's figures, which may come from the store, with those of its plans, which never do.
 
     Args:

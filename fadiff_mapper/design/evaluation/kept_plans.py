@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
-from fadiff_mapper.results.designed_machine import DesignOutcome
-from fadiff_mapper.results.mapped_network import MappedNetwork
+from fadiff_mapper.design.evaluation.design_result import DesignOutcome
+from fadiff_mapper.network.result import NetworkResult
 
 
 @dataclass
@@ -23,9 +23,9 @@ class KeptPlans:
     metric: str
     value: float = inf
     point: tuple[int, ...] | None = None
-    networks: tuple[MappedNetwork, ...] = ()
+    networks: tuple[NetworkResult, ...] = ()
 
-    def offer(self, outcome: DesignOutcome, networks: tuple[MappedNetwork, ...]) -> None:
+    def offer(self, outcome: DesignOutcome, networks: tuple[NetworkResult, ...]) -> None:
         """Keeps the plans of a design where it is the best so far.
 
         Args:

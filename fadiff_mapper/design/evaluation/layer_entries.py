@@ -12,16 +12,16 @@ from typing import Any
 from fadiff_mapper.base.errors import FadiffError, OutOfTime
 from fadiff_mapper.base.version import __version__
 from fadiff_mapper.calibration.correction import Calibration
+from fadiff_mapper.design.evaluation.design_result import metric_exponents
 from fadiff_mapper.design.evaluation.result_store import ResultStore
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import pack, unpack
 from fadiff_mapper.model.reuse import with_reuse
-from fadiff_mapper.results.designed_machine import metric_exponents
-from fadiff_mapper.results.mapped_layer import CorrectedCycles, MappedLayer
 from fadiff_mapper.search.calibrated_choice import calibrated_choice, check_calibrated
 from fadiff_mapper.search.map_layers import checked_task
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import SearchOptions
+from fadiff_mapper.search.result import CorrectedCycles, Result
 from fadiff_mapper.search.search_family import SearchOutcome
 from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping, is_sparse
@@ -242,7 +242,7 @@ def mapping_of(entry: LayerEntry, spec: Spec) -> Mapping:
     return read_mapping(with_places(entry.mapping, where), where, spec.arch, spec.problem)
 
 
-def mapped_layer(entry: LayerEntry, spec: Spec, options: SearchOptions) -> MappedLayer:
+def mapped_layer(entry: LayerEntry, spec: Spec, options: SearchOptions) -> Result:
     """The result of a layer's search as `search.map_layers` returns it, without history and lower bound.
 
     All numbers of the mapping are evaluated again, so that none of them hangs on the store.
@@ -256,5 +256,5 @@ def mapped_layer(entry: LayerEntry, spec: Spec, options: SearchOptions) -> Mappe
     corrected = None if calibration is None else CorrectedCycles(
         float(calibration.cycles(spec.problem, pack([mapping], spec.problem))[0]), entry.exact_choice_cycles,
         entry.exact_choice_energy_pj)
-    return MappedLayer(spec, mapping, evaluate_mapping(spec, mapping), entry.status, (), options.as_dict(),
+    return Result(spec, mapping, evaluate_mapping(spec, mapping), entry.status, (), options.as_dict(),
                        entry.evaluations, 0.0, corrected=corrected)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fadiff_mapper.results.designed_machine import metric_exponents
+from fadiff_mapper.design.evaluation.design_result import metric_exponents
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class LeastFigures:
                             self.root_edp - other.root_edp)
 
     def of(self, metric: str, area_mm2: float) -> float:
-        """The bound on a metric of a design of known area, see `results.designed_machine.metric_exponents`."""
+        """The bound on a metric of a design of known area, see `design_result.metric_exponents`."""
         energy, cycles, area = metric_exponents(metric)
         return float(self.product(energy, cycles) * area_mm2 ** area)
 

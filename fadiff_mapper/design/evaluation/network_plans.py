@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from fadiff_mapper.base.errors import OutOfTime
 from fadiff_mapper.base.version import __version__
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.evaluation.design_result import NetworkFigures
 from fadiff_mapper.design.evaluation.layer_entries import (
     OUT_OF_TIME,
     LayerEntry,
@@ -19,16 +20,15 @@ from fadiff_mapper.design.evaluation.layer_entries import (
 )
 from fadiff_mapper.design.evaluation.result_store import ResultStore
 from fadiff_mapper.fusion import Hardware
-from fadiff_mapper.network.layers.joined_reads import joined_reads
-from fadiff_mapper.results.designed_machine import NetworkFigures
-from fadiff_mapper.results.mapped_network import MappedNetwork
+from fadiff_mapper.fusion.prices import other_reads
+from fadiff_mapper.network.result import NetworkResult
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload.readers.network_text import network_text
 
 
 def network_figures(question: DesignQuestion, number: int, specs: Sequence[Spec], entries: Sequence[LayerEntry],
                     store: ResultStore, stopped: Callable[[], bool] = lambda: False, give_up: bool = True,
-                    ) -> tuple[NetworkFigures, MappedNetwork | None]:
+                    ) -> tuple[NetworkFigures, NetworkResult | None]:
     """The figures of one network on a design.
 
     Args:
@@ -50,7 +50,7 @@ def network_figures(question: DesignQuestion, number: int, specs: Sequence[Spec]
     """
     network, weight, runs = question.networks[number], question.weights[number], question.runs[number]
     if not question.fuse:
-        joined = joined_reads(network, specs[0])
+        joined = other_reads(network, specs[0])
         energy = joined.energy_pj + sum(entry.times * entries[entry.layer].energy_pj for entry in runs)
         cycles = round(joined.cycles) + sum(entry.times * entries[entry.layer].cycles for entry in runs)
         return NetworkFigures(network.name, weight, energy, cycles, energy, cycles), None
@@ -68,7 +68,7 @@ def network_figures(question: DesignQuestion, number: int, specs: Sequence[Spec]
     return replace(known, name=network.name, weight=weight), plan
 
 
-def planned_figures(question: DesignQuestion, plan: MappedNetwork) -> tuple[float, float]:
+def planned_figures(question: DesignQuestion, plan: NetworkResult) -> tuple[float, float]:
     """Energy in pJ and cycles of a plan, as `network_figures` counts them, from the evaluation of every mapping.
 
     Args:
@@ -91,7 +91,7 @@ def _figures_of(content: dict[str, object]) -> NetworkFigures | None:
 
 
 def mapped_network(question: DesignQuestion, number: int, specs: Sequence[Spec],
-                   entries: Sequence[LayerEntry], stopped: Callable[[], bool] = lambda: False) -> MappedNetwork:
+                   entries: Sequence[LayerEntry], stopped: Callable[[], bool] = lambda: False) -> NetworkResult:
     """One network on a design with every mapping.
 
     Args:
@@ -112,10 +112,10 @@ def mapped_network(question: DesignQuestion, number: int, specs: Sequence[Spec],
     if question.fuse:
         # All of these load torch, which designs of layers need not.
         from fadiff_mapper.network.map_network import plan_network
-        from fadiff_mapper.network.plan.planning_clock import PlanningClock
+        from fadiff_mapper.network.planning_clock import PlanningClock
         plan = plan_network(network, own, question.network_options, mapped=mapped, clock=PlanningClock(None, stopped))
         return replace(plan, status=OUT_OF_TIME) if stopped() else plan
-    from fadiff_mapper.network.plan.outcome import network_result
+    from fadiff_mapper.network.outcome import network_result
     status = OUT_OF_TIME if any(layer.status == OUT_OF_TIME for layer in mapped) else "search ended"
     return network_result(network, Hardware(own[0].arch, own[0].tables), mapped, {}, (), (),
                           question.network_options.as_dict(), status, 0.0)

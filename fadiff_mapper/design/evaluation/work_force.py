@@ -19,10 +19,10 @@ from typing import Any, Protocol
 from fadiff_mapper.base.errors import FadiffError, OutOfTime, listed
 from fadiff_mapper.base.extras import require
 from fadiff_mapper.base.worker_processes import Shared, usable_cores, worker_processes
+from fadiff_mapper.design.evaluation.design_result import DesignOutcome
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
 from fadiff_mapper.design.space import Point
-from fadiff_mapper.results.designed_machine import DesignOutcome
-from fadiff_mapper.results.mapped_network import MappedNetwork
+from fadiff_mapper.network.result import NetworkResult
 
 BACKENDS = ("processes", "dask", "ray")
 """Processes of this machine, and the two kinds of cluster."""
@@ -107,7 +107,7 @@ class TaskDone:
     """
 
     outcome: DesignOutcome | None
-    plans: tuple[MappedNetwork, ...] = ()
+    plans: tuple[NetworkResult, ...] = ()
     changed: tuple[Path, ...] = ()
 
 

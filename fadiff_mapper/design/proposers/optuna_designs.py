@@ -15,11 +15,11 @@ from typing import Any
 
 from fadiff_mapper.base.extras import require
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.evaluation.design_result import DesignOutcome
 from fadiff_mapper.design.evaluation.least_figures import LeastFigures
 from fadiff_mapper.design.proposers.proposer import IDLE_ROUNDS
 from fadiff_mapper.design.proposers.random_designs import RandomDesigns
 from fadiff_mapper.design.space import Point
-from fadiff_mapper.results.designed_machine import DesignOutcome
 
 FEASIBLE = "feasible"
 """The constraint of a trial that says whether its design is feasible: broken above 0, as optuna has it."""

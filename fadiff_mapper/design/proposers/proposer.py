@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from fadiff_mapper.results.designed_machine import DesignOutcome
+from fadiff_mapper.design.evaluation.design_result import DesignOutcome
 
 IDLE_ROUNDS = 200
 """Idle rounds of a proposer that does not judge what it proposes. Set by hand."""

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.design.evaluation.design_result import DesignOutcome
 from fadiff_mapper.design.proposers.proposer import IDLE_ROUNDS
 from fadiff_mapper.design.space import DesignSpace, Point
-from fadiff_mapper.results.designed_machine import DesignOutcome
 
 MOST_DESIGNS = 1_000_000
 """Designs of a space that is enumerated: a limit for safety; nothing was measured."""

@@ -16,13 +16,13 @@ from fadiff_mapper.output.timeloop_files.versions import versions
 from fadiff_mapper.yaml.dump import dump
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.designed_machine import DesignedMachine, DesignOutcome
+    from fadiff_mapper.design.evaluation.design_result import DesignOutcome, DesignResult
 
 FRONT = "front"
 """The folder with the architecture of every design of a front of several metrics."""
 
 
-def design_files(result: DesignedMachine) -> Iterator[tuple[str, dict[str, str]]]:
+def design_files(result: DesignResult) -> Iterator[tuple[str, dict[str, str]]]:
     """All files of a run folder but the page.
 
     Args:
@@ -44,7 +44,7 @@ def design_files(result: DesignedMachine) -> Iterator[tuple[str, dict[str, str]]
             yield str(PurePosixPath(folder, inner)), texts
 
 
-def network_folders(result: DesignedMachine) -> tuple[str, ...]:
+def network_folders(result: DesignResult) -> tuple[str, ...]:
     """A folder for each network: its name, with its number where another network, folder or file has that name."""
     names = [safe_name(network.workload.name) for network in result.mapped_networks]
     taken = [name if names.count(name) == 1 and name not in (FRONT, STORE, *RUN_FILES) else f"{name}_{number}"
@@ -54,7 +54,7 @@ def network_folders(result: DesignedMachine) -> tuple[str, ...]:
     return tuple(taken)
 
 
-def architecture_yaml(result: DesignedMachine, number: int) -> str:
+def architecture_yaml(result: DesignResult, number: int) -> str:
     """The architecture of a design of the front, numbered from 1, with its parameters in a comment."""
     outcome = result.front[number - 1]
     values = ", ".join(f"{name} {value}" for name, value in outcome.parameters.items())
@@ -62,7 +62,7 @@ def architecture_yaml(result: DesignedMachine, number: int) -> str:
     return f"# {comment}\n{dump(result.documents[number - 1])}"
 
 
-def design_json(result: DesignedMachine) -> str:
+def design_json(result: DesignResult) -> str:
     """The run as JSON: space, options, front, final figures, history, versions.
 
     All seconds stand under `timing`, so that the rest is equal for equal runs.

@@ -21,8 +21,8 @@ from fadiff_mapper.workload import Totals
 
 if TYPE_CHECKING:
     from fadiff_mapper.analysis.sensitivity.sensitivities import Sensitivity
-    from fadiff_mapper.results.designed_machine import DesignedMachine, DesignOutcome
-    from fadiff_mapper.results.mapped_network import MappedNetwork
+    from fadiff_mapper.design.evaluation.design_result import DesignOutcome, DesignResult
+    from fadiff_mapper.network.result import NetworkResult
 
 TEMPLATE = "design_report/design.html.jinja"
 
@@ -84,7 +84,7 @@ class NetworkSection:
     outermost: str
 
 
-def design_html(result: DesignedMachine, folders: Sequence[str],
+def design_html(result: DesignResult, folders: Sequence[str],
                 sensitivities: Sequence[Sensitivity] = (), unknown: str = "") -> str:
     """The page as text.
 
@@ -114,7 +114,7 @@ def design_html(result: DesignedMachine, folders: Sequence[str],
         refusals=_refusals(result.outcomes))
 
 
-def best_sensitivities(result: DesignedMachine, over: Callable[[], bool] = lambda: False) -> tuple[Sensitivity, ...]:
+def best_sensitivities(result: DesignResult, over: Callable[[], bool] = lambda: False) -> tuple[Sensitivity, ...]:
     """The sensitivities of the best design's EDP, every layer by itself.
 
     Args:
@@ -137,7 +137,7 @@ def best_sensitivities(result: DesignedMachine, over: Callable[[], bool] = lambd
     return combined_sensitivities(layers, over)
 
 
-def _figures(result: DesignedMachine) -> tuple[BestFigure, ...]:
+def _figures(result: DesignResult) -> tuple[BestFigure, ...]:
     """EDP, energy, cycles and area of the best design, and how they differ with the best source of energies."""
     best = result.best
     final = result.final[0] if result.final else None
@@ -148,7 +148,7 @@ def _figures(result: DesignedMachine) -> tuple[BestFigure, ...]:
                                change(final.area_mm2, best.area_mm2) if final else ""))
 
 
-def _listed(result: DesignedMachine) -> tuple[DesignOutcome, ...]:
+def _listed(result: DesignResult) -> tuple[DesignOutcome, ...]:
     """The designs of the table: the front; for one metric the designs that are best in EDP or area, or both."""
     if len(result.metrics) > 1 or not result.front:
         return result.front[:MOST_LISTED]
@@ -156,7 +156,7 @@ def _listed(result: DesignedMachine) -> tuple[DesignOutcome, ...]:
     return (result.best, *(outcome for outcome in both if outcome.point != result.best.point))[:MOST_LISTED]
 
 
-def _network(weight: float, network: MappedNetwork, folder: str) -> NetworkSection:
+def _network(weight: float, network: NetworkResult, folder: str) -> NetworkSection:
     views = layer_views(network)
     components = component_names(network, views)
     outermost, spaces = network.hardware.arch.levels[-1].name, dataspace_names(views)

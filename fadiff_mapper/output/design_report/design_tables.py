@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from fadiff_mapper.base.csv_text import csv_text
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.designed_machine import DesignedMachine, DesignOutcome
+    from fadiff_mapper.design.evaluation.design_result import DesignOutcome, DesignResult
 
 FIGURES = ("energy_pj", "cycles", "edp", "area_mm2")
 ABOUT = ("number", "feasible", "reason", "mapped", "least_energy_pj", "least_cycles")
 """Columns besides the figures and the parameters. `least_` are lower bounds, of designs that they left out."""
 
 
-def front_csv(result: DesignedMachine) -> str:
+def front_csv(result: DesignResult) -> str:
     """The best design, or the front of several metrics: number among all designs, parameters, figures, metrics."""
     numbers = {outcome.point: number for number, outcome in enumerate(result.outcomes, 1)}
     metrics = [metric for metric in result.metrics if metric not in FIGURES]

@@ -10,7 +10,7 @@ from fadiff_mapper.output.network_report.drawing import Dot, Drawing, Label, Sha
 from fadiff_mapper.output.network_report.rounded_units import COUNT, EDP, ENERGY, DisplayUnit, unit_for
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.designed_machine import DesignedMachine
+    from fadiff_mapper.design.evaluation.design_result import DesignResult
 
 WIDTH, HEIGHT, GAP, LEFT, TOP, BELOW = 1080.0, 250.0, 36.0, 78.0, 22.0, 40.0
 """Pixels: of the drawing, between its two panels, and around a panel's field."""
@@ -20,7 +20,7 @@ PLAIN = (("", 1.0),)
 """Units of the metrics' values; products with an area have none."""
 
 
-def draw_convergence(result: DesignedMachine) -> Drawing | None:
+def draw_convergence(result: DesignResult) -> Drawing | None:
     """Two panels that share an axis, or None where nothing feasible was found.
 
     Args:

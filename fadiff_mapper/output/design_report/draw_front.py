@@ -19,7 +19,7 @@ from fadiff_mapper.output.network_report.drawing import (
 from fadiff_mapper.output.network_report.rounded_units import EDP, DisplayUnit, unit_for
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.designed_machine import DesignedMachine, DesignOutcome
+    from fadiff_mapper.design.evaluation.design_result import DesignOutcome, DesignResult
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1080.0, 400.0, 92.0, 1060.0, 16.0, 356.0
 """Pixels: of the drawing, and of the edges of its field."""
@@ -28,7 +28,7 @@ MOST_NUMBERED = 40
 """Designs of the front that have a number beside their dot: more would cover one another."""
 
 
-def draw_front(result: DesignedMachine) -> Drawing | None:
+def draw_front(result: DesignResult) -> Drawing | None:
     """The drawing, or None where fewer than two designs are feasible or no area is known.
 
     Args:

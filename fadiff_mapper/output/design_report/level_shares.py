@@ -12,7 +12,7 @@ from fadiff_mapper.output.network_report.layer_views import component_names, lay
 from fadiff_mapper.output.network_report.rounded_units import COUNT, ENERGY, DisplayUnit, unit_for
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_network import MappedNetwork
+    from fadiff_mapper.network.result import NetworkResult
 
 WIDTH, NAMES, GAP, VALUE, HEAD, ROW, BAR = 1080.0, 176.0, 40.0, 110.0, 26.0, 22.0, 12.0
 """Pixels: of the drawing, names, between panels, of the number behind a bar, of the heading, of a row, of a bar."""
@@ -35,7 +35,7 @@ class LevelShare:
     cycles: float | None
 
 
-def level_shares(networks: Sequence[tuple[float, MappedNetwork]]) -> tuple[LevelShare, ...]:
+def level_shares(networks: Sequence[tuple[float, NetworkResult]]) -> tuple[LevelShare, ...]:
     """The shares of every component, the outermost level first.
 
     Args:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fadiff_mapper.output.network_report.rounded_units import change
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.designed_machine import DesignedMachine, DesignOutcome
+    from fadiff_mapper.design.evaluation.design_result import DesignOutcome, DesignResult
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class ParameterWorth:
     above: ParameterStep | None
 
 
-def parameter_worths(result: DesignedMachine) -> tuple[ParameterWorth, ...]:
+def parameter_worths(result: DesignResult) -> tuple[ParameterWorth, ...]:
     """Every parameter of the best design with its neighbouring values.
 
     Args:
@@ -59,7 +59,7 @@ def parameter_worths(result: DesignedMachine) -> tuple[ParameterWorth, ...]:
                  for axis, (name, value) in enumerate(best.parameters.items()))
 
 
-def better_neighbour(result: DesignedMachine) -> DesignOutcome | None:
+def better_neighbour(result: DesignResult) -> DesignOutcome | None:
     """The best of the neighbours of the best design that are better than it, as after too short a search; else None.
 
     Args:

@@ -9,12 +9,12 @@ from pathlib import Path
 from fadiff_mapper.base.atomic_files import lock, write_files
 from fadiff_mapper.base.errors import attempted
 from fadiff_mapper.base.html_table import paragraph
+from fadiff_mapper.design.evaluation.design_result import DesignResult
 from fadiff_mapper.output.design_report.design_files import design_files, network_folders
 from fadiff_mapper.output.design_report.design_page import best_sensitivities, design_html
-from fadiff_mapper.results.designed_machine import DesignedMachine
 
 
-def write_design(result: DesignedMachine, folder: str | Path) -> None:
+def write_design(result: DesignResult, folder: str | Path) -> None:
     """Writes the files of `design_files` into a folder and its subfolders, and the page.
 
     Args:
@@ -28,8 +28,8 @@ def write_design(result: DesignedMachine, folder: str | Path) -> None:
         write_open_folder(result, folder)
 
 
-def write_open_folder(result: DesignedMachine, folder: str | Path,
-                      over: Callable[[], bool] = lambda: False) -> DesignedMachine:
+def write_open_folder(result: DesignResult, folder: str | Path,
+                      over: Callable[[], bool] = lambda: False) -> DesignResult:
     """The same for a caller that holds the folder's lock.
 
     Args:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fadiff_mapper.fusion.groups.fused_group import FusedGroup, FusedLink
-from fadiff_mapper.fusion.groups.tile_steps import space_of
+from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLink
+from fadiff_mapper.fusion.tile_steps import space_of
 from fadiff_mapper.spec.problem import DataSpace, Problem, Term
 
 

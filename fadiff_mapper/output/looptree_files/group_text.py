@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.fusion.groups.fused_group import FusedGroup, Hardware
+from fadiff_mapper.fusion.fused_group import FusedGroup, Hardware
 from fadiff_mapper.output.looptree_files.einsums import looptree_problem
 from fadiff_mapper.output.looptree_files.inexpressible import beyond_looptree
 from fadiff_mapper.output.looptree_files.mapping_tree import looptree_mapping, stored_levels

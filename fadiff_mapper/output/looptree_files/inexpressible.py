@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from fadiff_mapper.fusion.groups.fused_group import FusedGroup, Hardware, Shape, Stay
-from fadiff_mapper.fusion.groups.tile_steps import LayerSteps, layer_steps, moved_rank, touched_points
+from fadiff_mapper.fusion.fused_group import FusedGroup, Hardware, Shape, Stay
+from fadiff_mapper.fusion.tile_steps import LayerSteps, layer_steps, moved_rank, touched_points
 from fadiff_mapper.output.looptree_files.einsums import handed_on, read_ranks
 from fadiff_mapper.output.looptree_files.mapping_tree import (
     Branch,

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from fadiff_mapper.fusion.groups.fused_group import FusedGroup, Hardware, Shape, Stay, TileLoop
-from fadiff_mapper.fusion.groups.step_evaluation import fused_mapping
-from fadiff_mapper.fusion.groups.tile_steps import layer_steps, step_classes
+from fadiff_mapper.fusion.fused_group import FusedGroup, Hardware, Shape, Stay, TileLoop
+from fadiff_mapper.fusion.tile_evaluation import fused_mapping
+from fadiff_mapper.fusion.tile_steps import layer_steps, step_classes
 from fadiff_mapper.output.looptree_files.einsums import einsum_name, rank_name, tensor_name
 from fadiff_mapper.spec.mapping import Mapping
 

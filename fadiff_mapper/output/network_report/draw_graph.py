@@ -16,7 +16,7 @@ from fadiff_mapper.output.network_report.rounded_units import COUNT, ENERGY, Dis
 from fadiff_mapper.workload import Node
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_network import MappedNetwork
+    from fadiff_mapper.network.result import NetworkResult
 
 WIDTH, ROW, LANE, MARGIN, TOP = 1080.0, 22.0, 22.0, 16.0, 26.0
 """Pixels: of the drawing at least, of a row, of a lane, left of the first lane, and above the first row."""
@@ -37,7 +37,7 @@ class _Columns:
     group: float
 
 
-def draw_graph(result: MappedNetwork, views: Sequence[LayerView]) -> Drawing:
+def draw_graph(result: NetworkResult, views: Sequence[LayerView]) -> Drawing:
     """The graph with a row of numbers per node.
 
     Args:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fadiff_mapper.fusion.groups.group_cost import NOC
+from fadiff_mapper.fusion.group_cost import NOC
 from fadiff_mapper.model.exact.stats import Stats, dense_count, network_energy
 from fadiff_mapper.workload import Node
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_network import MappedNetwork
+    from fadiff_mapper.network.result import NetworkResult
 
 MOVES = ("reads", "fills", "updates")
 
@@ -68,7 +68,7 @@ class LayerView:
     alone: LayerShare
 
 
-def layer_views(result: MappedNetwork) -> tuple[LayerView, ...]:
+def layer_views(result: NetworkResult) -> tuple[LayerView, ...]:
     """A view of every layer of the network, in topological order; equal layers have one share by themselves."""
     groups = {name: number for number, outcome in enumerate(result.groups, 1) for name in outcome.nodes}
     problems = {name: index for index, outcome in enumerate(result.layers) for name in outcome.nodes}
@@ -80,7 +80,7 @@ def layer_views(result: MappedNetwork) -> tuple[LayerView, ...]:
                  for node in result.workload.layers)
 
 
-def component_names(result: MappedNetwork, views: tuple[LayerView, ...]) -> tuple[str, ...]:
+def component_names(result: NetworkResult, views: tuple[LayerView, ...]) -> tuple[str, ...]:
     """Names of the components of all shares: arithmetic, levels from the innermost, wires where they cost anything.
 
     Args:
@@ -91,7 +91,7 @@ def component_names(result: MappedNetwork, views: tuple[LayerView, ...]) -> tupl
     return (*_built(result), NOC) if wired else _built(result)
 
 
-def _built(result: MappedNetwork) -> tuple[str, ...]:
+def _built(result: NetworkResult) -> tuple[str, ...]:
     """Names of the arithmetic and of the levels that stand for more than a fan-out."""
     arch = result.hardware.arch
     return (arch.arithmetic.name, *(level.name for level in arch.levels if not level.is_dummy))
@@ -107,7 +107,7 @@ def outermost_words(views: tuple[LayerView, ...]) -> tuple[float, float]:
     return sum(view.planned.outermost_words for view in views), sum(view.alone.outermost_words for view in views)
 
 
-def _layer_view(result: MappedNetwork, node: Node, number: int | None, alone: LayerShare) -> LayerView:
+def _layer_view(result: NetworkResult, node: Node, number: int | None, alone: LayerShare) -> LayerView:
     """The view of a layer of group `number`, None for no group, that costs `alone` by itself."""
     layer = node.layer
     assert layer is not None
@@ -125,7 +125,7 @@ def _alone(stats: Stats, repeat: int, built: tuple[str, ...]) -> LayerShare:
     return LayerShare(repeat * stats.energy_pj, repeat * stats.cycles, components, outermost)
 
 
-def _in_group(result: MappedNetwork, number: int, name: str) -> tuple[LayerShare, int]:
+def _in_group(result: NetworkResult, number: int, name: str) -> tuple[LayerShare, int]:
     """A layer's share in its group, and its recomputed multiply-accumulates."""
     outcome = result.groups[number - 1]
     cost, repeat = outcome.cost.layers[outcome.nodes.index(name)], outcome.group.repeat

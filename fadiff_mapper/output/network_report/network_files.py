@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fadiff_mapper.base.errors import attempted
 from fadiff_mapper.base.html_table import paragraph
 from fadiff_mapper.base.json_text import json_text
-from fadiff_mapper.fusion.groups.fused_group import Hardware
+from fadiff_mapper.fusion.fused_group import Hardware
 from fadiff_mapper.output.looptree_files.group_text import looptree_yaml
 from fadiff_mapper.output.looptree_files.inexpressible import beyond_looptree
 from fadiff_mapper.output.network_report.page import network_html
@@ -27,13 +27,13 @@ from fadiff_mapper.spec.native.merged_input import merged_input
 from fadiff_mapper.workload import coverage
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_network import GroupInNetwork, LayerInNetwork, MappedNetwork, TileMapping
+    from fadiff_mapper.network.result import GroupInNetwork, LayerInNetwork, NetworkResult, TileMapping
 
 MODEL = "timeloop-model"
 """The program whose file names a tile's files carry: a tile was evaluated in its group, not searched."""
 
 
-def network_files(result: MappedNetwork) -> dict[str, dict[str, str]]:
+def network_files(result: NetworkResult) -> dict[str, dict[str, str]]:
     """All files of a run folder.
 
     Args:
@@ -46,7 +46,7 @@ def network_files(result: MappedNetwork) -> dict[str, dict[str, str]]:
     return {**{name: texts() for name, texts in mapping_folders(result)}, "": plan_files(result) | page_file(result)}
 
 
-def mapping_folders(result: MappedNetwork) -> Iterator[tuple[str, Callable[[], dict[str, str]]]]:
+def mapping_folders(result: NetworkResult) -> Iterator[tuple[str, Callable[[], dict[str, str]]]]:
     """The folders of all mappings of a plan, one after the other, so that they can be written meanwhile.
 
     What would be missed most comes first: groups, then layers by themselves by their share in energy and cycles, and at
@@ -83,7 +83,7 @@ def mapping_folders(result: MappedNetwork) -> Iterator[tuple[str, Callable[[], d
                 yield group_folder(number), partial(texts_of_loops, group)
 
     def share(layer: LayerInNetwork) -> float:
-        return layer.count * result.share(layer.stats)
+        return layer.count * result.share(layer.stats.energy_pj, layer.stats.cycles)
 
     yield from folders_of_groups(distinct)
     for layer in sorted(result.layers, key=share, reverse=True):
@@ -91,7 +91,7 @@ def mapping_folders(result: MappedNetwork) -> Iterator[tuple[str, Callable[[], d
     yield from folders_of_groups(set(range(1, len(result.groups) + 1)) - distinct)
 
 
-def plan_files(result: MappedNetwork, missing: Container[str] = ()) -> dict[str, str]:
+def plan_files(result: NetworkResult, missing: Container[str] = ()) -> dict[str, str]:
     """The files of a plan as a whole, without its page: file name -> text.
 
     Args:
@@ -101,7 +101,7 @@ def plan_files(result: MappedNetwork, missing: Container[str] = ()) -> dict[str,
     return {"plan.yaml": plan_yaml(result, missing), "fadiff.network.json": network_json(result)}
 
 
-def page_file(result: MappedNetwork) -> dict[str, str]:
+def page_file(result: NetworkResult) -> dict[str, str]:
     """The page of a plan: file name -> text; a page that cannot be drawn is the sentence that says so."""
     page, lost = attempted("page", lambda: network_html(result))
     return {"report.html": page or paragraph(lost)}
@@ -134,7 +134,7 @@ def tile_files(tile: TileMapping) -> dict[str, str]:
         "fadiff.input.yaml": merged_input(tile.spec, tile.mapping)}
 
 
-def network_json(result: MappedNetwork) -> str:
+def network_json(result: NetworkResult) -> str:
     """The run as JSON: status, options, coverage, totals, the design's area, warnings, history, versions.
 
     The area stands there by component too, and the source of every energy and area. All seconds stand under `timing`,

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fadiff_mapper.fusion.groups.fused_group import FusedGroup, Hardware
-from fadiff_mapper.fusion.groups.live_words import live_words
+from fadiff_mapper.fusion.fused_group import FusedGroup, Hardware
+from fadiff_mapper.fusion.group_legality import live_words
 from fadiff_mapper.output.network_report.draw_graph import draw_graph
 from fadiff_mapper.output.network_report.draw_layers import component_kind, draw_layers
 from fadiff_mapper.output.network_report.draw_schedule import draw_schedule
@@ -28,7 +28,7 @@ from fadiff_mapper.output.timeloop_files.versions import versions
 from fadiff_mapper.workload import coverage
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_network import GroupInNetwork, MappedNetwork
+    from fadiff_mapper.network.result import GroupInNetwork, NetworkResult
 
 TEMPLATE = "network_report/network.html.jinja"
 
@@ -93,7 +93,7 @@ class GroupSection:
     schedule: Drawing
 
 
-def network_html(result: MappedNetwork) -> str:
+def network_html(result: NetworkResult) -> str:
     """The page as text.
 
     Args:
@@ -121,11 +121,11 @@ def network_html(result: MappedNetwork) -> str:
         table=_table(shown), recomputed=any(view.recomputed for view in shown))
 
 
-def _weightiest(result: MappedNetwork, views: tuple[LayerView, ...]) -> tuple[LayerView, ...]:
+def _weightiest(result: NetworkResult, views: tuple[LayerView, ...]) -> tuple[LayerView, ...]:
     """The layers with the largest shares in energy and cycles, with fusion or without, in the network's order."""
     if len(views) <= MOST_LAYERS:
         return views
-    shares = [max(result.share(view.planned), result.share(view.alone)) for view in views]
+    shares = [max(result.share(cost.energy_pj, cost.cycles) for cost in (view.planned, view.alone)) for view in views]
     kept = sorted(range(len(views)), key=lambda index: -shares[index])[:MOST_LAYERS]
     return tuple(views[index] for index in sorted(kept))
 
@@ -143,7 +143,7 @@ def _figure(name: str, planned: float, before: float, units: tuple[tuple[str, fl
     return HeadlineFigure(name, planned, before, unit.written(planned), unit.written(before), change(planned, before))
 
 
-def _groups(result: MappedNetwork) -> list[GroupSection]:
+def _groups(result: NetworkResult) -> list[GroupSection]:
     """The sections of the groups that save most; the occupancy of equal ones is worked out once."""
     groups, held = result.weightiest_groups(MOST_GROUPS), dict[int, tuple[LevelOccupancy, ...]]()
     for _, outcome in groups:

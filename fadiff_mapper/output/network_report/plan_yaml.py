@@ -17,10 +17,10 @@ from fadiff_mapper.workload.window_slide import WindowSlide
 from fadiff_mapper.yaml.load import dump
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_network import GroupInNetwork, MappedNetwork, TileMapping
+    from fadiff_mapper.network.result import GroupInNetwork, NetworkResult, TileMapping
 
 
-def plan_yaml(result: MappedNetwork, missing: Container[str] = ()) -> str:
+def plan_yaml(result: NetworkResult, missing: Container[str] = ()) -> str:
     """The plan as text.
 
     Args:
@@ -56,7 +56,7 @@ def plan_yaml(result: MappedNetwork, missing: Container[str] = ()) -> str:
     return dump({"plan": content})
 
 
-def folder_names(result: MappedNetwork) -> dict[str, str]:
+def folder_names(result: NetworkResult) -> dict[str, str]:
     """By node its name in those of folders, with a hash where several nodes would have the same."""
     names = {node.name: safe_name(node.name) for node in result.workload.nodes if node.layer}
     count = Counter(name.casefold() for name in names.values())     # some file systems have one case

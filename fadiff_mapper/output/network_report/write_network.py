@@ -8,8 +8,8 @@ from pathlib import Path
 
 from fadiff_mapper.base.atomic_files import lock, write_files
 from fadiff_mapper.base.deadline import Over, never
+from fadiff_mapper.network.result import NetworkResult
 from fadiff_mapper.output.network_report.network_files import mapping_folders, page_file, plan_files
-from fadiff_mapper.results.mapped_network import MappedNetwork
 
 AHEAD = 32
 """Folders whose texts are made before they are written: a plain limit."""
@@ -19,7 +19,7 @@ WRITERS = 8
 2.7 s on a busy one, and eight at a time 0.2 s."""
 
 
-def write_network(result: MappedNetwork, folder: str | Path) -> None:
+def write_network(result: NetworkResult, folder: str | Path) -> None:
     """Writes the files of `network_files.network_files` into a folder and its subfolders.
 
     Args:
@@ -33,7 +33,7 @@ def write_network(result: MappedNetwork, folder: str | Path) -> None:
         write_held(result, Path(folder))
 
 
-def write_held(result: MappedNetwork, folder: Path, over: Over = never) -> MappedNetwork:
+def write_held(result: NetworkResult, folder: Path, over: Over = never) -> NetworkResult:
     """Writes the same files into a folder that the caller holds (`atomic_files.lock`).
 
     Args:

@@ -11,10 +11,10 @@ from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.output.notebook.axes import draw_history, name_legend, name_ticks, plain_axes
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_layer import MappedLayer
+    from fadiff_mapper.search.result import Result
 
 
-def layer_figure(result: MappedLayer) -> Figure:
+def layer_figure(result: Result) -> Figure:
     """Energy by component and data space on the left, the metric over the time of the search on the right.
 
     Args:

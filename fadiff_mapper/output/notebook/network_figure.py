@@ -12,7 +12,7 @@ from fadiff_mapper.output.network_report.layer_views import LayerShare, LayerVie
 from fadiff_mapper.output.notebook.axes import draw_history, name_legend, name_ticks, plain_axes
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_network import MappedNetwork
+    from fadiff_mapper.network.result import NetworkResult
 
 PLANNED, ALONE = "#1b6ca8", "#b3b8bf"
 """Colours of a layer as planned, and of the same layer by itself."""
@@ -28,7 +28,7 @@ QUANTITIES: dict[str, Callable[[LayerShare], float]] = {
 """Quantities of a layer, all its runs together. The EDPs of layers do not add up to the EDP of the network."""
 
 
-def network_figure(result: MappedNetwork) -> Figure:
+def network_figure(result: NetworkResult) -> Figure:
     """Energy, cycles and EDP of every layer as planned and by itself, energy over delay, and the metric over time.
 
     Args:

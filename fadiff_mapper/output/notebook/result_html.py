@@ -10,14 +10,14 @@ from fadiff_mapper.base.html_table import html_table, paragraph
 from fadiff_mapper.output.network_report.page import network_html
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_layer import MappedLayer
-    from fadiff_mapper.results.mapped_network import MappedNetwork
+    from fadiff_mapper.network.result import NetworkResult
+    from fadiff_mapper.search.result import Result
 
 PAGE_HEIGHT = 720
 """Pixels of the frame that shows a plan's page: two thirds of a usual screen, the rest of the page by scrolling."""
 
 
-def layer_html(result: MappedLayer) -> str:
+def layer_html(result: Result) -> str:
     """A mapped layer: how the search ended, statistics, the lower bound, and the loop nest.
 
     Args:
@@ -37,7 +37,7 @@ def layer_html(result: MappedLayer) -> str:
         result.mapping.loop_nest_html(spec.arch.level_names())))
 
 
-def plan_html(result: MappedNetwork) -> str:
+def plan_html(result: NetworkResult) -> str:
     """A mapped network: totals, fused groups, and the page of the run folder in a frame.
 
     The page has a style sheet of its own, which must not reach the notebook around it; inside a frame's `srcdoc` it

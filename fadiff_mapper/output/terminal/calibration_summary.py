@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fadiff_mapper.calibration.correction import Calibration
-    from fadiff_mapper.results.mapped_layer import MappedLayer
+    from fadiff_mapper.search.result import Result
 
 
 def print_calibration(calibration: Calibration, written_to: str) -> None:
@@ -39,7 +39,7 @@ def print_calibration(calibration: Calibration, written_to: str) -> None:
     out.print(f"{doubt}written to {written_to}")
 
 
-def print_corrected(results: Sequence[MappedLayer], names: Sequence[str]) -> None:
+def print_corrected(results: Sequence[Result], names: Sequence[str]) -> None:
     """Prints corrected cycles and EDP beside Timeloop's, where a calibration was given.
 
     Args:

@@ -8,13 +8,13 @@ from fadiff_mapper.output.design_report.parameter_steps import better_neighbour
 from fadiff_mapper.output.terminal.console import console, table
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.designed_machine import DesignedMachine, DesignOutcome
+    from fadiff_mapper.design.evaluation.design_result import DesignOutcome, DesignResult
 
 MOST_SHOWN = 20
 """Designs of a front that are printed; `front.csv` has all."""
 
 
-def print_design(result: DesignedMachine, written_to: str) -> None:
+def print_design(result: DesignResult, written_to: str) -> None:
     """Prints the front with its figures, how they differ with the final source of energies, and how the search ended.
 
     Args:

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_layer import MappedLayer
     from fadiff_mapper.search.options import Progress
+    from fadiff_mapper.search.result import Result
 
 
-def print_results(names: Sequence[str], results: Sequence[MappedLayer], folder: str) -> None:
+def print_results(names: Sequence[str], results: Sequence[Result], folder: str) -> None:
     """Prints one result with its loop nest and all numbers, several as a table.
 
     Args:
@@ -46,7 +46,7 @@ def print_results(names: Sequence[str], results: Sequence[MappedLayer], folder: 
         out.print(status)
 
 
-def _print_one(result: MappedLayer, folder: str) -> None:
+def _print_one(result: Result, folder: str) -> None:
     """Loop nest, statistics, notes, lower bound and status of the only result."""
     from fadiff_mapper.analysis.lower_bound import sentence
     from fadiff_mapper.output.terminal.console import console

@@ -15,7 +15,7 @@ from fadiff_mapper.output.terminal.network_summary import print_coverage
 from fadiff_mapper.output.terminal.progress_line import progress_line
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_network import MappedNetwork
+    from fadiff_mapper.network.result import NetworkResult
 
 
 MOST_GROUPS = 100
@@ -54,7 +54,7 @@ class TimeColumn(ProgressColumn):
         return f"{spent:.0f} s" if self.time_limit is None else f"{max(self.time_limit - spent, 0.0):.0f} s left"
 
 
-def print_plan(result: MappedNetwork, written_to: str) -> None:
+def print_plan(result: NetworkResult, written_to: str) -> None:
     """Prints warnings, the fused groups and the part of the EDP that they save, what is left out, and both totals.
 
     Args:

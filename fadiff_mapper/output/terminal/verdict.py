@@ -9,7 +9,7 @@ from fadiff_mapper.base.standard_streams import say
 from fadiff_mapper.timeloop.verify import Verdict, verify_plan
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_network import MappedNetwork
+    from fadiff_mapper.network.result import NetworkResult
 
 
 def print_verdict(verdict: Verdict, problem: str = "", file: TextIO | None = None) -> int:
@@ -34,7 +34,7 @@ def print_verdict(verdict: Verdict, problem: str = "", file: TextIO | None = Non
     return 1
 
 
-def print_plan_verdicts(result: MappedNetwork, program: Path) -> bool:
+def print_plan_verdicts(result: NetworkResult, program: Path) -> bool:
     """Has the real `timeloop-model` run every layer and every tile of a plan, and prints a verdict for each.
 
     Args:

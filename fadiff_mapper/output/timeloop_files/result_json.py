@@ -9,10 +9,10 @@ from fadiff_mapper.output.timeloop_files.versions import versions
 from fadiff_mapper.spec.native.mapping import literal_mapping
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_layer import MappedLayer
+    from fadiff_mapper.search.result import Result
 
 
-def result_json(result: MappedLayer) -> str:
+def result_json(result: Result) -> str:
     """The result of one layer as JSON text.
 
     Args:
@@ -49,7 +49,7 @@ def result_json(result: MappedLayer) -> str:
     return json_text(content) + "\n"
 
 
-def _bound(result: MappedLayer) -> dict[str, Any] | None:
+def _bound(result: Result) -> dict[str, Any] | None:
     """The lower bound for the record; a mapping that may not be the last has none, nor loads what makes them."""
     if result.bound is None:
         return None

@@ -15,10 +15,10 @@ from fadiff_mapper.spec.native.tables_text import art_yaml, ert_yaml
 from fadiff_mapper.spec.spec import Spec
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_layer import MappedLayer
+    from fadiff_mapper.search.result import Result
 
 
-def run_files(result: MappedLayer) -> dict[str, str]:
+def run_files(result: Result) -> dict[str, str]:
     """The files of a searched layer.
 
     Args:

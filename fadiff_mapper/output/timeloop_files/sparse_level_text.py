@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from fadiff_mapper.output.timeloop_files.printed_numbers import fixed, single, specified
-from fadiff_mapper.sparse.action_energies import StorageEnergies, storage_energies
+from fadiff_mapper.sparse.design import StorageEnergies, storage_energies
 from fadiff_mapper.sparse.sparse_stats import SparseStats
 from fadiff_mapper.spec.arch import StorageLevel
 from fadiff_mapper.spec.native.areas import areas

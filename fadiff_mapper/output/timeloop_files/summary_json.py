@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from fadiff_mapper.base.json_text import json_text
 
 if TYPE_CHECKING:
-    from fadiff_mapper.results.mapped_layer import MappedLayer
+    from fadiff_mapper.search.result import Result
 
 
-def summary_json(names: Sequence[str], results: Sequence[MappedLayer]) -> str:
+def summary_json(names: Sequence[str], results: Sequence[Result]) -> str:
     """The results as JSON text.
 
     Args:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from fadiff_mapper.base.atomic_files import lock, write_files
 from fadiff_mapper.output.timeloop_files.run_files import run_files
-from fadiff_mapper.results.mapped_layer import MappedLayer
+from fadiff_mapper.search.result import Result
 
 
-def write_layer(result: MappedLayer, folder: str | Path) -> None:
+def write_layer(result: Result, folder: str | Path) -> None:
     """Writes the files of `run_files` into a folder, all or none.
 
     Args:

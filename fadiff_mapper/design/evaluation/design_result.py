@@ -1,0 +1,277 @@
+"""The result of designing a machine: every design that was looked at, the best ones, and the best one's mappings."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, isnan, nan
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
+
+from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.network.result import NetworkResult
+from fadiff_mapper.yaml.located import Map
+
+if TYPE_CHECKING:
+    from fadiff_mapper.timeloop.verify import Verdict
+
+ParameterValue: TypeAlias = int | float | str
+"""The value of a parameter: a number, or a word such as "LPDDR4"."""
+
+EXPONENTS = {"edp": (1, 1, 0), "energy": (1, 0, 0), "delay": (0, 1, 0), "area": (0, 0, 1), "edap": (1, 1, 1)}
+"""Metrics of a design by name: exponents of energy in pJ, cycles and area in mm2, whose product is minimised."""
+
+
+def metric_exponents(metric: str) -> tuple[int, int, int]:
+    """The exponents of energy, cycles and area in a metric.
+
+    Args:
+        metric: One of `EXPONENTS`, or several joined by `*`, such as "energy*area".
+
+    Raises:
+        FadiffError: A name that is none.
+    """
+    parts = [part.strip() for part in metric.split("*")] if isinstance(metric, str) else []
+    unknown = [part for part in parts if part not in EXPONENTS]
+    if unknown or not parts:
+        raise FadiffError(f"metric: found {metric!r}; accepted: {listed(EXPONENTS)}, or a product such as energy*area")
+    energy, cycles, area = (sum(EXPONENTS[part][i] for part in parts) for i in range(3))
+    return energy, cycles, area
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkFigures:
+    """The figures of one run of one network on a design.
+
+    Attributes:
+        name: The network.
+        weight: How often it runs.
+        energy_pj: pJ of one run, fused where fusion is better.
+        cycles: Cycles of one run.
+        unfused_energy_pj: pJ of one run, every layer by itself.
+        unfused_cycles: Cycles likewise.
+        fused_groups: Groups of fused layers in its plan.
+    """
+
+    name: str
+    weight: float
+    energy_pj: float
+    cycles: float
+    unfused_energy_pj: float
+    unfused_cycles: float
+    fused_groups: int = 0
+
+    @property
+    def edp(self) -> float:
+        """Energy-delay product of one run in pJ * cycles."""
+        return self.energy_pj * self.cycles
+
+
+@dataclass(frozen=True, slots=True)
+class DesignOutcome:
+    """One design of a space, and what became of it.
+
+    Attributes:
+        point: Index into the values of every parameter, in the order of the space.
+        parameters: The values of the parameters by name.
+        feasible: Whether it keeps all limits and runs every layer; False also for a design that was not mapped.
+        reason: Why it is not feasible, in words; empty where it is.
+        energy_pj: pJ of all networks, each times its weight; infinite where not feasible.
+        cycles: Cycles likewise.
+        area_mm2: Area in mm2; infinite where it is not known, as the design was refused before.
+        networks: The figures of each network; empty where not feasible.
+        mapped: Whether its layers were mapped: neither refused by a limit nor left out for its lower bound.
+        bounds: For a design left out for its lower bound: least energy in pJ and least cycles; else None.
+        cut_short: Whether time was over before its mappings had been searched to the end.
+    """
+
+    point: tuple[int, ...]
+    parameters: dict[str, ParameterValue]
+    feasible: bool
+    reason: str = ""
+    energy_pj: float = inf
+    cycles: float = inf
+    area_mm2: float = inf
+    networks: tuple[NetworkFigures, ...] = ()
+    mapped: bool = False
+    bounds: tuple[float, float] | None = None
+    cut_short: bool = False
+
+    @property
+    def edp(self) -> float:
+        """Energy-delay product in pJ * cycles: the sum of energies times the sum of cycles."""
+        return self.energy_pj * self.cycles
+
+    @property
+    def pruned(self) -> bool:
+        """Whether its lower bound left it out."""
+        return self.bounds is not None
+
+    def of(self, metric: str) -> float:
+        """The value of a metric, see `metric_exponents`; infinite where the design is not feasible."""
+        if not self.feasible:
+            return inf
+        energy, cycles, area = metric_exponents(metric)
+        return float(self.energy_pj ** energy * self.cycles ** cycles * self.area_mm2 ** area)
+
+
+@dataclass(frozen=True)
+class DesignResult:
+    """The end of a search of designs; every number of it is exact.
+
+    Attributes:
+        name: Name of the space.
+        space_size: Designs in the space.
+        ranges: For each parameter its first and last value and the number of its values.
+        limits: The limits by name, such as `area_mm2`.
+        metrics: Metrics that are minimised; several give a front.
+        outcomes: Every design proposed, in order, each once.
+        front: The best design; for several metrics all feasible designs that no other one beats in all of them, the
+            best in the first metric first. Empty where no design is feasible.
+        documents: The document of each design of the front, in order, as `design.space.design_document` makes it.
+        mapped_networks: The best design's mappings, network by network.
+        neighbours: The designs one value away from the best one in one parameter, evaluated likewise.
+        final: The designs of the front evaluated once more with the best source of energies at hand, in order.
+        final_source: The best source at hand, in words.
+        hypervolume: The share of the box from 0 to `reference` that the front dominates; None for one metric.
+        reference: The worst value of each metric among the feasible designs; empty for one metric.
+        history: Every improvement in order: `time_s`, `evaluations` so far, `value` of the first metric, for several
+            metrics also `hypervolume`.
+        options: The options that bear on the result, by name.
+        status: How the search ended, in words.
+        time_s: Seconds that it took.
+        warnings: Sentences on what there was no time for, and on a store that was changed.
+        confirmed: False where the best design, evaluated again, had other figures than the store.
+    """
+
+    name: str
+    space_size: int
+    ranges: dict[str, tuple[ParameterValue, ParameterValue, int]]
+    limits: dict[str, float]
+    metrics: tuple[str, ...]
+    outcomes: Sequence[DesignOutcome]
+    front: tuple[DesignOutcome, ...]
+    documents: tuple[Map, ...]
+    mapped_networks: tuple[NetworkResult, ...]
+    neighbours: tuple[DesignOutcome, ...]
+    final: tuple[DesignOutcome, ...]
+    final_source: str
+    hypervolume: float | None
+    reference: tuple[float, ...]
+    history: tuple[dict[str, Any], ...]
+    options: dict[str, Any]
+    status: str
+    time_s: float
+    warnings: tuple[str, ...] = ()
+    confirmed: bool = True
+
+    @property
+    def best(self) -> DesignOutcome:
+        """The best design in the first metric."""
+        return self.front[0]
+
+    @property
+    def evaluations(self) -> int:
+        """Designs whose layers were mapped."""
+        return sum(outcome.mapped for outcome in self.outcomes)
+
+    @property
+    def pruned(self) -> int:
+        """Designs that their lower bound left out."""
+        return sum(outcome.pruned for outcome in self.outcomes)
+
+    @property
+    def refused(self) -> int:
+        """Designs that break a limit that needs no mapping, or are no design at all."""
+        return sum(not (outcome.mapped or outcome.pruned) for outcome in self.outcomes)
+
+    def write(self, folder: str | Path) -> None:
+        """Writes the best design with its mappings and plans, the front, every design evaluated, and a page.
+
+        Args:
+            folder: The folder; made where it does not exist.
+
+        Raises:
+            FadiffError: A file cannot be written.
+        """
+        from fadiff_mapper.output.design_report.write_design import write_design
+        write_design(self, folder)
+
+    def verify(self) -> dict[str, dict[str, Verdict]]:
+        """For every network what `NetworkResult.verify` gives of its plan on the best design, by name."""
+        from fadiff_mapper.timeloop.verify import real_model, verify_plan
+        return {network.workload.name: dict(verify_plan(network, real_model())) for network in self.mapped_networks}
+
+
+OWN = 5
+"""Figures of a design: energy, cycles, area, and the bounds on energy and cycles."""
+
+EACH = 5
+"""Figures of a network on it: energy and cycles, both unfused, and fused groups."""
+
+
+class OutcomeTable(Sequence[DesignOutcome]):
+    """Outcomes in order as columns of numbers, a tenth of what they take as objects; reading one makes it anew.
+
+    Attributes:
+        values: The values of every parameter of the space, by name in its order.
+        networks: The name of every network and how often it runs.
+        points: The index of every parameter's value, design by design.
+        figures: `OWN` numbers and `EACH` numbers for every network, design by design; not a number: there is none.
+        flags: Whether a design is feasible (1), whether it was mapped (2), and whether that was cut short (4).
+        reasons: The reason of every design by its number in `words`.
+        words: Every reason once.
+    """
+
+    def __init__(self, values: Mapping[str, Sequence[ParameterValue]], networks: Sequence[tuple[str, float]]) -> None:
+        self.values, self.networks = values, networks
+        self.points, self.figures = array("I"), array("d")
+        self.flags, self.reasons, self.words = bytearray(), array("I"), list[str]()
+        self._numbers: dict[str, int] = {}
+
+    def append(self, outcome: DesignOutcome) -> None:
+        """Adds an outcome of a design of the space, with the figures of all networks or of none."""
+        self.points.extend(outcome.point)
+        self.figures.extend((outcome.energy_pj, outcome.cycles, outcome.area_mm2, *(outcome.bounds or (nan, nan))))
+        for each in outcome.networks:
+            self.figures.extend((each.energy_pj, each.cycles, each.unfused_energy_pj, each.unfused_cycles,
+                                 each.fused_groups))
+        if not outcome.networks:
+            self.figures.extend([nan] * (EACH * len(self.networks)))
+        self.flags.append(outcome.feasible | outcome.mapped << 1 | outcome.cut_short << 2)
+        if outcome.reason not in self._numbers:
+            self._numbers[outcome.reason] = len(self.words)
+            self.words.append(outcome.reason)
+        self.reasons.append(self._numbers[outcome.reason])
+
+    def __len__(self) -> int:
+        return len(self.flags)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and len(self) == len(other) and all(
+            mine == yours for mine, yours in zip(self, other, strict=True))
+
+    @overload
+    def __getitem__(self, place: int) -> DesignOutcome: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[DesignOutcome]: ...
+
+    def __getitem__(self, place: int | slice) -> DesignOutcome | list[DesignOutcome]:
+        numbers = range(len(self))[place]
+        return self._outcome(numbers) if isinstance(numbers, int) else [self._outcome(number) for number in numbers]
+
+    def _outcome(self, number: int) -> DesignOutcome:
+        """The outcome of a design by its number."""
+        size, width = len(self.values), OWN + EACH * len(self.networks)
+        point = tuple(self.points[number * size:(number + 1) * size])
+        energy, cycles, area, *bounds = self.figures[number * width:number * width + OWN]
+        rows = [self.figures[start:start + EACH] for start in range(number * width + OWN, (number + 1) * width, EACH)]
+        return DesignOutcome(
+            point, {name: values[index] for (name, values), index in zip(self.values.items(), point, strict=True)},
+            bool(self.flags[number] & 1), self.words[self.reasons[number]], energy, cycles, area,
+            tuple(NetworkFigures(name, weight, row[0], row[1], row[2], row[3], int(row[4]))
+                  for (name, weight), row in zip(self.networks, rows, strict=True) if not isnan(row[0])),
+            bool(self.flags[number] & 2), None if isnan(bounds[0]) else (bounds[0], bounds[1]),
+            bool(self.flags[number] & 4))

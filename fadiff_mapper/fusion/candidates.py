@@ -1,0 +1,359 @@
+"""Candidates for a fused group: shared loops over a segment's tiles, their sizes, and the operands that stay.
+
+Problem. A segment can be tiled by every order of a few loops in any sizes, with every combination of resident operands
+and of retained or recomputed halos (the design spaces of DeFiNES and LoopTree): far more than can be mapped exactly.
+
+Method. Each nest of loops (`tile_nests`) is estimated on a grid of tile sizes at once (`estimates`), in two steps of
+rising accuracy: first with every passing operand brought in once per step, a lower estimate; then, nest by nest in the
+order of these and only as long as one can still compete, with refetches where tiles do not fit. Around the best sizes a
+finer grid follows. Only candidates that survive are mapped and evaluated exactly (`network.planning`).
+
+Around a plan (`reshaped`), either end of a group is moved by a few layers, or neighbours are merged, with the
+dimensions of the group's own loops carried over the links, or one loop over any dimension. `with_second_reads` makes of
+a candidate another one that reads residual operands on the chip: cheaper by the words that stay inside, as long as the
+home level has room for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import pairwise, product
+from math import inf
+
+import numpy as np
+
+from fadiff_mapper.fusion.estimates import (
+    Candidate,
+    CompiledSegment,
+    LayerBase,
+    Sheet,
+    SizedNest,
+    Translated,
+    compiled_segment,
+    group_bases,
+    sheet_of,
+)
+from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, SecondRead, Stay
+from fadiff_mapper.fusion.group_legality import structure_violations
+from fadiff_mapper.fusion.prices import NOTHING, NetworkPrice, OperatingPoint, WordCosts, summed
+from fadiff_mapper.fusion.segments import Segment
+from fadiff_mapper.fusion.stored_words import resident_words
+from fadiff_mapper.fusion.tile_nests import TileNest, cuts_whole, nests_of, orders, tile_nests
+from fadiff_mapper.fusion.tile_steps import layer_steps
+from fadiff_mapper.mapspace.factorize import divisors
+
+SIZES = {1: 40, 2: 20, 3: 10}
+"""Tile sizes that are tried of each loop of a nest, by the number of its loops; `_finer` tries more around the best.
+
+6 instead of 10 for three loops lose 2 % of a network's EDP on a small array; 14 gain nothing.
+"""
+
+MOST_STEPS, MOST_ALONG = 2 ** 17, 2 ** 11
+"""Steps of a group, and of one of its loops, at most: a limit of time for the exact evaluation."""
+
+KEPT = 16
+"""Candidates of a segment, each with another nest or other resident operands.
+
+At most `NetworkOptions.kept` of them are evaluated exactly. 8 lose 1 % of a network's EDP, 32 gain nothing.
+"""
+
+FINER = 16
+"""Parts into which `_finer` divides a tile size, to try ten to twenty-three of them. Set by hand."""
+
+FURTHER = 2
+"""Layers by which an end of a group is moved at most. A limit of time."""
+
+
+def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase], price: NetworkPrice,
+               limit: float, known: Translated | None = None) -> list[Candidate]:
+    """Finds the most promising candidates of a segment below a price.
+
+    Args:
+        hardware: The design.
+        segment: The segment.
+        bases: Each layer by itself (`group_bases`).
+        price: The price of parts of the network.
+        limit: Price of the segment's layers one by one; candidates must be cheaper.
+        known: As for `compiled_segment`.
+
+    Returns:
+        At most `KEPT` different candidates, the best estimate first, then fewer loops.
+    """
+    compiled = compiled_segment(hardware, segment, bases, known)
+    rough: list[tuple[float, int, Sheet, int]] = []
+    for nest in tile_nests(hardware, segment):
+        sheet = sheet_of(compiled, nest, _grid(segment, bases, nest.dims))
+        rough += [(least, number, sheet, choice)
+                  for number, (choice, least) in enumerate(enumerate(sheet.lower_prices(price)), len(rough))
+                  if least < limit]
+    best: list[tuple[float, int, SizedNest]] = []
+    for least, number, sheet, choice in sorted(rough, key=lambda item: item[:2]):
+        bar = best[-1][0] if len(best) == KEPT else limit
+        if least >= bar:    # lower prices only rise from here on: nothing that follows can compete
+            break
+        sized = sheet.best_tile_sizes(choice, price, bar)
+        if sized is not None:
+            best = sorted([*best, (sized.price, number, sized)], key=lambda item: item[:2])[:KEPT]
+    finer = sorted((_finer(compiled, sized, price) for _, _, sized in best),
+                   key=lambda sized: (round(price(sized.estimate), 9), len(sized.sheet.nest.dims)))
+    return distinct([sized.candidate() for sized in finer])
+
+
+def distinct(ranked: Sequence[Candidate]) -> list[Candidate]:
+    """The first candidate of each group, in the given order."""
+    return [candidate for index, candidate in enumerate(ranked)
+            if all(candidate.group != other.group for other in ranked[:index])]
+
+
+def neighbours(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase],
+               price: NetworkPrice) -> list[Candidate]:
+    """Candidates with the same loops that differ in one tile size, a few steps more or less; the best estimate first.
+
+    Among the sizes are some that divide nothing. Arguments as for `candidates`.
+    """
+    last, lanes = candidate.segment.problems[-1].bounds, bases[-1].lanes
+    near = _resized(hardware, candidate, bases, price,
+                    lambda loop: sorted(_near(last[loop.dim], loop.tile, lanes.get(loop.dim, 1))))
+    return sorted(near, key=lambda neighbour: price(neighbour.estimate))
+
+
+def narrower(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase],
+             price: NetworkPrice) -> list[Candidate]:
+    """Candidates with the same loops and half of one tile, for where tiles turn out not to fit."""
+    return _resized(hardware, candidate, bases, price, lambda loop: [-(-loop.tile // 2)] if loop.tile > 1 else [])
+
+
+def candidates_along(hardware: Hardware, segment: Segment, dims: tuple[str, ...], bases: Sequence[LayerBase],
+                     price: NetworkPrice, tiles: Collection[tuple[int, ...]] = (),
+                     known: Translated | None = None) -> list[Candidate]:
+    """Finds the candidates of a segment in one order of loops.
+
+    Args:
+        hardware: The design.
+        segment: The segment.
+        dims: Dimensions of the last layer, outermost loop first.
+        bases: Each layer by itself (`group_bases`).
+        price: The price of parts of the network.
+        tiles: Tile sizes to try beside those of the grid.
+        known: As for `compiled_segment`.
+
+    Returns:
+        For every home, halo and treatment of sums that could fit, one candidate with the best tile sizes.
+    """
+    if any(cuts_whole(segment, dim) or segment.problems[-1].bounds[dim] == 1 for dim in dims):
+        return []
+    sizes, compiled = _grid(segment, bases, dims, tiles), compiled_segment(hardware, segment, bases, known)
+    return [sized.candidate() for nest in nests_of(hardware, segment, dims)
+            for sized in _best_of(sheet_of(compiled, nest, sizes), price)]
+
+
+def _finer(compiled: CompiledSegment, sized: SizedNest, price: NetworkPrice) -> SizedNest:
+    """The best of the tile sizes between those of the grid."""
+    bounds, nest, lanes = compiled.segment.problems[-1].bounds, sized.sheet.nest, compiled.bases[-1].lanes
+    axes = [sorted({tile, *(_rounded(tile * part / FINER, lanes.get(dim, 1))
+                            for part in range(FINER * 5 // 8, FINER * 3 // 2))})
+            for dim, tile in zip(nest.dims, sized.tiles, strict=True)]
+    axes = [[size for size in axis if size < bounds[dim]] for axis, dim in zip(axes, nest.dims, strict=True)]
+    finer = _in_sizes(compiled, nest, price, list(product(*axes)))
+    return min((sized, *finer), key=lambda sized: price(sized.estimate))
+
+
+def _rounded(size: float, lanes: int) -> int:
+    """A whole number near a size, a multiple of the lanes if larger than these."""
+    return max(round(size / lanes), 1) * lanes if size > lanes else max(round(size), 1)
+
+
+def _resized(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase], price: NetworkPrice,
+             sizes: Callable[..., Sequence[int]]) -> list[Candidate]:
+    """The same loops with one tile, in turn, in each of its `sizes`; those that fit."""
+    group, compiled = candidate.group, compiled_segment(hardware, candidate.segment, bases)
+    nest = TileNest(group.links[0].stay.level, tuple(loop.dim for loop in group.loops),
+                    tuple(link.stay.across for link in group.links), group.spilled)
+    now = [loop.tile for loop in group.loops]
+    return [sized.candidate() for position, loop in enumerate(group.loops) for size in sizes(loop)
+            for sized in _in_sizes(compiled, nest, price, [(*now[:position], size, *now[position + 1:])])]
+
+
+def _in_sizes(compiled: CompiledSegment, nest: TileNest, price: NetworkPrice,
+              sizes: Sequence[tuple[int, ...]]) -> list[SizedNest]:
+    """A nest in the best of these sizes, as a list of one; empty where nothing fits."""
+    if not sizes or not sizes[0]:
+        return []
+    return _best_of(sheet_of(compiled, nest, np.array(sizes, dtype=np.float64).T.copy()), price)
+
+
+def _best_of(sheet: Sheet, price: NetworkPrice) -> list[SizedNest]:
+    """The best sizes and residency of a sheet, as a list of one; empty where nothing fits."""
+    best: SizedNest | None = None
+    bar = inf
+    for least, choice in sorted((least, choice) for choice, least in enumerate(sheet.lower_prices(price))):
+        sized = sheet.best_tile_sizes(choice, price, bar) if least < bar else None
+        if sized is not None:
+            bar, best = sized.price, sized
+    return [best] if best else []
+
+
+def _near(bound: int, tile: int, lanes: int) -> set[int]:
+    """Tile sizes near one: in even steps, a quarter larger or smaller in whole lanes, and by the lanes more or less.
+
+    Even steps are one step or a quarter of the steps less, or one step or a third more.
+    """
+    steps = -(-bound // tile)
+    even = {-(-bound // count) for count in (steps * 3 // 4, steps - 1, steps + 1, steps * 4 // 3)
+            if 1 <= count <= bound}
+    filling = {_rounded(tile * part / 4, lanes) for part in (3, 5)}
+    if tile % lanes == 0:
+        filling |= {tile - lanes, tile + lanes}
+    return {size for size in even | filling if 1 <= size < bound} - {tile}
+
+
+def _grid(segment: Segment, bases: Sequence[LayerBase], dims: tuple[str, ...],
+          tiles: Collection[tuple[int, ...]] = ()) -> np.ndarray:
+    """Every combination of tile sizes for some loops, and the given ones, [loops, B]."""
+    bounds, lanes = segment.problems[-1].bounds, bases[-1].lanes
+    return _grid_over(tuple((bounds[dim], lanes.get(dim, 1)) for dim in dims), tuple(sorted(tiles)))
+
+
+@lru_cache(maxsize=1 << 10)     # some hundred of a network, 16 KB each at most
+def _grid_over(extents: tuple[tuple[int, int], ...], tiles: tuple[tuple[int, ...], ...]) -> np.ndarray:
+    """`_grid` for loops over dimensions of these bounds and lanes; segments with the same last layer share it."""
+    if not extents:
+        return np.empty((0, 1))
+    axes, most = [], SIZES.get(len(extents), 1)
+    for bound, lanes in extents:
+        sizes = _sizes(bound, lanes)
+        if len(sizes) > most:   # evenly over the small and the large ones
+            sizes = sorted({sizes[round(k * (len(sizes) - 1) / (most - 1))] for k in range(most)})
+        axes.append(sizes)
+    grid = np.array([*product(*axes), *tiles], dtype=np.float64).reshape(-1, len(extents)).T
+    steps = np.prod([np.ceil(bound / size) for (bound, _), size in zip(extents, grid, strict=True)], axis=0)
+    return np.ascontiguousarray(grid[:, steps <= MOST_STEPS])
+
+
+def _sizes(bound: int, lanes: int) -> list[int]:
+    """Tile sizes below a bound: divisors, sizes of a few even steps, and multiples of the lanes with many divisors.
+
+    The last tile may be smaller than the others, so sizes need not divide the bound.
+    """
+    smooth = {lanes * factor << shift for factor in (1, 3, 5, 7) for shift in range(bound.bit_length())}
+    even = {-(-bound // steps) for steps in range(2, 9)} if lanes == 1 else set()
+    sizes = {*divisors(bound), *smooth, *even}
+    return sorted(size for size in sizes if size < bound <= MOST_ALONG * size)
+
+
+Nodes = tuple[str, ...]
+Dims = tuple[str, ...]
+
+
+def reshaped(hardware: Hardware, plan: Sequence[tuple[Nodes, FusedGroup]], chains: Sequence[Nodes],
+             segments: Sequence[Segment], bases: Mapping[str, LayerBase], price: NetworkPrice,
+             stopped: Callable[[], bool] = lambda: False) -> dict[Hashable, list[Candidate]]:
+    """Finds candidates next to the groups of a plan.
+
+    Args:
+        hardware: The design.
+        plan: Nodes and group of each part of the plan.
+        chains: Nodes of every chain of the network.
+        segments: All segments that could be groups.
+        bases: Each layer by itself, one run, by name.
+        price: The price of parts of the network.
+        stopped: Asked before every segment; once true, the others are left out.
+
+    Returns:
+        Candidates by the key of their segment.
+    """
+    by_nodes = {segment.nodes: segment for segment in segments}
+    proposed: dict[Hashable, dict[Dims, list[Candidate]]] = {}
+    translated: Translated = {}
+    for segment, carried in _moved(plan, chains, by_nodes):
+        if stopped():
+            break
+        # Layers that are one problem over all their runs in one segment, and run by run in another, differ in these.
+        dims = tuple(dim for dim in carried if dim in segment.problems[-1].bounds)
+        single = [] if segment.key in proposed else [order for order in orders(segment, 1) if order]
+        known = proposed.setdefault(segment.key, {})
+        for order in (dims, *single):
+            if order not in known:
+                known[order] = candidates_along(hardware, segment, order, group_bases(segment, bases), price,
+                                                known=translated)
+    return {key: [candidate for candidates in known.values() for candidate in candidates]
+            for key, known in proposed.items()}
+
+
+def _moved(plan: Sequence[tuple[Nodes, FusedGroup]], chains: Sequence[Nodes],
+           by_nodes: Mapping[Nodes, Segment]) -> Iterator[tuple[Segment, Dims]]:
+    """Segments with other ends or made of two neighbours, and the dimensions of their loops."""
+    position = {name: (chain, index) for chain in chains for index, name in enumerate(chain)}
+    for nodes, group in plan:
+        chain, start = position[nodes[0]]
+        stop = start + len(nodes)
+        dims = tuple(loop.dim for loop in group.loops)
+        for first in range(max(start - FURTHER, 0), start + FURTHER + 1):
+            if segment := by_nodes.get(chain[first:stop]):
+                yield segment, dims
+        for end in range(stop - FURTHER, stop + FURTHER + 1):
+            if segment := by_nodes.get(chain[start:end]):
+                yield segment, _carried(dims, group.links[len(segment.links):], segment.links[len(group.links):])
+    for (nodes, group), (after, other) in pairwise(sorted(plan, key=lambda part: position[part[0][0]])):
+        if segment := by_nodes.get(nodes + after):
+            yield segment, tuple(loop.dim for loop in other.loops)
+            yield segment, _carried(tuple(loop.dim for loop in group.loops), (), segment.links[len(group.links):])
+
+
+def _carried(dims: Dims, back: Sequence[FusedLink], on: Sequence[FusedLink]) -> Dims:
+    """Dimensions of a layer as those of another one, over some links back or on; dimensions not carried are dropped."""
+    for link in reversed(back):
+        own = {theirs: mine for mine, theirs in link.dims.items()}
+        dims = tuple(own[dim] for dim in dims if dim in own)
+    for link in on:
+        dims = tuple(link.dims[dim] for dim in dims if dim in link.dims)
+    return dims
+
+
+def with_second_reads(hardware: Hardware, candidate: Candidate, costs: WordCosts) -> list[Candidate]:
+    """Keeps the residual operands of a candidate on the chip.
+
+    Args:
+        hardware: The design.
+        candidate: A candidate without second reads.
+        costs: Costs of words.
+
+    Returns:
+        The candidate with as many second reads as its loops allow; none where it has none or they do not fit.
+    """
+    segment, group = candidate.segment, candidate.group
+    if not segment.residuals or not group.links:
+        return []
+    reads = [other.read for other in segment.residuals]
+    allowed, kept = reads, _keeping(group, reads, segment.read_inside)
+    if structure_violations(hardware, kept):    # mostly all are possible at once
+        allowed = [read for read in reads if not structure_violations(hardware, _keeping(group, [read], frozenset()))]
+        kept = _keeping(group, allowed, segment.read_inside if len(allowed) == len(reads) else frozenset())
+        if not allowed or structure_violations(hardware, kept):
+            return []
+    home = hardware.level(group.links[0].stay.level)
+    level = hardware.arch.levels[home]
+    if level.usable is not None and max(resident_words(kept, layer_steps(kept), level.name)) >= level.usable:
+        return []
+    words = [other.words for other in segment.residuals if other.read in allowed]
+    left_out = summed([costs.fetched(count) for count in words] or [NOTHING])
+    inside = sum(count * costs.read[home] for count in words)
+    # one residual operand of each tensor that is no longer written to the outermost level
+    no_more = {index + 1 for index, (before, after) in enumerate(zip(group.links, kept.links, strict=True))
+               if before.written and not after.written}
+    unwritten = sum({other.read.first: other.words * costs.written
+                     for other in segment.residuals if other.read.first in no_more}.values())
+    estimate = OperatingPoint(candidate.estimate.energy_pj - left_out.energy_pj + inside - unwritten,
+                              candidate.estimate.cycles - left_out.cycles)
+    return [Candidate(segment, kept, estimate, left_out)]
+
+
+def _keeping(group: FusedGroup, reads: Sequence[SecondRead], read_inside: frozenset[int]) -> FusedGroup:
+    """A group with second reads; its own input, where it is read again, stays at the home of the intermediates."""
+    own: Mapping[str, Stay] = {read.tensor: Stay(group.links[0].stay.level) for read in reads if not read.first}
+    first: FusedLayer = group.layers[0]
+    return replace(group, layers=(replace(first, operands={**own, **first.operands}), *group.layers[1:]),
+                   links=tuple(replace(link, written=link.written and index not in read_inside)
+                               for index, link in enumerate(group.links)), second_reads=tuple(reads))

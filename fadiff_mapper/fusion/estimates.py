@@ -1,0 +1,329 @@
+"""Estimates of fused groups before their tiles are mapped, from what is known of the layers by themselves.
+
+Problem. Thousands of candidates cannot be mapped; they have to be ranked. For one order of loops, tile sizes and
+resident operands trade the room in the home level against traffic to the outermost one.
+
+Method. A layer's best mapping by itself gives its energy and cycles on the chip (`LayerBase`). The compiled estimate
+(`kernel/nest_estimate.hpp`) replaces its traffic with the outermost level and multiplies its work where halos are
+recomputed, for all residency choices and many tile sizes side by side, in two stages: `Sheet.lower_prices` brings every
+passing operand in once per step; `Sheet.best_tile_sizes` adds the refetches of tiles that do not fit, for the most
+promising sizes of one choice. Estimates only rank candidates; every plan that is returned is evaluated exactly, and
+`revised` corrects the estimate once a group has run a layer faster than expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import inf, prod
+from typing import Any
+
+import numpy as np
+
+from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, Stay, TileLoop
+from fadiff_mapper.fusion.prices import NOTHING, NetworkPrice, OperatingPoint, WordCosts, word_costs
+from fadiff_mapper.fusion.segments import Segment
+from fadiff_mapper.fusion.tile_nests import TileNest, homes
+from fadiff_mapper.kernel._kernel import FusedSegment, NestEstimate, SegmentLayer, SegmentLink
+from fadiff_mapper.model.exact.stats import dense_count
+from fadiff_mapper.search.result import Result
+from fadiff_mapper.spec.mapping import Mapping as LayerMapping
+from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.workload.window_slide import WindowSlide
+
+LESS = 1e-6
+"""The part by which cycles must be fewer to count as fewer: a guard against rounding."""
+
+KNOWN_LANES = 6
+"""Mappings of a layer that estimates know the lanes of, the fastest ones. Set by hand."""
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """The units that one mapping of a layer uses side by side.
+
+    Attributes:
+        compute: Cycles of the arithmetic and of all levels but the outermost one.
+        lanes: Units that work side by side on each dimension, over all levels.
+    """
+
+    compute: float
+    lanes: dict[str, int]
+
+
+@dataclass(frozen=True)
+class LayerBase:
+    """A layer by itself, as its best mapping runs it.
+
+    Attributes:
+        inside: pJ of everything but the outermost level's accesses.
+        home_reads: Words that each level gives inwards: level -> data space -> words.
+        sums_room: Words of output that fit where sums are finished, all instances together.
+        known: Mappings that tiles may be run like, the fastest first: the layer's own fastest one, as the outermost
+            level may hold the best one up, which then has no use for more units; those of the layer with padded
+            bounds, whose lanes tiles can fill where the whole layer cannot; and those that groups were found to have.
+        costs: Costs of words.
+        whole: Energy and cycles of the best mapping, one run.
+    """
+
+    inside: float
+    home_reads: dict[str, dict[str, float]]
+    sums_room: float
+    known: tuple[SideBySide, ...]
+    costs: WordCosts
+    whole: OperatingPoint
+
+    @property
+    def lanes(self) -> dict[str, int]:
+        """Units that work side by side on each dimension in the fastest mapping."""
+        return self.known[0].lanes
+
+
+def layer_base(result: Result, others: Sequence[Result] = (),
+               padded: Sequence[Result] = ()) -> LayerBase:
+    """What estimates need of a layer's mappings.
+
+    Args:
+        result: Its best mapping by itself.
+        others: Mappings of the layer that trade energy against cycles.
+        padded: Mappings of the layer with padded bounds.
+    """
+    levels = result.stats.levels
+    accesses = sum(space["energy_pj_total"] for space in levels[-1]["dataspaces"].values())
+    fastest = min((result, *others), key=_cycles_inside)
+    operations = prod(result.spec.problem.bounds.values())
+    known = [SideBySide(_cycles_inside(fastest), _lanes(fastest.mapping))]
+    known += [SideBySide(_cycles_inside(one) * operations / prod(one.spec.problem.bounds.values()), _lanes(one.mapping))
+              for one in padded]
+    sums_at = result.spec.arch.levels[sum_level(result.spec)]
+    return LayerBase(
+        result.stats.energy_pj - accesses,
+        {level["name"]: {name: float(dense_count(space["reads"]) * space["utilized_instances"])
+                         for name, space in level["dataspaces"].items()} for level in levels},
+        inf if sums_at.usable is None else float(sums_at.usable * sums_at.instances), _fastest(known),
+        word_costs(result.spec), OperatingPoint(result.stats.energy_pj, float(result.stats.cycles)))
+
+
+def revised(base: LayerBase, cycles: float, mapping: LayerMapping) -> LayerBase:
+    """Corrects what is known of a layer once a group has run its work in so many cycles.
+
+    Where the outermost level holds a layer up, none of its mappings by itself has a use for more units; groups with it
+    are then thought slower than they are.
+
+    Args:
+        base: The layer as known before; returned itself unless the group was faster.
+        cycles: Cycles of the layer's work in the group.
+        mapping: The mapping of its largest tile there.
+    """
+    if cycles >= base.known[0].compute * (1 - LESS):
+        return base
+    return replace(base, known=_fastest([SideBySide(cycles, _lanes(mapping)), *base.known]))
+
+
+def _fastest(known: Sequence[SideBySide]) -> tuple[SideBySide, ...]:
+    """The fastest mappings, each with other lanes."""
+    ranked = sorted(known, key=lambda one: one.compute)
+    return tuple(one for index, one in enumerate(ranked)
+                 if all(one.lanes != other.lanes for other in ranked[:index]))[:KNOWN_LANES]
+
+
+def group_bases(segment: Segment, bases: Mapping[str, LayerBase]) -> list[LayerBase]:
+    """The layers of a segment by themselves, each with all the runs that its problem has there, back to back.
+
+    `bases`: each layer by itself, one run, by name.
+    """
+    return [bases[name] if runs == 1 else replace(
+        bases[name], inside=runs * bases[name].inside,
+        # mappings over several runs may spread these over units, so lanes of one run say nothing of them
+        known=(SideBySide(runs * bases[name].known[0].compute, {}),),
+        home_reads={level: {space: runs * words for space, words in own.items()}
+                    for level, own in bases[name].home_reads.items()},
+        whole=bases[name].whole.times(runs)) for name, runs in zip(segment.nodes, segment.runs, strict=True)]
+
+
+def _cycles_inside(result: Result) -> float:
+    """Cycles of a mapping if the outermost level had no limit of bandwidth."""
+    return float(max(result.stats.arithmetic["cycles"], *(level["cycles"] for level in result.stats.levels[:-1])))
+
+
+def sum_level(spec: Spec) -> int:
+    """Index of the level in which sums are finished: the innermost that must keep the output, or else that may."""
+    levels, output = spec.constraints.levels, spec.problem.output.name
+    must = [index for index, level in enumerate(levels) if output in level.keep]
+    may = [index for index, level in enumerate(levels) if output not in level.bypass]
+    return (must or may)[0]
+
+
+def _lanes(mapping: LayerMapping) -> dict[str, int]:
+    """Units that work side by side on each dimension, over all levels."""
+    return {dim: prod(level.spatial[dim] for level in mapping.levels) for dim in mapping.levels[0].spatial}
+
+
+@dataclass(frozen=True)
+class CompiledSegment:
+    """A segment with what is known of its layers, ready to be estimated.
+
+    Attributes:
+        segment: The segment.
+        bases: Each layer by itself.
+        usable: Words of every level that can be a home, by name; infinite without a limit.
+        tables: The same for the kernel.
+    """
+
+    segment: Segment
+    bases: Sequence[LayerBase]
+    usable: dict[str, float]
+    tables: FusedSegment
+
+
+Translated = dict[Hashable, tuple[Any, Any]]
+"""Layers and links in the kernel's form, each with what it was made from, by the identity of these."""
+
+
+def compiled_segment(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase],
+                     known: Translated | None = None) -> CompiledSegment:
+    """Translates a segment for the compiled estimates.
+
+    Args:
+        hardware: The design.
+        segment: The segment.
+        bases: Each layer by itself (`group_bases`).
+        known: Layers and links of other segments on the same design; those of this one are added.
+    """
+    known = {} if known is None else known
+
+    def translated(translate: Callable[..., Any], *parts: Any) -> Any:
+        key = tuple(map(id, parts))
+        if key not in known:
+            known[key] = translate(*parts), parts  # kept, so that no other object takes over their identity
+        return known[key][0]
+
+    levels = {name: hardware.level(name) for name in homes(hardware)}
+    words = {name: hardware.arch.levels[index].usable for name, index in levels.items()}
+    read = [None, *(link.tensor for link in segment.links)]
+    layers = [translated(partial(_compiled_layer, levels), problem, linked, base)
+              for problem, linked, base in zip(segment.problems, read, bases, strict=True)]
+    links = [translated(_compiled_link, *parts) for parts in zip(
+        segment.links, segment.slides, segment.problems, segment.problems[1:], strict=False)]
+    return CompiledSegment(segment, bases, {name: inf if room is None else float(room) for name, room in words.items()},
+                           FusedSegment(layers, links, float(segment.repeat)))
+
+
+def _compiled_layer(levels: Mapping[str, int], problem: Problem, linked: str | None, base: LayerBase) -> SegmentLayer:
+    """The kernel's form of a layer; `levels`: the homes with their indices."""
+    names, position = problem.dataspace_names(), {dim: index for index, dim in enumerate(problem.dimensions)}
+    return SegmentLayer({
+        "bounds": list(problem.bounds.values()),
+        "known": [(own.compute, [own.lanes.get(dim, 1) for dim in problem.dimensions]) for own in base.known],
+        "spaces": [[[(position[term.dimension], term.coefficient) for term in rank] for rank in space.ranks]
+                   for space in problem.dataspaces],
+        "output": names.index(problem.output.name), "linked": -1 if linked is None else names.index(linked),
+        "inside": base.inside, "sums_room": base.sums_room, "read": base.costs.read[-1],
+        "write": base.costs.written, "words_per_cycle": base.costs.bandwidth,
+        "home_reads": [base.home_reads.get(level, {}).get(name, 0.0) for level in levels for name in names],
+        "home_price": [base.costs.read[index] for index in levels.values()],
+    }, len(levels))
+
+
+def _compiled_link(link: FusedLink, slides: Mapping[str, WindowSlide], producer: Problem,
+                   consumer: Problem) -> SegmentLink:
+    """The kernel's form of a link; tables are by dimension of the producer."""
+    position = {dim: index for index, dim in enumerate(consumer.dimensions)}
+    strides, lying = link.stored_strides, 1 + link.company
+    windows = [slides.get(dim, WindowSlide(1, 1)) for dim in producer.dimensions]
+    return SegmentLink({
+        "theirs": [position[link.dims[dim]] if dim in link.dims else -1 for dim in producer.dimensions],
+        "slides": [((slide.kernel - 1) * slide.dilation + 1, slide.stride, slide.shrink, -slide.pad % slide.shrink,
+                    slide.block, slide.ahead, slide.advance) for slide in windows],
+        "stored": [strides.get(dim, 1) for dim in producer.dimensions],
+        "lying": (lying.numerator, lying.denominator), "elsewhere": float(link.elsewhere), "beside": link.beside,
+        "written_whole": link.written_whole, "written_pooled": link.written_pooled,
+    })
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A group whose tiles are not mapped yet.
+
+    Attributes:
+        segment: Its layers and links.
+        group: The group, without mappings.
+        estimate: Estimated energy and cycles, all repeats together, less `left_out`.
+        left_out: Reads of residual operands from the outermost level that the network does without, as the group reads
+            them on the chip.
+    """
+
+    segment: Segment
+    group: FusedGroup
+    estimate: OperatingPoint
+    left_out: OperatingPoint = NOTHING
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A nest of shared loops with a grid of tile sizes, [loops, B]; the estimates number the residency choices."""
+
+    nest: TileNest
+    segment: Segment
+    sizes: np.ndarray
+    estimate: NestEstimate
+
+    def lower_prices(self, price: NetworkPrice) -> list[float]:
+        """A lower price of every residency choice in its best tile sizes; infinite where operands do not fit."""
+        return self.estimate.lower_prices(*price.sums)
+
+    def best_tile_sizes(self, choice: int, price: NetworkPrice, bar: float) -> SizedNest | None:
+        """The best tile sizes of a residency choice with refetches; None where none is below the price `bar`."""
+        best = self.estimate.best_sizes(choice, *price.sums, bar)
+        if best is None:
+            return None
+        value, energy, cycles, column = best
+        return SizedNest(value, self, choice, column, OperatingPoint(energy, cycles))
+
+
+@dataclass(frozen=True)
+class SizedNest:
+    """The best tile sizes of one residency choice of a nest.
+
+    Attributes:
+        price: Price of the group.
+        sheet: The nest.
+        choice: Number of the residency choice.
+        column: Number of the tile sizes.
+        estimate: Estimated energy and cycles, all repeats together.
+    """
+
+    price: float
+    sheet: Sheet
+    choice: int
+    column: int
+    estimate: OperatingPoint
+
+    @property
+    def tiles(self) -> tuple[int, ...]:
+        """Tile size of each loop, outermost first."""
+        return tuple(map(int, self.sheet.sizes[:, self.column]))
+
+    def candidate(self) -> Candidate:
+        """The group, without mappings, with its estimate."""
+        nest, segment = self.sheet.nest, self.sheet.segment
+        stays: list[dict[str, Stay]] = [{} for _ in segment.problems]
+        for layer, space, across in self.sheet.estimate.stays(self.choice):
+            loops = frozenset(dim for index, dim in enumerate(nest.dims) if across >> index & 1)
+            stays[layer][segment.problems[layer].dataspaces[space].name] = Stay(nest.home, loops)
+        layers = tuple(FusedLayer(problem, {}, own) for problem, own in zip(segment.problems, stays, strict=True))
+        links = tuple(link.staying(Stay(nest.home, retained))
+                      for link, retained in zip(segment.links, nest.retained, strict=True))
+        return Candidate(segment, FusedGroup(layers, links, tuple(map(TileLoop, nest.dims, self.tiles)), segment.repeat,
+                                             spilled=nest.spilled), self.estimate)
+
+
+def sheet_of(compiled: CompiledSegment, nest: TileNest, sizes: np.ndarray) -> Sheet:
+    """The estimates of a segment in one nest, for tile sizes [loops, B]."""
+    last = compiled.segment.problems[-1].dimensions
+    retained = [sum(1 << index for index, dim in enumerate(nest.dims) if dim in loops) for loops in nest.retained]
+    return Sheet(nest, compiled.segment, sizes, NestEstimate(
+        compiled.tables, list(compiled.usable).index(nest.home), compiled.usable[nest.home],
+        [last.index(dim) for dim in nest.dims], retained, nest.spilled, sizes))

@@ -1,0 +1,295 @@
+"""Constraints that a fused group must meet: a list of named violations, empty where the group is legal.
+
+shared loops   a loop cuts no dimension of the last layer, cuts one twice, or cuts a kernel
+link           the output of a layer is not what the next one reads
+second read    a residual operand that should stay on the chip is not there, or not whole, where a sum reads it
+mapping        there is no mapping for a tile, or it does not cover it
+level          a level is unknown, has several instances, or lies nowhere inside a level that keeps the tensor
+whole          an operand that stays is not whole at its level while its tile runs
+reduction      sums of an output are not finished where the next layer, or the next step, needs them; partial sums that
+               are spilled may come back in any step
+capacity       words that are live at once do not fit; the accumulator counts in its own words
+network        the architecture prices its wires, which fused groups do not model
+
+Every tile must also be a mapping that Timeloop accepts; its own violations are listed under their own names.
+
+Checks run in three stages, each only where the one before finds nothing, because each relies on it: the group's
+structure, without evaluating anything; every tile, evaluated once (`tile_evaluation`); the capacity of every level.
+FADiff has these as penalties (eqs. 21 to 26): mapping validity, memory capacity and adjacent-tile alignment. The last
+holds here by construction, since tiles of earlier layers follow from those of later ones.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from collections.abc import Mapping as AnyMapping
+from dataclasses import dataclass
+
+from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, SecondRead, Shape
+from fadiff_mapper.fusion.stored_words import resident_words
+from fadiff_mapper.fusion.tile_evaluation import (
+    EvaluatedLayer,
+    EvaluatedTile,
+    covered_shape,
+    evaluate_tiles,
+    mapped_words,
+)
+from fadiff_mapper.fusion.tile_steps import LayerSteps, StepClass, layer_steps, read_slide, space_of, step_classes
+from fadiff_mapper.model.legality import Violation
+
+
+def group_violations(hardware: Hardware, group: FusedGroup) -> list[Violation]:
+    """All violations of the first stage that has any; empty where the group can run."""
+    return structure_violations(hardware, group) or tile_violations(
+        hardware, group, evaluate_tiles(hardware, [group])[0])
+
+
+def structure_violations(hardware: Hardware, group: FusedGroup) -> list[Violation]:
+    """Violations of a group's loops, links and levels, for which nothing is evaluated."""
+    return list(_structure(hardware, group))
+
+
+def tile_violations(hardware: Hardware, group: FusedGroup, evaluated: Sequence[EvaluatedLayer]) -> list[Violation]:
+    """Violations of the evaluated tiles or, where these are legal, of the capacities of a group of sound structure."""
+    return list(_tiles(hardware, group, evaluated)) or list(_capacity(hardware, group, evaluated))
+
+
+def _broken(constraint: str, level: str, reason: str, amount: float = 1, limit: float = 0) -> Violation:
+    """A violation, by default of a rule without numbers."""
+    return Violation(constraint, level, amount, limit, reason)
+
+
+def _structure(hardware: Hardware, group: FusedGroup) -> Iterator[Violation]:
+    """Number of links, loops, links, second reads, and levels of all tensors that stay."""
+    if len(group.links) != len(group.layers) - 1:
+        yield _broken("link", "", f"{len(group.layers)} layers with {len(group.links)} links", len(group.links),
+                      len(group.layers) - 1)
+        return
+    yield from _loop_violations(group)
+    for layer, after, link in zip(group.layers, group.layers[1:], group.links, strict=False):
+        yield from _link_violations(layer, after, link)
+    if any(link.put_together for link in group.links):
+        for link, after, steps in zip(group.links, group.layers[1:], layer_steps(group)[1:], strict=True):
+            along = space_of(after.problem, link.tensor).dimensions - set(link.dims.values())
+            for loop, cut in zip(group.loops, steps.cut, strict=True):
+                if link.put_together and cut in along:
+                    yield _broken("link", "", f"the loop over {loop.dim} cuts {cut}, along which {link.tensor} is put "
+                                  "together with other tensors")
+    if group.second_reads:
+        yield from _second_read_violations(group, layer_steps(group))
+    stays = [stay for layer in group.layers for stay in layer.operands.values()] + [link.stay for link in group.links]
+    for name in dict.fromkeys(stay.level for stay in stays):
+        if name not in hardware.arch.level_names()[:-1]:
+            yield _broken("level", name, f"{name} is not a level inside the outermost one")
+        elif (instances := hardware.arch.levels[hardware.level(name)].instances) > 1:
+            yield _broken("level", name, f"{name} has several instances", instances, 1)
+
+
+def _loop_violations(group: FusedGroup) -> Iterator[Violation]:
+    """Shared loops cut dimensions of the last layer, each once; loops that add to one output tile are innermost."""
+    last = group.layers[-1].problem
+    linked = set(group.links[-1].dims.values()) if group.links else set()
+    adding = False
+    for index, loop in enumerate(group.loops):
+        if loop.dim not in last.bounds or loop.tile < 1:
+            yield _broken("shared loops", "", f"a loop over {loop.dim} in tiles of {loop.tile}; the last layer has "
+                          f"{', '.join(last.dimensions)}")
+            continue
+        if any(loop.dim == other.dim for other in group.loops[:index]):
+            yield _broken("shared loops", "", f"two loops over {loop.dim}", 2, 1)
+        sums = loop.dim not in last.output.dimensions
+        if sums and loop.dim not in linked:
+            yield _broken("shared loops", "",
+                          f"the loop over {loop.dim} cuts a kernel or the channels of no intermediate")
+        if adding and not sums and not group.spilled:
+            yield _broken("reduction", "", f"the loop over {loop.dim} stands inside one that adds to the same outputs")
+        adding = adding or sums
+
+
+def _link_violations(layer: FusedLayer, after: FusedLayer, link: FusedLink) -> Iterator[Violation]:
+    """Every dimension of the output above one point leads to one of the next layer, and extents agree.
+
+    The next layer leaves less than one stride of the output's points unread, and reads at most as much padding after
+    them as before: `extent - stride < reach - pad <= extent + pad`.
+    """
+    output, bounds = layer.problem.output, layer.problem.bounds
+    if link.tensor not in after.problem.dataspace_names():
+        yield _broken("link", "", f"the next layer has no data space {link.tensor}")
+        return
+    space = space_of(after.problem, link.tensor)
+    for dim in output.dimensions - set(link.dims) - link.whole:
+        if bounds[dim] > 1:
+            yield _broken("link", "", f"the output's dimension {dim} leads to none of the next layer", bounds[dim], 1)
+    for own, theirs in link.dims.items():
+        if own not in output.dimensions or theirs not in space.dimensions:
+            yield _broken("link", "", f"{own} -> {theirs}: the one is no dimension of the output, or the other none of "
+                          f"{link.tensor}")
+            continue
+        slide, extent = read_slide(after.problem, link, theirs), bounds[own]
+        read = slide.read(range(after.problem.bounds[theirs]))
+        beyond = link.pooled[theirs].stride - 1 if theirs in link.pooled else 0  # a last window may be incomplete
+        padding = max(-read.start, slide.kernel - 1 if theirs in link.between else 0)
+        if not extent - max(slide.advance, 1) < read.stop <= extent + padding + beyond:
+            yield _broken("link", "", f"the next layer reads {len(read)} points along {theirs} with {-read.start} of "
+                          f"padding before them; {own} has {extent}", len(read), extent + 2 * padding)
+
+
+def _second_read_violations(group: FusedGroup, all_steps: Sequence[LayerSteps]) -> Iterator[Violation]:
+    """Each residual operand is whole on the chip where it is read again: the first reason against that."""
+    for read in group.second_reads:
+        reason = _no_second_read(group, read)
+        if reason is None:
+            reasons = (_lost_along(group, read, loop, all_steps) for loop in range(len(group.loops)))
+            reason = next((found for found in reasons if found), None)
+        if reason:
+            yield _broken("second read", "", f"{read.tensor} of layer {read.first + 1}, read again behind "
+                          f"layer {read.behind + 1}, {reason}")
+
+
+def _no_second_read(group: FusedGroup, read: SecondRead) -> str | None:
+    """Why a second read fits no loops at all."""
+    if not 0 <= read.first <= read.behind < len(group.layers):
+        return "is read in another order"
+    if not read.first and read.tensor not in group.layers[0].operands:
+        return "does not stay on the chip"
+    if read.first and read.tensor != group.links[read.first - 1].tensor:
+        return "is not what the layer before hands on"
+    problem, holder = group.layers[read.behind].problem, group.layers[max(read.first - 1, 0)].problem
+    space = holder.output if read.first else space_of(holder, read.tensor)
+    along = {dim: holder.bounds[dim] for dim in space.dimensions if holder.bounds[dim] > 1}
+    added = {dim: problem.bounds[dim] for dim in problem.output.dimensions if problem.bounds[dim] > 1}
+    if {read.dims.get(dim): extent for dim, extent in along.items()} != added:
+        return "has other dimensions than the output that it is added to"
+    link = group.links[read.first - 1] if read.first else None
+    return "is pooled or put together with other tensors" if link and (link.pooled or link.elsewhere) else None
+
+
+def _lost_along(group: FusedGroup, read: SecondRead, loop: int, all_steps: Sequence[LayerSteps]) -> str | None:
+    """Why a loop leaves less of the tensor on the chip than the second read takes; None where it does not."""
+    own, moved = all_steps[max(read.first - 1, 0)].cut[loop], all_steps[read.behind].cut[loop]
+    own = own if own in read.dims else None
+    last = [span.done for span in all_steps[read.behind].spans[loop]]
+    if own is not None and read.dims.get(own) != moved and len(last) > 1:
+        return f"is cut along {own} by the loop over {group.loops[loop].dim}, which leaves the sum whole"
+    if read.first:
+        return None
+    kept = group.loops[loop].dim in group.layers[0].operands[read.tensor].across
+    for span, theirs in zip(all_steps[0].spans[loop], last, strict=True):
+        mine = span.done
+        there = len(mine) > 0 or kept if own is None else mine.start <= theirs.start and theirs.stop <= mine.stop
+        if len(theirs) and not there:
+            return f"is not there in every step along {group.loops[loop].dim}"
+    return None
+
+
+def _tiles(hardware: Hardware, group: FusedGroup, evaluated: Sequence[EvaluatedLayer]) -> Iterator[Violation]:
+    """Every class of steps of every layer: its mapping, Timeloop's own constraints, residency and reductions."""
+    for index, own in enumerate(evaluated):
+        layer = group.layers[index]
+        for step in own.classes:
+            tile = own.tiles.get(step.shape)
+            if tile is None:
+                covered = covered_shape(layer, step.shape)
+                text = ", ".join(f"{dim}={points}"
+                                 for dim, points in zip(layer.problem.dimensions, step.shape, strict=True))
+                yield _broken("mapping", "", f"{layer.problem.name} has no mapping for the tile {text}"
+                              if covered is None else f"the mapping for the tile {text} covers {covered}")
+                continue
+            # A constraint's least fill of a level (Timeloop's utilization) is asked of layers, not of their tiles.
+            inner = [violation for violation in tile.broken if violation.constraint != "utilization"]
+            yield from inner
+            if not inner:
+                yield from _stay_violations(hardware, group, index, step, tile)
+
+
+def _stay_violations(hardware: Hardware, group: FusedGroup, index: int, step: StepClass,
+                     tile: EvaluatedTile) -> Iterator[Violation]:
+    """Tensors that stay lie whole at their level and come there once; sums are finished before they leave."""
+    problem, output = tile.layer.problem, tile.layer.problem.output.name
+    if (group.links or group.loops) and tile.layer.network_priced:
+        yield _broken("network", "", "energy per hop, ingress or router is not modelled in fused groups")
+    for name, stay in group.layers[index].operands.items():
+        home, t, kept = hardware.level(stay.level), tile.index(name), tile.kept_levels(name)
+        size, words = tile.size[home, t], problem.tensor_size(space_of(problem, name))
+        if home not in kept:
+            yield _broken("whole", stay.level, f"the mapping does not keep {name} in {stay.level}", 0, words)
+        elif size != words or tile.counts.fills[home, t, 0] > words:
+            yield _broken("whole", stay.level, f"{stay.level} holds {size:g} words of {name} at a time, its tile has "
+                          f"{words}", size, words)
+        if not any(level > home for level in kept):
+            yield _broken("level", stay.level, f"{name} stays in {stay.level}, but no level outside it keeps it")
+    finished = [hardware.level(link.stay.level) for link in group.links[index:index + 1]]
+    if step.sums_stay(group):
+        finished += tile.kept_levels(output)[1:]
+    for level in finished:
+        if back := float(tile.counts.reads[level, tile.index(output), 0]):
+            name = hardware.arch.levels[level].name
+            yield _broken("reduction", name, f"{back:g} partial sums of {output} are read back from {name}", back)
+
+
+def _capacity(hardware: Hardware, group: FusedGroup, evaluated: Sequence[EvaluatedLayer]) -> Iterator[Violation]:
+    """Every level holds the words that are live in it at once."""
+    tiles = [LayerTiles(layer.steps, layer.classes, {shape: tile.kept_words() for shape, tile in layer.tiles.items()})
+             for layer in evaluated]
+    for index, level in enumerate(hardware.arch.levels):
+        if level.usable is not None and (words := live_words(hardware, group, index, tiles)) > level.usable:
+            yield _broken("capacity", level.name, f"{words:g} words are live at once in {level.name}, which holds "
+                          f"{level.usable}", words, level.usable)
+
+
+@dataclass(frozen=True)
+class LayerTiles:
+    """A layer of a group, with the words of its tiles.
+
+    Attributes:
+        steps: the points that the layer computes in every step of each loop.
+        classes: the different steps, and how often each occurs.
+        words: shape of a tile -> for every level, innermost first, the data spaces kept there and their words.
+    """
+
+    steps: LayerSteps
+    classes: Counter[StepClass]
+    words: AnyMapping[Shape, list[dict[str, float]]]
+
+
+def live_words(hardware: Hardware, group: FusedGroup, level: int, tiles: Sequence[LayerTiles] = ()) -> float:
+    """The peak of words that are live at once in one instance of a level, which its capacity must hold.
+
+    Operands that stay are there during all steps, of all layers at once; so are partial sums that go on, at the
+    innermost level that keeps them. Beside these the level must hold what the one running layer needs, the most over
+    the layers: its tile's other data spaces (twice where the level is double buffered), the intermediates that it reads
+    and writes, and what later steps use of the others. FADiff's eq. (24) adds up weights and activations of all layers
+    instead; LoopTree, too, takes the largest over branches that run one after the other.
+
+    Args:
+        hardware: architecture and energy tables.
+        group: a group with a mapping for every tile.
+        level: index of the level, innermost first.
+        tiles: the words of the tiles, layer by layer; empty: they are read off the mappings.
+    """
+    if not tiles:
+        steps_of = layer_steps(group)
+        classes_of = [step_classes(group, layer, steps) for layer, steps in zip(group.layers, steps_of, strict=True)]
+        tiles = [LayerTiles(steps, classes, {shape: mapped_words(hardware, group, index, shape)
+                                             for shape in {step.shape for step in classes}})
+                 for index, (steps, classes) in enumerate(zip(steps_of, classes_of, strict=True))]
+    name = hardware.arch.levels[level].name
+    resident = resident_words(group, [layer.steps for layer in tiles], name)
+    staying, most = 0.0, 0.0
+    for index, (layer, own) in enumerate(zip(group.layers, tiles, strict=True)):
+        output = layer.problem.output.name
+        stays = {operand for operand, stay in layer.operands.items() if stay.level == name}
+        stays |= {output for link in group.links[index:index + 1] if link.stay.level == name}
+        stays |= {link.tensor for link in group.links[max(index - 1, 0):index]
+                  if link.stay.level == name and not link.beside}
+        sums, passing = 0.0, 0.0
+        for step in own.classes:
+            kept = own.words[step.shape]
+            size = {space: words for space, words in kept[level].items() if space not in stays}
+            if step.sums_stay(group) and [output in words for words in kept].index(True) == level:
+                sums = max(sums, size.pop(output))
+            passing = max(passing, sum(size.values()))
+        staying += sums
+        most = max(most, passing * (2 if name in group.double_buffered else 1) + resident[index])
+    return staying + most

@@ -1,0 +1,453 @@
+"""Layers of a network that could be fused: chains of layers that can hand tiles on, and their segments.
+
+Problem. FADiff fuses neighbours in a list of layers. A network is a graph: tensors have several readers, pools and sums
+lie between layers, and a group must run in one go, without waiting for a layer outside.
+
+Method. A *chain* is a maximal path of layers in which each hands its tensor to the next one tile by tile; each layer is
+in one chain. A *segment* is a part of a chain that can run as one step of the network. Within a chain, every layer
+passes its tensor to at most one next layer; other readers (a residual, a second branch) get it from the outermost
+level, where it is then written too.
+
+Runs. The heads of attention are runs of one matrix product, the projections around them run once. A group in which each
+layer has its own number of runs needs a shared loop over the heads, and a loop cuts dimensions of problems only. So a
+product that runs G times becomes a grouped 1 x 1 convolution of G groups (`batched`): the same multiply-accumulates on
+the same words. Links then lead from channels to groups and back (`AxisMap` names the runs `REPEAT`). By itself, and in
+groups whose layers all run equally often, a layer stays the problem of one run.
+
+Residual operands. The other operand of a sum comes from the outermost level (`prices`). Where a layer of the segment
+that the sum follows reads that tensor, too, it is on the chip already: the axes of both, in dimensions of the layers,
+say which points meet (`fusion.SecondRead`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import lru_cache
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+from math import prod
+
+from fadiff_mapper.base.deadline import Over, never
+from fadiff_mapper.fusion.fused_group import FusedLink, SecondRead, Stay
+from fadiff_mapper.fusion.tile_steps import read_slide
+from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.workload import Link as NetworkLink
+from fadiff_mapper.workload import Node, Workload
+from fadiff_mapper.workload.axis_algebra import SCATTERED, TensorAxis
+from fadiff_mapper.workload.operator import REPEAT, Operator, make_operator
+from fadiff_mapper.workload.other_inputs import OtherInput, other_inputs
+from fadiff_mapper.workload.window_slide import WindowSlide, composed
+
+RUNS = "G"
+"""The dimension over the runs of a batched problem."""
+
+PLAIN = ("pointwise", "join", "reshape", "transpose")
+"""Kinds of nodes that may lie between the last layer of a group and a sum: they take the points as they come."""
+
+
+@dataclass(frozen=True)
+class ResidualOperand:
+    """An operand of the sum `node` that a group could read on the chip; `words`: of all runs together."""
+
+    read: SecondRead
+    words: int
+    node: str = field(compare=False)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Layers that follow one another, as one group could run them.
+
+    Attributes:
+        nodes: Names of the layers.
+        problems: Their problems.
+        links: Links between them, with a home level that is yet to be decided.
+        whole: For each link the dimensions that no loop may cut: of its producer, or of the next layer where that one
+            puts together tensors along them.
+        repeat: How often the group runs.
+        runs: For each layer its runs within one run of the group, where its problem is that of all of them.
+        slides: For each link the window through which the next layer reads, by dimension of the producer; empty: they
+            are worked out.
+        residuals: Operands of sums behind its layers that could be read on the chip.
+        read_inside: Positions of the links whose tensor has no reader outside the group but those sums.
+        key: Equal for segments with the same candidates at the same cost, among those that `segments` lists together.
+    """
+
+    nodes: tuple[str, ...]
+    problems: tuple[Problem, ...]
+    links: tuple[FusedLink, ...]
+    whole: tuple[frozenset[str], ...]
+    repeat: int
+    runs: tuple[int, ...] = ()
+    slides: tuple[Mapping[str, WindowSlide], ...] = ()
+    residuals: tuple[ResidualOperand, ...] = ()
+    read_inside: frozenset[int] = frozenset()
+    key: int = -1
+
+    def __post_init__(self) -> None:
+        if len(self.slides) < len(self.links):
+            object.__setattr__(self, "slides", tuple(map(_slides, self.links, self.problems[1:])))
+
+    @property
+    def batched(self) -> bool:
+        """True if a layer's problem is that of several of its runs."""
+        return any(runs > 1 for runs in self.runs)
+
+
+def chains(workload: Workload) -> list[tuple[tuple[str, ...], tuple[NetworkLink, ...]]]:
+    """The maximal chains of a network: names of the layers and the links between them; each layer is in one."""
+    nodes = {node.name: node for node in workload.nodes}
+    after: dict[str, NetworkLink] = {}
+    taken: set[str] = set()
+    for link in sorted(workload.links(), key=lambda link: not link.in_tiles):
+        if link.producer not in after and link.consumer not in taken and _can_fuse(workload, nodes, link):
+            after[link.producer] = link
+            taken.add(link.consumer)
+    every = []
+    for node in workload.layers:
+        if node.name not in taken:
+            names, links = [node.name], []
+            while names[-1] in after:
+                links.append(after[names[-1]])
+                names.append(links[-1].consumer)
+            every.append((tuple(names), tuple(links)))
+    return every
+
+
+def segments(workload: Workload, longest: int, over: Over = never) -> list[Segment]:
+    """Lists the segments that can run as one step of the network.
+
+    Args:
+        workload: The network.
+        longest: Layers of a segment at most; at least two.
+        over: Tells whether time is over; once true, the longer ones are left out, and maybe some of equal length.
+
+    Returns:
+        Segments in the order of their first layers, of equal ones the shorter first.
+    """
+    nodes = {node.name: node for node in workload.nodes}
+    rank = {node.name: index for index, node in enumerate(workload.nodes)}
+    after: dict[str, list[str]] = {name: [] for name in nodes}
+    for node in workload.nodes:
+        for tensor in node.inputs:
+            after[tensor].append(node.name)
+    joins, every, parts = _joins_behind(workload), chains(workload), _SegmentParts()
+    growing = [(chain, start) for chain, (names, _) in enumerate(every) for start in range(len(names) - 1)]
+    found: list[tuple[int, int, Segment]] = []
+    for length in range(2, longest + 1):
+        longer = []
+        for chain, start in growing:
+            if over():
+                break
+            names = every[chain][0][start:start + length]
+            links = every[chain][1][start:start + length - 1]
+            if len(names) == length and _in_one_go(after, rank, names, links):  # else no longer one can either
+                found.append((chain, start, _segment(names, links, parts, joins, nodes)))
+                longer.append((chain, start))
+        growing = longer
+    return [segment for _, _, segment in sorted(found, key=lambda item: item[:2])]
+
+
+def runs_in_order(workload: Workload, groups: Iterable[tuple[str, ...]]) -> bool:
+    """Whether a network can run with each of some groups (names of layers) in one go, operators between them inside."""
+    between = {(link.producer, link.consumer): link.through for link in workload.links()}
+    first = {name: nodes[0] for nodes in groups
+             for name in (*nodes, *(name for pair in pairwise(nodes) for name in between[pair]))}
+    before: dict[str, set[str]] = {}
+    for node in workload.nodes:
+        step = first.get(node.name, node.name)
+        before.setdefault(step, set()).update({first.get(tensor, tensor) for tensor in node.inputs} - {step})
+    try:
+        TopologicalSorter(before).prepare()
+    except CycleError:
+        return False
+    return True
+
+
+def over_all_runs(spec: Spec, layer: Operator, dimensions: tuple[str, ...]) -> Spec:
+    """A layer's spec, that of all its runs where a group has them as one problem with these dimensions."""
+    if dimensions == spec.problem.dimensions:
+        return spec
+    whole = batched(layer)
+    return replace(spec, problem=whole.problem, mapping=None, literal=spec.literal | {"problem": whole.literal})
+
+
+def batched(layer: Operator) -> Operator:
+    """All runs of a matrix product as one problem; the operator itself where it runs once."""
+    return layer if layer.repeat == 1 else _grouped((*layer.problem.bounds.items(), (RUNS, layer.repeat)))
+
+
+@lru_cache(maxsize=256)     # a network has some dozen; SDXL's U-Net has 280 such layers, of 8 kinds
+def _grouped(bounds: tuple[tuple[str, int], ...]) -> Operator:
+    """The grouped convolution of these bounds; the equal heads of a network share it."""
+    return make_operator("grouped_conv", dict(bounds))
+
+
+GroupLink = tuple[FusedLink, Mapping[str, WindowSlide], frozenset[str]]
+"""A link as a group has it, its window by dimension of the producer, and the dimensions that no loop may cut."""
+
+
+@dataclass
+class _SegmentParts:
+    """What segments of one network share, made once: links and numbers of problems, by whether layers run run by run.
+
+    `numbers` has for everything that tells segments apart a number, equal for equal ones.
+    """
+
+    links: dict[tuple[str, str, bool], tuple[GroupLink, int]] = field(default_factory=dict)
+    problems: dict[tuple[str, bool], int] = field(default_factory=dict)
+    numbers: dict[Hashable, int] = field(default_factory=dict)
+
+    def number(self, value: Hashable) -> int:
+        """The number of a value."""
+        return self.numbers.setdefault(value, len(self.numbers))
+
+    def problem_number(self, name: str, layer: Operator, apart: bool) -> int:
+        """The number of a layer's problem."""
+        key = (name, apart)
+        if key not in self.problems:
+            self.problems[key] = self.number((tuple(layer.problem.bounds.items()), layer.problem.dataspaces))
+        return self.problems[key]
+
+    def link(self, link: NetworkLink, producer: Operator, consumer: Operator, apart: bool) -> tuple[GroupLink, int]:
+        """A link between two layers, and its number."""
+        key = (link.producer, link.consumer, apart)
+        if key not in self.links:
+            own, whole = _group_link(link, producer, apart), frozenset(map(_dimension, link.whole))
+            self.links[key] = (own, _slides(own, consumer.problem), whole), self.number(
+                (own.tensor, tuple(own.dims.items()), tuple(own.padding.items()), tuple(own.pooled.items()),
+                 own.written, tuple(own.between.items()), own.whole, own.elsewhere, own.company, whole))
+        return self.links[key]
+
+
+def _segment(names: tuple[str, ...], links: Sequence[NetworkLink], parts: _SegmentParts,
+             joins: Mapping[str, Sequence[_JoinBehind]], nodes: Mapping[str, Node]) -> Segment:
+    """A segment with the residual operands that it could read on the chip.
+
+    Layers that run equally often run so as a group; others are one problem each over all their runs.
+    """
+    layers = [layer for name in names if (layer := nodes[name].layer)]
+    apart = all(_run_by_run(link, *pair) for link, pair in zip(links, pairwise(layers), strict=True))
+    runs = tuple(1 if apart else layer.repeat for layer in layers)
+    own = layers if apart else list(map(batched, layers))
+    passed = [parts.link(link, *pair, apart) for link, pair in zip(links, pairwise(own), strict=True)]
+    residuals: list[ResidualOperand] = []
+    inside = frozenset[int]()
+    if not any(count > 1 for count in runs) and any(name in joins for name in names):
+        for behind, name in enumerate(names):
+            for join in joins.get(name, ()):
+                here = join.plain if behind == len(links) else join.operand.node in links[behind].through
+                read = _handed_on(join, names, links, behind) or _own_input(join, nodes, nodes[names[0]], behind)
+                if here and read:
+                    residuals.append(ResidualOperand(read, join.operand.words, join.operand.node))
+        inside = frozenset(
+            index for index, link in enumerate(links) if link.also_read_by and set(link.also_read_by) <= {
+                other.node for other in residuals if other.read.first == index + 1})
+    repeat = layers[0].repeat if apart else 1
+    key = parts.number((
+        tuple(parts.problem_number(name, layer, apart) for name, layer in zip(names, own, strict=True)),
+        tuple(number for _, number in passed), repeat, inside,
+        tuple((other.read.first, other.read.tensor, other.read.behind, tuple(other.read.dims.items()), other.words)
+              for other in residuals)))
+    return Segment(names, tuple(layer.problem for layer in own), tuple(link for (link, _, _), _ in passed),
+                   tuple(whole for (_, _, whole), _ in passed), repeat, runs,
+                   tuple(slides for (_, slides, _), _ in passed), tuple(residuals), inside, key)
+
+
+def _slides(link: FusedLink, reader: Problem) -> dict[str, WindowSlide]:
+    """The windows through which a layer reads what a link leads to it, by dimension of the producer."""
+    return {own: read_slide(reader, link, theirs) for own, theirs in link.dims.items()}
+
+
+def _dimension(name: str) -> str:
+    """The dimension of a batched problem that a dimension of a link, or `REPEAT`, becomes."""
+    return RUNS if name == REPEAT else name
+
+
+def _run_by_run(link: NetworkLink, producer: Operator, consumer: Operator) -> bool:
+    """Whether each run of the consumer reads what one run of the producer makes."""
+    if producer.repeat == consumer.repeat == 1:
+        return True
+    whole = any(axis.producer == axis.dimension == REPEAT and not axis.slides for axis in link.axes)
+    return producer.repeat == consumer.repeat and whole and REPEAT not in link.whole
+
+
+def _can_fuse(workload: Workload, nodes: Mapping[str, Node], link: NetworkLink) -> bool:
+    """Whether a group can have a link.
+
+    Not where a tensor before a pool has other readers, where a pooled one has and is put together with others, or where
+    runs of a layer that is no product would have to be one problem.
+    """
+    if not link.fusable:
+        return False
+    pools = [index for index, name in enumerate(link.through) if nodes[name].kind == "pool"]
+    if pools and link.elsewhere and link.also_read_by:
+        return False
+    before = (link.producer, *link.through[:pools[-1]]) if pools else ()
+    if {reader for name in before for reader in workload.readers[name]} - {*link.through, link.consumer}:
+        return False
+    producer, consumer = nodes[link.producer].layer, nodes[link.consumer].layer
+    assert producer is not None and consumer is not None
+    moved = {axis.producer: axis.dimension for axis in link.axes}
+    together = all(layer.repeat == 1 or layer.op == "gemm" for layer in (producer, consumer))
+    return (together or _run_by_run(link, producer, consumer)) and len(set(moved.values())) == len(moved)
+
+
+def _group_link(link: NetworkLink, producer: Operator, apart: bool) -> FusedLink:
+    """A link of the network as a group has it.
+
+    Windows of pools are composed into one for each dimension, and so are those between them and the consumer; of the
+    consumer's own window, the padding is noted. Where layers run `apart`, run by run, links say nothing of runs.
+    """
+    axes = [replace(axis, producer=_dimension(axis.producer), dimension=_dimension(axis.dimension))
+            for axis in link.axes if not apart or axis.producer != REPEAT]
+    between = {axis.dimension: composed(axis.slides[axis.pools:axis.own]) for axis in axes if axis.pools < axis.own}
+    own = {axis.dimension: composed(axis.slides[axis.own:]).pad for axis in axes}
+    output = producer.problem.output
+    handed = {dim for dim in output.dimensions if producer.problem.bounds[dim] > 1} - {axis.producer for axis in axes}
+    found = FusedLink(link.operand, {axis.producer: axis.dimension for axis in axes}, Stay(""),
+                      {dim: pad for dim, pad in own.items() if pad},
+                      {axis.dimension: composed(axis.slides[:axis.pools]) for axis in axes if axis.pools},
+                      bool(link.also_read_by), between, frozenset(handed), link.elsewhere)
+    if not link.elsewhere or found.beside:  # all that is read has room of its own
+        company = Fraction(0)
+    elif found.lies_pooled:                 # words of others are pooled, too, when they come
+        company = link.elsewhere / (1 - link.elsewhere)
+    else:
+        company = (link.elsewhere * prod(link.shape or (1,))
+                   / (producer.problem.tensor_size(output) * producer.repeat))
+    return replace(found, company=company)
+
+
+def _in_one_go(after: Mapping[str, Sequence[str]], rank: Mapping[str, int], names: tuple[str, ...],
+               links: tuple[NetworkLink, ...]) -> bool:
+    """Whether nothing outside the segment lies between two of its nodes.
+
+    `after`: the nodes that read each node. `rank`: position of every node in a topological order; nodes behind the last
+    one of the segment lead to none of it, so the search ends there.
+    """
+    inside = {*names, *(name for link in links for name in link.through)}
+    last = max(rank[name] for name in inside)
+    seen: set[str] = set()
+    todo = [reader for name in inside for reader in after[name] if reader not in inside]
+    while todo:
+        name = todo.pop()
+        if name in inside:
+            return False
+        if name not in seen and rank[name] < last:
+            seen.add(name)
+            todo += after[name]
+    return True
+
+
+@dataclass(frozen=True)
+class _JoinBehind:
+    """A sum behind a layer, with its other operand.
+
+    Attributes:
+        operand: The operand.
+        axes: For each axis of the sum the dimension of the layer's output; "" where it has one point.
+        plain: Whether only nodes of the kinds `PLAIN` lie between the layer and the sum.
+        producer: The layer that the operand comes from, "" without one.
+        producer_axes: For each axis of the operand the dimension of that layer's output; None where they are no whole
+            dimensions.
+    """
+
+    operand: OtherInput
+    axes: tuple[str, ...]
+    plain: bool
+    producer: str
+    producer_axes: tuple[str, ...] | None
+
+
+def _joins_behind(workload: Workload) -> dict[str, list[_JoinBehind]]:
+    """For each layer of a network the sums behind it whose other operand is as large as its output."""
+    nodes, routes = {node.name: node for node in workload.nodes}, workload.routes
+    found: dict[str, list[_JoinBehind]] = {}
+    for operand in other_inputs(workload.nodes):
+        route, other = routes.get(operand.node), routes.get(operand.tensor)
+        if route is None or nodes[operand.tensor].shape != nodes[operand.node].shape:
+            continue
+        layer = nodes[route.producer].layer
+        axes = layer and _whole_dimensions(route.axes, layer)
+        if layer is None or not axes or operand.words != layer.repeat * prod(
+                layer.problem.bounds[dim] for dim in layer.problem.output.dimensions):
+            continue
+        before = nodes[other.producer].layer if other else None
+        found.setdefault(route.producer, []).append(_JoinBehind(
+            operand, axes, all(nodes[name].kind in PLAIN for name in route.through), other.producer if other else "",
+            _whole_dimensions(other.axes, before) if other and before else None))
+    return found
+
+
+def _whole_dimensions(axes: Sequence[TensorAxis] | None, layer: Operator) -> tuple[str, ...] | None:
+    """For each axis of a tensor the dimension of a layer's output that it is, "" for one point.
+
+    None where the axes are not known, or one is no whole dimension.
+    """
+    names: list[str] = []
+    for axis in axes or ():
+        if axis.extent == 1:
+            names.append("")
+            continue
+        piece = axis.pieces[0] if len(axis.pieces) == 1 and not axis.slides else None
+        if piece is None or piece.dimension == SCATTERED or piece.step != 1 or piece.extent != (
+                layer.repeat if piece.dimension == REPEAT else layer.problem.bounds[piece.dimension]):
+            return None
+        names.append(piece.dimension)
+    return None if axes is None else tuple(names)
+
+
+def _handed_on(join: _JoinBehind, names: Sequence[str], links: Sequence[NetworkLink],
+               behind: int) -> SecondRead | None:
+    """The read of a tensor that one of the segment's links hands on."""
+    if join.producer not in names[:behind] or join.producer_axes is None:
+        return None
+    before = names.index(join.producer)
+    link = links[before]
+    if join.operand.tensor not in (link.producer, *link.through):
+        return None
+    dims = _together(join.producer_axes, join.axes)
+    return None if dims is None else SecondRead(before + 1, link.operand, behind, dims)
+
+
+def _own_input(join: _JoinBehind, nodes: Mapping[str, Node], first: Node, behind: int) -> SecondRead | None:
+    """The read of a tensor that the segment's first layer reads, too, each point by itself."""
+    layer = first.layer
+    assert layer is not None
+    for tensor, operand in zip(first.inputs, first.operands, strict=True):
+        node = nodes[tensor]
+        while node.name != join.operand.tensor and node.kind == "pointwise":
+            node = nodes[node.inputs[0]]
+        if node.name == join.operand.tensor and node.shape == nodes[tensor].shape == nodes[join.operand.node].shape:
+            axes = _point_by_point(layer, operand, node.shape or ())
+            dims = None if axes is None else _together(axes, join.axes)
+            return None if dims is None else SecondRead(0, operand, behind, dims)
+    return None
+
+
+def _point_by_point(layer: Operator, operand: str, shape: Sequence[int]) -> tuple[str, ...] | None:
+    """For each axis of an operand the one dimension that moves along it, "" for one point; None where windows slide."""
+    bounds, space = layer.problem.bounds, layer.dataspace(operand)
+    rank_of = {term.dimension: rank for rank in space.ranks for term in rank}
+    names = []
+    for view, extent in zip(layer.view(operand), shape, strict=True):
+        if view == (REPEAT,) or extent == 1:
+            names.append(REPEAT if extent > 1 else "")
+            continue
+        moving = [term for name in view for term in rank_of[name] if bounds[term.dimension] > 1]
+        if len(moving) != 1 or moving[0].coefficient != 1 or bounds[moving[0].dimension] != extent:
+            return None
+        names.append(moving[0].dimension)
+    return tuple(names)
+
+
+def _together(tensor: Sequence[str], output: Sequence[str]) -> dict[str, str] | None:
+    """Dimension along the tensor -> that of the output, axis by axis; None where runs meet anything but runs."""
+    pairs = [(mine, theirs) for mine, theirs in zip(tensor, output, strict=True) if mine or theirs]
+    if any((mine == REPEAT) != (theirs == REPEAT) for mine, theirs in pairs):
+        return None
+    return {mine: theirs for mine, theirs in pairs if mine != REPEAT}

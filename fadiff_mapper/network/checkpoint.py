@@ -1,0 +1,209 @@
+"""The checkpoint of a network's run: mappings of layers and of groups' tiles in one file, so that a killed run goes on.
+
+The file is there whole or not at all. Groups are kept in the batches in which they were searched, under a hash of the
+batch, so that a resumed run comes to the plan that it would have come to. A checkpoint of another network, design,
+metric, seed or version is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, field, replace
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from fadiff_mapper.base import atomic_files
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.version import __version__
+from fadiff_mapper.fusion import FusedGroup, FusedLayer, Stay
+from fadiff_mapper.network.options import NetworkOptions
+from fadiff_mapper.network.tile_mappings import BestStrategies, TileEffort
+from fadiff_mapper.search.result import Result
+from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
+from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
+from fadiff_mapper.spec.native.merged_input import merged_sections
+from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.workload import Workload
+from fadiff_mapper.yaml.input_file import decoded, read_bytes
+from fadiff_mapper.yaml.located import with_places
+from fadiff_mapper.yaml.place import Where
+
+UNFINISHED = ("searching", "interrupted", "out of time")
+"""Beginnings of a status after which a search could go on: a resumed run must not take its mapping for the answer."""
+
+INTERVAL = 1.0
+"""Seconds between writes while layers are searched: a killed run loses no more. A plain limit."""
+
+LARGEST = 2 ** 28
+"""Bytes of a checkpoint that are read: a safety limit against files that are none."""
+
+
+@dataclass
+class Checkpoint:
+    """The checkpoint of a run; without a file it keeps nothing.
+
+    Attributes:
+        file: The file, if any.
+        head: Entries that a resumed run must have in common, see `opened`.
+        specs: Specs of the distinct layers.
+        layers: Finished layers by their index, as in the file.
+        groups: Mappings of groups' tiles by the key of their batch, as in the file.
+        written_at: Time of the last write, by the monotonic clock.
+    """
+
+    file: Path | None
+    head: dict[str, str]
+    specs: tuple[Spec, ...]
+    layers: dict[str, Any] = field(default_factory=dict)
+    groups: dict[str, Any] = field(default_factory=dict)
+    written_at: float = -inf
+
+    def results(self) -> list[Result | None]:
+        """The distinct layers whose search had ended, evaluated again; None for those that are missing.
+
+        Raises:
+            FadiffError: An entry is broken.
+        """
+        found: list[Result | None] = []
+        for index, spec in enumerate(self.specs):
+            if str(index) not in self.layers:
+                found.append(None)
+                continue
+            entry, where = self.layers[str(index)], self._where("layers", str(index), "mapping")
+            try:
+                mapping = read_mapping(with_places(entry["mapping"], where), where, spec.arch, spec.problem)
+                found.append(Result(spec, mapping, evaluate_mapping(spec, mapping), str(entry["status"]), (), {},
+                                    int(entry["evaluations"]), float(entry["time_s"])))
+            except (KeyError, TypeError, ValueError, OverflowError):
+                raise self._broken("layers", str(index)) from None
+        return found
+
+    def keep(self, index: int, result: Result) -> None:
+        """Notes the mapping of a distinct layer whose search cannot go on, and writes every `INTERVAL` seconds."""
+        if self.file is None or result.status.startswith(UNFINISHED):
+            return
+        self.layers[str(index)] = {
+            "mapping": literal_mapping(result.mapping, result.spec.arch, result.spec.problem), "status": result.status,
+            "evaluations": result.evaluations, "time_s": result.time_s}
+        if time.monotonic() - self.written_at > INTERVAL:
+            self.write()
+
+    def mapped(self, batch: str, groups: Sequence[FusedGroup]) -> list[FusedGroup | None] | None:
+        """The groups of a batch (`batch_key`) with mappings for all their tiles, None for one without.
+
+        None where the batch is not known.
+
+        Raises:
+            FadiffError: An entry is broken.
+        """
+        if batch not in self.groups:
+            return None
+        where, arch = self._where("groups", batch), self.specs[0].arch
+
+        def mapped_layer(layer: FusedLayer, part: Any) -> FusedLayer:
+            return replace(layer, mappings={tuple(shape): read_mapping(
+                with_places(literal, where), where, arch, layer.problem.resized(shape)) for shape, literal in part})
+        try:
+            return [None if entry is None else replace(group, layers=tuple(
+                mapped_layer(layer, part) for layer, part in zip(group.layers, entry, strict=True)))
+                    for group, entry in zip(groups, self.groups[batch]["groups"], strict=True)]
+        except (KeyError, TypeError, ValueError, OverflowError):
+            raise self._broken("groups", batch) from None
+
+    def strategies(self, batch: str) -> BestStrategies:
+        """The best strategies known after the search of a batch, if it is known. Raises FadiffError as `mapped`."""
+        try:
+            return {str(layer): str(name) for layer, name in self.groups[batch]["strategies"].items()
+                    } if batch in self.groups else {}
+        except (KeyError, TypeError, AttributeError):
+            raise self._broken("groups", batch) from None
+
+    def keep_mapped(self, batch: str, groups: Sequence[FusedGroup | None], strategies: BestStrategies) -> None:
+        """Writes the mappings of a batch whose search has ended, None for a group without, and the best strategies
+        known then, so that a resumed run goes on with them."""
+        if self.file is None:
+            return
+        arch = self.specs[0].arch
+        self.groups[batch] = {"strategies": dict(strategies), "groups": [group and [
+            [[list(shape), literal_mapping(mapping, arch, layer.problem.resized(shape))]
+             for shape, mapping in layer.mappings.items()] for layer in group.layers] for group in groups]}
+        self.write()
+
+    def write(self) -> None:
+        """Writes all that is known, if there is a file and anything is known."""
+        if self.file is None or not (self.layers or self.groups):
+            return
+        text = json.dumps({**self.head, "layers": self.layers, "groups": self.groups}) + "\n"
+        atomic_files.write_files(self.file.parent, {self.file.name: text})
+        self.written_at = time.monotonic()
+
+    def _broken(self, *keys: str) -> FadiffError:
+        """The error for an entry that no run has written; `keys` lead to it."""
+        return self._where(*keys).error("the entry is not whole", "what a run wrote; remove the file to start anew")
+
+    def _where(self, *keys: str) -> Where:
+        """The place of an entry."""
+        return Where(str(self.file), None, ".".join(keys))
+
+
+def batch_key(groups: Sequence[FusedGroup], sums: tuple[float, float], effort: TileEffort) -> str:
+    """Hashes a batch of groups, without their mappings, and how these are searched: effort, and the network's sums."""
+    content = [[_plain(group) for group in groups], sums, effort.options.as_dict(),
+               effort.deep and effort.deep.as_dict(), effort.known_too]
+    return _digest(content, sort_keys=True)
+
+
+def _digest(content: Any, **written: Any) -> str:
+    """The SHA-256 of a value as JSON, written with some arguments of `json.dumps`."""
+    return hashlib.sha256(json.dumps(content, **written).encode()).hexdigest()
+
+
+def _plain(group: FusedGroup) -> dict[str, Any]:
+    """A group without mappings as JSON, for its hash: every field that bears on the search must be here."""
+    def plain_stay(stay: Stay) -> list[Any]:
+        return [stay.level, sorted(stay.across), stay.lines]
+
+    return {"layers": [[layer.problem.bounds, repr(layer.problem.dataspaces),
+                        {name: plain_stay(stay) for name, stay in layer.operands.items()}] for layer in group.layers],
+            "links": [[link.tensor, dict(link.dims), plain_stay(link.stay), dict(link.padding),
+                       {dim: list(astuple(slide)) for dim, slide in link.pooled.items()}, link.written,
+                       {dim: list(astuple(slide)) for dim, slide in link.between.items()}, sorted(link.whole),
+                       str(link.elsewhere), str(link.company)]
+                      for link in group.links],
+            "loops": [[loop.dim, loop.tile] for loop in group.loops], "repeat": group.repeat, "spilled": group.spilled,
+            "second_reads": [[read.first, read.tensor, read.behind, dict(read.dims)] for read in group.second_reads]}
+
+
+def opened(file: str | os.PathLike[str] | None, workload: Workload, specs: tuple[Spec, ...],
+           options: NetworkOptions) -> Checkpoint:
+    """Opens the checkpoint of a run in a file, which is read where it exists; None keeps nothing.
+
+    Raises:
+        FadiffError: The file is no checkpoint, or one of another network, design, metric, seed or version.
+    """
+    if file is None:
+        return Checkpoint(None, {}, specs)
+    layers = [[merged_sections(spec), spec.constraints.native] for spec in specs]
+    nodes = [[node.name, node.kind, list(node.inputs), node.layer.repeat if node.layer else 0]
+             for node in workload.nodes]
+    head = {"version": __version__, "network": workload.name, "layers_of": _digest(layers, sort_keys=True, default=str),
+            "links_of": _digest(nodes), "metric": options.metric, "seed": str(options.seed)}
+    path = Path(file)
+    if not path.exists():
+        return Checkpoint(path, head, specs)
+    try:
+        content = json.loads(decoded(read_bytes(path, "a checkpoint", LARGEST), Where(str(path)), "a checkpoint"))
+    except (ValueError, RecursionError) as error:
+        raise FadiffError(f"{path}: not a checkpoint that can be read: {error}") from None
+    if not isinstance(content, dict) or not all(isinstance(content.get(key), dict) for key in ("layers", "groups")):
+        raise FadiffError(f"{path}: not a checkpoint; remove it to start anew")
+    for key, value in head.items():
+        if content.get(key) != value:
+            raise FadiffError(f"{path}: the checkpoint has {key} {content.get(key)!r}, this run {value!r}; remove it "
+                              "to start anew")
+    return Checkpoint(path, head, specs, content["layers"], content["groups"])

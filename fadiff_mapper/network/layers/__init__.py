@@ -1,1 +1,0 @@
-"""Every layer by itself, and the trade between energy and cycles for a whole network."""

@@ -1,1 +1,0 @@
-"""The plan: candidates mapped exactly, chosen, refined and checkpointed."""

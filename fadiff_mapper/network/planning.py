@@ -1,0 +1,475 @@
+"""The groups of a plan: which candidates are worth mapping exactly, where groups begin and end, and their refinement.
+
+Problem. Estimates of candidates are cheap; the exact cost of one takes a search of mappings for every tile. Only few
+can be evaluated, and the plan should be the best nevertheless. A network has ten times as many segments as layers, and
+long ones are rarely worth a group: enumerating the candidates of all of them can take longer than a time limit.
+
+Method. Optimism in the face of uncertainty: the plan that would be best if all estimates held (`partition` over exact
+and estimated groups) is evaluated, again and again, until it consists of evaluated groups only or promises next to
+nothing more. Candidates come from a descent, from enumeration and from around the plan (`fusion.candidates`). Where the
+plan has other shares of energy and cycles than the layers one by one, candidates are enumerated once more at its
+prices. A group that falls short of its estimate is searched for longer, then proposed again in smaller tiles; one that
+is faster corrects the estimates of its layers. At last, tile sizes and mappings of the plan's groups are refined.
+
+Enumeration. Without a limit segments grow: a long one is enumerated only where it extends one whose best candidate
+promises more than the same layers divided. With a limit each round lists segments for a part of the time that is left,
+and what looks best is mapped before the next; segments are taken in an order that spreads evenly over all places and
+lengths, so that those of any round cover the network. The second enumeration, at the plan's prices, goes in parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import inf, prod
+from typing import Any
+
+from fadiff_mapper.fusion import FusedGroup, Hardware
+from fadiff_mapper.fusion.candidates import candidates, distinct, narrower, neighbours, reshaped, with_second_reads
+from fadiff_mapper.fusion.estimates import Candidate, LayerBase, Translated, group_bases, revised
+from fadiff_mapper.fusion.group_cost import checked_costs
+from fadiff_mapper.fusion.prices import NetworkPrice, OperatingPoint, summed
+from fadiff_mapper.fusion.segments import Segment, runs_in_order, segments
+from fadiff_mapper.fusion.tile_nests import LOOPED
+from fadiff_mapper.network.checkpoint import Checkpoint, batch_key
+from fadiff_mapper.network.outcome import layers_alone
+from fadiff_mapper.network.partition import CoverPart, partition
+from fadiff_mapper.network.planning_run import EvaluatedGroup, PlanningRun, SegmentState, planned_tiles
+from fadiff_mapper.network.result import LayerAlone
+from fadiff_mapper.network.tile_mappings import (
+    COMPARING,
+    LIGHT,
+    THOROUGH,
+    BestStrategies,
+    TileEffort,
+    TileMemory,
+    strategies_known,
+    with_mappings,
+)
+from fadiff_mapper.search.result import Result
+
+WORTH = 1e-3
+"""The part of a price that a step must bring for another one. A limit of time."""
+
+LISTING = 0.4
+"""The part of the time left in which segments are listed; in which their candidates are enumerated before these are
+mapped; and then again: a limit which enumeration alone would fill has a plan, too. Set by hand."""
+
+DEARER = 0.2
+"""The part by which the best candidate of a segment, or its best group, may be dearer than the plan on the same layers
+for the segment to be enumerated again at other prices: with 0.15 a network loses 1 % of its EDP, without a bound it
+takes almost twice as many segments and gains nothing."""
+
+GOLDEN = (5 ** 0.5 - 1) / 2
+"""Multiples of it, modulo 1, spread evenly however many there are."""
+
+MOVED = 1.2
+"""The factor by which a plan must change the ratio of energy to cycles for candidates to be listed again at its prices,
+which are a tangent of the metric."""
+
+RESHAPED = 3
+"""How often the groups next to those of the plan are proposed, as long as that brings `WORTH`. A limit of time."""
+
+ENUMERATED_AT_ONCE = 128
+"""Distinct segments near the plan, spread over the network, that are enumerated at its prices before `WORTH` decides on
+more. Fewer may bring nothing although the rest does."""
+
+PATIENCE, STALLED = 6, 2e-3
+"""Evaluations in a row, and the part of the network's metric that these must bring together for more of them."""
+
+EXACT_TO = 5e-3
+"""The part of a price to which estimates are exact: an estimate must beat the evaluated groups of its segment by more
+for the candidate to be evaluated, or come that close when groups are refined; and a group of the plan must fall short
+of its own estimate by more to be searched thoroughly."""
+
+PROMISE = 3e-5
+"""The part of the network's metric that the unevaluated candidates of a plan must promise to be evaluated. By hand."""
+
+SHORT = 0.04
+"""The part by which a group may fall short of its estimate before its mappings are searched for longer. By hand."""
+
+NARROWED = 3
+"""How often candidates of one segment that fall short are proposed again in smaller tiles. A limit of time."""
+
+NEAR, CLIMBS = 3, 5
+"""Neighbouring tile sizes of each group of the plan that are tried in one step of its descent, and such steps at
+most."""
+
+REFINED = "refined groups"
+"""The stage of planning in which the groups of the plan are refined, as told to the user."""
+
+
+def planned_groups(run: PlanningRun, *, explain: bool = False,
+                   ) -> tuple[tuple[CoverPart[EvaluatedGroup], ...], tuple[LayerAlone, ...]]:
+    """Finds the groups of the plan.
+
+    Args:
+        run: The run; its history, estimates and checkpoint are updated on the way.
+        explain: Whether to find out why layers are in no group.
+
+    Returns:
+        Groups that do not overlap, exactly evaluated, with which the network is better than layer by layer; and the
+        layers in none of them, if asked for.
+    """
+    run.workload.links()  # found once, so that listing has its part of the time to itself
+    listed = run.over_in(LISTING)
+    run.take_segments(segments(run.workload, run.options.longest, listed))
+    run.cut = listed()
+    if run.descended:
+        _take_up(run, run.descended.candidates(run.hardware, run.segments, run.bases, run.price, run.over))
+    if run.enumerates and run.clock.limit is None:
+        _take_up(run, grown_candidates(run))
+    _propose_listed(run)
+    _propose_reshaped(run)
+    _propose_at_prices_of_plan(run)
+    plan = best_known_plan(run)
+    if plan and not run.over():
+        _refine_groups(run, {part.nodes for part in plan})
+        plan = best_known_plan(run)
+    return tuple(plan), layers_alone(run, plan) if explain else ()
+
+
+def _propose_listed(run: PlanningRun) -> None:
+    """Takes up the candidates of all segments that are yet to be enumerated."""
+    while left := unlisted(run):
+        _take_up(run, listed_candidates(run, left))
+
+
+def _propose_reshaped(run: PlanningRun) -> None:
+    """Takes up candidates around the plan as long as that is worth it."""
+    for _ in range(RESHAPED):
+        plan = best_known_plan(run)
+        if run.over() or not _take_up(run, reshaped(
+                run.hardware, [(part.nodes, part.plan.group) for part in plan], run.chains, run.segments, run.bases,
+                run.price, run.over)) < run.value(plan) * (1 - WORTH):
+            break
+
+
+def _propose_at_prices_of_plan(run: PlanningRun) -> None:
+    """Lists candidates anew where the ratio of energy to cycles differs by `MOVED`; keeps its prices if worth it."""
+    plan = best_known_plan(run)
+    planned, first, before = run.sums(plan), run.total, run.value(plan)
+    moved = planned.energy_pj / first.energy_pj * first.cycles / max(planned.cycles, 1)
+    if run.over() or run.options.metric != "edp" or 1 / MOVED < moved < MOVED:
+        return
+    run.total = planned
+    near, value = near_plan(run, plan), before
+    for start in range(0, len(near), ENUMERATED_AT_ONCE):
+        for state in near[start:start + ENUMERATED_AT_ONCE]:
+            state.listed = False
+        _propose_listed(run)
+        last, value = value, run.value(best_known_plan(run))
+        if run.over() or not value < last * (1 - WORTH):
+            break
+    _propose_reshaped(run)
+    if not run.value(best_known_plan(run)) < before * (1 - WORTH):
+        run.total = first
+
+
+def _take_up(run: PlanningRun, proposed: Mapping[Any, Sequence[Candidate]]) -> float:
+    """Evaluates candidates as long as they promise something and gains do not stall.
+
+    Returns:
+        The network's metric with the best plan.
+    """
+    for key, own in proposed.items():
+        propose(run, run.known[key], own)
+    values = [run.value(best_known_plan(run))]
+    while not run.over() and (picked := _hopeful(run)):
+        evaluate_candidates(run, picked, LIGHT, "groups")
+        values.append(run.value(best_known_plan(run)))
+        if len(values) > PATIENCE and values[-1] > values[-1 - PATIENCE] * (1 - STALLED):
+            break
+    return values[-1]
+
+
+# Which segments are enumerated.
+
+def grown_candidates(run: PlanningRun) -> dict[Any, list[Candidate]]:
+    """Enumerates the candidates of segments from short to long, and notes that all segments are done with.
+
+    Returns:
+        Candidates by the key of their segment. Segments of more than `LOOPED` layers, with one loop at most, are left
+        out where their best candidate without the first layer, and that without the last one, is dearer than the best
+        division of the same layers into candidates and single layers.
+    """
+    proposed, price = dict[Any, list[Candidate]](), run.price
+    prices: dict[tuple[str, ...], float] = {(name,): price(point) for name, point in run.alone.items()}
+    worthwhile = set[tuple[str, ...]]()
+    by_length: dict[int, list[Segment]] = {}
+    for segment in run.segments:
+        by_length.setdefault(len(segment.nodes), []).append(segment)
+    for length, same in sorted(by_length.items()):
+        if run.over():
+            break
+        grown: dict[Hashable, Segment] = {
+            segment.key: run.known[segment.key].segment for segment in same
+            if length <= LOOPED or {segment.nodes[1:], segment.nodes[:-1]} & worthwhile}
+        proposed |= _enumerated(run, grown, run.over)
+        promised = {segment.nodes: price(found[0].estimate) for segment in same
+                    if (found := proposed.get(segment.key))}
+        for nodes, together in promised.items():
+            divided = [0.0]     # the least price of the first layers in any division
+            for stop in range(1, len(nodes) + 1):
+                divided.append(min(divided[start] + prices.get(nodes[start:stop], inf) for start in range(stop)))
+            if together < divided[-1]:
+                worthwhile.add(nodes)
+        prices |= promised
+    for state in run.known.values():
+        state.listed = True
+    return proposed
+
+
+def unlisted(run: PlanningRun) -> dict[Any, Segment]:
+    """The distinct segments whose candidates are yet to be enumerated, by key, all places and lengths mixed.
+
+    None once time is over.
+    """
+    if not run.enumerates or run.over():
+        return {}
+    return {key: run.known[key].segment for key in _mixed(run.known) if not run.known[key].listed}
+
+
+def listed_candidates(run: PlanningRun, left: Mapping[Any, Segment]) -> dict[Any, list[Candidate]]:
+    """Enumerates the candidates of as many segments as a part of the time left allows, of one at least, and notes
+    them."""
+    proposed = _enumerated(run, left, run.over_in(LISTING))
+    for key in proposed:
+        run.known[key].listed = True
+    return proposed
+
+
+def near_plan(run: PlanningRun, plan: Sequence[CoverPart[EvaluatedGroup]]) -> list[SegmentState]:
+    """The distinct segments with a candidate or a group near a plan, at the prices of the run as they are now.
+
+    Returns:
+        Segments whose best candidate or group is dearer than the plan on the same layers by less than `DEARER`, those
+        of all places and lengths mixed.
+    """
+    price = run.price
+    spent = {name: price(point) for name, point in run.alone.items()}
+    for part in plan:
+        rate = price(part.point) / sum(spent[name] for name in part.nodes)
+        spent |= {name: rate * spent[name] for name in part.nodes}
+    near = set()
+    for segment, state in run.every:
+        best = min([state.least(price), *(price(candidate.estimate) for candidate in state.waiting)])
+        if best < (1 + DEARER) * sum(spent[name] for name in segment.nodes):
+            near.add(segment.key)
+    return [run.known[key] for key in _mixed([key for key in run.known if key in near])]
+
+
+def _mixed(keys: Iterable[Any]) -> list[Any]:
+    """Keys in an order of which every part is spread evenly over all of them."""
+    return [key for _, key in sorted(enumerate(keys), key=lambda item: item[0] * GOLDEN % 1)]
+
+
+def _enumerated(run: PlanningRun, left: Mapping[Hashable, Segment],
+                stopped: Callable[[], bool]) -> dict[Hashable, list[Candidate]]:
+    """The candidates of segments that promise a gain; `stopped`: asked before every segment but the first."""
+    proposed: dict[Hashable, list[Candidate]] = {}
+    known: Translated = {}
+    price = run.price
+    for key, segment in left.items():
+        if stopped() and proposed:
+            break
+        own = group_bases(segment, run.bases)
+        proposed[key] = candidates(run.hardware, segment, own, price, price(one_by_one(segment, own)), known)
+    return proposed
+
+
+def one_by_one(segment: Segment, bases: Sequence[LayerBase]) -> OperatingPoint:
+    """Energy and cycles of the layers of a segment one by one (`group_bases`), all repeats together."""
+    return summed([base.whole for base in bases]).times(segment.repeat)
+
+
+# Which candidates are evaluated.
+
+def propose(run: PlanningRun, state: SegmentState, proposed: Sequence[Candidate]) -> None:
+    """Adds candidates of a segment that are not evaluated yet, and the best one with residual operands on the chip.
+
+    Where these do not fit, the best in half of one tile.
+    """
+    state.waiting = _ranked(run, state, [*state.waiting, *proposed])
+    best = state.waiting[0] if state.waiting else None
+    if best is None or not state.segment.residuals or best.group.second_reads:
+        return
+    kept = with_second_reads(run.hardware, best, run.word_costs)
+    if not kept:
+        halves = narrower(run.hardware, best, group_bases(best.segment, run.bases), run.price)
+        smaller = [other for half in halves for other in with_second_reads(run.hardware, half, run.word_costs)]
+        kept = sorted(smaller, key=lambda other: run.price(other.estimate))[:1]
+    if kept:
+        state.waiting = _ranked(run, state, [*kept, *state.waiting])
+
+
+def _ranked(run: PlanningRun, state: SegmentState, proposed: Sequence[Candidate]) -> list[Candidate]:
+    """The different candidates of a segment that promise a gain and are not evaluated yet.
+
+    The best estimate first; of equal ones that with fewer steps, then the one proposed first.
+    """
+    price = run.price
+    limit = price(one_by_one(state.segment, group_bases(state.segment, run.bases)))
+    # Prices are rounded so that the order does not depend on the last bits of an estimate.
+    scored = sorted((round(price(candidate.estimate), 9), candidate.group.steps, number)
+                    for number, candidate in enumerate(proposed))
+    return [candidate for candidate in distinct([proposed[number] for least, _, number in scored if least < limit])
+            if candidate.group not in state.tried]
+
+
+def _hopeful(run: PlanningRun) -> list[Candidate]:
+    """The unevaluated candidates of the plan that would be best if estimates held; none where it promises too little.
+
+    Only the best waiting candidate of a segment takes part: the next one cannot promise more. Where time is too short
+    to write all of the plan, the candidates that save least are left out.
+    """
+    parts, price = _evaluated_parts(run), run.price
+    for segment, state in run.every:
+        if state.left and state.waiting and state.promises(price, state.waiting[0], EXACT_TO):
+            parts.append(CoverPart(segment.nodes, state.waiting[0].estimate, state.waiting[0]))
+    hoped = _best_plan(run, parts)
+    if run.value(hoped) > run.value(best_known_plan(run)) * (1 - PROMISE):
+        return []
+    plans = {id(part.plan): part.plan for part in hoped}    # equal segments share a candidate
+    picked = [plan for plan in plans.values() if isinstance(plan, Candidate)]
+    saved = dict.fromkeys(plans, 0.0)
+    for part in hoped:
+        saved[id(part.plan)] += price(summed([run.alone[name] for name in part.nodes])) - price(part.point)
+    written = set(plans)
+    while picked and run.clock.over(planned_tiles([part for part in hoped if id(part.plan) in written])):
+        picked.sort(key=lambda plan: -saved[id(plan)])
+        written -= {id(plan) for plan in picked[len(picked) // 2:]}
+        picked = picked[:len(picked) // 2]
+    return picked
+
+
+def _evaluated_parts(run: PlanningRun) -> list[CoverPart[Any]]:
+    """All evaluated groups, wherever in the network they could run."""
+    return [CoverPart(segment.nodes, group.point, group) for segment, state in run.every for group in state.exact]
+
+
+def best_known_plan(run: PlanningRun) -> list[CoverPart[EvaluatedGroup]]:
+    """The best partition with the groups evaluated so far."""
+    return _best_plan(run, _evaluated_parts(run))
+
+
+def _best_plan(run: PlanningRun, parts: list[CoverPart[Any]]) -> list[CoverPart[Any]]:
+    """The best partition that the network's order allows: two groups may each wait for the other."""
+    while True:
+        plan = partition(run.chains, run.alone, parts, run.options.metric, run.joined)
+        if runs_in_order(run.workload, [part.nodes for part in plan]):
+            return plan
+        parts = [part for part in parts if part is not plan[-1]]
+
+
+# Exact evaluation and what follows from it.
+
+def evaluate_candidates(run: PlanningRun, chosen: list[Candidate], effort: TileEffort, stage: str) -> None:
+    """Evaluates candidates exactly, adds those that can run, and follows up on those that fall short.
+
+    Estimates of layers are corrected that a group runs in fewer cycles than their mappings by themselves.
+    """
+    if run.over() or not chosen:
+        return
+    outcome = evaluated(run.hardware, chosen, run.by_node, run.price, effort.of(run.options.seed, run.options.workers),
+                        run.over, run.saved, run.strategies, run.memory)
+    pairs = list(zip(chosen, outcome, strict=True))
+    for candidate, group in pairs:
+        state = run.known[candidate.segment.key]
+        state.waiting = [other for other in state.waiting if other is not candidate]
+        state.tried += [candidate.group] if candidate.group not in state.tried else []
+        state.exact += [group] if group is not None else []
+        state.searched += [candidate.group] if effort.deep and effort.known_too else []
+    run.note(stage, best_known_plan(run))
+    for candidate, group in pairs:
+        if group is None or candidate.segment.batched:  # mappings over several runs say nothing of the lanes of one
+            continue
+        for name, layer, cost in zip(candidate.segment.nodes, group.group.layers, group.cost.layers, strict=True):
+            base, operations = run.bases[name], prod(layer.problem.bounds.values())
+            largest = max(layer.mappings, key=prod)
+            known = revised(base, cost.cycles * operations / cost.computes, layer.mappings[largest])
+            run.bases.update({other: known for other, same in run.bases.items() if same is base})
+    price = run.price
+    short = [candidate for candidate, group in pairs
+             if (group is None or price(group.point) > (1 + SHORT) * price(candidate.estimate))
+             and run.known[candidate.segment.key].promises(price, candidate, 0.0)]
+    new = {} if effort.deep else {id(candidate): candidate for candidate in short
+                                  if not strategies_known(candidate.group, run.strategies)}
+    for candidate in short:
+        state = run.known[candidate.segment.key]
+        if id(candidate) not in new and state.narrowed < NARROWED:  # again, in smaller tiles
+            halved = narrower(run.hardware, candidate, group_bases(candidate.segment, run.bases), price)
+            if halved:
+                propose(run, state, [min(halved, key=lambda other: price(other.estimate))])
+                state.narrowed += 1
+    evaluate_candidates(run, list(new.values()), COMPARING, stage)
+
+
+def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[str, Result],
+              price: NetworkPrice, effort: TileEffort, stopped: Callable[[], bool], saved: Checkpoint,
+              known: BestStrategies, memory: TileMemory | None = None) -> list[EvaluatedGroup | None]:
+    """Maps all tiles of some candidates and evaluates them exactly. Every tile minimises its share in the network.
+
+    Args:
+        hardware: The design.
+        chosen: The candidates.
+        results: The best mapping of each layer by itself, by name, for its constraints.
+        price: The price of parts of the network.
+        effort: Effort of the searches of tiles.
+        stopped: Asked again and again; once true, the searches end with what they have.
+        saved: Checkpoint; mappings that it knows are not searched again, others are added to it.
+        known: Strategies of tiles to begin with; those that a thorough search finds best are added.
+        memory: Searches of tiles made before; new ones are added. None: there are none.
+
+    Returns:
+        For every candidate the group with mappings and cost, or None if it cannot run.
+    """
+    groups = [candidate.group for candidate in chosen]
+    batch = batch_key(groups, price.sums, effort)
+    mapped = saved.mapped(batch, groups)
+    if mapped is None:
+        specs = [[results[name].spec for name in candidate.segment.nodes] for candidate in chosen]
+        mapped = with_mappings(hardware, groups, specs, price.sums, effort, stopped, known, memory)
+        if not stopped():
+            saved.keep_mapped(batch, mapped, known)
+    known.update(saved.strategies(batch))
+    evaluations = memory.evaluations if memory else None
+    costs = iter(checked_costs(hardware, [group for group in mapped if group is not None], evaluations))
+    return [None if group is None or (cost := next(costs)[1]) is None
+            else EvaluatedGroup(group, cost, candidate.estimate, candidate.left_out)
+            for candidate, group in zip(chosen, mapped, strict=True)]
+
+
+def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
+    """Refines groups of the plan, given by their layers: further candidates, a descent over tile sizes, and a longer
+    search of mappings."""
+    used = {segment.key: state for segment, state in run.every if segment.nodes in planned}
+    price = run.price
+    evaluate_candidates(run, [candidate for state in used.values() for candidate in state.waiting[:state.left]
+                              if state.promises(price, candidate, -EXACT_TO)], LIGHT, REFINED)
+    climbing = dict.fromkeys(used, inf)
+    for _ in range(CLIMBS):
+        now = {key: used[key].least(price) for key in climbing}
+        climbing = {key: least for key, least in now.items() if least < climbing[key] * (1 - WORTH)}
+        if run.over() or not climbing:
+            break
+        evaluate_candidates(run, [candidate for key in climbing for candidate in _near(run, used[key])], LIGHT, REFINED)
+    short = []
+    for state in used.values():
+        best = state.best(price)
+        bare: FusedGroup = replace(best.group, layers=tuple(replace(layer, mappings={}) for layer in best.group.layers))
+        if price(best.point) > (1 + EXACT_TO) * price(best.promised) and bare not in state.searched:
+            short.append(Candidate(state.segment, best.group, best.promised, best.left_out))
+    evaluate_candidates(run, short, THOROUGH, REFINED)
+
+
+def _near(run: PlanningRun, state: SegmentState) -> list[Candidate]:
+    """The neighbours of a segment's best group with the best estimates."""
+    price = run.price
+    best = state.best(price)
+    near = neighbours(run.hardware, Candidate(state.segment, best.group, best.point),
+                      group_bases(state.segment, run.bases), price)[:NEAR]
+    if best.group.second_reads:
+        near = [kept for candidate in near for kept in with_second_reads(run.hardware, candidate, run.word_costs)]
+    return [candidate for candidate in near
+            if candidate.group not in state.tried and state.promises(price, candidate, EXACT_TO)]

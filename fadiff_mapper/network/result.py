@@ -1,0 +1,252 @@
+"""The result of mapping a network: its layers one by one, its fused groups, and their sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.extras import require
+from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware
+from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.search.result import Result
+from fadiff_mapper.spec.mapping import Mapping
+from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.workload import Totals, Workload
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from fadiff_mapper.timeloop.verify import Verdict
+
+
+@dataclass(frozen=True)
+class LayerInNetwork:
+    """One distinct problem of a network, mapped by itself.
+
+    Attributes:
+        nodes: The names of the network's layers that pose this problem, the layers of fused groups included.
+        count: All their runs, repeats included.
+        result: The mapping of one run.
+    """
+
+    nodes: tuple[str, ...]
+    count: int
+    result: Result
+
+    @property
+    def spec(self) -> Spec:
+        """The input of the search."""
+        return self.result.spec
+
+    @property
+    def problem(self) -> Problem:
+        """The problem of one run."""
+        return self.result.spec.problem
+
+    @property
+    def mapping(self) -> Mapping:
+        """The mapping of one run."""
+        return self.result.mapping
+
+    @property
+    def stats(self) -> Stats:
+        """The numbers of one run."""
+        return self.result.stats
+
+
+@dataclass(frozen=True)
+class TileMapping:
+    """The mapping of one tile of one layer of a fused group: a problem of its own, as `timeloop-model` runs it.
+
+    Attributes:
+        node: The name of the layer.
+        spec: The input, with the tile as its problem.
+        mapping: The mapping of the tile.
+        stats: The numbers of one run of the tile by itself.
+    """
+
+    node: str
+    spec: Spec
+    mapping: Mapping
+    stats: Stats
+
+
+NO_READS = Totals(0.0, 0)
+"""Energy and cycles of no reads at all, such as those of a network that joins no tensors."""
+
+
+@dataclass(frozen=True)
+class GroupInNetwork:
+    """A fused group of a network's plan.
+
+    Attributes:
+        nodes: The names of its layers in the order in which they run; `group.layers[i]` is `nodes[i]`.
+        group: The group: its links, its shared loops, the mappings of its tiles.
+        cost: Energy and cycles of the group, all its repeats together.
+        unfused: Energy and cycles of the same layers one by one.
+        sigma: The relaxed decision to fuse each link (FADiff, section 3.1.2), in [0, 1], before decoding.
+        tiles: Every inner mapping.
+        left_out: Energy and cycles of reads of residual operands from the outermost level, which the plan does without
+            as the group reads them on the chip; part of `NetworkResult.joined`, not of `cost`.
+    """
+
+    nodes: tuple[str, ...]
+    group: FusedGroup
+    cost: FusedCost
+    unfused: Totals
+    sigma: tuple[float, ...]
+    tiles: tuple[TileMapping, ...] = ()
+    left_out: Totals = NO_READS
+
+
+@dataclass(frozen=True)
+class LayerAlone:
+    """A layer that is in no fused group.
+
+    Attributes:
+        node: The name of the layer.
+        reason: Why: "no gain", "no room", "operators between", "other groups save more", "not in one go",
+            "no neighbour", "no legal mapping" or "no time".
+        detail: The same with figures and names.
+    """
+
+    node: str
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class NetworkResult:
+    """A plan for a network, every number of it computed exactly.
+
+    Attributes:
+        workload: The network.
+        hardware: Architecture and energies.
+        layers: Every distinct problem, mapped by itself; layers that are in no group run so.
+        groups: The fused groups.
+        stats: Energy in pJ, cycles and EDP (sum of energies times sum of cycles) of the plan, `planned_joined`
+            included.
+        unfused_stats: The same of all layers one by one, `joined` included.
+        history: Every improvement in order: `time_s` since the start, `value` of the network, `stage` that met it.
+        options: The options of the search, by name.
+        status: How the search ended, in words.
+        time_s: Seconds that the search took.
+        joined: Energy and cycles of the tensors that sums, products and the like read besides the one that flows on,
+            such as residual operands: from the outermost level, layer by layer.
+        alone: The layers that are in no group; empty where no groups were looked for, as `status` or `options` say.
+    """
+
+    workload: Workload
+    hardware: Hardware
+    layers: tuple[LayerInNetwork, ...]
+    groups: tuple[GroupInNetwork, ...]
+    stats: Totals
+    unfused_stats: Totals
+    history: tuple[dict[str, Any], ...]
+    options: dict[str, Any]
+    status: str
+    time_s: float
+    joined: Totals = NO_READS
+    alone: tuple[LayerAlone, ...] = ()
+
+    @property
+    def planned_joined(self) -> Totals:
+        """The same in the plan, whose groups read some of these tensors on the chip."""
+        return Totals(self.joined.energy_pj - sum(group.left_out.energy_pj for group in self.groups),
+                      self.joined.cycles - sum(group.left_out.cycles for group in self.groups))
+
+    @property
+    def gain(self) -> float:
+        """The share of the unfused EDP that fusion saves."""
+        return 1 - self.stats.edp / self.unfused_stats.edp
+
+    @property
+    def corrected_cycles(self) -> float | None:
+        """Cycles of all layers on measured hardware, one by one; None without a calibration."""
+        if any(layer.result.corrected is None for layer in self.layers):
+            return None
+        return sum(layer.count * layer.result.corrected.cycles for layer in self.layers
+                   if layer.result.corrected) + self.joined.cycles
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The warnings of a lenient reading of the design, each once; that of a factor may speak of one layer alone."""
+        return tuple(dict.fromkeys(text for outcome in self.layers for text in outcome.spec.warnings))
+
+    @property
+    def design(self) -> str:
+        """The design's name: that of its first file, or of its outermost node where it is no file."""
+        files = self.layers[0].spec.files if self.layers else ()
+        return Path(files[0]).stem if files else self.hardware.arch.name
+
+    def share(self, energy_pj: float, cycles: float) -> float:
+        """The part of the unfused network's energy that some of it takes, plus its part of the cycles."""
+        return energy_pj / (self.unfused_stats.energy_pj or 1.0) + cycles / (self.unfused_stats.cycles or 1.0)
+
+    def weightiest_groups(self, most: int) -> list[tuple[int, GroupInNetwork]]:
+        """At most so many groups that save most energy and cycles, with their numbers in the plan, from 1."""
+        saved = [self.share(group.unfused.energy_pj, group.unfused.cycles)
+                 - self.share(group.cost.energy_pj, group.cost.cycles) for group in self.groups]
+        numbers = sorted(range(len(saved)), key=lambda index: -saved[index])[:most]
+        return [(index + 1, self.groups[index]) for index in sorted(numbers)]
+
+    def layer_of(self, node: str) -> LayerInNetwork:
+        """A layer of the network by its name. Raises KeyError for a name that none has."""
+        for outcome in self.layers:
+            if node in outcome.nodes:
+                return outcome
+        raise KeyError(node)
+
+    def write(self, folder: str | Path) -> None:
+        """Writes the plan, its page and the files of every layer.
+
+        Args:
+            folder: The folder; made where it does not exist.
+
+        Raises:
+            FadiffError: A file cannot be written.
+        """
+        from fadiff_mapper.output.network_report.write_network import write_network
+        write_network(self, folder)
+
+    def to_looptree(self, group: GroupInNetwork | int) -> dict[str, Any]:
+        """One run of a group as an input of LoopTree (`v4fused`).
+
+        Args:
+            group: A group of the plan, or its number in the plan from 1.
+
+        Returns:
+            The sections of the input, as plain values for YAML.
+
+        Raises:
+            FadiffError: There is no such group, or LoopTree cannot express it.
+        """
+        from fadiff_mapper.output.looptree_files.group_text import to_looptree
+        if isinstance(group, int):
+            if not 1 <= group <= len(self.groups):
+                raise FadiffError(f"group: found {group}; accepted: 1 to {len(self.groups)}, the groups of the plan")
+            group = self.groups[group - 1]
+        return to_looptree(group.group, self.hardware, alike=False)
+
+    def verify(self) -> dict[str, Verdict]:
+        """The comparison of every layer and tile with the real `timeloop-model`, by name; FadiffError without one."""
+        from fadiff_mapper.timeloop.verify import real_model, verify_plan
+        return dict(verify_plan(self, real_model()))
+
+    def plot(self) -> Figure:
+        """A matplotlib figure: every layer with and without fusion, and the network's metric over time.
+
+        Raises:
+            FadiffError: matplotlib is not installed.
+        """
+        require("matplotlib", "plot", "plot()")
+        from fadiff_mapper.output.notebook.network_figure import network_figure
+        return network_figure(self)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: totals, fused groups, and the page of the plan with its drawings."""
+        from fadiff_mapper.output.notebook.result_html import plan_html
+        return plan_html(self)

@@ -1,0 +1,544 @@
+"""Mappings for the tiles of fused groups: each tile is a problem of its own, in a map space that keeps the group legal.
+
+Problem. Every shape of tile of every layer needs an exact mapping that Timeloop accepts, that leaves the resident
+tensors of the group in place, and that finishes the sums of an intermediate before the next layer reads it. A search
+that learnt this from violations alone (`fusion.group_legality`) would mostly draw illegal mappings.
+
+Constraints. The search of layers (`search.search_many`) runs on tiles, with more of Timeloop's own kinds of constraints
+(keep, bypass, fixed factors, loop order): a tensor that stays in its home level is bypassed outside it, where no
+temporal loop moves it; loops that add to an intermediate are inside its home, or directly outside as the innermost
+ones. The words that other tensors occupy are taken from the room of each level. In the mapping that comes out the
+outermost level keeps every data space again, so that `timeloop-model` runs it as it is.
+
+Strategies. How an intermediate is finished has no single best answer: all sums at once, each inside the home level, or
+in turn. Searching every tile in all ways takes three times as long, and one way is the best for nearly all tiles of a
+layer. A thorough search compares all strategies of a layer in short searches, goes deep into those that come close to
+the best, and notes the best one. From then on tiles of the layer are searched with that one, and where nothing has been
+compared with the first; with the others only where it has no legal mapping.
+
+Rooms. Almost half of the searches differ from an earlier one in the room left to the tile alone, beside operands of
+other layers that stay on the chip. So each tile is searched first with the capacity of every level rounded down to a
+power of two above its room, and the result is shared. A mapping found there that fits the tile's own room is taken, as
+more room only adds mappings; where none is legal there, none is taken to be so in less. Only tiles that it does not fit
+are searched in their own room. Candidates share many tiles, so that every outcome is kept for as long as the run lasts.
+It depends on the tile alone, not on searches before it, so that a resumed run comes to the same plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from math import ceil, floor, inf, log, prod
+
+import numpy as np
+
+from fadiff_mapper.fusion import FusedGroup, Hardware, layer_steps, step_classes
+from fadiff_mapper.fusion.estimates import sum_level
+from fadiff_mapper.fusion.stored_words import resident_words
+from fadiff_mapper.fusion.tile_evaluation import TileEvaluations
+from fadiff_mapper.fusion.tile_steps import space_of
+from fadiff_mapper.model.exact.evaluate import score
+from fadiff_mapper.model.exact.evaluate_spec import KnownLayers, shared_layer
+from fadiff_mapper.model.legality import Room
+from fadiff_mapper.model.loop_nest import Nest, unpack
+from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.model.reuse import with_reuse
+from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
+from fadiff_mapper.search.options import EFFORTS, SearchOptions
+from fadiff_mapper.search.search_family import SearchOutcome
+from fadiff_mapper.search.search_many import search_all
+from fadiff_mapper.spec.arch import Architecture
+from fadiff_mapper.spec.constraints import Constraints, LevelConstraints, LoopConstraint
+from fadiff_mapper.spec.mapping import Mapping as LayerMapping
+from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.spec.spec import Spec
+
+CLOSE = 0.35
+"""Logarithm of the metric by which a strategy may be worse than the best one and yet be searched again: the short
+search of a hard tile misses its best mapping by 0.30."""
+
+STEP = 2
+"""The factor between two capacities in which tiles are searched first; 1.25 shares fewer searches."""
+
+
+@dataclass(frozen=True)
+class TileEffort:
+    """Effort of the searches of tiles.
+
+    Attributes:
+        options: Effort of a search.
+        deep: In a thorough search, which compares all strategies of layers whose best one is not known yet, the effort
+            of a second search of those that come close to the best; None takes one strategy that has a legal mapping.
+        known_too: Whether a thorough search goes deep into tiles of layers whose best strategy is known, too.
+    """
+
+    options: SearchOptions
+    deep: SearchOptions | None = None
+    known_too: bool = True
+
+    def of(self, seed: int, threads: int) -> TileEffort:
+        """The effort with a seed and a number of threads."""
+        return replace(self, options=replace(self.options, seed=seed, threads=threads),
+                       deep=self.deep and replace(self.deep, seed=seed, threads=threads))
+
+
+LIGHT = TileEffort(SearchOptions(effort="light"))
+"""Effort for the tiles of candidates, most of which end up in no plan."""
+
+THOROUGH = replace(LIGHT, deep=SearchOptions(effort=replace(EFFORTS["light"], chains=40, rounds=60, neighbours=12,
+                                                            chains_agreeing=8)))
+"""Effort for the tiles of groups of the plan that fall short of their estimate: the hardest tile decides a plan."""
+
+COMPARING = replace(THOROUGH, known_too=False)
+"""Effort for the tiles of candidates that fall short of their estimate: thorough for layers whose strategies were never
+compared; the others seldom gain anything, which would take half of the whole run."""
+
+
+class SumCompletion(Enum):
+    """How the sums of an intermediate are finished before they are handed on.
+
+    TOGETHER: all sums of the tile are kept until all are finished. INSIDE: each is finished inside the home level,
+    which then brings in all operands of a sum at once. IN_TURN: one part after the other is finished, by the innermost
+    loops outside the home.
+    """
+
+    TOGETHER = "together"
+    INSIDE = "inside"
+    IN_TURN = "in turn"
+
+
+class TileStrategy(Enum):
+    """How a tile treats the intermediates that it reads and writes; of equally good mappings that of the first counts.
+
+    Attributes:
+        whole: Whether the mapping has them whole in their level at once, or goes through them piece by piece.
+        completion: How the sums of the written one are finished.
+    """
+
+    WHOLE_AND_TOGETHER = (True, SumCompletion.TOGETHER)
+    WHOLE_FROM_INSIDE = (True, SumCompletion.INSIDE)
+    PIECES_FROM_INSIDE = (False, SumCompletion.INSIDE)
+    PIECES_IN_TURN = (False, SumCompletion.IN_TURN)
+
+    def __init__(self, whole: bool, completion: SumCompletion):
+        self.whole = whole
+        self.completion = completion
+
+
+@dataclass(frozen=True)
+class ResidentTile:
+    """A data space that lies in a level while a tile runs.
+
+    Attributes:
+        space: Name of the data space.
+        level: Index of the level.
+        outside: Whether levels outside may keep it too.
+        whole: Whether the mapping has all of it there at once; else it goes through it piece by piece.
+        apart: Whether it comes there with the tile, as the output of overlapping pools does, and so takes room of
+            its own.
+    """
+
+    space: str
+    level: int
+    outside: bool = False
+    whole: bool = True
+    apart: bool = False
+
+
+@dataclass(frozen=True)
+class TilePlace:
+    """The data spaces that lie in a level while the tiles of a layer run, and the words that are left for these."""
+
+    held: tuple[ResidentTile, ...]
+    room: Room
+
+
+SearchKey = tuple[Hashable, TileStrategy, tuple[float, ...]]
+"""`TileShape.key` of a tile, the strategy of a search of it, and the room in which it is searched."""
+
+TileOutcomes = dict[SearchOptions, dict[SearchKey, "SearchOutcome | None"]]
+"""Outcomes of searches, without their histories, by effort and tile; None where a tile contradicts its constraints."""
+
+BestStrategies = dict[str, str]
+"""Name of the best strategy of each layer, by `TileShape.layer`, where a thorough search has compared them."""
+
+
+@dataclass
+class TileMemory:
+    """Outcomes and prepared layers that all searches of tiles of one network on one design share.
+
+    Attributes:
+        outcomes: Outcomes of the searches made so far.
+        evaluations: Exact evaluations of tiles made so far.
+        layers: Whole layers prepared for evaluation, with a text that is equal for equal layers under equal
+            constraints.
+        shared: Constants that layers of one shape share.
+        constraints: Constraints that all tiles of a layer have in common, by the layer's text, the data spaces that
+            are held, and how sums are finished.
+        mappings: Mappings of the tiles that groups took so far, by the identity of their outcome in `outcomes`.
+    """
+
+    outcomes: TileOutcomes = field(default_factory=dict)
+    evaluations: TileEvaluations = field(default_factory=TileEvaluations)
+    layers: dict[Hashable, tuple[PreparedLayer, str]] = field(default_factory=dict)
+    shared: KnownLayers = field(default_factory=dict)
+    constraints: dict[Hashable, Constraints] = field(default_factory=dict)
+    mappings: dict[int, LayerMapping] = field(default_factory=dict)
+
+    def layer(self, spec: Spec, problem: Problem) -> tuple[PreparedLayer, str]:
+        """A layer (a spec that outlives the memory, the problem as in a group) prepared for evaluation; its text."""
+        key = (id(spec), problem.dimensions, problem.dataspaces)
+        if key not in self.layers:
+            self.layers[key] = (shared_layer(replace(spec, problem=problem), self.shared),
+                                repr((problem.dimensions, problem.dataspaces, spec.constraints)))
+        return self.layers[key]
+
+    def constrained(self, tile: Spec, text: str, held: tuple[ResidentTile, ...],
+                    completion: SumCompletion) -> Constraints:
+        """The constraints of a tile of the layer with a text, with the data spaces that are held."""
+        key = (text, held, completion)
+        if key not in self.constraints:
+            self.constraints[key] = with_residents(tile.constraints, tile.problem, held, completion)
+        return cut_to_tile(self.constraints[key], tile.problem)
+
+
+@dataclass(frozen=True)
+class TileShape:
+    """A shape of tile of a layer, and the searches that may find its mapping.
+
+    Attributes:
+        index: Position of the layer in its group.
+        shape: Extents of the tile, in the order of the layer's dimensions.
+        spec: The tile on its design.
+        layer: Equal for layers whose tiles have the same best strategy.
+        key: Equal for tiles whose searches are the same but for their room.
+        room: Words of every level that are left for the tile, innermost level first.
+        strategies: The strategies that could fit.
+        places: What the tile finds in the memories, by whether it has intermediates whole at once.
+        sums: Energy and cycles of the network; the tile minimises its share in both.
+        prepared: The whole layer prepared for evaluation, and its text.
+    """
+
+    index: int
+    shape: tuple[int, ...]
+    spec: Spec
+    layer: str
+    key: Hashable
+    room: tuple[float, ...]
+    strategies: tuple[TileStrategy, ...]
+    places: Mapping[bool, TilePlace]
+    sums: tuple[float, float]
+    prepared: tuple[PreparedLayer, str]
+
+    def task(self, strategy: TileStrategy, room: tuple[float, ...], memory: TileMemory) -> MappingTask:
+        """The search with one strategy in some room, words of every level."""
+        place, (layer, text) = self.places[strategy.whole], self.prepared
+        return mapping_task(self.spec, memory.constrained(self.spec, text, place.held, strategy.completion),
+                            room=replace(place.room, words=np.array(room)), sums=self.sums,
+                            layer=layer.resized(self.spec.problem))
+
+    def fits(self, strategy: TileStrategy, nest: Nest) -> bool:
+        """Whether a mapping found with a strategy, a nest of one row, runs in the tile's own room."""
+        room = self.places[strategy.whole].room
+        return bool(score(self.prepared[0], nest, room=Room(room.words[:, None], room.counted[..., None])).legal[0])
+
+
+def with_mappings(hardware: Hardware, groups: Sequence[FusedGroup], specs: Sequence[Sequence[Spec]],
+                  sums: tuple[float, float], effort: TileEffort, stopped: Callable[[], bool] = lambda: False,
+                  known: BestStrategies | None = None, memory: TileMemory | None = None) -> list[FusedGroup | None]:
+    """Searches mappings for all tiles of some groups, side by side.
+
+    Args:
+        hardware: The design.
+        groups: Groups without mappings.
+        specs: Spec of every layer of every group, for its constraints.
+        sums: Energy and cycles of the network; tiles minimise their share in both.
+        effort: Effort of the searches.
+        stopped: Asked again and again; once true, the searches end with what they have.
+        known: Strategies to begin with; those that a thorough search finds best are added.
+        memory: Searches made before, which are not made again; new ones are added.
+
+    Returns:
+        The groups with the best mapping for every tile of every layer, None where some tile has no legal one.
+    """
+    memory = TileMemory() if memory is None else memory
+    known = {} if known is None else known
+    wanted = [_tile_shapes(hardware, group, own, sums, memory) for group, own in zip(groups, specs, strict=True)]
+    found = iter(_searched([tile for group in wanted for tile in group], effort, stopped, known, memory))
+    result = []
+    for group, tiles in zip(groups, wanted, strict=True):
+        mappings = {(tile.index, tile.shape): _best(tile, next(found).values(), memory.mappings) for tile in tiles}
+        result.append(None if None in mappings.values() else replace(group, layers=tuple(
+            replace(layer, mappings={shape: mapping for (number, shape), mapping in mappings.items()
+                                     if number == index and mapping})
+            for index, layer in enumerate(group.layers))))
+    return result
+
+
+def strategies_known(group: FusedGroup, known: BestStrategies) -> bool:
+    """Whether the best strategies of all layers of a group are known, so that comparing them would find nothing new."""
+    return all(_layer_key(group, index) in known for index in range(len(group.layers)))
+
+
+def _layer_key(group: FusedGroup, index: int) -> str:
+    """Equal for layers whose tiles have the same best strategy: the same problem at the same kind of place."""
+    problem = group.layers[index].problem
+    return f"{problem.name} {list(problem.bounds.values())} {index > 0} {index < len(group.links)}"
+
+
+def _best(tile: TileShape, outcomes: Iterable[SearchOutcome], known: dict[int, LayerMapping]) -> LayerMapping | None:
+    """The best legal mapping of a tile, or None, with every data space kept in the outermost level.
+
+    `known`: mappings by their outcome, which take up a new one.
+    """
+    legal = [outcome for outcome in outcomes if outcome.legal]
+    if not legal:
+        return None
+    best, problem = min(legal, key=lambda outcome: outcome.value), tile.spec.problem
+    if id(best) not in known:
+        *inner, outermost = unpack(best.nest, 0, problem).levels
+        mapping = LayerMapping((*inner, replace(outermost, keep=frozenset(problem.dataspace_names()))))
+        known[id(best)] = with_reuse(mapping, tile.spec.constraints)
+    return known[id(best)]
+
+
+def _searched(tiles: Sequence[TileShape], effort: TileEffort, stopped: Callable[[], bool], known: BestStrategies,
+              memory: TileMemory) -> list[dict[TileStrategy, SearchOutcome]]:
+    """Searches some tiles side by side; notes the best strategies of layers for which all are compared.
+
+    Returns:
+        For every tile the outcomes by strategy: of all where they are compared, or of one and, where that is never
+        legal, of the others.
+    """
+    found: list[dict[TileStrategy, SearchOutcome]] = [{} for _ in tiles]
+
+    def search(wanted: Sequence[Sequence[TileStrategy]], options: SearchOptions) -> None:
+        pairs = [(own, tile, strategy) for own, tile, strategies in zip(found, tiles, wanted, strict=True)
+                 for strategy in strategies]
+        outcomes = tile_outcomes([(tile, strategy) for _, tile, strategy in pairs], options, stopped, memory)
+        for (own, _, strategy), outcome in zip(pairs, outcomes, strict=True):
+            if outcome is not None:
+                own[strategy] = min(own.get(strategy, outcome), outcome, key=lambda one: one.value)
+
+    every_way = [effort.deep is not None and tile.layer not in known for tile in tiles]
+    # to begin with, the best known strategy if it could fit, else the first; none where none fits
+    first = [([strategy for strategy in tile.strategies if strategy.name == known.get(tile.layer)]
+              or list(tile.strategies))[:1] for tile in tiles]
+    search([tile.strategies if compared else begun
+            for tile, compared, begun in zip(tiles, every_way, first, strict=True)], effort.options)
+    search([[] if any(outcome.legal for outcome in own.values()) else [strategy for strategy in tile.strategies
+                                                                       if strategy not in own]
+            for tile, own in zip(tiles, found, strict=True)], effort.options)
+    if effort.deep is not None:
+        search([_close(own) if compared or effort.known_too else [] for own, compared
+                in zip(found, every_way, strict=True)], effort.deep)
+    compared_tiles = [(tile, own) for tile, own, compared in zip(tiles, found, every_way, strict=True) if compared]
+    for tile, own in sorted(compared_tiles, key=lambda pair: prod(pair[0].shape)):  # that of the largest tile counts
+        if any(outcome.legal for outcome in own.values()):
+            known[tile.layer] = min(own.items(), key=lambda pair: round(pair[1].value, 6))[0].name
+    return found
+
+
+def _close(outcomes: dict[TileStrategy, SearchOutcome]) -> list[TileStrategy]:
+    """The strategies that come close to the best one, of equally good ones the first; all where none is legal yet."""
+    most = min((outcome.value for outcome in outcomes.values() if outcome.legal), default=inf) + CLOSE
+    different = {round(outcome.value, 6): strategy for strategy, outcome in reversed(outcomes.items())}
+    return [strategy for value, strategy in reversed(different.items()) if value <= most]
+
+
+def tile_outcomes(wanted: Sequence[tuple[TileShape, TileStrategy]], options: SearchOptions,
+                  stopped: Callable[[], bool], memory: TileMemory) -> list[SearchOutcome | None]:
+    """The outcomes of searches of some tiles, each with one strategy; None where a tile contradicts its constraints.
+
+    Searches that `memory` has are not made again; new ones are added.
+    """
+    known = memory.outcomes.setdefault(options, {})
+
+    def search(keys: Mapping[SearchKey, tuple[TileShape, TileStrategy]]) -> None:
+        every = {key: tile.task(strategy, key[2], memory) for key, (tile, strategy) in keys.items() if key not in known}
+        # A tile may contradict constraints that its layer meets, such as a fixed factor of a dimension that it cuts.
+        tasks = {key: task for key, task in every.items() if not task.impossible}
+        outcomes = search_all(list(tasks.values()), options, stopped=stopped) if tasks else []
+        known.update(dict.fromkeys(every))
+        known.update(zip(tasks, (replace(outcome, history=()) for outcome in outcomes), strict=True))
+
+    keys = [(tile.key, strategy, tile.room) for tile, strategy in wanted]
+    new = {key: pair for key, pair in zip(keys, wanted, strict=True) if key not in known}
+    ample = {key: (*key[:2], ample_room(tile.spec.arch, tile.room)) for key, (tile, _) in new.items()}
+    search({ample[key]: pair for key, pair in new.items()})
+    tight = {}
+    for key, (tile, strategy) in new.items():
+        outcome = known[ample[key]]
+        if outcome is None or not outcome.legal or tile.fits(strategy, outcome.nest):
+            known[key] = outcome
+        else:
+            tight[key] = tile, strategy
+    search(tight)
+    return [known[key] for key in keys]
+
+
+def ample_room(architecture: Architecture, room: Sequence[float]) -> tuple[float, ...]:
+    """For every level its capacity, or the smallest part of it, in steps of `STEP`, that holds the words of `room`."""
+    return tuple(words if level.usable is None or words < 1 else
+                 max(level.usable / STEP ** floor(log(level.usable / words, STEP)), words)  # in spite of rounding
+                 for words, level in zip(room, architecture.levels, strict=True))
+
+
+def _tile_shapes(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
+                 sums: tuple[float, float], memory: TileMemory) -> list[TileShape]:
+    """All shapes of tiles of a group with their searches, layer by layer; `memory` takes up whole layers."""
+    tiles = []
+    all_steps = layer_steps(group)
+    all_classes = [step_classes(group, layer, steps) for layer, steps in zip(group.layers, all_steps, strict=True)]
+    goes_on = [any(step.sums_stay(group) for step in classes) for classes in all_classes]
+    # words of every level that are left for each layer's tile, beside all that lies there while it runs
+    rooms: list[list[float]] = [[] for _ in group.layers]
+    for level in hardware.arch.levels:
+        for left, words in zip(rooms, resident_words(group, all_steps, level.name), strict=True):
+            left.append(inf if level.usable is None else max(level.usable - words, 0.0))
+    if goes_on[-1]:     # partial sums of the last layer take room from the others, as if spread over all instances
+        sums_at, problem = sum_level(specs[-1]), group.layers[-1].problem
+        largest = max(problem.resized(step.shape).tensor_size(problem.output) for step in all_classes[-1])
+        for left in rooms[:-1]:
+            left[sums_at] = max(left[sums_at] - ceil(largest / hardware.arch.levels[sums_at].instances), 0.0)
+    for index, (layer, design, room) in enumerate(zip(group.layers, specs, rooms, strict=True)):
+        spec, places = replace(design, problem=layer.problem), {}
+        for whole in (True, False):
+            held = tuple(held_spaces(hardware, group, index, spec, goes_on[index], whole))
+            lying = {(resident.level, resident.space) for resident in held if not resident.apart}
+            counted = [[(level, name) not in lying for name in layer.problem.dataspace_names()]
+                       for level in range(len(room))]
+            places[whole] = TilePlace(held, Room(np.array(room), np.array(counted)))
+        prepared = memory.layer(design, layer.problem)
+        for shape in dict.fromkeys(step.shape for step in all_classes[index]):
+            tile = replace(spec, problem=layer.problem.resized(shape))
+            strategies: Sequence[TileStrategy] = (TileStrategy.WHOLE_FROM_INSIDE, TileStrategy.PIECES_FROM_INSIDE)
+            if index < len(group.links):    # else no intermediate is written, so that its completion plays no role
+                strategies = [strategy for strategy in TileStrategy if _room_to_finish(
+                    hardware, tile, places[strategy.whole].held, strategy.completion, room)]
+            tiles.append(TileShape(index, shape, tile, _layer_key(group, index),
+                                   (prepared[1], shape, sums, *(place.held for place in places.values())), tuple(room),
+                                   tuple(strategies), places, sums, prepared))
+    return tiles
+
+
+def _room_to_finish(hardware: Hardware, tile: Spec, held: Sequence[ResidentTile], completion: SumCompletion,
+                    room: Sequence[float]) -> bool:
+    """Whether an intermediate could be finished so: all its sums fit at once, or all operands of one sum do."""
+    problem = tile.problem
+    if completion is SumCompletion.TOGETHER:
+        level = hardware.arch.levels[sum_level(tile)]
+        return level.usable is None or problem.tensor_size(problem.output) <= level.usable * level.instances
+    if completion is SumCompletion.INSIDE:
+        home = next(resident.level for resident in held if resident.space == problem.output.name)
+        lying = {resident.space for resident in held}
+        one_sum = {dim: 1 if dim in problem.output.dimensions else extent for dim, extent in problem.bounds.items()}
+        return sum(prod(space.tile_extents(one_sum)) for space in problem.dataspaces
+                   if space.name not in lying) <= room[home]
+    return True
+
+
+def held_spaces(hardware: Hardware, group: FusedGroup, index: int, spec: Spec, goes_on: bool,
+                whole: bool) -> list[ResidentTile]:
+    """The data spaces of a layer that lie in a level while its tile runs.
+
+    Args:
+        hardware: The design.
+        group: The group.
+        index: The layer.
+        spec: The layer on its design.
+        goes_on: Whether its partial sums stay from one step to another.
+        whole: Whether intermediates are there whole at once.
+    """
+    layer = group.layers[index]
+    held = [ResidentTile(name, hardware.level(stay.level)) for name, stay in layer.operands.items()]
+    if index:
+        before = group.links[index - 1]
+        held.append(ResidentTile(before.tensor, hardware.level(before.stay.level), whole=whole, apart=before.beside))
+    output = layer.problem.output.name
+    if index < len(group.links):
+        after = group.links[index]
+        held.append(ResidentTile(output, hardware.level(after.stay.level), after.written_whole, whole))
+    elif goes_on:
+        held.append(ResidentTile(output, sum_level(spec)))
+    return held
+
+
+def with_residents(constraints: Constraints, problem: Problem, held: Sequence[ResidentTile],
+                   completion: SumCompletion) -> Constraints:
+    """A design's constraints with those of what is held, which all tiles of a layer have in common.
+
+    Args:
+        constraints: The design's.
+        problem: The layer or a tile of it; its bounds play no role.
+        held: Data spaces that lie in a level while a tile runs.
+        completion: How sums of an intermediate among them are finished.
+    """
+    levels = list(constraints.levels)
+    for resident in held:
+        home, name = resident.level, {resident.space}
+        moving = space_of(problem, resident.space).dimensions if resident.whole else frozenset()
+        levels[home] = replace(levels[home], keep=levels[home].keep | name, bypass=levels[home].bypass - name)
+        for index in range(home + 1, len(levels)):
+            if not resident.outside:
+                levels[index] = replace(levels[index], keep=levels[index].keep - name,
+                                        bypass=levels[index].bypass | name)
+            levels[index] = _fixed(levels[index], moving)
+        if resident.space == problem.output.name and home + 1 < len(levels):
+            levels = _finished(levels, constraints, problem, home, completion)
+    return replace(constraints, levels=tuple(levels))
+
+
+def _finished(levels: Sequence[LevelConstraints], design: Constraints, problem: Problem, home: int,
+              completion: SumCompletion) -> list[LevelConstraints]:
+    """Sums of an intermediate are finished before they lie in its home level."""
+    result, output = list(levels), problem.output
+    summed = set(problem.dimensions) - output.dimensions
+    inside = any(output.name not in level.bypass for level in design.levels[:home])     # a level that finishes sums
+    for index in range(home if inside else home + 1, len(result)):
+        if completion is SumCompletion.IN_TURN and index > home:
+            result[index] = _innermost(result[index], summed)
+        else:
+            result[index] = _fixed(result[index], summed if completion is SumCompletion.INSIDE else output.dimensions)
+    return result
+
+
+def _fixed(level: LevelConstraints, dims: Iterable[str]) -> LevelConstraints:
+    """Temporal loops over some dimensions are 1."""
+    loops, fixed = level.temporal, dict.fromkeys(dims, 1)
+    return replace(level, temporal=replace(
+        loops, fixed=loops.fixed | fixed,
+        minimum={dim: least for dim, least in loops.minimum.items() if dim not in fixed}))
+
+
+def _innermost(level: LevelConstraints, dims: set[str]) -> LevelConstraints:
+    """Loops over some dimensions are inside the others; loops are 1 where the design's own order is another."""
+    loops = level.temporal
+    between = sorted(dims - {*loops.inner, *loops.outer})
+    misplaced = {dim for dim in loops.inner if dim not in dims} | {dim for dim in loops.outer if dim in dims}
+    return _fixed(replace(level, temporal=replace(loops, inner=(*loops.inner, *between))), misplaced)
+
+
+def cut_to_tile(constraints: Constraints, problem: Problem) -> Constraints:
+    """The constraints of a layer with fixed factors and minima that a tile cannot have cut to the tile's extents.
+
+    The same object where nothing is cut.
+    """
+    levels = []
+    for level in constraints.levels:
+        temporal, spatial = (_cut_loops(loops, problem.bounds) for loops in (level.temporal, level.spatial))
+        unchanged = temporal is level.temporal and spatial is level.spatial
+        levels.append(level if unchanged else replace(level, temporal=temporal, spatial=spatial))
+    unchanged = all(cut is level for cut, level in zip(levels, constraints.levels, strict=True))
+    return constraints if unchanged else replace(constraints, levels=tuple(levels))
+
+
+def _cut_loops(loops: LoopConstraint, bounds: Mapping[str, int]) -> LoopConstraint:
+    """`cut_to_tile` of the temporal or spatial loops of one level."""
+    if (all(bounds[dim] % value == 0 for dim, value in loops.fixed.items())
+            and all(value <= bounds[dim] for dim, value in loops.minimum.items())):
+        return loops
+    return replace(loops, fixed={dim: value if bounds[dim] % value == 0 else bounds[dim]
+                                 for dim, value in loops.fixed.items()},
+                   minimum={dim: min(value, bounds[dim]) for dim, value in loops.minimum.items()})

@@ -1,1 +1,0 @@
-"""Candidates for fused groups: shared loops, tile sizes and residency, estimated in closed form."""

@@ -1,1 +1,0 @@
-"""The results of mapping a layer or a network, as values: nothing here searches or writes."""

@@ -1,0 +1,123 @@
+"""The result of mapping one layer, which writes, draws and checks itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fadiff_mapper.base.extras import require
+from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.model.loop_nest import Nest, unpack
+from fadiff_mapper.model.reuse import with_reuse
+from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
+from fadiff_mapper.spec.mapping import Mapping
+from fadiff_mapper.spec.spec import Spec
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from fadiff_mapper.analysis.lower_bound import LowerBound
+    from fadiff_mapper.analysis.sensitivity.sensitivities import Sensitivity
+    from fadiff_mapper.timeloop.verify import Verdict
+
+
+@dataclass(frozen=True)
+class CorrectedCycles:
+    """Cycles of a mapping on measured hardware, predicted by a calibration.
+
+    Attributes:
+        cycles: Corrected cycles of the mapping.
+        exact_choice_cycles: Corrected cycles of the mapping that the exact model prefers.
+        exact_choice_energy_pj: Energy of that mapping.
+    """
+
+    cycles: float
+    exact_choice_cycles: float
+    exact_choice_energy_pj: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """A mapping with its numbers and the record of its search.
+
+    Attributes:
+        spec: The input: architecture, problem, energies, constraints.
+        mapping: The best mapping that the search met.
+        stats: Its numbers, as `timeloop-model` computes them.
+        status: How the search ended, in words.
+        history: Every improvement in order: `time_s` since the start, `evaluations` so far, `value` of the metric
+            (None before a legal mapping), `stage` that met it.
+        options: The options of the search, by name.
+        evaluations: Mappings evaluated.
+        time_s: Seconds from the start of the search to this result.
+        bound: The lower bound over all mappings within the constraints; None where none is known.
+        sensitivities: The metric's sensitivities to constants of the machine; empty unless asked for.
+        corrected: Cycles on measured hardware; None without a calibration. `stats` are Timeloop's in either case.
+    """
+
+    spec: Spec
+    mapping: Mapping
+    stats: Stats
+    status: str
+    history: tuple[dict[str, Any], ...]
+    options: dict[str, Any]
+    evaluations: int
+    time_s: float
+    bound: LowerBound | None = None
+    sensitivities: tuple[Sensitivity, ...] = ()
+    corrected: CorrectedCycles | None = None
+
+    @property
+    def metric(self) -> str:
+        """The metric of first priority; EDP where the options name none."""
+        return str(self.options.get("metrics", ("edp",))[0])
+
+    @property
+    def value(self) -> float:
+        """The mapping's value of that metric; see `Stats.of`."""
+        return self.stats.of(self.metric)
+
+    def write(self, folder: str | Path) -> None:
+        """Writes the files of the run, those that `timeloop-mapper` leaves among them, all or none.
+
+        Args:
+            folder: The folder; made where it does not exist.
+
+        Raises:
+            FadiffError: A file cannot be written.
+        """
+        from fadiff_mapper.output.timeloop_files.write_layer import write_layer
+        write_layer(self, folder)
+
+    def with_sensitivities(self) -> Result:
+        """The result with the derivatives of its metric by the constants of the machine; takes seconds."""
+        from fadiff_mapper.analysis.sensitivity.sensitivities import mapping_sensitivities
+        return replace(self, sensitivities=mapping_sensitivities(self.spec, self.mapping, self.metric))
+
+    def verify(self) -> Verdict:
+        """The comparison of every number with the real `timeloop-model` on the PATH; FadiffError without one."""
+        from fadiff_mapper.timeloop.verify import real_model, verify
+        return verify(self.spec, self.mapping, self.stats, real_model())
+
+    def plot(self) -> Figure:
+        """A matplotlib figure: energy by component and data space beside the metric over the time of the search.
+
+        Raises:
+            FadiffError: matplotlib is not installed.
+        """
+        require("matplotlib", "plot", "plot()")
+        from fadiff_mapper.output.notebook.layer_figure import layer_figure
+        return layer_figure(self)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: status, statistics, lower bound and loop nest."""
+        from fadiff_mapper.output.notebook.result_html import layer_html
+        return layer_html(self)
+
+
+def with_nest(result: Result, nest: Nest, stats: Stats | None = None) -> Result:
+    """The result with another mapping, a nest of one row, and its statistics; None: it is evaluated here."""
+    spec = result.spec
+    mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
+    return replace(result, mapping=mapping, stats=stats or evaluate_mapping(spec, mapping))
