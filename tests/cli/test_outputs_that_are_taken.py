@@ -106,6 +106,6 @@ def test_no_result_leaves_the_folder_whatever_the_names_of_problems(tmp_path: Pa
     for name in ("...yaml", "..yaml", "fc.yaml"):
         (problems / name).write_text(one_path(LAYER).read_text())
     assert main(["map", DESIGN, str(problems), "-o", str(tmp_path / "out"), "--energy", "bundled", "--quiet",
-                 "--option", "rounds=4", "--option", "chains=4"]) == 0
+                 "--effort", "quick"]) == 0
     assert {path.name for path in tmp_path.iterdir()} == {"problems", "out"}
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"_..", "_.", "fc", "fadiff.summary.json"}

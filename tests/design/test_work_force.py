@@ -125,7 +125,7 @@ def test_workers_that_cannot_be_had_are_refused(settings: dict[str, str], messag
 
 def test_a_backend_that_is_not_installed_names_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "distributed", None)
-    with pytest.raises(FadiffError, match=r"pip install fadiff-mapper\[dask\]"), \
+    with pytest.raises(FadiffError, match=r'pip install "fadiff-mapper\[dask\]"'), \
             work_force(DesignBench(small_question(tmp_path), None), backend="dask"):
         pass
 
