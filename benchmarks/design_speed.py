@@ -23,9 +23,8 @@ from resnet50 import write_resnet50
 
 from fadiff_mapper import load_network, read_space
 from fadiff_mapper.design.design_options import DesignOptions
-from fadiff_mapper.design.design_run import DesignProgress
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
-from fadiff_mapper.design.search_design import search_design
+from fadiff_mapper.design.search_design import DesignProgress, search_design
 
 ROUND = 8
 """Designs of a round. The first round, in which workers start and load what they need, is not counted."""

@@ -38,17 +38,15 @@ from provenance import Write, add_output, heading, markdown, row
 
 from fadiff_mapper import evaluate, map_layer
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.dropin.arguments import MAPPER
 from fadiff_mapper.dropin.calls import call_mapper, call_model
+from fadiff_mapper.dropin.programs import MAPPER
 from fadiff_mapper.inputs.load import load, read_document
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.spec.mapping import Mapping as LoopMapping
-from fadiff_mapper.spec.native.tables_text import art_yaml, ert_yaml
+from fadiff_mapper.spec.native.tables import art_yaml, ert_yaml
 from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.timeloop.compare_answers import compared, differences
-from fadiff_mapper.timeloop.read_answer import read_answer
-from fadiff_mapper.timeloop.run_model import SHOW_ALL, run_text
-from fadiff_mapper.timeloop.verify import MODEL, TIMEOUT, real_model, verify
+from fadiff_mapper.timeloop.run_model import SHOW_ALL, read_answer, run_text
+from fadiff_mapper.timeloop.verify import MODEL, TIMEOUT, compared, differences, real_model, verify
 from fadiff_mapper.yaml.located import Map
 
 LAYER_DESIGN = "eyeriss_like"

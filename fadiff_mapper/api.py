@@ -25,7 +25,7 @@ from fadiff_mapper.workload.coverage import require_coverage
 
 if TYPE_CHECKING:
     from fadiff_mapper.calibration.correction import Calibration
-    from fadiff_mapper.design.design_run import OnDesign
+    from fadiff_mapper.design.search_design import OnDesign
     from fadiff_mapper.design.space import DesignSpace
     from fadiff_mapper.network.planning_run import OnProgress
 

@@ -18,7 +18,7 @@ from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.mapping import read_mapping
 from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.timeloop.compare_answers import compared, differences
+from fadiff_mapper.timeloop.verify import compared, differences
 from fadiff_mapper.yaml.located import with_places
 from fadiff_mapper.yaml.place import Where
 

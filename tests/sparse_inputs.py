@@ -17,11 +17,14 @@ from fadiff_mapper.model.exact.evaluate import Scores, evaluate_nest, scores_of
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.sparse.design import SparseDesign
 from fadiff_mapper.sparse.evaluate_sparse import evaluate_sparse
-from fadiff_mapper.spec.densities import BANDED, FIXED, HYPERGEOMETRIC, Density
 from fadiff_mapper.spec.problem import DataSpace
 from fadiff_mapper.spec.sparse_optimizations import (
+    BANDED,
+    FIXED,
     FORMATS,
+    HYPERGEOMETRIC,
     ConditionedAccess,
+    Density,
     LevelOptimizations,
     RankFormat,
     Representation,

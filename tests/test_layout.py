@@ -21,7 +21,6 @@ ORDER = (
     "search", "fusion", "network",
     "design.space", "design.evaluation", "design.proposers", "design", "gradient",
     "timeloop", "output.timeloop_files", "output.looptree_files", "output.network_report", "output.design_report",
-    "output.notebook",
     "output.terminal", "output",
     "dropin", "cli", "",
 )

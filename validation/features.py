@@ -17,7 +17,7 @@ def features(result: dict[str, Any]) -> list[str]:
     - outermost_bypass: a data space that the outermost level does not keep
 
     Args:
-        result: Timeloop's answer to one accepted mapping, as `fadiff_mapper.timeloop.read_answer` reads it.
+        result: Timeloop's answer to one accepted mapping, as `fadiff_mapper.timeloop.run_model` reads it.
     """
     spaces = [(level, name, space) for level in result["levels"] for name, space in level["dataspaces"].items()]
     traffic = [space for network in result["networks"] for space in network["dataspaces"].values()]

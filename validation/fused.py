@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fadiff_mapper.base.csv_text import csv_text
+from fadiff_mapper.base.text_formats import csv_text
 
 from . import defines
 from .defines import QUANTITIES, Curve

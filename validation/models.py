@@ -15,8 +15,8 @@ from fadiff_mapper.model.exact.stats import stats_of
 from fadiff_mapper.model.loop_nest import Nest, pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.smooth import evaluate_smooth
-from fadiff_mapper.timeloop.compare_answers import compared, differences, numbers
 from fadiff_mapper.timeloop.run_model import ModelAnswer
+from fadiff_mapper.timeloop.verify import compared, differences, numbers
 
 from .asking import Answered
 from .questions import Question

@@ -20,9 +20,8 @@ from typing import Any
 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.energy.accelergy_answer import rounded
+from fadiff_mapper.energy.accelergy_tables import ask, rounded
 from fadiff_mapper.energy.find_accelergy import installed
-from fadiff_mapper.energy.run_accelergy import ask
 from fadiff_mapper.yaml.load import load_text
 from fadiff_mapper.yaml.located import plain
 

@@ -1,7 +1,7 @@
 """Questions and answers as one file: what the `recorded` backend replays, and what `record` writes.
 
 One JSON object per line, gzip-compressed: a `tool`, then `task`s, then `case`s, each a mapping as directives with
-either `result` (see `fadiff_mapper.timeloop.read_answer`) or `error`.
+either `result` (see `fadiff_mapper.timeloop.run_model`) or `error`.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from fadiff_mapper.fusion import (
 from fadiff_mapper.fusion.fused_group import Shape
 from fadiff_mapper.fusion.group_cost import group_cost
 from fadiff_mapper.inputs.load import load
-from fadiff_mapper.mapspace.factorize import divisors
+from fadiff_mapper.mapspace.build import divisors
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.prepared_layer import prepare_layer

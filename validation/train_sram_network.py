@@ -19,8 +19,16 @@ import numpy as np
 import torch
 
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.energy.recorded_figures import Figures, figures
-from fadiff_mapper.energy.sram_regressor import INPUTS, OUTPUTS, RISING, asked, from_dict, relative_errors
+from fadiff_mapper.energy.estimated_tables import (
+    INPUTS,
+    OUTPUTS,
+    RISING,
+    Figures,
+    asked,
+    figures,
+    from_dict,
+    relative_errors,
+)
 
 HIDDEN = 24
 """Units in each of the two hidden layers. The errors that this script prints on held-out figures judge the choice."""

@@ -17,7 +17,7 @@ import accelforge
 source, target = sys.argv[1:]
 accelforge.set_n_parallel_jobs(1)
 spec = accelforge.Spec.from_yaml(source)
-spec.mapper.metrics = accelforge.Metrics.ENERGY_DELAY_PRODUCT
+spec.spec.metrics = accelforge.Metrics.ENERGY_DELAY_PRODUCT
 start = time.process_time()
 mappings = accelforge.mapper.FFM.map_workload_to_arch(spec, print_progress=False, eval_in_detail=False)
 spent = time.process_time() - start

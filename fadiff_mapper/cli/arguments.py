@@ -103,7 +103,7 @@ def read_calibration_argument(options: argparse.Namespace) -> Calibration | None
         if options.force:
             raise FadiffError("--force: found without --calibration; accepted: both, or neither")
         return None
-    from fadiff_mapper.calibration.model_file import read_calibration
+    from fadiff_mapper.calibration.correction import read_calibration
     return read_calibration(options.calibration, force=options.force)
 
 
@@ -207,7 +207,7 @@ def number(text: str) -> tuple[str, int]:
 
 def reading_in_time(options: argparse.Namespace) -> AbstractContextManager[None]:
     """A block in which the input is read, at most until the command must end. Raises OutOfTime."""
-    from fadiff_mapper.base.interrupt import given_up_at
+    from fadiff_mapper.base.deadline import given_up_at
     limit = options.time_limit
     moment = inf if limit is None or not limit > 0 else options.begun + limit + max(LATE_S, LATE * limit)
     return given_up_at(moment, "the input was read")

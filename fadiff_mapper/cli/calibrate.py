@@ -36,12 +36,12 @@ def run(options: argparse.Namespace) -> int:
     from fadiff_mapper.base import atomic_files
     from fadiff_mapper.base.errors import FadiffError, listed
     from fadiff_mapper.calibration.calibrate import calibrate
+    from fadiff_mapper.calibration.correction import calibration_text
+    from fadiff_mapper.calibration.features import PROGRAMS
     from fadiff_mapper.calibration.measured_points import read_measured
-    from fadiff_mapper.calibration.model_file import calibration_text
-    from fadiff_mapper.calibration.tiled_run import PROGRAMS
     from fadiff_mapper.inputs.load import read_document
     from fadiff_mapper.inputs.load_layers import files_of
-    from fadiff_mapper.output.terminal.calibration_summary import print_calibration
+    from fadiff_mapper.output.terminal.console import print_calibration
     if options.program is not None and options.program not in PROGRAMS:
         raise FadiffError(f"--program: found {options.program}; accepted: {listed(PROGRAMS)}")
     if options.seed < 0:

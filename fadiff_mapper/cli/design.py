@@ -92,12 +92,11 @@ def run(options: argparse.Namespace) -> int:
         the best design, evaluated again, is not what the store said.
     """
     from fadiff_mapper.base import atomic_files
-    from fadiff_mapper.base.interrupt import interruptible
+    from fadiff_mapper.base.deadline import interruptible
     from fadiff_mapper.gradient import descent_for_designs
     from fadiff_mapper.inputs.load_layers import files_of
-    from fadiff_mapper.output.terminal.design_progress import progress
-    from fadiff_mapper.output.terminal.design_summary import print_design
-    from fadiff_mapper.output.terminal.verdict import print_plan_verdicts
+    from fadiff_mapper.output.terminal.console import print_plan_verdicts
+    from fadiff_mapper.output.terminal.design_summary import print_design, progress
     from fadiff_mapper.timeloop.verify import real_model
     program = real_model() if options.verify else None
     question, search, descent = _question(options), _search(options), descent_for_designs(options.method)
@@ -105,9 +104,8 @@ def run(options: argparse.Namespace) -> int:
     atomic_files.check_names(root, RUN_FILES, files_of([options.space, *options.arch, *options.networks]))
     with (atomic_files.lock(root), interruptible() as stopped,
           progress(question.metrics[0], quiet=options.quiet) as on_progress):
-        from fadiff_mapper.design.design_clock import kept_back
-        from fadiff_mapper.design.search_design import search_design
-        from fadiff_mapper.output.design_report.write_design import write_open_folder
+        from fadiff_mapper.design.search_design import kept_back, search_design
+        from fadiff_mapper.output.design_report.design_files import write_open_folder
         atomic_files.check_writable(root)
         result = search_design(question, search, on_progress=on_progress, stopped=stopped,
                                kept_back=kept_back(options.begun), descent=descent)

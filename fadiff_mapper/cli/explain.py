@@ -19,9 +19,8 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Reads the folder and prints the explanation."""
-    from fadiff_mapper.analysis.explain_run import explain_run
-    from fadiff_mapper.analysis.finished_run import read_run
-    from fadiff_mapper.output.terminal.explanation import print_counts, print_explained, print_json
+    from fadiff_mapper.analysis.explain_run import explain_run, read_run
+    from fadiff_mapper.output.terminal.layer_search import print_counts, print_explained, print_json
     run = read_run(options.folder)
     explained = explain_run(run, options.count)
     if options.json:

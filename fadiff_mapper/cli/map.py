@@ -26,7 +26,7 @@ from fadiff_mapper.cli.arguments import (
 from fadiff_mapper.cli.exit_codes import CHECK_FAILED, DONE, INTERRUPTED
 from fadiff_mapper.output.timeloop_files import RESULT_FILES
 from fadiff_mapper.search.options import EFFORTS, EXHAUSTIVE_LIMIT, METHODS
-from fadiff_mapper.spec.mapper import METRICS
+from fadiff_mapper.spec.spec import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
         The exit code: `CHECK_FAILED` where a result is to be verified and real Timeloop disagrees.
     """
     from fadiff_mapper.base import atomic_files
-    from fadiff_mapper.base.interrupt import interruptible
+    from fadiff_mapper.base.deadline import interruptible
     from fadiff_mapper.gradient import with_layer_descent
     from fadiff_mapper.inputs.load_layers import files_of
     from fadiff_mapper.output.terminal.layer_search import print_results, progress
@@ -101,8 +101,7 @@ def run(options: argparse.Namespace) -> int:
         atomic_files.check_names(folder, RESULT_FILES, files_of(options.files))
     deadline = None if search.time_limit is None else options.begun + search.time_limit
     with atomic_files.lock(root), interruptible() as stopped, progress(names, quiet=options.quiet) as on_progress:
-        from fadiff_mapper.output.timeloop_files.run_files import run_files
-        from fadiff_mapper.output.timeloop_files.summary_json import summary_json
+        from fadiff_mapper.output.timeloop_files.run_files import run_files, summary_json
         from fadiff_mapper.search.map_layers import map_layers
         atomic_files.check_writable(root)
         results = map_layers(
@@ -136,7 +135,7 @@ def _verification(names: list[str]) -> Callable[[str, Result], int]:
 
     Raises FadiffError where Timeloop is not installed.
     """
-    from fadiff_mapper.output.terminal.verdict import print_verdict
+    from fadiff_mapper.output.terminal.console import print_verdict
     from fadiff_mapper.timeloop.verify import real_model, verify
     program = real_model()
     return lambda name, result: print_verdict(verify(result.spec, result.mapping, result.stats, program),

@@ -57,15 +57,15 @@ def run(options: argparse.Namespace) -> int:
         The exit code: `CHECK_FAILED` where mappings are to be verified and real Timeloop disagrees with one.
     """
     from fadiff_mapper.base import atomic_files
-    from fadiff_mapper.base.interrupt import interruptible
+    from fadiff_mapper.base.deadline import interruptible
     from fadiff_mapper.gradient import descent_for_network
     from fadiff_mapper.inputs.load import read_document
     from fadiff_mapper.inputs.load_layers import files_of
     from fadiff_mapper.network.options import NetworkOptions, check
     from fadiff_mapper.output.network_report import PLAN_FILES
-    from fadiff_mapper.output.network_report.write_network import write_held
+    from fadiff_mapper.output.network_report.network_files import write_held
+    from fadiff_mapper.output.terminal.console import print_plan_verdicts
     from fadiff_mapper.output.terminal.network_plan import print_plan, progress
-    from fadiff_mapper.output.terminal.verdict import print_plan_verdicts
     from fadiff_mapper.timeloop.verify import real_model
     from fadiff_mapper.workload.coverage import require_coverage
     from fadiff_mapper.workload.readers.load_network import load_network

@@ -6,32 +6,349 @@ number of workers, nor their order, nor what the store held before has any influ
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
+from statistics import median
+from typing import Any
 
-from fadiff_mapper.base.errors import FadiffError, attempted, listed
-from fadiff_mapper.design.design_clock import DesignClock
+from fadiff_mapper.base.errors import FadiffError, OutOfTime, SpecError, attempted, listed
 from fadiff_mapper.design.design_options import DesignOptions, check_design_options
-from fadiff_mapper.design.design_run import DesignRun, OnDesign
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion, empty_archive
-from fadiff_mapper.design.evaluation.design_result import DesignOutcome, DesignResult, metric_exponents
-from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, disagreement
+from fadiff_mapper.design.evaluation.design_result import DesignOutcome, DesignResult, OutcomeTable, metric_exponents
+from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, disagreement, evaluate_design
 from fadiff_mapper.design.evaluation.layer_entries import OUT_OF_TIME
 from fadiff_mapper.design.evaluation.result_store import ResultStore
-from fadiff_mapper.design.evaluation.work_force import Evaluated, InTime, work_force
-from fadiff_mapper.design.final_figures import designs_to_map, final_figures
-from fadiff_mapper.design.no_design import blame
-from fadiff_mapper.design.pareto_front import hypervolume
+from fadiff_mapper.design.evaluation.work_force import Evaluated, InTime, TimeLeft, work_force
+from fadiff_mapper.design.pareto_front import front_of, hypervolume
 from fadiff_mapper.design.proposers.bound_designs import BoundDesigns, DesignDescent
 from fadiff_mapper.design.proposers.methods import BLACK_BOX
 from fadiff_mapper.design.proposers.proposer import Proposer
-from fadiff_mapper.design.settle import settled
-from fadiff_mapper.design.space import Point, design_document
+from fadiff_mapper.design.space import DesignSpace, Point, design_document, limit_values, points_beside
+from fadiff_mapper.energy.find_accelergy import installed
 from fadiff_mapper.search.options import check_options
+
+WRITING = 1.5
+"""Seconds that the last steps take for each second that the command took until its search began: both grow with the
+networks and on a slow machine. 0.5 to 1.5 for ResNet-18 and MobileNetV1, fused, on a machine with four times the work
+that it has cores for (1.4 to 3 s)."""
+
+JUDGING = 0.5
+"""Part of the time that is left in which designs are judged, as long as none has been mapped. Set by hand."""
+
+
+@dataclass
+class DesignClock:
+    """Tells what a search still has time for, by what it took so far.
+
+    Attributes:
+        limit: Seconds that the search has; None: no limit.
+        designs_after: Says how many designs must be mapped after the search, as far as is known now.
+        start: Its start, seconds of `time.time`, as workers on other machines share no other clock.
+        proposals: Seconds that each round needed to propose its designs.
+        mappings: Seconds until each round had its first mapped design.
+        judging_end: When the designs of a round have to be proposed, seconds of `time.time`.
+        missed: Whether a design was not begun in time, or given up, or no round was begun for want of time.
+    """
+
+    limit: float | None
+    designs_after: Callable[[], int]
+    start: float
+    proposals: list[float] = field(default_factory=list)
+    mappings: list[float] = field(default_factory=list)
+    judging_end: float = inf
+    missed: bool = False
+
+    def over(self) -> bool:
+        """Whether the time of the search and of its last steps is over."""
+        return self.limit is not None and time.time() > self.start + self.limit
+
+    def left(self) -> float:
+        """Seconds that are left to the search of designs; infinite without a limit, below 0 where they are over."""
+        end = self._end()
+        return inf if end is None else end - time.time()
+
+    def round(self, any_known: bool) -> TimeLeft:
+        """The time of the next round.
+
+        Args:
+            any_known: Whether a feasible design is known, so that all others may be given up.
+        """
+        end = self._end()
+        return TimeLeft() if end is None else TimeLeft(end, not any_known)
+
+    def begin_proposals(self) -> None:
+        """Notes that designs are judged from now on."""
+        self.judging_end = time.time() + self.left() * (1.0 if self.mappings else JUDGING)
+
+    def over_for_proposals(self) -> bool:
+        """Whether no further design is to be judged, so that those that are proposed can be mapped."""
+        return time.time() > self.judging_end
+
+    def too_late(self) -> bool:
+        """Whether a round that begins now is unlikely to map a design in time."""
+        return self.left() < sum(median(seconds) for seconds in (self.proposals, self.mappings) if seconds)
+
+    def _end(self) -> float | None:
+        """When the search of designs has to end; None without a limit."""
+        if self.limit is None:
+            return None
+        return self.start + self.limit - (self.designs_after() * median(self.mappings) if self.mappings else 0.0)
+
+
+def kept_back(begun: float) -> float:
+    """Seconds of a command's limit that a search which starts now has not: spent already, or needed for the files.
+
+    Args:
+        begun: When the command began, by the monotonic clock.
+    """
+    return (time.monotonic() - begun) * (1 + WRITING)
+
+
+@dataclass(frozen=True)
+class DesignProgress:
+    """How far a search of designs is.
+
+    Attributes:
+        evaluations: Designs mapped.
+        wanted: Designs that will be mapped at most; infinite where the space or time is the limit.
+        pruned: Designs that their lower bound left out.
+        refused: Designs that break a limit or cannot be read.
+        best: The best design in the first metric; None before a feasible one.
+        time_s: Seconds since the start.
+    """
+
+    evaluations: int
+    wanted: float
+    pruned: int
+    refused: int
+    best: DesignOutcome | None
+    time_s: float
+
+    @property
+    def rate(self) -> float:
+        """Designs mapped in a second."""
+        return self.evaluations / self.time_s if self.time_s else 0.0
+
+    @property
+    def left_s(self) -> float:
+        """Seconds that are left at this rate; infinite where that is not known."""
+        return (self.wanted - self.evaluations) / self.rate if self.rate else math.inf
+
+
+OnDesign = Callable[[DesignProgress], None]
+"""Told after every design."""
+
+
+@dataclass
+class DesignRun:
+    """A search at work.
+
+    Attributes:
+        metrics: Metrics that are minimised.
+        wanted: Designs to map at most.
+        on_progress: Told after every design.
+        archive: Every outcome so far, in the order of proposal.
+        front: Outcomes that no other outcome beats, the best in the first metric first.
+        history: Every change of the front: see `DesignResult.history`; `front` has the metrics of its designs.
+        mapped: Designs mapped.
+        pruned: Designs left out.
+        start: When the search began, seconds of `time.monotonic`.
+    """
+
+    metrics: tuple[str, ...]
+    wanted: float
+    on_progress: OnDesign
+    archive: OutcomeTable
+    front: list[DesignOutcome] = field(default_factory=list)
+    history: list[dict[str, Any]] = field(default_factory=list)
+    mapped: int = 0
+    pruned: int = 0
+    start: float = field(default_factory=time.monotonic)
+
+    @property
+    def time_s(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self.start
+
+    def values(self) -> list[tuple[float, ...]]:
+        """The metrics of the front's designs."""
+        return [tuple(outcome.of(metric) for metric in self.metrics) for outcome in self.front]
+
+    def add(self, outcome: DesignOutcome) -> None:
+        """Takes an outcome into the books and tells of it."""
+        self.archive.append(outcome)
+        self.mapped += outcome.mapped
+        self.pruned += outcome.pruned
+        front = front_of([*self.front, outcome], self.metrics)
+        if any(each is outcome for each in front):
+            self.front = front
+            self.history.append({"time_s": self.time_s, "evaluations": self.mapped,
+                                 "value": front[0].of(self.metrics[0]), "front": self.values()})
+        self.on_progress(DesignProgress(self.mapped, self.wanted, self.pruned,
+                                        len(self.archive) - self.mapped - self.pruned,
+                                        self.front[0] if self.front else None, self.time_s))
+
+    def reference(self) -> tuple[float, ...]:
+        """The worst value of each metric among all feasible designs; empty for one metric."""
+        feasible = [outcome for outcome in self.archive if outcome.feasible]
+        return tuple(max(outcome.of(metric) for outcome in feasible)
+                     for metric in self.metrics) if len(self.metrics) > 1 and feasible else ()
+
+    def improvements(self) -> tuple[dict[str, Any], ...]:
+        """The history with the hypervolume of every front up to the reference, for several metrics."""
+        reference = self.reference()
+        volumes = [{"hypervolume": hypervolume(step["front"], reference)} if reference else {} for step in self.history]
+        return tuple({key: value for key, value in step.items() if key != "front"} | volume
+                     for step, volume in zip(self.history, volumes, strict=True))
+
+
+MOST_LOOKED_AT = 1000
+"""Designs whose limits are computed once more for the message: some seconds. Not measured."""
+
+
+def blame(bench: DesignBench, outcomes: Sequence[DesignOutcome]) -> str:
+    """Says why none of some designs is feasible.
+
+    Args:
+        bench: The question.
+        outcomes: The designs, none of them feasible.
+
+    Returns:
+        One line for each limit that is broken, with the designs that break it and the least value met, those first
+        that no design meets; and the most frequent other reasons.
+    """
+    met: dict[str, list[tuple[float, float]]] = {}
+    for outcome in outcomes[:MOST_LOOKED_AT]:
+        for name, pair in _limits(bench, outcome).items():
+            met.setdefault(name, []).append(pair)
+    lines = []
+    for name, pairs in met.items():
+        broken, least = sum(not value <= most for value, most in pairs), min(value for value, _ in pairs)
+        if broken:
+            lines.append((-broken, f"limit {name}: {broken} of {len(pairs)} designs are above {pairs[0][1]:g}; the "
+                                   f"least value met is {least:.6g}"))
+    others = Counter(outcome.reason for outcome in outcomes if not _breaks_a_limit(outcome, met))
+    lines += [(-count, f"{count} of {len(outcomes)} designs: {reason}") for reason, count in others.most_common(3)]
+    head = f"{bench.question.space.name}: none of the {len(outcomes)} designs evaluated is feasible"
+    return "\n".join([head, *(line for _, line in sorted(lines))])
+
+
+def _limits(bench: DesignBench, outcome: DesignOutcome) -> dict[str, tuple[float, float]]:
+    """The quantities that limits bound, as far as they can be computed for a design."""
+    space = bench.question.space
+    try:
+        return limit_values(space, outcome.point, bench.reader.specs(outcome.point)[0])
+    except SpecError:
+        return limit_values(space, outcome.point)
+
+
+def _breaks_a_limit(outcome: DesignOutcome, limits: dict[str, list[tuple[float, float]]]) -> bool:
+    """Whether a limit is the reason that an outcome gives."""
+    return any(outcome.reason.startswith(f"{name} is ") for name in limits)
+
+
+def designs_to_map(bench: DesignBench, front: Sequence[DesignOutcome]) -> int:
+    """Counts the designs that are mapped once more after a search: for their last figures, and for plans not kept.
+
+    Args:
+        bench: The question and the store.
+        front: Feasible designs, the best first.
+    """
+    again = len(front) if installed() else 0
+    return again + bool(front and bench.question.fuse and bench.plans.point != front[0].point)
+
+
+def final_figures(bench: DesignBench, front: Sequence[DesignOutcome],
+                  over: Callable[[], bool] = lambda: False) -> tuple[tuple[DesignOutcome, ...], str]:
+    """Evaluates designs once more, with Accelergy's energies and areas where Accelergy is installed.
+
+    Their layers are mapped anew, as other energies may want other mappings.
+
+    Args:
+        bench: The question and the store.
+        front: Feasible designs.
+        over: Asked again and again; once true, there is no time for this.
+
+    Returns:
+        The outcomes in order, the same where there is no better source; and the source in words.
+    """
+    source = bench.question.energy
+    if installed() is None:
+        return tuple(front), f"{source}; Accelergy is not installed"
+    question: DesignQuestion = replace(bench.question, energy="accelergy")
+    final = DesignBench(question, bench.folder)
+
+    def evaluated() -> tuple[DesignOutcome, ...]:
+        if over():
+            raise OutOfTime
+        return tuple(evaluate_design(final, outcome.point, stopped=over) for outcome in front)
+
+    outcomes, lost = attempted("figures by Accelergy", evaluated)
+    if outcomes is None:
+        return tuple(front), f"{source}; {lost}"
+    if any(outcome.reason and not outcome.mapped for outcome in outcomes):
+        return outcomes, f"Accelergy; by its figures not every design keeps its limits (searched with {source})"
+    return outcomes, f"Accelergy (searched with {source})"
+
+
+STRIDES = (1.0, 0.25)
+"""Octaves at which designs beside the best one are looked at before those one value away: on a fine grid steps of one
+value alone would creep (DOSA's memories have 128 values, 8 KB apart)."""
+
+
+def settled(run: DesignRun, space: DesignSpace, evaluated: InTime, stopped: Callable[[], bool],
+            prune: bool) -> tuple[DesignOutcome, ...]:
+    """Moves to better designs beside the best one until there is none.
+
+    At most as many designs are mapped on the way as the search was asked for, so that short searches stay short; the
+    last look around the best design is mapped whole.
+
+    Args:
+        run: The books, with a feasible design.
+        space: The space.
+        evaluated: Evaluates designs.
+        stopped: Asked after every look around the best design; once true, the best so far stays.
+        prune: Whether designs an octave and a quarter away are left out where their lower bound is no better.
+
+    Returns:
+        The designs one value away from the best one in one parameter, all of them mapped, be they worse or not.
+    """
+    most = 2 * run.wanted
+    for octaves in STRIDES:
+        moved = True
+        while moved and run.mapped < most and not stopped():
+            beside = _new(run, points_beside(space, run.front[0].point, octaves))
+            moved = _moved(run, evaluated(beside, run.values() if prune else []), most)
+    while True:
+        around = [outcome for outcome in evaluated(points_beside(space, run.front[0].point, 0.0), [])
+                  if outcome is not None]
+        if not _moved(run, around) or run.mapped >= most or stopped():
+            return tuple(around)
+
+
+def _new(run: DesignRun, points: Sequence[Point]) -> list[Point]:
+    """The points that have not been evaluated."""
+    known = {outcome.point for outcome in run.archive}
+    return [point for point in points if point not in known]
+
+
+def _moved(run: DesignRun, outcomes: Iterable[DesignOutcome | None], most: float = inf) -> bool:
+    """Takes new outcomes into the books until `most` designs are mapped; returns whether one of them is the best."""
+    best, known = run.front[0], {outcome.point for outcome in run.archive}
+    for outcome in outcomes:
+        if outcome is not None and outcome.point not in known:
+            run.add(outcome)
+        if run.mapped >= most:
+            break
+    return run.front[0] is not best
+
 
 MOST_NAMED = 3
 """Files of the store that a sentence names."""

@@ -7,18 +7,196 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from math import inf
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeAlias
 
-from fadiff_mapper.base.atomic_files import check_writable
-from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.atomic_files import check_writable, write_files
+from fadiff_mapper.base.errors import FadiffError, SpecError
 from fadiff_mapper.base.standard_streams import say
-from fadiff_mapper.dropin.arguments import MAPPER, MODEL, read_arguments
 from fadiff_mapper.dropin.command import command
-from fadiff_mapper.dropin.output_stats import OutputStats, output_stats
-from fadiff_mapper.dropin.programs import ProgramSettings, run
-from fadiff_mapper.dropin.specification import Specification, front_end_of, input_files
+from fadiff_mapper.dropin.programs import MAPPER, MODEL, ProgramOutcome, ProgramSettings, read_arguments, run
+from fadiff_mapper.inputs.load import read_document
+from fadiff_mapper.model.exact.stats import Stats, actual_count
+from fadiff_mapper.output.timeloop_files.run_files import map_txt
+from fadiff_mapper.spec.native.arch import written_attributes, written_number
+from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.yaml.expressions import Expression, Literal
+from fadiff_mapper.yaml.load import dump
+from fadiff_mapper.yaml.located import Map, Seq
+
+Specification: TypeAlias = Any
+"""A front end's object (`pytimeloop.timeloopfe`, `timeloopfe`), one file, a list of files, or a dict."""
+
+WRITTEN_INPUT = "parsed-processed-input.yaml"
+"""The name under which the front end keeps what it hands over."""
+
+VERSIONS = (".v4.", ".v3.")
+"""Parts of a specification's module name that follow the front end's name."""
+
+
+def input_files(specification: Specification, folder: Path, for_model: bool) -> tuple[str, ...]:
+    """Brings a specification into the form of input files.
+
+    An object or dict is written into the folder; the text is the one that the front end itself would hand to
+    Timeloop's programs.
+
+    Args:
+        specification: An object of the front end, a file, a list of files, or a dict.
+        folder: The folder for that text.
+        for_model: Whether `timeloop-model` is to read it, not `timeloop-mapper`.
+
+    Returns:
+        Absolute paths.
+
+    Raises:
+        SpecError: The value is no specification.
+    """
+    if isinstance(specification, str | os.PathLike):
+        return (os.path.abspath(specification),)
+    if isinstance(specification, list | tuple) and all(isinstance(item, str | os.PathLike) for item in specification):
+        return tuple(os.path.abspath(item) for item in specification)
+    front_end = front_end_of(specification)
+    if front_end:
+        calls = import_module(f"{front_end}.common.backend_calls")
+        text = str(calls._specification_to_yaml_string(specification, for_model))
+    elif isinstance(specification, Mapping):
+        text = dump(_unquoted(read_document(specification)))
+    else:
+        raise SpecError(f"specification: found {type(specification).__name__}; accepted: a Specification of "
+                        "Timeloop's Python front end, a file, a list of files, or a dict")
+    write_files(folder, {WRITTEN_INPUT: text})
+    return (os.path.abspath(folder / WRITTEN_INPUT),)
+
+
+def _unquoted(value: Any) -> Any:
+    """The same tree with its strings as expressions, as they are in Python; those quoted in a file stay literal."""
+    if isinstance(value, Map):
+        return Map({key: _unquoted(item) for key, item in value.items()}, where=value.where, tag=value.tag)
+    if isinstance(value, Seq):
+        return Seq(map(_unquoted, value), where=value.where, tag=value.tag)
+    return Expression(value) if isinstance(value, str) and not isinstance(value, Literal) else value
+
+
+def front_end_of(specification: Specification) -> str:
+    """The package of the front end that made the object, or an empty string."""
+    module = type(specification).__module__
+    if not hasattr(specification, "_parse_timeloop_output"):
+        return ""
+    return next((module.partition(version)[0] for version in VERSIONS if version in module), "")
+
+
+CYCLE_KEYS = ("GLOBAL_CYCLE_SECONDS", "global_cycle_seconds")
+"""Names of the variable, or attribute, that holds the seconds of a cycle."""
+
+DEFAULT_CYCLE = 1e-9
+"""Seconds of a cycle where none of them is given."""
+
+
+@dataclass(frozen=True)
+class OutputStats:
+    """The result of `call_mapper` and `call_model`: seconds, joules and square meters, all instances together.
+
+    The attributes are those of the class of this name in Timeloop's Python front end; `stats` is our addition.
+
+    Attributes:
+        percent_utilization: Computes over MAC instances times cycles, in percent.
+        computes: Multiply-accumulates.
+        cycles: Cycles.
+        cycle_seconds: Seconds of a cycle.
+        per_component_energy: Joules by component.
+        per_component_area: Square meters by component.
+        accesses: Words by level and action (reads, fills, updates), all data spaces together.
+        mapping: The loop nest as text.
+        stats: All other numbers, exact and in pJ.
+        variables: The `variables` section of the input.
+    """
+
+    percent_utilization: float
+    computes: int
+    cycles: int
+    cycle_seconds: float
+    per_component_energy: dict[str, float]
+    per_component_area: dict[str, float]
+    accesses: dict[str, dict[str, float]]
+    mapping: str
+    stats: Stats
+    variables: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def latency(self) -> float:
+        """Seconds."""
+        return self.cycles * self.cycle_seconds
+
+    @property
+    def energy(self) -> float:
+        """Joules."""
+        return self.stats.energy_pj * 1e-12
+
+    @property
+    def edp(self) -> float:
+        """Joule * seconds."""
+        return self.energy * self.latency
+
+    @property
+    def area(self) -> float:
+        """Square meters."""
+        return sum(self.per_component_area.values())
+
+    @property
+    def computes_per_second(self) -> float:
+        """Multiply-accumulates per second."""
+        return self.computes / self.latency
+
+    @property
+    def computes_per_second_per_square_meter(self) -> float:
+        """Infinite where no component has an area."""
+        return self.computes_per_second / self.area if self.area else inf
+
+    @property
+    def computes_per_joule(self) -> float:
+        """Infinite where all energies are 0."""
+        return self.computes / self.energy if self.energy else inf
+
+    def access(self, key: str) -> Any:
+        """An attribute, or one of the variables. Raises AttributeError."""
+        return self.variables[key] if key in self.variables else getattr(self, key)
+
+    def per_compute(self, key: str) -> Any:
+        """An attribute, or each value of one that is a dict, over the number of computes."""
+        value = getattr(self, key)
+        if isinstance(value, dict):
+            return {name: part / self.computes for name, part in value.items()}
+        return value / self.computes
+
+
+def output_stats(done: ProgramOutcome) -> OutputStats:
+    """The numbers of one run in the front end's units."""
+    spec, stats = done.spec, done.stats
+    return OutputStats(
+        percent_utilization=stats.utilization * 100, computes=stats.computes, cycles=stats.cycles,
+        cycle_seconds=_cycle_seconds(spec),
+        per_component_energy={name: pj * 1e-12 for name, pj in stats.component_energies().items()},
+        per_component_area={name: um2 * 1e-12 for name, um2 in stats.areas_um2.items()},
+        accesses={level["name"]: _accesses(level) for level in stats.levels},
+        mapping=map_txt(spec, done.mapping, stats), stats=stats, variables=dict(spec.literal.get("variables", {})))
+
+
+def _cycle_seconds(spec: Spec) -> float:
+    """Seconds of a cycle as the front end looks for them: a variable, else a component's attribute, else 1 ns."""
+    given = (spec.literal.get("variables") or {}, *written_attributes(spec.arch).values())
+    values = (written_number(attributes, key) for attributes in given for key in CYCLE_KEYS)
+    return next((value for value in values if value), DEFAULT_CYCLE)
+
+
+def _accesses(level: dict[str, Any]) -> dict[str, float]:
+    """Words of one level by action, all its instances and data spaces together."""
+    return {action: float(sum(actual_count(space[action]) * space["utilized_instances"]
+                              for space in level["dataspaces"].values()))
+            for action in ("reads", "fills", "updates")}
+
 
 Log = str | os.PathLike[str] | TextIO | None
 """Where the lines of a program go: a file, its name, or (None) standard output."""

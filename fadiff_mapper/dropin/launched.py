@@ -37,8 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     """Runs the program; the imports stand here so that a mistake in the arguments ends it at once."""
-    from fadiff_mapper.dropin.arguments import read_arguments
-    from fadiff_mapper.dropin.programs import ProgramSettings, run
+    from fadiff_mapper.dropin.programs import ProgramSettings, read_arguments, run
     words: list[str] = options.words
     settings = ProgramSettings(dict(os.environ), options.seed, options.time_limit, options.trusted)
     run(options.program, read_arguments(words), settings, _said)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from fadiff_mapper.base import atomic_files
+from fadiff_mapper.base.deadline import interruptible
 from fadiff_mapper.base.errors import FadiffError, listed
-from fadiff_mapper.base.interrupt import interruptible
-from fadiff_mapper.dropin.arguments import MAPPER, MODEL, ProgramArguments
-from fadiff_mapper.dropin.energies import with_energies
-from fadiff_mapper.dropin.summary import summary_line
+from fadiff_mapper.energy import accelergy_tables, find_accelergy
+from fadiff_mapper.energy.accelergy_tables import why_not
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.mapspace import rounded_up
 from fadiff_mapper.model.exact.stats import Stats
@@ -21,8 +22,120 @@ from fadiff_mapper.output.timeloop_files.run_files import program_files, run_fil
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate, is_sparse
+from fadiff_mapper.sparse.sparse_stats import SparseStats
 from fadiff_mapper.spec.mapping import Mapping as LoopMapping
 from fadiff_mapper.spec.spec import WARNING, Spec
+from fadiff_mapper.spec.tables import energy_sources
+
+MAPPER, MODEL = "timeloop-mapper", "timeloop-model"
+
+PROGRAMS = (MAPPER, MODEL)
+"""The programs of Timeloop that this package stands in for."""
+
+OWN_RESULT = "timeloop-mapper.map.yaml"
+"""Timeloop leaves this name out of its input, so that `*.yaml` can be given in a folder of results."""
+
+
+@dataclass(frozen=True)
+class ProgramArguments:
+    """The command line of a program, read.
+
+    Attributes:
+        files: The input files.
+        output: The folder for the results.
+        left_out: Files that are named but not read (see `OWN_RESULT`).
+    """
+
+    files: tuple[str, ...]
+    output: Path = Path(".")
+    left_out: tuple[str, ...] = ()
+
+
+def read_arguments(arguments: Sequence[str], folder: Path = Path(".")) -> ProgramArguments:
+    """Reads a command line as Timeloop does: the last `-o` counts, and its folder must exist.
+
+    Unlike there, a word that looks like an option is an error, not the name of a file.
+
+    Args:
+        arguments: The words after the program's name.
+        folder: The folder that the program runs in.
+
+    Raises:
+        FadiffError: An option is unknown or lacks its folder, the output folder does not exist, or no file is named.
+    """
+    files: list[str] = []
+    output = folder
+    rest = iter(arguments)
+    for word in rest:
+        if word == "-o":
+            name = next(rest, None)
+            if not name:
+                raise FadiffError("-o: no folder follows; accepted: -o FOLDER")
+            output = folder / name
+        elif word.startswith("-"):
+            raise FadiffError(f'unknown option "{word}"; accepted: input files and -o FOLDER')
+        else:
+            files.append(word)
+    if not output.is_dir():
+        raise FadiffError(f"cannot access output directory: {output}")
+    kept = tuple(name for name in files if name != OWN_RESULT)
+    if not kept:
+        raise FadiffError("no input files; accepted: input files and -o FOLDER")
+    return ProgramArguments(kept, output, tuple(name for name in files if name == OWN_RESULT))
+
+
+def with_energies(spec: Spec, program: str, environment: Mapping[str, str], say: Callable[[str], None],
+                  trusted_files: Sequence[str] = ()) -> tuple[Spec, dict[str, str]]:
+    """Adds the energies that Timeloop would compute with.
+
+    As Timeloop does, Accelergy is asked only where the input has no ERT and describes components that it can price.
+
+    Args:
+        spec: The input.
+        program: The program that runs, which Accelergy's files are named after.
+        environment: All variables that the program sees.
+        say: Takes the lines that the program prints.
+        trusted_files: Files that Accelergy gets as Timeloop would hand them over, and may run; none: it gets what
+            `accelergy_tables.answer` makes of the input.
+
+    Returns:
+        The input with its energies, and the files that Accelergy wrote for it, by name.
+
+    Raises:
+        FadiffError: Accelergy fails (see `accelergy_tables.answer`).
+    """
+    if any(table.source.startswith("ERT") for table in spec.tables.ert) or why_not(spec.arch):
+        return spec, {}
+    command = installed(environment)
+    if command is None:
+        sources = listed(dict.fromkeys(energy_sources(spec.arch, spec.tables).values()))
+        say(f"WARNING: no ERT in the input and no accelergy on the PATH: energies are {sources}")
+        return spec, {}
+    say(f"execute: {command}")
+    answer = (accelergy_tables.answer_about_files(trusted_files, command, environment) if trusted_files
+              else accelergy_tables.answer(spec.arch, spec.literal, command, environment))
+    for note in answer.notes:
+        say(f"WARNING: {note}")
+    return replace(spec, tables=answer.tables), {f"{program}.{name}": text for name, text in answer.files.items()}
+
+
+def installed(environment: Mapping[str, str]) -> str | None:
+    """The accelergy command: on the PATH, else in the folder that ACCELERGYPATH names, as Timeloop looks for it."""
+    folders = (environment.get(name, "") for name in ("PATH", "ACCELERGYPATH"))
+    return next((command for path in folders if (command := find_accelergy.installed(path))), None)
+
+
+def summary_line(stats: Stats) -> str:
+    """Utilization, pJ per compute and cycles, as Timeloop prints them at the end of a run.
+
+    On a sparse design per algorithmic compute, too; pJ per compute is per one that happens.
+    """
+    each = stats.energy_pj / stats.actual_computes if stats.actual_computes else math.inf
+    algorithmic = (f"pJ/Algorithmic-Compute = {stats.energy_pj / stats.computes:8.3f} | "
+                   if isinstance(stats, SparseStats) and stats.sections else "")
+    return (f"Utilization = {stats.utilization:4.2f} | {algorithmic}pJ/Compute = {each:8.3f} | "
+            f"Cycles = {stats.cycles}")
+
 
 SWITCHES = "TIMELOOP_"
 """The variables with this prefix switch parts of Timeloop's model."""

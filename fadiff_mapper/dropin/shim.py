@@ -9,8 +9,8 @@ from pathlib import Path
 
 from fadiff_mapper.base.atomic_files import write_files
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.dropin.arguments import PROGRAMS
 from fadiff_mapper.dropin.command import command
+from fadiff_mapper.dropin.programs import PROGRAMS
 from fadiff_mapper.timeloop.find_programs import LAUNCHER_MARK, is_launcher
 
 

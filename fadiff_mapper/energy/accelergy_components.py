@@ -18,8 +18,7 @@ from typing import Any
 from fadiff_mapper.base.errors import SpecError
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.tables import RANGE
-from fadiff_mapper.yaml.bounded_arithmetic import ExpressionError
-from fadiff_mapper.yaml.expressions import Literal, evaluate, syntax_tree
+from fadiff_mapper.yaml.expressions import ExpressionError, Literal, evaluate, syntax_tree
 from fadiff_mapper.yaml.located import LARGEST
 
 MOST_WORK = 200_000

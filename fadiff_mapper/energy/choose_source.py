@@ -73,8 +73,7 @@ def _found(arch: Architecture, given: Tables, choice: str, literal: Mapping[str,
 def _asked(arch: Architecture, given: Tables, choice: str, literal: Mapping[str, Any],
            program: str | None) -> SourcedTables:
     """The tables of Accelergy, or of the next source where it cannot be asked and need not be."""
-    from fadiff_mapper.energy.accelergy_request import why_not
-    from fadiff_mapper.energy.accelergy_tables import complete_answer
+    from fadiff_mapper.energy.accelergy_tables import complete_answer, why_not
     unable = why_not(arch)
     if choice == "accelergy" and (program is None or unable):
         raise FadiffError(f"Accelergy cannot be asked: {unable or 'there is no accelergy command on the PATH'}; "

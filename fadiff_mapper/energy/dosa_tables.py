@@ -4,10 +4,33 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
-from fadiff_mapper.energy.dosa_formulas import DRAM_PJ, MAC_PJ, REGISTER_PJ, accumulator_pj, scratchpad_pj
 from fadiff_mapper.spec.arch import Architecture, StorageLevel
 from fadiff_mapper.spec.tables import EnergyTable, Tables, compute_energy, full_name, storage_energy
+
+# All are in pJ per word, as the public code of DOSA has them (a7a3239); there are no areas. They take numbers, arrays
+# of NumPy and tensors of torch.
+
+MAC_PJ = 0.5608
+REGISTER_PJ = 0.48746172
+DRAM_PJ = 100.0
+
+
+def accumulator_pj(kilobytes: Any, side: Any) -> Any:
+    """pJ per word of the accumulator of an array of side x side units, which has a bank for every column.
+
+    Args:
+        kilobytes: Capacity of all banks together, in KB of 1024 bytes.
+        side: Side of the array.
+    """
+    return 1.94 + 0.1005 * kilobytes / side
+
+
+def scratchpad_pj(kilobytes: Any) -> Any:
+    """pJ per word of the scratchpad; its capacity in KB of 1024 bytes."""
+    return 0.49 + 0.02513 * kilobytes
+
 
 SOURCE = "DOSA's formula"
 BITS_PER_KB = 8192

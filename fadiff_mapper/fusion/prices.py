@@ -26,7 +26,7 @@ from fadiff_mapper.model.machine import UNLIMITED, word_energy
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
-from fadiff_mapper.workload.other_inputs import other_inputs
+from fadiff_mapper.workload.producer_consumer import other_inputs
 
 
 @dataclass(frozen=True)

@@ -36,9 +36,9 @@ from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Link as NetworkLink
 from fadiff_mapper.workload import Node, Workload
-from fadiff_mapper.workload.axis_algebra import SCATTERED, TensorAxis
 from fadiff_mapper.workload.operator import REPEAT, Operator, make_operator
-from fadiff_mapper.workload.other_inputs import OtherInput, other_inputs
+from fadiff_mapper.workload.picked_axes import SCATTERED, TensorAxis
+from fadiff_mapper.workload.producer_consumer import OtherInput, other_inputs
 from fadiff_mapper.workload.window_slide import WindowSlide, composed
 
 RUNS = "G"

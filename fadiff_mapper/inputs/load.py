@@ -11,7 +11,6 @@ from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.energy.choose_source import check_choice, find_tables
 from fadiff_mapper.spec.arch import Architecture
-from fadiff_mapper.spec.mapper import MapperOptions
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.arch import check_bandwidth_scales, read_architecture
 from fadiff_mapper.spec.native.constraints import read_constraints
@@ -20,7 +19,7 @@ from fadiff_mapper.spec.native.mapping import read_mapping
 from fadiff_mapper.spec.native.problem import problem_notes, read_problem
 from fadiff_mapper.spec.native.sparse_section import read_sparse_optimizations
 from fadiff_mapper.spec.native.tables import IN_INPUT, read_tables
-from fadiff_mapper.spec.spec import WARNING, Spec
+from fadiff_mapper.spec.spec import WARNING, MapperOptions, Spec
 from fadiff_mapper.spec.tables import Tables, missing_actions
 from fadiff_mapper.spec.v04 import is_v04, translate
 from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity

@@ -13,8 +13,7 @@ from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.load import read_spec
 from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.yaml.combined_trees import combined
-from fadiff_mapper.yaml.load import load_file
+from fadiff_mapper.yaml.load import combined, load_file
 from fadiff_mapper.yaml.located import Map
 
 YAML = (".yaml", ".yml")

@@ -4,15 +4,193 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from functools import lru_cache
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
 
-from fadiff_mapper.mapspace.factorize import divisors
-from fadiff_mapper.mapspace.space import LevelSpace, LoopSpace, MapSpace
+import numpy as np
+
+from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.constraints import Constraints, LevelConstraints, LoopConstraint
 from fadiff_mapper.spec.problem import Problem
 
+PORTION = 1 << 20
+"""Numbers that are tried as divisors at a time: 8 MiB; nothing was measured."""
+
+MOST_DIVISORS = 1024
+"""Divisors of a bound whose factors are chosen. Tables over pairs of them, for every level, then take some 100 MiB. No
+number below 3.6 * 10^8 has more."""
+
 REMEMBERED = 4096
+"""Sets of reachable divisors that are kept: the levels and layers of a network share most of theirs. A plain limit on
+memory."""
+
+
+@cache
+def divisors(number: int) -> tuple[int, ...]:
+    """All divisors of a number from 1 to 2^53, ascending.
+
+    Raises:
+        FadiffError: There are more than `MOST_DIVISORS`.
+    """
+    last = math.isqrt(number)
+    portions = (np.arange(first, min(first + PORTION, last + 1)) for first in range(1, last + 1, PORTION))
+    small = [int(divisor) for portion in portions for divisor in portion[number % portion == 0]]
+    if 2 * len(small) > MOST_DIVISORS:
+        raise FadiffError(f"the bound {number} has {2 * len(small)} divisors, of which factors are chosen; accepted: "
+                          f"at most {MOST_DIVISORS}")
+    return tuple(small + [number // d for d in reversed(small) if d * d != number])
+
+
+def factorizations(bound: int, choices: Iterable[Sequence[int]]) -> dict[int, int]:
+    """Counts ordered factorizations.
+
+    Args:
+        bound: A positive number.
+        choices: The allowed factors at each place.
+
+    Returns:
+        For every divisor of `bound` that can be reached, the number of ways to pick one factor from each of
+        `choices` so that they multiply to it.
+    """
+    ways = {1: 1}
+    for factors in choices:
+        longer: dict[int, int] = {}
+        for product, count in ways.items():
+            for factor in factors:
+                if bound % (product * factor) == 0:
+                    longer[product * factor] = longer.get(product * factor, 0) + count
+        ways = longer
+    return ways
+
+
+def reachable(bound: int, choices: Iterable[Sequence[int]]) -> frozenset[int]:
+    """The divisors of a number that are products of one factor from each choice.
+
+    Args:
+        bound: A positive number.
+        choices: The allowed factors at each place; all those that allow every divisor count as one, and those that
+            allow 1 alone as none.
+    """
+    choices, every = list(choices), divisors(bound)
+    limited = sorted(tuple(choice) for choice in choices if len(choice) < len(every) and tuple(choice) != (1,))
+    free = any(len(choice) == len(every) for choice in choices)
+    return _reachable(bound, (*limited, every) if free else tuple(limited))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _reachable(bound: int, choices: tuple[tuple[int, ...], ...]) -> frozenset[int]:
+    """The divisors that `factorizations` reaches."""
+    return frozenset(factorizations(bound, choices))
+
+
+def factorization_count(bound: int, choices: Sequence[Sequence[int]]) -> int:
+    """Counts the ordered factorizations of a number itself.
+
+    Args:
+        bound: A positive number.
+        choices: The allowed factors at each place.
+
+    Returns:
+        `factorizations(bound, choices)[bound]`, 0 where there is none. The k choices that allow every divisor are
+        counted at once: they share what is left to them, a product of prime powers p^m, in as many ways as the product
+        of binomial(m + k - 1, m).
+    """
+    whole = divisors(bound)
+    limited = [choice for choice in choices if len(choice) < len(whole)]
+    free = len(choices) - len(limited)
+    return sum(ways * _shares(bound // product, free) for product, ways in factorizations(bound, limited).items())
+
+
+def _shares(number: int, places: int) -> int:
+    """Ways to write a number as an ordered product of so many factors."""
+    if not places:
+        return int(number == 1)
+    ways, left = 1, number
+    for prime in divisors(number)[1:]:  # ascending, so that what still divides is prime
+        power = 0
+        while left % prime == 0:
+            left, power = left // prime, power + 1
+        ways *= math.comb(power + places - 1, power)
+    return ways
+
+
+@dataclass(frozen=True)
+class LoopSpace:
+    """The temporal (or spatial) loops of one level.
+
+    The order from the innermost loop outwards is `inner`, then `between` in any order, then `outer`; together they
+    name every dimension. Loops of factor 1 may stand anywhere.
+
+    Attributes:
+        choices: Allowed factors of each dimension, ascending, each a divisor of the bound; one entry is a fixed
+            factor, none is a contradiction.
+        inner: The innermost dimensions in order, innermost first.
+        between: The dimensions whose order is free.
+        outer: The outermost dimensions in order, innermost first.
+    """
+
+    choices: dict[str, tuple[int, ...]]
+    inner: tuple[str, ...]
+    between: tuple[str, ...]
+    outer: tuple[str, ...]
+
+    @property
+    def key(self) -> Hashable:
+        """A value that is equal for equal loops."""
+        return tuple(self.choices.items()), self.inner, self.between, self.outer
+
+
+@dataclass(frozen=True)
+class LevelSpace:
+    """The open choices of one storage level.
+
+    Attributes:
+        name: Name of the level.
+        temporal: Its temporal loops.
+        spatial: Its spatial loops, on the fan-out below it.
+        fanout: Instances along (X, Y) of that fan-out.
+        axes: The axes that each dimension's spatial loop may lie on: "X", "Y", "XY", or "" where it must be 1.
+        keep: Data spaces that must be kept.
+        bypass: Data spaces that must not be kept.
+        open: Data spaces with a choice. Each data space is in exactly one of the three.
+    """
+
+    name: str
+    temporal: LoopSpace
+    spatial: LoopSpace
+    fanout: tuple[int, int]
+    axes: dict[str, str]
+    keep: frozenset[str]
+    bypass: frozenset[str]
+    open: frozenset[str]
+
+    @cached_property
+    def key(self) -> Hashable:
+        """A value that is equal for levels with equal choices."""
+        return (self.name, self.temporal.key, self.spatial.key, self.fanout, tuple(self.axes.items()), self.keep,
+                self.bypass, self.open)
+
+
+@dataclass(frozen=True)
+class MapSpace:
+    """All mappings of a problem onto an architecture within the constraints.
+
+    Attributes:
+        architecture: The architecture.
+        problem: The problem.
+        constraints: The constraints.
+        levels: The choices that these three leave open, per storage level, innermost first.
+    """
+
+    architecture: Architecture
+    problem: Problem
+    constraints: Constraints
+    levels: tuple[LevelSpace, ...]
+
+
+LEVELS_REMEMBERED = 4096
 """Choices of levels that are kept, 3 kB each: the tiles of a fused group are searched with constraints that differ at
 few levels. Of the 55,000 levels in the searches for a network of 200 layers 65 % were there already, 58 % of them with
 half as many (23 November 2026)."""
@@ -132,7 +310,7 @@ def _positions(
     return loops.inner, between, loops.outer
 
 
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=LEVELS_REMEMBERED)
 def _level_space(name: str, fanout: tuple[int, int], dummy: bool, innermost: bool, outermost: bool, bounds: Bounds,
                  dataspaces: tuple[str, ...], constraints: LevelConstraints) -> LevelSpace:
     """The choices of one level, which many problems share; not to be written to.
@@ -185,3 +363,54 @@ def _forced(dataspaces: frozenset[str], constraints: LevelConstraints, dummy: bo
     if outermost:
         return constraints.keep | unsaid, constraints.bypass
     return constraints.keep, constraints.bypass | (unsaid if dummy else frozenset())
+
+
+@dataclass(frozen=True)
+class Size:
+    """The four parts of a map space; every mapping is one choice from each.
+
+    The parts hold illegal mappings (fan-outs and capacities are not looked at) and equal ones (orders of loops
+    of factor 1). Python integers: exact at any size.
+
+    Attributes:
+        factorizations: Product over dimensions of the ordered factorizations of the bound over all levels' temporal
+            loops and those spatial loops that have a fan-out, within the constraints.
+        permutations: Product over temporal and spatial loops of all levels of (dimensions in free order)!.
+        bypass: 2 ^ (data spaces that are neither forced to be kept nor to be bypassed, over all levels).
+        splits: Product over fan-outs without a given split of (dimensions + 1).
+    """
+
+    factorizations: int
+    permutations: int
+    bypass: int
+    splits: int
+
+    @property
+    def total(self) -> int:
+        """Number of mappings."""
+        return self.factorizations * self.permutations * self.bypass * self.splits
+
+
+def size(space: MapSpace) -> Size:
+    """Counts a map space as `timeloop-mapper` does, except that a dummy level counts as constrained."""
+    levels = space.levels
+    given_splits = [level.spatial.split for level in space.constraints.levels]
+    return Size(
+        factorizations=math.prod(_dimension_count(space, name) for name in space.problem.dimensions),
+        permutations=math.prod(math.factorial(len(loops.between))
+                               for level in levels for loops in (level.temporal, level.spatial)),
+        bypass=2 ** sum(len(level.open) for level in levels),
+        splits=math.prod(len(space.problem.dimensions) + 1 for level, split in zip(levels, given_splits, strict=True)
+                         if level.fanout != (1, 1) and split is None),
+    )
+
+
+def _dimension_count(space: MapSpace, dimension: str) -> int:
+    """Ordered factorizations of one dimension."""
+    bound = space.problem.bounds[dimension]
+    choices = []
+    for level, hardware, limits in zip(space.levels, space.architecture.levels, space.constraints.levels, strict=True):
+        choices.append(permitted(bound, limits.temporal, dimension, pinned=hardware.is_dummy))
+        if level.fanout != (1, 1):
+            choices.append(permitted(bound, limits.spatial, dimension))
+    return factorization_count(bound, choices)

@@ -10,14 +10,295 @@ cannot is a conflict by itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Mapping as AnyMapping
+from dataclasses import dataclass, replace
 from functools import partial
 
 from fadiff_mapper.base.deadline import Over, in_time, never
-from fadiff_mapper.mapspace.check_mapping import source
-from fadiff_mapper.mapspace.claims import Claim, claims, cores
-from fadiff_mapper.mapspace.factorize import divisors, reachable
-from fadiff_mapper.mapspace.space import MapSpace
+from fadiff_mapper.base.errors import listed
+from fadiff_mapper.mapspace.build import MapSpace, between_on_x, build_mapspace, divisors, reachable, spatial_axes
+from fadiff_mapper.spec.constraints import Constraints, LevelConstraints, LoopConstraint
+from fadiff_mapper.spec.mapping import LevelMapping, Mapping
+
+
+def check_mapping(space: MapSpace, mapping: Mapping) -> list[str]:
+    """Finds the constraints that a mapping breaks; whether the hardware can run it is another question.
+
+    An order is checked at the innermost level too, where `timeloop-mapper` ignores it if no fan-out lies below (and
+    rightly so, as it changes no count): a mapping found there may break it.
+
+    Args:
+        space: The map space, of which only the constraints count.
+        mapping: The mapping.
+
+    Returns:
+        A sentence for each, with the place of the constraint.
+    """
+    return [sentence for i in range(len(space.levels)) for sentence in _level(space, mapping.levels[i], i)] + [
+        *_parallelism(space, mapping)]
+
+
+def _level(space: MapSpace, mapped: LevelMapping, index: int) -> Iterator[str]:
+    limits, level = space.constraints.levels[index], space.levels[index]
+    yield from _factors(limits.temporal, mapped.temporal, f"temporal {{}} at {level.name}")
+    yield from _factors(limits.spatial, mapped.spatial, f"spatial {{}} at {level.name}")
+    yield from _order(limits.temporal, mapped.order, mapped.temporal, f"temporal order of {level.name}")
+    yield from _order(limits.spatial, mapped.spatial_order, mapped.spatial, f"spatial order of {level.name}")
+    if limits.spatial.split is not None:
+        yield from _axes(space, mapped, index)
+    yield from _kept(limits, mapped, level.name)
+
+
+def _factors(loops: LoopConstraint, factors: dict[str, int], subject: str) -> Iterator[str]:
+    for word, limits, sign in (("fixed", loops.fixed, "="), ("minimum", loops.minimum, ">="),
+                               ("maximum", loops.maximum, "<=")):
+        for name, limit in limits.items():
+            factor = factors[name]
+            if not {"=": factor == limit, ">=": factor >= limit, "<=": factor <= limit}[sign]:
+                broken = subject.format(f"{name}={factor}")
+                yield f"{broken} breaks {name}{sign}{limit}{source(loops.sources, f'{word}.{name}')}"
+
+
+def _order(loops: LoopConstraint, order: tuple[str, ...], factors: dict[str, int], subject: str) -> Iterator[str]:
+    """Broken orders. Loops of factor 1 do not count, neither in the mapping nor in the constraint."""
+    real, inner, outer = (tuple(name for name in names if factors[name] > 1)
+                          for names in (order, loops.inner, loops.outer))
+    origin = source(loops.sources, "order")
+    if real[:len(inner)] != inner:
+        yield f"{subject} is {listed(real)} (innermost first), but {listed(inner)} must be innermost{origin}"
+    if real[len(real) - len(outer):] != outer:
+        yield f"{subject} is {listed(real)} (innermost first), but {listed(outer)} must be outermost{origin}"
+
+
+def _axes(space: MapSpace, mapped: LevelMapping, index: int) -> Iterator[str]:
+    """Spatial loops on an axis to which the split does not lead, whatever the free part of the order is."""
+    loops, level = space.constraints.levels[index].spatial, space.levels[index]
+    allowed = spatial_axes(loops, level.fanout, space.problem.dimensions)
+    tail = f", but split={loops.split} does not allow it{source(loops.sources, 'split')}"
+    for axis in "XY":
+        for name, factor in mapped.axis_factors(axis).items():
+            if axis not in allowed[name]:
+                yield f"spatial {name}={factor} at {level.name} lies on {axis}{tail}"
+    free = [name for name in space.problem.dimensions if name not in (*loops.inner, *loops.outer)]
+    room = between_on_x(loops.split or 0, len(loops.inner), len(free))
+    for axis, most in (("X", room), ("Y", len(free) - room)):
+        lying = [name for name in mapped.axis_factors(axis) if name in free and allowed[name] == "XY"]
+        if len(lying) > most:
+            yield f"spatial loops {listed(lying)} at {level.name} lie on {axis}{tail}"
+
+
+def _kept(limits: LevelConstraints, mapped: LevelMapping, level: str) -> Iterator[str]:
+    for name in sorted(limits.keep - mapped.keep):
+        yield f"{name} bypasses {level}, which must keep it{source(limits.sources, f'keep.{name}')}"
+    for name in sorted(limits.bypass & mapped.keep):
+        yield f"{name} is kept at {level}, which it must bypass{source(limits.sources, f'bypass.{name}')}"
+
+
+def _parallelism(space: MapSpace, mapping: Mapping) -> Iterator[str]:
+    """Too little parallelism, by Timeloop's measure: the used share of all fan-outs, multiplied up over the levels."""
+    used = math.prod(factor for level in mapping.levels for factor in level.spatial.values())
+    least = space.constraints.min_parallelism
+    if used / available(space) < least:
+        yield (f"parallelism {used / available(space):g} ({used} of {available(space)}) is less than {least:g}"
+               f"{source(space.constraints.levels[0].sources, 'min_parallelism')}")
+
+
+def available(space: MapSpace) -> int:
+    """All fan-outs together, from the outermost level to the arithmetic."""
+    return math.prod(x * y for x, y in (level.fanout for level in space.levels))
+
+
+def source(sources: dict[str, str], key: str) -> str:
+    """The place of a part of the constraints for a message, as ` (arch.yaml:31: ...)`; "" where it is unknown."""
+    return f" ({sources[key]})" if key in sources else ""
+
+
+# The few are an irreducible infeasible subset (of constraints; also: a minimal unsatisfiable subset), found by
+# deletion filtering (Chinneck and Dravnieks, "Locating Minimal Infeasible Constraint Sets in Linear Programs", ORSA
+# Journal on Computing 3(2), 1991).
+
+SIGNS = {"fixed": "=", "minimum": ">=", "maximum": "<="}
+"""Limit on a factor -> the operator that writes it."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One constraint on one level.
+
+    Attributes:
+        level: Number of the storage level.
+        kind: "temporal" or "spatial" for a limit on a factor, "keep" or "bypass" for a data space.
+        name: The dimension, or the data space.
+        limit: "fixed", "minimum" or "maximum"; "" for a data space.
+        value: The number of the limit.
+        origin: ` (file:line: path)` where the constraint is written, or empty.
+    """
+
+    level: int
+    kind: str
+    name: str
+    limit: str = ""
+    value: int = 0
+    origin: str = ""
+
+    def allows(self, factor: int) -> bool:
+        """Whether a factor meets the limit."""
+        return {"fixed": factor == self.value, "minimum": factor >= self.value,
+                "maximum": factor <= self.value}[self.limit]
+
+    def describe(self, levels: Sequence[str]) -> str:
+        """The claim in words with its origin; `levels` are the names of the storage levels."""
+        if self.kind in ("keep", "bypass"):
+            return f"{self.kind} {self.name} at {levels[self.level]}{self.origin}"
+        return f"{self.kind} {self.name}{SIGNS[self.limit]}{self.value} at {levels[self.level]}{self.origin}"
+
+
+def claims(constraints: Constraints) -> list[Claim]:
+    """All limits on factors, and all data spaces to keep or to bypass, innermost level first."""
+    result: list[Claim] = []
+    for i, level in enumerate(constraints.levels):
+        result += _limits(i, "spatial", level.spatial)
+        result += _limits(i, "temporal", level.temporal)
+        for kind, names in (("keep", level.keep), ("bypass", level.bypass)):
+            result += [Claim(i, kind, name, origin=source(level.sources, f"{kind}.{name}")) for name in sorted(names)]
+    return result
+
+
+def _limits(level: int, kind: str, loops: LoopConstraint) -> Iterator[Claim]:
+    for limit, values in (("fixed", loops.fixed), ("minimum", loops.minimum), ("maximum", loops.maximum)):
+        for name, value in values.items():
+            yield Claim(level, kind, name, limit, value, source(loops.sources, f"{limit}.{name}"))
+
+
+def cores(given: Sequence[Claim], contradict: Callable[[Sequence[Claim]], bool],
+          over: Over = never) -> Iterator[list[Claim]]:
+    """Irreducible infeasible subsets of claims that share no claim.
+
+    Deletion filtering: claims are dropped one after the other, and a claim is put back where the contradiction
+    vanishes without it. One pass is enough, as more claims never resolve a contradiction. The claims of a subset are
+    then set aside, and the rest is searched again.
+
+    Args:
+        given: The claims, in the order in which they are tried; earlier ones are dropped first.
+        contradict: Whether some claims contradict each other. Must stay true when claims are added.
+        over: Tells whether time is over.
+
+    Yields:
+        Subsets that contradict, and no longer do when any one claim is dropped. An empty one contradicts without any
+        claim and is the last.
+
+    Raises:
+        OutOfTime: Time was over.
+    """
+    left = list(given)
+    while contradict(left):
+        needed = list(left)
+        for claim in in_time(left, over):
+            rest = [other for other in needed if other is not claim]
+            if contradict(rest):
+                needed = rest
+        yield needed
+        if not needed:
+            return
+        left = [claim for claim in left if claim not in needed]
+
+
+@dataclass(frozen=True)
+class Demand:
+    """One constraint that can be left out.
+
+    Attributes:
+        words: The constraint in words, with the place where it is written.
+        drop: Takes a map space to the one without the constraint, which has all its mappings and maybe more.
+    """
+
+    words: str
+    drop: Callable[[MapSpace], MapSpace]
+
+
+def demands(space: MapSpace) -> list[Demand]:
+    """All constraints on the mappings of a space, beside the hardware itself.
+
+    Returns:
+        Limits on factors, data spaces to keep and to bypass, orders of loops (a spatial one with its split, which
+        counts along it), least utilizations of memories, and the least parallelism.
+    """
+    names = space.architecture.level_names()
+    parts = [Demand(claim.describe(names), _without_claim(claim)) for claim in claims(space.constraints)]
+    for index in range(len(names)):
+        parts += [*_orders(space, index), *_utilization(space, index)]
+    least = space.constraints.min_parallelism
+    if least > 0:
+        origin = source(space.constraints.levels[0].sources, "min_parallelism")
+        parts.append(Demand(f"parallelism of {least:g}{origin}", lambda wide: _rebuilt(
+            wide, replace(wide.constraints, min_parallelism=0.0))))
+    return parts
+
+
+def without(space: MapSpace, dropped: Iterable[Demand]) -> MapSpace:
+    """The map space without some of its demands."""
+    for demand in dropped:
+        space = demand.drop(space)
+    return space
+
+
+def _rebuilt(space: MapSpace, constraints: Constraints) -> MapSpace:
+    """The map space under other constraints."""
+    return build_mapspace(space.architecture, space.problem, constraints)
+
+
+def _at_level(index: int, change: Callable[[LevelConstraints], LevelConstraints]) -> Callable[[MapSpace], MapSpace]:
+    """A change of the constraints of one level as a change of the map space."""
+    def changed(space: MapSpace) -> MapSpace:
+        levels = space.constraints.levels
+        return _rebuilt(space, replace(space.constraints, levels=(
+            *levels[:index], change(levels[index]), *levels[index + 1:])))
+    return changed
+
+
+def _without_claim(claim: Claim) -> Callable[[MapSpace], MapSpace]:
+    """The change that takes one claim away."""
+    def change(level: LevelConstraints) -> LevelConstraints:
+        if claim.kind == "keep":
+            return replace(level, keep=level.keep - {claim.name})
+        if claim.kind == "bypass":
+            return replace(level, bypass=level.bypass - {claim.name})
+        loops = level.spatial if claim.kind == "spatial" else level.temporal
+        fewer = _without_limit(loops, claim)
+        return replace(level, spatial=fewer) if claim.kind == "spatial" else replace(level, temporal=fewer)
+    return _at_level(claim.level, change)
+
+
+def _without_limit(loops: LoopConstraint, claim: Claim) -> LoopConstraint:
+    def rest(limit: str, values: dict[str, int]) -> dict[str, int]:
+        return {name: value for name, value in values.items() if (limit, name) != (claim.limit, claim.name)}
+    return replace(loops, fixed=rest("fixed", loops.fixed), minimum=rest("minimum", loops.minimum),
+                   maximum=rest("maximum", loops.maximum))
+
+
+def _orders(space: MapSpace, index: int) -> Iterator[Demand]:
+    """The orders of a level's temporal and of its spatial loops, where they are constrained."""
+    level, name = space.constraints.levels[index], space.levels[index].name
+    if level.temporal.inner or level.temporal.outer:
+        yield Demand(f"the order of temporal loops at {name}{source(level.temporal.sources, 'order')}", _at_level(
+            index, lambda limits: replace(limits, temporal=replace(limits.temporal, inner=(), outer=()))))
+    loops = level.spatial
+    if loops.inner or loops.outer or loops.split is not None:
+        split = "" if loops.split is None else f", with split={loops.split}{source(loops.sources, 'split')},"
+        yield Demand(f"the order of spatial loops{split} at {name}{source(loops.sources, 'order')}", _at_level(
+            index, lambda limits: replace(limits, spatial=replace(limits.spatial, inner=(), outer=(), split=None))))
+
+
+def _utilization(space: MapSpace, index: int) -> Iterator[Demand]:
+    """The least utilization of a level, where it has one; an attribute of the architecture, not a constraint."""
+    level = space.architecture.levels[index]
+    if level.min_utilization > 0:
+        def drop(wide: MapSpace) -> MapSpace:
+            levels = wide.architecture.levels
+            free = (*levels[:index], replace(levels[index], min_utilization=0.0), *levels[index + 1:])
+            return build_mapspace(replace(wide.architecture, levels=free), wide.problem, wide.constraints)
+        yield Demand(f"minimum utilization {level.min_utilization:g} of {level.name}", drop)
 
 
 def conflicts(space: MapSpace, over: Over = never) -> list[str]:
@@ -108,7 +389,7 @@ def _factor_sentence(space: MapSpace, dimension: str, bound: int, culprits: Sequ
 
 # Spatial factors of one level.
 
-def _fillings(space: MapSpace, level: int, factors: Mapping[str, Sequence[int]]) -> set[tuple[int, int]]:
+def _fillings(space: MapSpace, level: int, factors: AnyMapping[str, Sequence[int]]) -> set[tuple[int, int]]:
     """Every (x, y) of a level's fan-out that one spatial factor per dimension can fill, on any axes allowed."""
     (wide, high), axes = space.levels[level].fanout, space.levels[level].axes
     filled = {(1, 1)}

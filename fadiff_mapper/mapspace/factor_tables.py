@@ -15,8 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from fadiff_mapper.mapspace.factorize import divisors
-from fadiff_mapper.mapspace.space import LoopSpace, MapSpace
+from fadiff_mapper.mapspace.build import LoopSpace, MapSpace, divisors
 
 NUMBER = np.int16
 """The type of divisors' numbers: small, because moves look up many of them.

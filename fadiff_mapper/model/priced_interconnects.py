@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fadiff_mapper.base.errors import SpecError
 from fadiff_mapper.spec.arch import Architecture, Arithmetic, Interconnect, NamedInterconnect, StorageLevel
-from fadiff_mapper.spec.native.areas import areas
+from fadiff_mapper.spec.native.tables import areas
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.tables import Tables, argued_energies
 

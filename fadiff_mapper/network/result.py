@@ -209,7 +209,7 @@ class NetworkResult:
         Raises:
             FadiffError: A file cannot be written.
         """
-        from fadiff_mapper.output.network_report.write_network import write_network
+        from fadiff_mapper.output.network_report.network_files import write_network
         write_network(self, folder)
 
     def to_looptree(self, group: GroupInNetwork | int) -> dict[str, Any]:
@@ -243,10 +243,10 @@ class NetworkResult:
             FadiffError: matplotlib is not installed.
         """
         require("matplotlib", "plot", "plot()")
-        from fadiff_mapper.output.notebook.network_figure import network_figure
+        from fadiff_mapper.output.notebook import network_figure
         return network_figure(self)
 
     def _repr_html_(self) -> str:
         """For notebooks: totals, fused groups, and the page of the plan with its drawings."""
-        from fadiff_mapper.output.notebook.result_html import plan_html
+        from fadiff_mapper.output.notebook import plan_html
         return plan_html(self)

@@ -15,7 +15,7 @@ import numpy as np
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.calibration.correction import Calibration
-from fadiff_mapper.calibration.tensor_roles import tensor_roles
+from fadiff_mapper.calibration.features import tensor_roles
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays

@@ -87,7 +87,7 @@ class Result:
         Raises:
             FadiffError: A file cannot be written.
         """
-        from fadiff_mapper.output.timeloop_files.write_layer import write_layer
+        from fadiff_mapper.output.timeloop_files.run_files import write_layer
         write_layer(self, folder)
 
     def with_sensitivities(self) -> Result:
@@ -107,12 +107,12 @@ class Result:
             FadiffError: matplotlib is not installed.
         """
         require("matplotlib", "plot", "plot()")
-        from fadiff_mapper.output.notebook.layer_figure import layer_figure
+        from fadiff_mapper.output.notebook import layer_figure
         return layer_figure(self)
 
     def _repr_html_(self) -> str:
         """For notebooks: status, statistics, lower bound and loop nest."""
-        from fadiff_mapper.output.notebook.result_html import layer_html
+        from fadiff_mapper.output.notebook import layer_html
         return layer_html(self)
 
 

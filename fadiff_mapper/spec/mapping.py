@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fadiff_mapper.base.html_table import html_table
+from fadiff_mapper.base.text_formats import html_table
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from functools import cached_property, reduce
 from operator import add
 from typing import Any
 
-from fadiff_mapper.spec.densities import DENSE, Density
+from fadiff_mapper.spec.sparse_optimizations import DENSE, Density
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,32 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from fadiff_mapper.base.html_table import html_table
+from fadiff_mapper.base.text_formats import html_table
 from fadiff_mapper.spec.arch import Architecture
 from fadiff_mapper.spec.constraints import Constraints
-from fadiff_mapper.spec.mapper import MapperOptions
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.sparse_optimizations import SparseOptimizations
 from fadiff_mapper.spec.tables import Tables
+
+METRICS = ("edp", "energy", "delay", "last_level_accesses")
+"""Timeloop's optimization metrics that a search here minimises too."""
+
+
+@dataclass(frozen=True)
+class MapperOptions:
+    """Wishes of the input's mapper section.
+
+    Attributes:
+        metrics: Metrics to minimise, in order of priority.
+        num_threads: Threads of the search; None leaves it open.
+        ignored: Keys without a meaning for the search here, each with the reason.
+    """
+
+    metrics: tuple[str, ...] = ("edp",)
+    num_threads: int | None = None
+    ignored: tuple[tuple[str, str], ...] = ()
+
 
 WARNING = "warning: "
 """The beginning of a note about input that a strict reading refuses."""

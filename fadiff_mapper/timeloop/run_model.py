@@ -8,16 +8,248 @@ from __future__ import annotations
 import os
 import re
 import signal
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from xml.etree.ElementTree import Element
 
 import yaml
 
 from fadiff_mapper.base import run_program
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.timeloop.read_answer import read_answer
+
+XML, STATS = "timeloop-model.map+stats.xml", "timeloop-model.stats.txt"
+"""The two files that are read."""
+
+COUNTS = ("partition_size", "utilized_capacity", "utilized_instances", "utilized_clusters", "reads", "fills", "updates",
+          "temporal_reductions", "address_generations")
+BANDWIDTHS = ("read_bandwidth", "write_bandwidth", "shared_bandwidth")
+"""Columns of a level's statistics, one number for each data space."""
+
+KINDS = ("Algorithmic", "Actual", "Gated", "Skipped")
+"""Kinds of accesses and computes in the form for sparse designs."""
+
+STATS_END = r"\n    Total *= \S+\n\s*\Z"
+"""The end of whole statistics: a file that was cut off has none."""
+
+NETWORK = r"Network \d+\n-------+\n"
+INGRESS = r"@multicast (\d+) @scatter (\d+): (\S+)"
+
+
+def read_answer(folder: Path, dataspaces: Sequence[str]) -> dict[str, Any]:
+    """Reads the numbers of one run.
+
+    Timeloop prints some numbers only with two decimals: `leakage_energy_pj`, the words of `ingresses`,
+    `link_transfers`, `spatial_reductions`, and the summary `printed` (`energy_uj`, `utilization_percent`);
+    `energy_pj` holds those leakages.
+
+    Args:
+        folder: The folder in which `timeloop-model` ran.
+        dataspaces: The names of the problem's data spaces in order.
+
+    Returns:
+        The numbers, named and nested as in `fadiff_mapper.model.exact.stats.Stats`: energies in pJ, counts in words,
+        bandwidths in words per cycle, levels from the innermost outwards.
+
+    Raises:
+        FadiffError: A file is missing or cut off.
+    """
+    topology, text = _topology(folder / XML), _statistics(folder / STATS)
+    units = [unit for item in topology.findall("levels_/item") if (unit := item.find("px")) is not None]
+    blocks = {block.split(" ===")[0]: block for block in re.split(r"\n=== ", text.split("\nNetworks\n")[0])[1:]}
+    levels = [_level(unit, blocks[_name(unit)], dataspaces) for unit in units if unit.find("stats_") is not None]
+    arithmetic = next(_arithmetic(unit, blocks[_name(unit)]) for unit in units if unit.find("stats_") is None)
+    networks = _networks(topology, text, dataspaces, {level["name"]: level["max_instances"] for level in levels})
+    in_networks = sum(space.get("energy_pj_total", 0.0) for network in networks
+                      for space in network["dataspaces"].values())
+    return {
+        "cycles": int(_printed(r"\nCycles: (\d+)", text)),
+        "computes": int(_printed(r"\n(?:Algorithmic )?Computes = (\d+)", text)),
+        "energy_pj": sum(level["energy_pj_total"] for level in levels) + arithmetic["energy_pj"] + in_networks,
+        "network_energy_pj": in_networks,
+        "printed": {"energy_uj": _printed(r"\nEnergy: (\S+) uJ", text),
+                    "utilization_percent": _printed(r"\nUtilization: (\S+)%", text)},
+        "arithmetic": arithmetic, "levels": levels, "networks": networks}
+
+
+def _topology(path: Path) -> Element:
+    """The part of the XML with levels and networks."""
+    text = _whole(path, "</engine>")
+    if "</boost_serialization>" not in text:  # never closed by Timeloop
+        text += "</boost_serialization>"
+    try:
+        topology = ElementTree.fromstring(text).find("engine/topology_")
+    except ElementTree.ParseError as error:
+        raise FadiffError(f"{path}: not well-formed XML: {error}") from None
+    if topology is None:
+        raise FadiffError(f"{path}: there is no engine/topology_ in it")
+    return topology
+
+
+def _statistics(path: Path) -> str:
+    """The printed statistics, whole."""
+    return _whole(path, STATS_END)
+
+
+def _whole(path: Path, ending: str) -> str:
+    """The text of a file. Raises FadiffError where it is missing, or the pattern of its ending does not occur."""
+    if not path.is_file():
+        raise FadiffError(f"{path}: timeloop-model left no such file")
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if not re.search(ending, text):
+        raise FadiffError(f"{path}: cut off, there is no {ending!r} near its end")
+    return text
+
+
+def _number(text: str) -> float:
+    """An int where the text is one, so that whole numbers are compared as such."""
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def _printed(pattern: str, text: str) -> float:
+    """The number in the first group of a pattern in the printed statistics."""
+    match = re.search(pattern, text)
+    if not match:
+        raise FadiffError(f"{STATS}: there is no {pattern!r} in it")
+    return _number(match[1])
+
+
+def _value(node: Element, path: str) -> float:
+    """The number of an element of the XML."""
+    text = node.findtext(path)
+    if text is None:
+        raise FadiffError(f"{XML}: there is no {path} in it")
+    return _number(text)
+
+
+def _per_dataspace(node: Element, tag: str, count: int) -> list[float]:
+    """The numbers of an element of the XML for the first `count` data spaces; none where it is missing."""
+    column = node.find(tag)
+    items = column.find("PerDataSpace") if column is not None else None
+    return [_number(item.text or "") for item in items.findall("item")[:count]] if items is not None else []
+
+
+def _name(unit: Element) -> str:
+    """The name of a level or of the arithmetic."""
+    return unit.findtext("specs_/LevelSpecs/level_name") or ""
+
+
+def _arithmetic(unit: Element, block: str) -> dict[str, Any]:
+    """The numbers of the arithmetic; `block` is its part of the printed statistics."""
+    return {"name": _name(unit), "instances": _value(unit, "specs_/instances/t_"),
+            "utilized_instances": _value(unit, "utilized_instances_"), "cycles": _value(unit, "cycles_"),
+            "computes": _computes(unit, block), "energy_pj": _value(unit, "energy_")}
+
+
+def _computes(unit: Element, block: str) -> Any:
+    """The computes; in the form for sparse designs split into those that happen, are gated, and are skipped."""
+    if "Algorithmic Computes" not in block:
+        return _value(unit, "random_computes_")
+    return {kind.lower(): _printed(rf"{kind} Computes \(total\) +: (\d+)", block) for kind in KINDS}
+
+
+def _level(unit: Element, block: str, dataspaces: Sequence[str]) -> dict[str, Any]:
+    """The numbers of one storage level; data spaces that it does not keep are left out.
+
+    `block` is its part of the printed statistics, which alone gives the leakage.
+    """
+    stats = unit.find("stats_")
+    assert stats is not None
+    count = len(dataspaces)
+    columns = {name: _per_dataspace(stats, name, count) for name in
+               (*COUNTS, *BANDWIDTHS, "keep", "energy", "temporal_reduction_energy", "addr_gen_energy")}
+    spaces: dict[str, dict[str, Any]] = {}
+    for i, name in enumerate(dataspaces):
+        if not columns["keep"][i]:
+            continue
+        row = {column: values[i] for column, values in columns.items()}
+        per_instance = row["energy"] + row["temporal_reduction_energy"]
+        total = per_instance * row["utilized_instances"] + row["addr_gen_energy"] * row["utilized_clusters"]
+        spaces[name] = {key: row[key] for key in (*COUNTS, *BANDWIDTHS)} | {
+            "energy_pj_per_instance": row["energy"], "energy_pj_total": total}
+        spaces[name] |= _split_accesses(_section(name, block))
+        if row["addr_gen_energy"]:
+            spaces[name]["addr_gen_energy_pj_per_cluster"] = row["addr_gen_energy"]
+    leakage = _printed(r"Leakage energy \(total\) +: (\S+) pJ", block)
+    return {"name": _name(unit), "cycles": _value(stats, "cycles"), "slowdown": _value(stats, "slowdown"),
+            "max_instances": max([1.0, *columns["utilized_instances"]]), "leakage_energy_pj": leakage,
+            "energy_pj_total": sum(space["energy_pj_total"] for space in spaces.values()) + leakage,
+            "dataspaces": spaces}
+
+
+def _split_accesses(section: str) -> dict[str, dict[str, float]]:
+    """Reads, fills and updates in the form for sparse designs, split as the computes are; nothing in the dense form."""
+    if "Algorithmic scalar reads" not in section:
+        return {}
+    return {access: {kind.lower(): _printed(rf"{kind} scalar {access} \(per-instance\) +: (\d+)", section)
+                     for kind in KINDS} for access in ("reads", "fills", "updates")}
+
+
+def _networks(topology: Element, text: str, dataspaces: Sequence[str],
+              instances: dict[str, float]) -> list[dict[str, Any]]:
+    """The interconnects between neighbouring levels ("networks" in Timeloop); data spaces without traffic left out.
+
+    `instances` are those in use of each level: Timeloop's energies of an interconnect are per instance of the level
+    outside it. For components of their own, which may stand below any level, they are as printed.
+    """
+    stats = {item.findtext("first") or "": item.find("second/px/stats_") for item in topology.findall("networks_/item")}
+    printed = text.split("\nNetworks\n--------\n")[1].split("\nOperational Intensity")[0]
+    result = []
+    for block in re.split(NETWORK, printed)[1:]:
+        name, (head, body) = block.split("\n", 1)[0], block.split("STATS\n    -----\n")
+        node = stats[name]
+        assert node is not None
+        none = [0.0] * len(dataspaces)
+        hops, energy, links, adders = (_per_dataspace(node, tag, len(dataspaces)) or none for tag in (
+            "num_hops", "energy", "link_transfer_energy", "spatial_reduction_energy"))
+        used = instances.get(name.split(" <==> ")[0])
+        kind = re.search(r"Type +: (\S+)", head)
+        spaces = {space: _traffic(kind[1] if kind else "", _section(space, body), hops[i], energy[i], links[i],
+                                  adders[i], used) for i, space in enumerate(dataspaces)}
+        result.append({"name": name, "dataspaces": {space: traffic for space, traffic in spaces.items()
+                                                    if traffic and any(traffic.values())}})
+    return result
+
+
+def _section(dataspace: str, body: str) -> str:
+    """The lines on one data space in the printed statistics of an interconnect."""
+    match = re.search(rf"^    {re.escape(dataspace)}:\n((?:        .*\n)+)", body, re.MULTILINE)
+    return match[1] if match else ""
+
+
+def _traffic(kind: str, section: str, hops: float, energy: float, link_energy: float, adders: float,
+             instances: float | None) -> dict[str, Any]:
+    """The traffic of one data space on one interconnect of a type; `section` is empty where none was printed."""
+    if not section:
+        return {}
+    of_wires = kind == "Legacy"
+    counts = {"fanout": "Fanout", "multicast_factor": "Multicast factor", "link_transfers": "Link transfers",
+              "spatial_reductions": "Spatial reductions"}
+    traffic: dict[str, Any] = {key: _printed(rf"{label} +: (\S+)", section) for key, label in counts.items()
+                               if f"{label} " in section}
+    if of_wires:
+        traffic["ingresses"] = [[int(m), int(s), _number(words)] for m, s, words in re.findall(INGRESS, section)]
+        if not traffic["ingresses"] and not traffic["link_transfers"]:
+            return {}
+    traffic |= {"hops": hops} if kind != "SimpleMulticast" else {}
+    if energy or link_energy or adders:
+        if instances is None:
+            instances = _used(section, energy, link_energy, adders) if kind != "ReductionTree" else 1.0
+        traffic |= {"energy_pj_per_instance": energy, "link_transfer_energy_pj_per_instance": link_energy,
+                    "energy_pj_total": (energy + link_energy + adders) * instances}
+    return traffic | ({"spatial_reduction_energy_pj_per_instance": adders} if adders else {})
+
+
+def _used(section: str, *energies: float) -> float:
+    """Instances in use, from a printed total and its energy per instance; Timeloop prints whole numbers of them."""
+    totals = [float(total) for total in re.findall(r"nergy \(total\) +: (\S+) pJ", section)]
+    return float(round(sum(totals) / sum(energies))) if sum(energies) else 1.0
+
 
 CLEARED = "TIMELOOP_"
 """Variables with this prefix change results, so no run inherits them."""

@@ -26,13 +26,13 @@ to fuse), `producer_consumer` (links), `graph` (the whole network), `other_input
 Importing this package needs neither torch nor onnx; only the readers of their models do.
 """
 
-from fadiff_mapper.workload.axis_algebra import AxisPiece
 from fadiff_mapper.workload.coverage import Coverage, coverage
 from fadiff_mapper.workload.graph import Distinct, Folded, NotUnderstood, Totals, Workload, build_workload
 from fadiff_mapper.workload.node import Node, Window
-from fadiff_mapper.workload.obstacles import Obstacle
 from fadiff_mapper.workload.operator import Operator, make_operator
+from fadiff_mapper.workload.picked_axes import AxisPiece
 from fadiff_mapper.workload.producer_consumer import AxisMap, Link
+from fadiff_mapper.workload.tensor_routes import Obstacle
 
 __all__ = [
            "AxisMap",

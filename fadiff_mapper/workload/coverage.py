@@ -17,7 +17,7 @@ from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.workload.graph import Folded, NotUnderstood, Workload
-from fadiff_mapper.workload.other_inputs import other_inputs
+from fadiff_mapper.workload.producer_consumer import other_inputs
 
 COMPLETE = 0.999
 """Share of the multiply-accumulates from which on nothing is pointed out loudly."""

@@ -17,10 +17,9 @@ from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.workload.node import INPUT, NOT_UNDERSTOOD, Node
 from fadiff_mapper.workload.operator import Operator, Shape
 from fadiff_mapper.workload.producer_consumer import Link, find_links, readers_of
+from fadiff_mapper.workload.rewrites import with_named_norms, with_shared_operands
 from fadiff_mapper.workload.shapes import output_shape, possible_macs
-from fadiff_mapper.workload.shared_operands import with_shared_operands
 from fadiff_mapper.workload.tensor_routes import Route, routes
-from fadiff_mapper.workload.written_out_norms import with_named_norms
 from fadiff_mapper.yaml.place import Where
 
 if TYPE_CHECKING:

@@ -25,7 +25,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from fadiff_mapper.workload.axis_algebra import SCATTERED, TensorAxis, merged, scattered
 from fadiff_mapper.workload.node import Node
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.origins import (
@@ -37,7 +36,196 @@ from fadiff_mapper.workload.origins import (
     taken,
     uniform,
 )
-from fadiff_mapper.workload.window_slide import WindowSlide, composable
+from fadiff_mapper.workload.window_slide import WindowSlide, composable, composed
+
+# Problem. Two operators can share tiles where a dimension of the consumer runs over one of the producer, through
+# windows at most, and all other dimensions are there whole. Between them a tensor may be pooled, transposed,
+# reshaped, cut, repeated, resized and put together with others.
+#
+# Method. An axis is a row of pieces, major first, and the windows that slid over it since (`TensorAxis`):
+#
+# a whole dimension         one piece:  AxisPiece("P", 112)
+# a reshape                 cuts pieces up or puts them side by side (`regrouped`):
+#                           M = 64 channels as 8 heads of 8 are AxisPiece("M", 8, step=8) and AxisPiece("M", 8), and
+#                           put side by side again they join to AxisPiece("M", 64)
+# a transpose               moves axes
+# a pool, a padding         adds a window: WindowSlide(kernel, stride, dilation, pad)
+# a resizing by two         adds a window that shrinks: WindowSlide(1, 1, shrink=2)
+# a slice, a concatenation  scatters the pieces (`scattered`): the axis still has points of known dimensions, in an
+#                           order that no tile follows, so that these dimensions must be there whole
+# a repetition              is a scattered piece among no dimension at all
+#
+# So an arrangement of heads, or a flattening, is followed exactly, or is known to need whole dimensions.
+#
+# Worked example. A convolution writes [1, 64, 112, 112]; a max pool of 3 x 3, stride 2, padding 1 makes [1, 64, 56,
+# 56]; a convolution of 3 x 3, stride 2, padding 1 reads it and has P = 28 rows of outputs.
+#
+# axis of rows behind the producer    TensorAxis(112, (AxisPiece("P", 112),))
+# behind the pool                     TensorAxis(56, (AxisPiece("P", 112),), (WindowSlide(3, 2, 1, 1),))
+# the consumer's own window           WindowSlide(3, 2, 1, 1)
+# both as one (`composed`)            WindowSlide(7, 4, 1, 3): kernel (3 - 1) * 2 + 3 = 7, stride 2 * 2 = 4, padding
+#                                     1 + 2 * 1 = 3
+#
+# A tile of two output rows reads (2 - 1) * 4 + 7 = 11 rows of the producer, from row 0 * 4 - 3 on; rows below 0 are
+# padding. Consecutive tiles of two rows start 8 rows apart, so their halo is 3 rows.
+
+SCATTERED = "?"
+"""The dimension of a piece whose points follow no dimension of the producer."""
+
+
+@dataclass(frozen=True)
+class AxisPiece:
+    """A part of one dimension of the producer: the points 0, step, 2 * step, ... within a piece that is further out.
+
+    Attributes:
+        dimension: the producer's dimension, `operator.REPEAT` for its runs, or `SCATTERED`.
+        extent: number of steps.
+        step: points from one step to the next, the extent of all minor pieces of the same dimension.
+        among: of a scattered piece, the dimensions that its points come from, each with the length of the aligned
+            stretches that hold them: 128 where channels are rearranged within each head of 128.
+    """
+
+    dimension: str
+    extent: int
+    step: int = 1
+    among: frozenset[tuple[str, int]] = frozenset()
+
+    @property
+    def spans(self) -> frozenset[tuple[str, int]]:
+        """Each dimension of the piece with the length of the aligned stretches that its points lie in."""
+        return self.among if self.dimension == SCATTERED else frozenset({(self.dimension, self.extent * self.step)})
+
+
+@dataclass(frozen=True)
+class TensorAxis:
+    """An axis of a tensor.
+
+    Attributes:
+        extent: its points.
+        pieces: the parts of the producer's dimensions that it runs over, major first; none for a single point.
+        slides: the windows that slid over the pieces since, in order.
+    """
+
+    extent: int
+    pieces: tuple[AxisPiece, ...]
+    slides: tuple[WindowSlide, ...] = ()
+
+
+def axis_of(pieces: Sequence[AxisPiece]) -> TensorAxis:
+    """An axis over some pieces: single points are dropped, neighbours that continue each other joined.
+
+    Args:
+        pieces: parts of the producer's dimensions, major first.
+    """
+    joined: list[AxisPiece] = []
+    for piece in pieces:
+        if piece.extent == 1:
+            continue
+        last = joined[-1] if joined else None
+        if last and last.dimension == piece.dimension == SCATTERED:
+            joined[-1] = AxisPiece(SCATTERED, last.extent * piece.extent, 1, last.among | piece.among)
+        elif last and last.dimension == piece.dimension and last.step == piece.extent * piece.step:
+            joined[-1] = AxisPiece(piece.dimension, last.extent * piece.extent, piece.step)
+        else:
+            joined.append(piece)
+    return TensorAxis(math.prod(piece.extent for piece in joined), tuple(joined))
+
+
+def merged(axes: Sequence[TensorAxis]) -> TensorAxis:
+    """The axis of a tensor that arrives over several paths, arranged or slid over differently.
+
+    Args:
+        axes: the axis as it arrives over each path, all of the same extent.
+
+    Returns:
+        An axis behind one window that covers those of all paths, where they slide over the same pieces with equal
+        strides: x and a pool of x, 5 wide, are together read through the window of the pool. Else a scattered one.
+    """
+    extent, pieces = axes[0].extent, axes[0].pieces
+    slides = [composed(axis.slides) for axis in axes if composable(axis.slides)]
+    fits = len(slides) == len(axes) and all(axis.pieces == pieces for axis in axes) and all(
+        (slide.stride, slide.shrink, slide.block) == (slides[0].stride, 1, 1) for slide in slides)
+    if not fits or any(piece.dimension == SCATTERED for piece in pieces):
+        return scattered(axes, extent)
+    pad = max(slide.pad for slide in slides)
+    kernel = pad + max(slide.reach(1) - slide.pad for slide in slides)
+    return TensorAxis(extent, pieces, (WindowSlide(kernel, slides[0].stride, 1, pad),))
+
+
+def scattered(axes: Sequence[TensorAxis], extent: int) -> TensorAxis:
+    """An axis of some extent whose points come from those of other axes, in an order that no tile follows.
+
+    Args:
+        axes: the axes that the points come from; none where they are repeated or come from elsewhere.
+        extent: points of the axis.
+    """
+    among = frozenset(span for axis in axes for piece in axis.pieces for span in piece.spans)
+    return TensorAxis(extent, (AxisPiece(SCATTERED, extent, 1, among),) if extent > 1 else ())
+
+
+def regrouped(axes: Sequence[TensorAxis], shape: Shape) -> tuple[TensorAxis, ...]:
+    """The axes of a reshaped tensor: the same elements in the same order under another shape.
+
+    Args:
+        axes: the axes before.
+        shape: the extents after.
+
+    Returns:
+        An axis per extent. Stretches of axes of equal size are taken together: an axis that stays as it is keeps its
+        windows, others are cut at the new boundaries. The points of an axis behind windows are scattered then, and
+        where the boundaries do not divide the pieces, those of the whole stretch; all of them where the tensor has
+        another number of elements than stated.
+    """
+    if math.prod(axis.extent for axis in axes) != math.prod(shape):
+        return tuple(scattered(axes, extent) for extent in shape)
+    result: list[TensorAxis] = []
+    rest = [axis for axis in axes if axis.extent != 1]
+    wanted = list(shape)
+    while wanted:
+        if wanted[0] == 1:
+            result.append(TensorAxis(1, ()))
+            wanted.pop(0)
+            continue
+        old, new = _stretch(rest, wanted)
+        result += [old[0]] if len(old) == len(new) == 1 else _cut(old, new)
+        rest, wanted = rest[len(old):], wanted[len(new):]
+    return tuple(result)
+
+
+def _stretch(rest: Sequence[TensorAxis], wanted: Sequence[int]) -> tuple[Sequence[TensorAxis], Sequence[int]]:
+    """The shortest heads of both lists with equal products, which exist since the whole products are equal."""
+    old, new = 1, 1
+    size_old, size_new = rest[0].extent, wanted[0]
+    while size_old != size_new:
+        if size_old < size_new:
+            size_old *= rest[old].extent
+            old += 1
+        else:
+            size_new *= wanted[new]
+            new += 1
+    return rest[:old], wanted[:new]
+
+
+def _cut(axes: Sequence[TensorAxis], shape: Sequence[int]) -> list[TensorAxis]:
+    """The pieces of several axes as axes of these extents."""
+    pieces = [piece for axis in axes
+              for piece in (scattered([axis], axis.extent) if axis.slides else axis).pieces]
+    result = []
+    for extent in reversed(shape):  # from the minor end, where a boundary falls at a multiple
+        taken: list[AxisPiece] = []
+        while extent > 1:
+            piece = pieces.pop()
+            share = math.gcd(piece.extent, extent)
+            if share not in (piece.extent, extent):
+                return [scattered(axes, size) for size in shape]
+            step = 0 if piece.dimension == SCATTERED else piece.step
+            taken.append(AxisPiece(piece.dimension, share, step or 1, piece.among))
+            if share < piece.extent:
+                pieces.append(AxisPiece(piece.dimension, piece.extent // share, step * share or 1, piece.among))
+            extent //= share
+        result.append(axis_of(taken[::-1]))
+    return result[::-1]
+
 
 FOLLOWED = ("concat", "slice", "pad", "resize", "expand", "gather", "interleave")
 """Nodes of the kind "opaque" of which this file knows what they do; of all others nothing is known."""

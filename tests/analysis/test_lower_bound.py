@@ -15,9 +15,8 @@ from small_specs import product, whole_space
 from strategies import SHAPES, Case, cases, forgetful_cases
 
 from fadiff_mapper import load
-from fadiff_mapper.analysis.lower_bound import LowerBound, frontier, lower_bound, tiles
-from fadiff_mapper.analysis.lower_bound.frontier import merged, undominated
-from fadiff_mapper.analysis.lower_bound.tiles import joint_tiles
+from fadiff_mapper.analysis.lower_bound import LowerBound, least_traffic, lower_bound
+from fadiff_mapper.analysis.lower_bound.least_traffic import joint_tiles, merged, undominated
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.mapspace import MapSpace, build_mapspace
 from fadiff_mapper.model.exact.evaluate import Scores, score
@@ -56,7 +55,7 @@ PRICES = Tables(ert=tuple(EnergyTable(f"tiny.{name}", actions) for name, actions
 
 
 @given(cases(SHAPES) | forgetful_cases(SHAPES), st.lists(st.integers(1, 60), min_size=3, max_size=3),
-       st.booleans(), st.sampled_from((tiles.MOST_TILES, 200, 30)))
+       st.booleans(), st.sampled_from((least_traffic.MOST_TILES, 200, 30)))
 @settings(max_examples=80, deadline=None)
 def test_no_mapping_on_any_small_machine_is_below_the_bound(case: Case, sizes: list[int], free: bool,
                                                             most: int) -> None:
@@ -71,8 +70,8 @@ def test_no_mapping_on_any_small_machine_is_below_the_bound(case: Case, sizes: l
             for level in case.mapping.levels]
     inner = [LevelConstraints()] * (len(levels) - 1) if free else said[:-1]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tiles, "MOST_TILES", most)
-        patch.setattr(frontier, "MOST_ALTERNATIVES", most)
+        patch.setattr(least_traffic, "MOST_TILES", most)
+        patch.setattr(least_traffic, "MOST_ALTERNATIVES", most)
         bound = lower_bound(layer, build_mapspace(arch, case.problem, Constraints((*inner, said[-1]))))
     assert bound is not None and not broken(bound, smallest(scores))
 
@@ -104,7 +103,7 @@ def test_no_price_makes_a_left_out_alternative_the_cheapest(rows: list[list[int]
     assert (np.array(prices) @ left).min() == pytest.approx((np.array(prices) @ points).min())
 
 
-@given(st.lists(st.tuples(*[st.integers(0, 9)] * 3), min_size=1, max_size=frontier.MOST_PASSES))
+@given(st.lists(st.tuples(*[st.integers(0, 9)] * 3), min_size=1, max_size=least_traffic.MOST_PASSES))
 @settings(max_examples=50, deadline=None)
 def test_of_few_alternatives_all_that_another_one_undercuts_are_left_out(rows: list[tuple[int, ...]]) -> None:
     front = {tuple(column) for column in undominated(np.array(rows, dtype=np.float64).T).T}
@@ -118,7 +117,7 @@ def test_of_few_alternatives_all_that_another_one_undercuts_are_left_out(rows: l
 def test_merged_alternatives_are_few_and_none_is_dearer(rows: list[list[int]], prices: list[float]) -> None:
     points = np.array(rows, dtype=np.float64).T
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(frontier, "MOST_ALTERNATIVES", 5)
+        patch.setattr(least_traffic, "MOST_ALTERNATIVES", 5)
         few = merged(points)
     assert few.shape[1] <= 5
     assert all((few <= column[:, None]).all(axis=0).any() for column in points.T)
@@ -134,7 +133,7 @@ def test_a_layer_rich_in_divisors_has_no_more_tiles_than_are_tried(design: str) 
     layer, space = prepared(replace(spec, problem=Problem("conv", bounds, spec.problem.dataspaces)))
     groups = [level for level in joint_tiles(space) if level is not None and not level.single]
     assert groups
-    assert all(level.words.shape[1] <= tiles.MOST_TILES for level in groups)
+    assert all(level.words.shape[1] <= least_traffic.MOST_TILES for level in groups)
     bound, once = lower_bound(layer, space), lower_bound(layer, space, tiled=False)
     assert bound is not None
     assert once is not None
@@ -146,7 +145,7 @@ def test_groups_of_tiles_give_a_looser_bound_and_not_one_below_compulsory_traffi
         most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     layer, space = prepared(load("bundled:arch/gemmini_small", "bundled:layers/resnet18/conv3x3_64_64_56_s1"))
     exact, once = lower_bound(layer, space), lower_bound(layer, space, tiled=False)
-    monkeypatch.setattr(tiles, "MOST_TILES", most)
+    monkeypatch.setattr(least_traffic, "MOST_TILES", most)
     loose = lower_bound(layer, space)
     assert exact is not None
     assert once is not None

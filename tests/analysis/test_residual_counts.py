@@ -9,8 +9,7 @@ import pytest
 from recorded_cases import RESIDUALS, cases, document, read
 
 from fadiff_mapper.analysis.count_breakdown import explain_counts
-from fadiff_mapper.analysis.explain_run import explain_run
-from fadiff_mapper.analysis.finished_run import FinishedRun
+from fadiff_mapper.analysis.explain_run import FinishedRun, explain_run
 from fadiff_mapper.cli import main
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.model.exact.evaluate import evaluate_one

@@ -12,8 +12,7 @@ from scipy.optimize import minimize_scalar
 
 from fadiff_mapper import load
 from fadiff_mapper.analysis.sensitivity import shadow_price
-from fadiff_mapper.analysis.sensitivity.constants import BANDWIDTHS
-from fadiff_mapper.analysis.sensitivity.sensitivities import sensitivities
+from fadiff_mapper.analysis.sensitivity.sensitivities import BANDWIDTHS, sensitivities
 from fadiff_mapper.analysis.sensitivity.shadow_price import shadow_prices
 from fadiff_mapper.base.bundled_files import find
 from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest

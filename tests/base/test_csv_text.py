@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from fadiff_mapper.base.csv_text import csv_text
+from fadiff_mapper.base.text_formats import csv_text
 
 
 def test_numbers_keep_their_digits_and_words_are_quoted_where_they_must_be() -> None:

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 import fadiff_mapper
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.base.json_text import json_text
 from fadiff_mapper.base.standard_streams import printable, say, say_error, shown
+from fadiff_mapper.base.text_formats import json_text
 from fadiff_mapper.cli import main
 from fadiff_mapper.output.terminal.console import console, table
 

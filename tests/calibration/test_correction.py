@@ -12,11 +12,9 @@ from hypothesis import strategies as some
 
 from fadiff_mapper.base.bundled_files import one_path
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.calibration.calibrate import fit
 from fadiff_mapper.calibration.correction import Calibration, FitVerdict, feature_table, predict
-from fadiff_mapper.calibration.features import GROUPS, MEANING, NAMES
-from fadiff_mapper.calibration.fit import fit
-from fadiff_mapper.calibration.tensor_roles import tensor_roles
-from fadiff_mapper.calibration.tiled_run import PROGRAMS, as_mapped, gemmini
+from fadiff_mapper.calibration.features import GROUPS, MEANING, NAMES, PROGRAMS, as_mapped, gemmini, tensor_roles
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.spec.native.problem import read_problem
 from fadiff_mapper.spec.problem import DataSpace, Problem, Term

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.calibration.mapping_line import read_mapping_line
+from fadiff_mapper.calibration.measured_points import read_mapping_line
 from fadiff_mapper.inputs.load import read_document, read_spec
 from fadiff_mapper.network.one_design import with_problem
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping

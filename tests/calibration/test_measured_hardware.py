@@ -18,9 +18,8 @@ from fadiff_mapper import read_space
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.calibration.calibrate import calibrate
-from fadiff_mapper.calibration.correction import Calibration
+from fadiff_mapper.calibration.correction import Calibration, calibration_text, read_calibration
 from fadiff_mapper.calibration.measured_points import MeasuredLayer, read_measured
-from fadiff_mapper.calibration.model_file import calibration_text, read_calibration
 from fadiff_mapper.cli import main
 from fadiff_mapper.design.design_options import DesignOptions
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion

@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from fadiff_mapper import Mapping, SearchOptions, load_network
+from fadiff_mapper.design.evaluation.design_bounds import LeastFigures
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.design_reader import DesignReader
 from fadiff_mapper.design.evaluation.design_result import DesignOutcome
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench
-from fadiff_mapper.design.evaluation.least_figures import LeastFigures
 from fadiff_mapper.design.proposers.bound_designs import (
     BoundDesigns,
     borrowed_point,

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from small_spaces import small_question
 
+from fadiff_mapper.design.evaluation.design_bounds import LeastFigures
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
-from fadiff_mapper.design.evaluation.least_figures import LeastFigures
 from fadiff_mapper.design.proposers.bound_designs import DesignEstimates, expected_gaps, metric_logarithm, walk
-from fadiff_mapper.design.proposers.random_designs import all_points
+from fadiff_mapper.design.proposers.proposer import all_points
 from fadiff_mapper.design.space import DesignSpace, Parameter, Point, read_space
 
 EDP = np.array([1.0, 1.0, 0.0])

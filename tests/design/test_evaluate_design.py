@@ -10,15 +10,13 @@ import pytest
 from small_spaces import NETWORK, SECTION, small_network, small_question
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.design.evaluation import layer_bounds as bounds_module
+from fadiff_mapper.design.evaluation import design_bounds as bounds_module
 from fadiff_mapper.design.evaluation import layer_entries as entries_module
-from fadiff_mapper.design.evaluation.design_bounds import bound_that_loses
+from fadiff_mapper.design.evaluation.design_bounds import LayerBounds, bound_that_loses
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.design_result import DesignOutcome
-from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
-from fadiff_mapper.design.evaluation.layer_bounds import LayerBounds
-from fadiff_mapper.design.evaluation.network_plans import planned_figures
-from fadiff_mapper.design.proposers.random_designs import all_points
+from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design, planned_figures
+from fadiff_mapper.design.proposers.proposer import all_points
 from fadiff_mapper.design.space import design_document, read_space
 from fadiff_mapper.network.map_network import map_network
 from fadiff_mapper.network.one_design import specs_of

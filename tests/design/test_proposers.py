@@ -11,7 +11,7 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.design_result import DesignOutcome
 from fadiff_mapper.design.proposers.methods import BLACK_BOX
-from fadiff_mapper.design.proposers.random_designs import ExhaustiveDesigns, all_points
+from fadiff_mapper.design.proposers.proposer import ExhaustiveDesigns, all_points
 from fadiff_mapper.design.space import parameter_values
 
 LARGE = """\

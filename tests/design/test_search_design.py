@@ -15,10 +15,8 @@ from small_spaces import SECTION, small_network, small_question, small_space
 
 import fadiff_mapper
 from fadiff_mapper.base.errors import FadiffError, OutOfTime
-from fadiff_mapper.design import final_figures as final_module
-from fadiff_mapper.design.design_clock import DesignClock
+from fadiff_mapper.design import search_design as final_module
 from fadiff_mapper.design.design_options import DesignOptions
-from fadiff_mapper.design.design_run import DesignProgress
 from fadiff_mapper.design.evaluation import layer_entries as entries_module
 from fadiff_mapper.design.evaluation import work_force as work_force_module
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
@@ -28,8 +26,8 @@ from fadiff_mapper.design.evaluation.layer_entries import OUT_OF_TIME, layer_ent
 from fadiff_mapper.design.evaluation.result_store import ResultStore
 from fadiff_mapper.design.evaluation.work_force import TimeLeft
 from fadiff_mapper.design.proposers import bound_designs as proposer_module
-from fadiff_mapper.design.proposers.random_designs import all_points
-from fadiff_mapper.design.search_design import search_design
+from fadiff_mapper.design.proposers.proposer import all_points
+from fadiff_mapper.design.search_design import DesignClock, DesignProgress, search_design
 from fadiff_mapper.design.space import Point
 from fadiff_mapper.gradient import descent_for_designs
 

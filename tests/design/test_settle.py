@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from fadiff_mapper.design.design_run import DesignRun
 from fadiff_mapper.design.evaluation.design_result import DesignOutcome, OutcomeTable
-from fadiff_mapper.design.settle import settled
+from fadiff_mapper.design.search_design import DesignRun, settled
 from fadiff_mapper.design.space import Parameter, Point, read_space
 
 

@@ -18,7 +18,7 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.design.evaluation import layer_entries
 from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
 from fadiff_mapper.design.evaluation.work_force import SharedBench, TimeLeft, work_force
-from fadiff_mapper.design.proposers.random_designs import all_points
+from fadiff_mapper.design.proposers.proposer import all_points
 
 
 def test_two_processes_find_what_one_finds_in_the_order_of_the_points(tmp_path: Path) -> None:

@@ -22,9 +22,16 @@ from fadiff_mapper.base.errors import FadiffError, SpecError
 from fadiff_mapper.cli import main
 from fadiff_mapper.energy import answer_cache, recorded_tables
 from fadiff_mapper.energy.accelergy_components import described
-from fadiff_mapper.energy.accelergy_request import WORDS, request
-from fadiff_mapper.energy.accelergy_tables import TIME_LIMIT_S, answer, complete_answer
-from fadiff_mapper.energy.run_accelergy import LOG, MEMORY, MOST_BYTES
+from fadiff_mapper.energy.accelergy_tables import (
+    LOG,
+    MEMORY,
+    MOST_BYTES,
+    TIME_LIMIT_S,
+    WORDS,
+    answer,
+    complete_answer,
+    request,
+)
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.spec.tables import component_name
 

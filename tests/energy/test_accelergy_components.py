@@ -18,8 +18,7 @@ from fadiff_mapper import load
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import SpecError
 from fadiff_mapper.energy.accelergy_components import MOST_WORK, DescribedHardware, PrimitiveComponent, described
-from fadiff_mapper.energy.accelergy_request import WORDS, request
-from fadiff_mapper.energy.accelergy_tables import answer
+from fadiff_mapper.energy.accelergy_tables import WORDS, answer, request
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.yaml.expressions import Literal
 

@@ -9,12 +9,9 @@ import yaml
 
 from fadiff_mapper import evaluate, load
 from fadiff_mapper.base.bundled_files import designs, find
-from fadiff_mapper.energy.estimated_tables import estimated
-from fadiff_mapper.energy.primitives import primitives
-from fadiff_mapper.energy.recorded_figures import figures
-from fadiff_mapper.energy.sram_regressor import sram_regressor
+from fadiff_mapper.energy.estimated_tables import estimated, figures, primitives, sram_regressor
 from fadiff_mapper.output.timeloop_files.stats_txt import stats_txt
-from fadiff_mapper.spec.native.areas import area_sources, areas, total_areas
+from fadiff_mapper.spec.native.tables import area_sources, areas, total_areas
 from fadiff_mapper.spec.tables import Tables
 
 

@@ -10,7 +10,7 @@ import yaml
 
 from fadiff_mapper import evaluate, load
 from fadiff_mapper.base.bundled_files import find
-from fadiff_mapper.energy.dosa_formulas import accumulator_pj, scratchpad_pj
+from fadiff_mapper.energy.dosa_tables import accumulator_pj, scratchpad_pj
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.spec.tables import component_actions
 

@@ -15,10 +15,8 @@ from fadiff_mapper.base.bundled_files import find, root
 from fadiff_mapper.base.errors import FadiffError, SpecError
 from fadiff_mapper.cli.arguments import ENERGIES
 from fadiff_mapper.energy.choose_source import find_tables
-from fadiff_mapper.energy.estimated_tables import estimated
-from fadiff_mapper.energy.recorded_figures import dram_bit_energies, figures
+from fadiff_mapper.energy.estimated_tables import INPUTS, OUTPUTS, dram_bit_energies, estimated, figures, sram_regressor
 from fadiff_mapper.energy.source_names import CHOICES
-from fadiff_mapper.energy.sram_regressor import INPUTS, OUTPUTS, sram_regressor
 from fadiff_mapper.spec.tables import (
     BUILT_IN,
     Tables,

@@ -14,13 +14,23 @@ from hypothesis import strategies as st
 from fadiff_mapper import load
 from fadiff_mapper.base.bundled_files import designs, find
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.energy.aladdin_formulas import ARITHMETIC, REGISTER_FILE, arithmetic, clock_ns, register_file
-from fadiff_mapper.energy.estimated_tables import estimated
-from fadiff_mapper.energy.primitives import primitives
-from fadiff_mapper.energy.recorded_figures import figures
-from fadiff_mapper.energy.smooth_figures import KINDS, ComponentFigures, smooth_figures
-from fadiff_mapper.energy.sram_regressor import INPUTS, RISING, sram_regressor
-from fadiff_mapper.spec.native.areas import areas
+from fadiff_mapper.energy.estimated_tables import (
+    ARITHMETIC,
+    INPUTS,
+    KINDS,
+    REGISTER_FILE,
+    RISING,
+    ComponentFigures,
+    arithmetic,
+    clock_ns,
+    estimated,
+    figures,
+    primitives,
+    register_file,
+    smooth_figures,
+    sram_regressor,
+)
+from fadiff_mapper.spec.native.tables import areas
 from fadiff_mapper.spec.tables import Tables, component_actions
 
 SHAPES: dict[str, dict[str, float]] = {

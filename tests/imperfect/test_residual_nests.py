@@ -21,7 +21,7 @@ from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
 from fadiff_mapper.model.exact.stats import stats_of
 from fadiff_mapper.model.loop_nest import cut_off, pack, unpack, without_lasts
-from fadiff_mapper.output.timeloop_files.map_txt import map_txt
+from fadiff_mapper.output.timeloop_files.run_files import map_txt
 from fadiff_mapper.search.layer_family import random_nests
 from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
 from fadiff_mapper.spec.spec import Spec

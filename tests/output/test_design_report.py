@@ -15,18 +15,29 @@ from small_machine import OUTCOMES, machine, outcome
 from small_network import HOSTILE, result
 from test_network_report import Page
 
-from fadiff_mapper.analysis.sensitivity.sensitivities import mapping_sensitivities
-from fadiff_mapper.analysis.sensitivity.several_layers import RepeatedLayer, combined_sensitivities
+from fadiff_mapper.analysis.sensitivity.sensitivities import (
+    RepeatedLayer,
+    combined_sensitivities,
+    mapping_sensitivities,
+)
 from fadiff_mapper.design.space import design_document, read_space
-from fadiff_mapper.output.design_report.design_files import design_files, design_json, network_folders
-from fadiff_mapper.output.design_report.design_page import design_html
-from fadiff_mapper.output.design_report.design_tables import designs_csv, front_csv
+from fadiff_mapper.output.design_report.design_files import (
+    design_files,
+    design_json,
+    network_folders,
+    write_design,
+    write_open_folder,
+)
+from fadiff_mapper.output.design_report.design_page import (
+    better_neighbour,
+    design_html,
+    designs_csv,
+    front_csv,
+    level_shares,
+    parameter_worths,
+)
 from fadiff_mapper.output.design_report.draw_convergence import draw_convergence
-from fadiff_mapper.output.design_report.draw_front import draw_front, least_of_both
-from fadiff_mapper.output.design_report.level_shares import level_shares
-from fadiff_mapper.output.design_report.log_axis import axis_of
-from fadiff_mapper.output.design_report.parameter_steps import better_neighbour, parameter_worths
-from fadiff_mapper.output.design_report.write_design import write_design, write_open_folder
+from fadiff_mapper.output.design_report.draw_front import axis_of, draw_front, least_of_both
 from fadiff_mapper.output.network_report.drawing import Dot, Stroke
 from fadiff_mapper.output.terminal.design_summary import print_design
 from fadiff_mapper.yaml.load import load_text

@@ -15,8 +15,8 @@ from small_specs import product
 
 import fadiff_mapper as fm
 from fadiff_mapper.cli import main
-from fadiff_mapper.output.design_report.write_design import write_design
-from fadiff_mapper.output.network_report.write_network import write_network
+from fadiff_mapper.output.design_report.design_files import write_design
+from fadiff_mapper.output.network_report.network_files import write_network
 
 QUICK = fm.SearchOptions(effort="light")
 WORDS = ("--effort", "light", "--quiet")
@@ -137,7 +137,7 @@ def test_the_page_and_the_looptree_inputs_of_a_plan(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(("name", "words"), [("best_sensitivities", f"no sensitivities: {SENTENCE}"),
                                              ("design_html", f"<p>no page: {SENTENCE}</p>")])
 def test_the_page_of_a_design(name: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"fadiff_mapper.output.design_report.write_design.{name}", fails)
+    monkeypatch.setattr(f"fadiff_mapper.output.design_report.design_files.{name}", fails)
     write_design(machine("edp"), tmp_path)
     assert json.loads((tmp_path / "fadiff.design.json").read_text())["front"]
     assert (tmp_path / "architecture.yaml").exists()
@@ -150,8 +150,8 @@ def test_last_figures_and_mappings_of_a_design(what: str, tmp_path: Path, monkey
     if what.startswith("mappings"):
         monkeypatch.setattr("fadiff_mapper.design.evaluation.evaluate_design.DesignBench.networks_at", fails)
     else:
-        monkeypatch.setattr("fadiff_mapper.design.final_figures.installed", lambda: "accelergy")
-        monkeypatch.setattr("fadiff_mapper.design.final_figures.evaluate_design", fails)
+        monkeypatch.setattr("fadiff_mapper.design.search_design.installed", lambda: "accelergy")
+        monkeypatch.setattr("fadiff_mapper.design.search_design.evaluate_design", fails)
     found = fm.search_design("bundled:spaces/gemmini_small", [small_plan().workload], method="random", evaluations=1,
                              neighbours=False, fuse=False, jobs=1)
     found.write(tmp_path)

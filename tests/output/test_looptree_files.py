@@ -19,8 +19,7 @@ from fadiff_mapper.fusion.group_cost import group_cost
 from fadiff_mapper.fusion.group_legality import group_violations
 from fadiff_mapper.fusion.stored_words import intermediate_words, operand_words
 from fadiff_mapper.fusion.tile_steps import layer_steps
-from fadiff_mapper.output.looptree_files.group_text import looptree_yaml, to_looptree
-from fadiff_mapper.output.looptree_files.inexpressible import beyond_looptree
+from fadiff_mapper.output.looptree_files.group_text import beyond_looptree, looptree_yaml, to_looptree
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.workload.window_slide import WindowSlide
 from fadiff_mapper.yaml.located import plain

@@ -21,12 +21,10 @@ from fadiff_mapper.output.looptree_files.group_text import looptree_yaml
 from fadiff_mapper.output.network_report.draw_graph import NAME, node_lanes
 from fadiff_mapper.output.network_report.draw_layers import NAMES
 from fadiff_mapper.output.network_report.draw_schedule import draw_schedule, residents
-from fadiff_mapper.output.network_report.drawing import LETTER, Label, Rect, fitting
+from fadiff_mapper.output.network_report.drawing import COUNT, ENERGY, LETTER, Label, Rect, change, fitting, unit_for
 from fadiff_mapper.output.network_report.layer_views import component_names, layer_views, outermost_words
-from fadiff_mapper.output.network_report.network_files import network_files
+from fadiff_mapper.output.network_report.network_files import network_files, write_held
 from fadiff_mapper.output.network_report.page import network_html
-from fadiff_mapper.output.network_report.rounded_units import COUNT, ENERGY, change, unit_for
-from fadiff_mapper.output.network_report.write_network import write_held
 from fadiff_mapper.output.terminal.network_plan import TimeColumn, print_plan
 from fadiff_mapper.workload import Node, Totals
 

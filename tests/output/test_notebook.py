@@ -14,9 +14,9 @@ from small_network import result as mapped_network
 from small_specs import QUICK, product
 
 from fadiff_mapper import NetworkResult, Result, Spec, map_layer
-from fadiff_mapper.base.html_table import html_table
+from fadiff_mapper.base.text_formats import html_table
 from fadiff_mapper.output.network_report.layer_views import layer_views
-from fadiff_mapper.output.notebook.layer_figure import energy_parts
+from fadiff_mapper.output.notebook import energy_parts
 
 FORMULA = r"$\frac$"
 """Not a formula that matplotlib could set."""

@@ -13,7 +13,7 @@ from fadiff_mapper import load_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
 from fadiff_mapper.dropin.launched import main as launched
-from fadiff_mapper.output.network_report.write_network import write_network
+from fadiff_mapper.output.network_report.network_files import write_network
 from fadiff_mapper.yaml.load import load_text
 from fadiff_mapper.yaml.located import Map
 

@@ -21,7 +21,7 @@ from fadiff_mapper.search.options import Effort
 from fadiff_mapper.sparse.design import score_sparse
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
 from fadiff_mapper.sparse.sparse_stats import SparseStats
-from fadiff_mapper.spec.densities import FIXED, Density
+from fadiff_mapper.spec.sparse_optimizations import FIXED, Density
 from fadiff_mapper.workload.readers.network_text import network_text
 
 

@@ -15,7 +15,7 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate
 from fadiff_mapper.sparse.sparse_stats import SparseStats
-from fadiff_mapper.spec.native.areas import total_areas
+from fadiff_mapper.spec.native.tables import total_areas
 
 TWO_DECIMALS = ("ingresses", "link_transfers", "spatial_reductions", "hops")
 

@@ -13,8 +13,8 @@ from recorded_cases import RECORDED, Json, recording
 
 from fadiff_mapper import SpecError, load
 from fadiff_mapper.inputs.load import load_mapping
+from fadiff_mapper.spec.native.arch import written_attributes
 from fadiff_mapper.spec.native.hyphens import REWRITTEN, underscored
-from fadiff_mapper.spec.native.written_components import written_attributes
 from fadiff_mapper.yaml.located import Map
 from fadiff_mapper.yaml.place import Where
 

@@ -11,8 +11,7 @@ from fadiff_mapper.base.errors import SpecError
 from fadiff_mapper.spec.arch import StorageLevel
 from fadiff_mapper.spec.constraints import Constraints
 from fadiff_mapper.spec.native.constraints import read_constraints
-from fadiff_mapper.spec.native.factors import factors_text, parse_factors
-from fadiff_mapper.spec.native.permutation import parse_permutation, permutation_text
+from fadiff_mapper.spec.native.mapping import factors_text, parse_factors, parse_permutation, permutation_text
 from fadiff_mapper.spec.problem import DataSpace, Problem, Term
 from fadiff_mapper.yaml.located import with_places
 from fadiff_mapper.yaml.place import Where

@@ -18,7 +18,7 @@ from fadiff_mapper.spec.native.arch import read_architecture
 from fadiff_mapper.spec.native.constraints import read_constraints
 from fadiff_mapper.spec.native.problem import read_problem
 from fadiff_mapper.spec.v04 import is_v04, translate
-from fadiff_mapper.spec.v04.macros import fill_greedily
+from fadiff_mapper.spec.v04.constraints import fill_greedily
 from fadiff_mapper.yaml.leniency import Leniency
 from fadiff_mapper.yaml.load import load_files, load_text
 from fadiff_mapper.yaml.located import plain

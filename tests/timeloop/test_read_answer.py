@@ -13,8 +13,8 @@ from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate
-from fadiff_mapper.timeloop.compare_answers import compared, differences
-from fadiff_mapper.timeloop.read_answer import STATS, XML, read_answer
+from fadiff_mapper.timeloop.run_model import STATS, XML, read_answer
+from fadiff_mapper.timeloop.verify import compared, differences
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "designs"
 ROWS = {"reads": "Scalar reads (per-instance)", "fills": "Scalar fills (per-instance)",

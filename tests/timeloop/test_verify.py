@@ -17,10 +17,9 @@ from fadiff_mapper.inputs.load import load
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate
 from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.timeloop.compare_answers import compared, differences, numbers
 from fadiff_mapper.timeloop.find_programs import find_real
-from fadiff_mapper.timeloop.read_answer import read_answer
-from fadiff_mapper.timeloop.verify import MODEL, Verdict, real_model, verify
+from fadiff_mapper.timeloop.run_model import read_answer
+from fadiff_mapper.timeloop.verify import MODEL, Verdict, compared, differences, numbers, real_model, verify
 
 MESH = Path(__file__).parents[1] / "recorded" / "emit" / "mesh.yaml"
 ANSWER = Path(__file__).parents[1] / "recorded" / "timeloop-model"

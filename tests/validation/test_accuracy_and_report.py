@@ -23,8 +23,8 @@ from fadiff_validation.summary import Row, Summary, summarize
 from fadiff_validation.tools import Backend, Tool
 
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
-from fadiff_mapper.timeloop.compare_answers import compared
 from fadiff_mapper.timeloop.run_model import ModelAnswer
+from fadiff_mapper.timeloop.verify import compared
 
 
 @cache

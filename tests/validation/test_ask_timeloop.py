@@ -19,8 +19,7 @@ from fadiff_validation.tasks import bundled_tasks
 from fadiff_validation.tools import Backend, Tool, command, container, native
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.timeloop.read_answer import STATS, XML
-from fadiff_mapper.timeloop.run_model import ModelAnswer, cleared, run_text
+from fadiff_mapper.timeloop.run_model import STATS, XML, ModelAnswer, cleared, run_text
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "designs"
 GIVE = f"gzip -dc {RECORDED}/gemmini_small.stats.txt.gz > {STATS}; " \

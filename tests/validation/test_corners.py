@@ -32,10 +32,10 @@ from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate
-from fadiff_mapper.spec.native.interconnects import INTERCONNECT_CLASSES
+from fadiff_mapper.spec.native.arch import INTERCONNECT_CLASSES
 from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
-from fadiff_mapper.timeloop.compare_answers import compared
 from fadiff_mapper.timeloop.run_model import ModelAnswer
+from fadiff_mapper.timeloop.verify import compared
 from fadiff_mapper.yaml.located import with_places
 from fadiff_mapper.yaml.place import Where
 

@@ -11,8 +11,8 @@ from made_graphs import bundled_network, conv, link, network, pool, product
 
 from fadiff_mapper import load_network
 from fadiff_mapper.workload import Node, Window
-from fadiff_mapper.workload.obstacles import OBSTACLES
 from fadiff_mapper.workload.producer_consumer import AxisMap
+from fadiff_mapper.workload.tensor_routes import OBSTACLES
 from fadiff_mapper.workload.window_slide import WindowSlide, composed
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fadiff_mapper.workload import Node, build_workload, make_operator
-from fadiff_mapper.workload.other_inputs import OtherInput, other_inputs
+from fadiff_mapper.workload.producer_consumer import OtherInput, other_inputs
 
 WIDE = (4, 16)
 

@@ -14,7 +14,7 @@ from torch.export import ExportedProgram
 from torch_networks import Function
 
 from fadiff_mapper import load_network
-from fadiff_mapper.workload.readers.torch_decompositions import flattened, operator_name
+from fadiff_mapper.workload.readers.torch_program import flattened, operator_name
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 

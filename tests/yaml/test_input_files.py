@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fadiff_mapper.analysis.finished_run import INPUT, RESULT
+from fadiff_mapper.analysis.explain_run import INPUT, RESULT
 from fadiff_mapper.base.errors import SpecError
 from fadiff_mapper.cli import main
 from fadiff_mapper.yaml.input_file import open_input, read_bytes

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.timeloop.compare_answers import numbers
+from fadiff_mapper.timeloop.verify import numbers
 
 from ..asking import Answered, ask_all
 from ..store import Store

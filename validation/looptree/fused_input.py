@@ -20,8 +20,7 @@ from typing import Any, TypeAlias, TypeVar
 from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.spec.native.tables import read_tables
 from fadiff_mapper.spec.tables import component_name
-from fadiff_mapper.yaml.bounded_arithmetic import ExpressionError
-from fadiff_mapper.yaml.expressions import MAX_DEPTH, MAX_TEXT, syntax_tree
+from fadiff_mapper.yaml.expressions import MAX_DEPTH, MAX_TEXT, ExpressionError, syntax_tree
 from fadiff_mapper.yaml.load import load_text
 from fadiff_mapper.yaml.located import (
     Map,

@@ -11,7 +11,7 @@ from typing import Any
 from jinja2.sandbox import SandboxedEnvironment
 from markupsafe import Markup
 
-from fadiff_mapper.base.csv_text import csv_text
+from fadiff_mapper.base.text_formats import csv_text
 
 from ..fused import points_csv
 from ..summary import plain

@@ -1,8 +1,15 @@
 """Lower bounds on every metric that no legal mapping can undercut, proven, with the source of each part."""
 
-from fadiff_mapper.analysis.lower_bound.assemble import BoundPart, LowerBound, lower_bound, sparse_lower_bound
-from fadiff_mapper.analysis.lower_bound.gap import bound_record, gap, sentence
-from fadiff_mapper.analysis.lower_bound.residual_bound import residual_lower_bound
+from fadiff_mapper.analysis.lower_bound.assemble import (
+           BoundPart,
+           LowerBound,
+           bound_record,
+           gap,
+           lower_bound,
+           residual_lower_bound,
+           sentence,
+           sparse_lower_bound,
+)
 
 __all__ = ["BoundPart", "LowerBound", "bound_record", "gap", "lower_bound", "residual_lower_bound", "sentence",
            "sparse_lower_bound"]

@@ -15,20 +15,93 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 
-from fadiff_mapper.analysis.lower_bound.accesses import AccessPrices, Addend, KeepChoice, least_total
 from fadiff_mapper.analysis.lower_bound.least_shares import LeastShares, all_happen, least_shares, with_room_at_most
-from fadiff_mapper.analysis.lower_bound.least_traffic import BoundInputs, Keepers, bound_inputs, crossings_of
+from fadiff_mapper.analysis.lower_bound.least_traffic import (
+    AccessPrices,
+    Addend,
+    BoundInputs,
+    KeepChoice,
+    Keepers,
+    bound_inputs,
+    crossings_of,
+    least_total,
+)
 from fadiff_mapper.analysis.lower_bound.parallel import Parallelism, parallelism
 from fadiff_mapper.base.deadline import Over, in_time, never
-from fadiff_mapper.mapspace import MapSpace
+from fadiff_mapper.mapspace import MapSpace, factor_ranges
 from fadiff_mapper.model.machine import UNLIMITED, word_energy
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.sparse.design import SparseDesign
+
+METRIC_NAMES = {"edp": "EDP", "energy": "energy", "delay": "delay", "last_level_accesses": "last level accesses"}
+
+
+def gap(bound: LowerBound, metric: str, value: float) -> float | None:
+    """The share by which a value can be above the best possible one.
+
+    Args:
+        bound: The lower bound.
+        metric: The metric.
+        value: A value of it, that of a legal mapping.
+
+    Returns:
+        value / bound - 1; None where the bound is 0.
+    """
+    least = bound.of(metric)
+    return value / least - 1 if least > 0 else None
+
+
+def sentence(bound: LowerBound | None, metric: str, value: float) -> str:
+    """States what is proven about a value of a metric; the percentage is rounded up.
+
+    Args:
+        bound: The lower bound; None where none is known.
+        metric: The metric.
+        value: A value of it, that of a legal mapping.
+    """
+    above = gap(bound, metric, value) if bound else None
+    if bound is None or above is None:
+        return f"no lower bound on {METRIC_NAMES[metric]} is known for this problem"
+    percent = math.ceil(max(above, 0.0) * 1e4) / 100
+    return f"{METRIC_NAMES[metric]} is at most {percent:g} % above the best possible; bound: {binding(bound, metric)}"
+
+
+def binding(bound: LowerBound, metric: str) -> str:
+    """The largest parts of the bound on a metric, in words."""
+    def largest_first(quantity: str) -> list[BoundPart]:
+        return sorted((part for part in bound.parts if part.metric == quantity), key=lambda part: -part.value)
+    if metric == "last_level_accesses":
+        return "words that must cross the outermost boundary"
+    energies = largest_first("energy")
+    whole = sum(part.value for part in energies) or 1.0
+    time = f"time: {largest_first('delay')[0].source}"
+    energy = "energy: " + ", ".join(f"{part.where} {part.value / whole:.0%}" for part in energies[:3])
+    return {"edp": f"{time}; {energy}", "energy": energy, "delay": time}[metric]
+
+
+def bound_record(bound: LowerBound | None, metric: str, value: float) -> dict[str, Any] | None:
+    """The bound as a plain dict, for other programs.
+
+    Args:
+        bound: The lower bound; None where none is known.
+        metric: The metric that was minimised.
+        value: The value that was reached.
+
+    Returns:
+        Bound and gap of the metric, the sentence, the bounds on all four metrics, and the parts; None without a bound.
+    """
+    if bound is None:
+        return None
+    return {"metric": metric, "value": bound.of(metric), "gap": gap(bound, metric, value),
+            "sentence": sentence(bound, metric, value),
+            **{name: bound.of(name) for name in METRIC_NAMES}, "parts": [asdict(part) for part in bound.parts]}
+
 
 MOST_CHOICES = 32
 """Keep-or-bypass choices tried together; with more, every data space is bounded by itself, each word sent once. A limit
@@ -290,3 +363,36 @@ def _cycle_limits(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice,
                 result.append(Addend(unit.name, cycles, f"{port} bandwidth of {unit.name}: {rate:g} words/cycle "
                                                         f"on {inputs.instances[level]:g} instances"))
     return result
+
+
+# Why it holds. A mapping with residuals is one without, of a larger problem, cut off at the bounds. So its spatial
+# loops have any whole factors that the fan-outs hold, and it needs at least as many cycles as there are multiply-
+# accumulates over the units that work. Each distinct word still is sent at least once to each level that keeps it; of
+# joint tiles, whose points divided the bounds, nothing is used. The bound is one on the numbers without Timeloop's
+# faults of rounding (`model.exact.evaluate.UNROUNDED`): Timeloop rounds the instances in use on average down and may
+# print less.
+
+def residual_lower_bound(layer: PreparedLayer, space: MapSpace, over: Over = never) -> LowerBound | None:
+    """Bounds all metrics of one layer from below, whatever whole numbers its factors are.
+
+    Args:
+        layer: The problem on its architecture.
+        space: Its map space, with the constraints.
+        over: Tells whether time is over.
+
+    Returns:
+        The bound; None where none is proven, see `lower_bound`.
+
+    Raises:
+        OutOfTime: Time was over before the bound was known.
+    """
+    return lower_bound(layer, with_any_factor(space), tiled=False, over=over)
+
+
+def with_any_factor(space: MapSpace) -> MapSpace:
+    """The map space with every whole spatial factor that constraints and fan-outs allow."""
+    ranges = [table[0::2].astype(int) for table in factor_ranges(space)]
+    levels = tuple(replace(level, spatial=replace(level.spatial, choices={
+        name: tuple(range(least, most + 1)) for name, least, most in zip(space.problem.bounds, *own, strict=True)}))
+        for level, *own in zip(space.levels, *ranges, strict=True))
+    return replace(space, levels=levels)

@@ -17,7 +17,7 @@ from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.sparse.accesses import TOLERANCE
 from fadiff_mapper.sparse.design import SparseDesign, millionths
 from fadiff_mapper.spec.arch import Architecture
-from fadiff_mapper.spec.densities import FIXED, HYPERGEOMETRIC
+from fadiff_mapper.spec.sparse_optimizations import FIXED, HYPERGEOMETRIC
 
 SLACK = 1 - 1e-9
 """Factor on every share: sums of probabilities may differ in their last bits."""

@@ -17,17 +17,272 @@ call before delivered. Where d slides a window, a share of the tile is new at ev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
 
-from fadiff_mapper.analysis.lower_bound.frontier import merged, undominated
-from fadiff_mapper.analysis.lower_bound.parallel import Spread, most_instances, spread_of
-from fadiff_mapper.analysis.lower_bound.tiles import JointTiles, joint_tiles, touched_words
-from fadiff_mapper.mapspace import MapSpace
-from fadiff_mapper.spec.problem import extent_along
+from fadiff_mapper.analysis.lower_bound.parallel import Parallelism, Spread, most_instances, spread_of
+from fadiff_mapper.mapspace import MapSpace, reachable
+from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.spec.problem import DataSpace, extent_along
+
+# The traffic of a map space is known long before its prices are: each metric, each bandwidth weighs it anew. So the
+# alternatives are pruned once, and every price looks at the front alone.
+
+MOST_PASSES = 48
+"""Alternatives that are compared with all others; the alternatives after them stay, dominated or not. A limit on time
+that costs no exactness; nothing was measured."""
+
+MOST_ALTERNATIVES = 4_096
+"""Alternatives of one level above which those that are much alike are merged. The bounds of the bundled layers on the
+bundled designs come out the same without."""
+
+CELL = 0.125
+"""Octaves within which amounts are alike, doubled until alternatives are few enough."""
+
+
+def merged(points: np.ndarray) -> np.ndarray:
+    """Puts alternatives that are much alike into one, with the least amount of each row, where there are too many.
+
+    For every cost that does not fall in any row the cheapest of the result costs at most what the cheapest of all does.
+
+    Args:
+        points: N alternatives of C amounts each, [C, N].
+
+    Returns:
+        At most `MOST_ALTERNATIVES` columns, [C, F]; the given ones if they are no more.
+    """
+    octaves = CELL
+    while points.shape[1] > MOST_ALTERNATIVES:
+        cells = np.floor(np.log2(np.maximum(points, 1.0)) / octaves).astype(np.int64)
+        key = np.zeros(points.shape[1], dtype=np.int64)
+        for row in cells - cells.min(axis=1, keepdims=True):  # keys that overflow merge more, which loosens, no more
+            key = key * (row.max() + 1) + row
+        order = key.argsort(kind="stable")
+        starts = np.flatnonzero(np.diff(key[order], prepend=key[order[0]] - 1))
+        points = np.minimum.reduceat(points[:, order], starts, axis=1)
+        octaves *= 2
+    return points
+
+
+def undominated(points: np.ndarray) -> np.ndarray:
+    """Leaves out the columns that another column undercuts or equals in every row.
+
+    For every cost that does not fall in any row the cheapest of all columns is as cheap as the cheapest of the result.
+
+    Args:
+        points: N alternatives of C amounts each, [C, N].
+
+    Returns:
+        F of the columns, [C, F]; a few dominated ones may be left.
+    """
+    least = points.min(axis=1, keepdims=True)
+    everywhere = np.flatnonzero(points[0] == least[0])
+    for row, low in zip(points[1:], least[1:], strict=True):
+        everywhere = everywhere[row[everywhere] == low]
+    if len(everywhere):  # one column undercuts or equals all others, as of most levels' alternatives
+        return points[:, everywhere[:1]]
+    size = np.maximum(least, 1.0)
+    rest, front = points, list[np.ndarray]()
+    total = (points / size).sum(axis=0)  # the column of the least sum is dominated by none, and dominates many
+    while rest.shape[1] and len(front) < MOST_PASSES:
+        best = rest[:, [int(total.argmin())]]
+        front.append(best)
+        left = np.flatnonzero((rest < best).any(axis=0))
+        rest, total = rest.take(left, axis=1), total.take(left)
+    return np.concatenate([*front, rest], axis=1)
+
+
+# A *joint tile* of a level is the set of iterations that one step of the temporal loops outside it covers: the tile
+# of the level times all spatial loops outside it. In every dimension the number of its points divides the bound. The
+# points need not be neighbours, because spatial loops of outer levels stand between them; so words are counted by
+# what any set of so many points must touch.
+
+MOST_TILES = 30_000
+"""Joint tiles of a level that are tried; where there are more, neighbours stand together. All tiles of the bundled
+layers on the bundled designs are tried (28,224 at most). With 230,000 tiles each a bound took 5 s, a hundred times the
+search of a layer."""
+
+REMEMBERED = 2048
+"""Dimensions whose extents are kept: layers of a network share most. A plain limit on memory."""
+
+
+@dataclass(frozen=True)
+class JointTiles:
+    """All joint tiles of one level, N of them or groups of them.
+
+    Attributes:
+        words: Distinct words of each data space that a tile touches at least, [T, N].
+        visits: Iterations of the temporal loops outside at least, all dimensions together, [N].
+        runs: Whether the loops over a dimension outside run more than once, [D, N]; not for the whole dimension alone.
+        steps: Iterations of the loops over each dimension outside, [n_d] for its extents.
+        extents: The number of each tile's extent in a grid over all dimensions, [N], the last dimension innermost.
+        single: Whether each stands for itself, so that the steps are those of the tile and not of a larger one.
+    """
+
+    words: np.ndarray
+    visits: np.ndarray
+    runs: np.ndarray
+    steps: tuple[np.ndarray, ...]
+    extents: np.ndarray
+    single: bool = True
+
+    def take(self, chosen: np.ndarray) -> JointTiles:
+        """Some of the tiles, by their numbers."""
+        return JointTiles(self.words.take(chosen, axis=1), self.visits.take(chosen), self.runs.take(chosen, axis=1),
+                          self.steps, self.extents.take(chosen), self.single)
+
+    def steps_along(self, d: int, chosen: np.ndarray) -> np.ndarray:
+        """Iterations of the loops over one dimension outside some of the tiles, at least."""
+        inside = math.prod(map(len, self.steps[d + 1:]))
+        steps: np.ndarray = self.steps[d].take(self.extents.take(chosen) // inside % len(self.steps[d]))
+        return steps
+
+
+def joint_tiles(space: MapSpace) -> list[JointTiles | None]:
+    """For each level every joint tile that the divisors and the factor constraints allow, in groups where too many.
+
+    Levels with equal choices share the arrays.
+    """
+    levels = space.levels
+    along = [_extents(bound, tuple(here.spatial.choices[name] for here in levels),
+                      tuple(here.temporal.choices[name] for here in levels))
+             for name, bound in space.problem.bounds.items()]
+    extents = list(zip(*along, strict=True))
+    tiles = {choices: _tiles(space, choices) for choices in set(extents)}
+    return [tiles[choices] for choices in extents]
+
+
+def _tiles(space: MapSpace, extents: tuple[tuple[int, ...], ...]) -> JointTiles | None:
+    """The joint tiles of the given numbers of points in each dimension; None where no groups are few enough."""
+    groups = _groups(extents)
+    if groups is None:
+        return None
+    shape = tuple(map(len, groups))
+    number = math.prod(shape)
+
+    def spread(along: np.ndarray) -> np.ndarray:  # from a part of the grid to all tiles
+        return np.broadcast_to(along, shape).reshape(number)
+
+    least, most = (np.ix_(*(np.array(ends, dtype=np.float64) for ends in side))
+                   for side in zip(*(zip(*group, strict=True) for group in groups), strict=True))
+    steps = [bound / points for bound, points in zip(space.problem.bounds.values(), most, strict=True)]
+    by_name = dict(zip(space.problem.dimensions, least, strict=True))
+    return JointTiles(np.stack([spread(scattered_words(ds, by_name)) for ds in space.problem.dataspaces]),
+                      spread(math.prod(steps[1:], start=steps[0])),
+                      np.stack([spread(each > 1) for each in steps]), tuple(each.ravel() for each in steps),
+                      np.arange(number),
+                      all(len(group) == len(choices) for group, choices in zip(groups, extents, strict=True)))
+
+
+def _groups(extents: tuple[tuple[int, ...], ...]) -> list[list[tuple[int, int]]] | None:
+    """The least and the most points of neighbouring extents in each dimension, so that tiles are few enough.
+
+    A tile of a group touches no fewer words than the least points do, and the loops outside take no fewer steps than
+    with the most; so a bound by groups holds, and is the looser the wider they are. The longest dimension's groups are
+    paired until tiles are few enough. The last extent, which may be the whole dimension, stays by itself.
+
+    Args:
+        extents: The numbers of points in each dimension, ascending.
+
+    Returns:
+        Groups by dimension; None where not even the widest are few enough.
+    """
+    groups = [[(points, points) for points in choices] for choices in extents]
+    while math.prod(map(len, groups)) > MOST_TILES:
+        longest = max(range(len(groups)), key=lambda d: len(groups[d]))
+        *inner, last = groups[longest]
+        if len(inner) < 2:
+            return None
+        pairs = [inner[i:i + 2] for i in range(0, len(inner), 2)]
+        groups[longest] = [*((pair[0][0], pair[-1][1]) for pair in pairs), last]
+    return groups
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _extents(bound: int, spatial: tuple[tuple[int, ...], ...],
+             temporal: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+    """The numbers of points that a joint tile of each level can have in one dimension.
+
+    They are the products of the temporal loops up to the level and all spatial loops that the temporal loops outside
+    can complete to the bound.
+
+    Args:
+        bound: The dimension's bound.
+        spatial: The factors that the spatial loops of every level may have.
+        temporal: The same for temporal loops.
+    """
+    levels = range(1, len(temporal) + 1)
+    inside = (reachable(bound, (*spatial, *temporal[:level])) for level in levels)
+    outside = (reachable(bound, temporal[level:]) for level in levels)
+    return tuple(tuple(sorted(points for points in here if bound // points in there))
+                 for here, there in zip(inside, outside, strict=True))
+
+
+def own_terms(dataspace: DataSpace) -> list[dict[str, int]]:
+    """For each rank its dimensions with their coefficients; a dimension counts in the first of its ranks only.
+
+    Coordinates that differ in one rank belong to different words, so the ranks' extents multiply to distinct words
+    once no dimension is counted twice.
+    """
+    used: set[str] = set()
+    ranks = []
+    for rank in dataspace.ranks:
+        terms: dict[str, int] = {}
+        for term in rank:
+            if term.dimension not in used:
+                terms[term.dimension] = terms.get(term.dimension, 0) + term.coefficient
+        used |= {term.dimension for term in rank}
+        ranks.append({name: abs(coefficient) for name, coefficient in terms.items() if coefficient})
+    return ranks
+
+
+def scattered_words(dataspace: DataSpace, points: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Distinct words that a set of iterations touches at least, by its number of points in each dimension.
+
+    The points need not be neighbours: the sums of two sets of a and b numbers have a + b - 1 values at least.
+
+    Args:
+        dataspace: The data space.
+        points: Numbers of points by dimension, arrays that broadcast against each other.
+
+    Returns:
+        Words, an array of the shape that those of the data space's dimensions broadcast to.
+    """
+    result = np.ones(())
+    for terms in own_terms(dataspace):
+        result = result * (1 + sum((points[name] - 1 for name in terms), np.zeros(())))
+    return result
+
+
+def touched_words(dataspace: DataSpace, bounds: Mapping[str, int]) -> float:
+    """Distinct words that the whole problem touches at least: all of a data space but the holes of its strides.
+
+    Dimensions of a rank are added by ascending coefficient. As long as a coefficient is no greater than the extent so
+    far, no hole opens and the extent grows by coefficient * (points - 1). The first greater one lays out disjoint
+    copies; after that only points - 1 more words are certain for each dimension.
+
+    Args:
+        dataspace: The data space.
+        bounds: Extents of the problem by dimension.
+    """
+    result = 1
+    for terms in own_terms(dataspace):
+        count, whole = 1, True
+        for coefficient, points in sorted((coefficient, bounds[name]) for name, coefficient in terms.items()):
+            if whole and coefficient <= count:
+                count += coefficient * (points - 1)
+            elif whole and points > 1:
+                count, whole = count * points, False
+            else:
+                count += points - 1
+        result *= count
+    return float(result)
+
 
 Keepers = tuple[tuple[int, ...], ...]
 """For each data space the levels that keep it, innermost first; none for one that is left out of the bound."""
@@ -298,3 +553,150 @@ def unshared(inputs: BoundInputs, tensor: int, level: int, outer: int) -> float:
         for name in inputs.space.problem.dataspaces[tensor].dimensions - apart:
             shrink *= widest[name]
     return float(shrink)
+
+
+# One function serves every metric. With energies per word as prices the sum is a bound on access energy; with cycles
+# per word of one level's bandwidth on the delay; with 1 for each word of the outermost level on its accesses.
+
+@dataclass(frozen=True)
+class AccessPrices:
+    """Prices per word of each action, all instances together, in the unit of the bound.
+
+    Attributes:
+        read: Price of a word read, [L, T].
+        fill: Price of a word filled, [L, T].
+        update: Price of a word updated, [L, T].
+    """
+
+    read: np.ndarray
+    fill: np.ndarray
+    update: np.ndarray
+
+
+@dataclass(frozen=True)
+class KeepChoice:
+    """One choice of the levels that keep each data space, with the parallelism and the traffic under it.
+
+    Attributes:
+        keepers: For each data space the levels that keep it; a data space with none is left out of the bound.
+        states: States of parallelism.
+        crossings: The least traffic between the levels.
+    """
+
+    keepers: Keepers
+    states: Parallelism
+    crossings: BoundaryTraffic
+
+
+@dataclass(frozen=True)
+class Addend:
+    """One addend of a bound.
+
+    Attributes:
+        where: The level, the data space or the two levels that it belongs to, in words.
+        value: The addend for each state of parallelism, [S].
+        source: The reason why no mapping can have less, in words.
+    """
+
+    where: str
+    value: np.ndarray
+    source: str
+
+
+def least_total(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, prices: AccessPrices) -> list[Addend]:
+    """The least sum of price * accesses under one choice of the data spaces kept.
+
+    Args:
+        layer: The problem on its architecture.
+        inputs: The quantities of its map space.
+        choice: The levels that keep each data space.
+        prices: Prices per word.
+
+    Returns:
+        Addends; for each state of parallelism no mapping can undercut their sum.
+    """
+    return _operands(layer, inputs, choice, prices) + _traffic(layer, inputs, choice, prices)
+
+
+def _operands(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, prices: AccessPrices) -> list[Addend]:
+    """Accesses by the arithmetic at the innermost level that keeps each data space: a word per MAC and multicast.
+
+    Outputs are updated once for each, and read back (partial sums) but for the first time of every word.
+    """
+    result = []
+    for t, kept in enumerate(choice.keepers):
+        if not kept:
+            continue
+        level, name = kept[0], layer.problem.dataspaces[t].name
+        where = f"{layer.arch.levels[level].name} {name}"
+        words = layer.problem.computes / choice.states.sharing[:, t]
+        source = "one word per multiply-accumulate and multicast"
+        if inputs.spread.below(0) > 1:
+            # Operands may come over links from a neighbouring unit, all but the first time.
+            words = np.full_like(words, inputs.touched[t] / unshared(inputs, t, -1, level))
+            source = "every word once, as units may pass operands on"
+        if layer.projection.read_write[t]:
+            first = inputs.touched[t] * _copies(inputs, t, level)
+            value = prices.update[level, t] * words + prices.read[level, t] * np.maximum(words - first, 0)
+        else:
+            value = prices.read[level, t] * _rounded_down(inputs, t, level, words, 0.5)
+        result.append(Addend(where, value, source))
+    return result
+
+
+def _traffic(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, prices: AccessPrices) -> list[Addend]:
+    """Words between the levels that keep a data space: filled inside and read outside, outputs updated outside too."""
+    across = choice.crossings
+    fill, read = prices.fill[across.inner, across.tensor], prices.read[across.outer, across.tensor]
+    written = np.array(layer.projection.read_write)[across.tensor]
+    update = prices.update[across.outer, across.tensor] * written
+    if not (fill.any() or read.any() or update.any()):
+        return []
+    once, fewer = across.once, across.unshared
+    windowed = np.array(inputs.windowed)[across.tensor]
+    # The first time, partial sums are not read back. Elsewhere rounding may take from both where windows overlap.
+    no_fill = np.where(written, once, windowed * 1.0 * inputs.instances[across.inner])
+    no_read = np.where(written, once, windowed * 0.5 * inputs.instances[across.outer])
+
+    def cost(words: np.ndarray) -> np.ndarray:  # of the first len(words) crossings, in any number of alternatives
+        c, words = len(words), words.reshape(len(words), -1)
+        parts = ((update, words), (fill, np.maximum(words - no_fill[:c, None], 0)),
+                 (read, np.maximum(words / fewer[:c, None] - no_read[:c, None], 0)))
+        return np.asarray(sum(price[:c, None] * amount for price, amount in parts))
+
+    words = cheapest(across, cost)
+    values = cost(words)[:, 0]
+    states = np.ones_like(choice.states.macs)
+    result = []
+    for t, inner, outer, sent, value in zip(across.tensor, across.inner, across.outer, words, values, strict=True):
+        names = [layer.arch.levels[level].name for level in (inner, outer)]
+        source = ("every word once" if sent <= inputs.touched[t] else
+                  f"{sent:.6g} words, {sent / inputs.touched[t]:.3g} times each, as {names[0]} cannot hold more")
+        where = f"{names[1]} -> {names[0]} {layer.problem.dataspaces[t].name}"
+        result.append(Addend(where, value * states, source))
+    return result
+
+
+def _rounded_down(inputs: BoundInputs, tensor: int, level: int, words: np.ndarray | float,
+                  lost: float) -> np.ndarray | float:
+    """Words after rounding to whole numbers per instance.
+
+    Timeloop averages windows that overlap over their receivers; rounding may then take up to `lost` words from each
+    instance.
+    """
+    if not inputs.windowed[tensor]:
+        return words
+    result: np.ndarray = np.maximum(words - lost * inputs.instances[level], 0)
+    return result
+
+
+def _copies(inputs: BoundInputs, tensor: int, level: int) -> float:
+    """Instances of a level that can hold partial sums of the same word at most.
+
+    Each of them has a first write of its own, for which nothing is read back.
+    """
+    spread = 1
+    for outer in range(level + 1, len(inputs.space.levels)):
+        apart = inputs.spread.apart[outer][tensor]
+        spread *= math.prod(widest for name, widest in inputs.spread.widest[outer].items() if name not in apart)
+    return float(min(spread, inputs.instances[level]))

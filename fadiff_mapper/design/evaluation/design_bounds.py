@@ -12,15 +12,110 @@ all layers where nothing is fused.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from math import sqrt
 
+from fadiff_mapper.analysis.lower_bound import lower_bound
 from fadiff_mapper.base.errors import OutOfTime
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
-from fadiff_mapper.design.evaluation.layer_bounds import LayerBounds
-from fadiff_mapper.design.evaluation.least_figures import LeastFigures
+from fadiff_mapper.design.evaluation.design_result import metric_exponents
+from fadiff_mapper.design.evaluation.layer_entries import bound_key, design_digest
+from fadiff_mapper.design.evaluation.result_store import ResultStore
+from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.sparse.evaluate_sparse_spec import is_sparse
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.spec.tables import compute_energy
+
+
+@dataclass(frozen=True)
+class LeastFigures:
+    """Values that a sum over layers cannot undercut.
+
+    Attributes:
+        energy_pj: Energy in pJ.
+        cycles: Cycles.
+        root_edp: The root of the energy-delay product, which adds up over layers.
+    """
+
+    energy_pj: float
+    cycles: float
+    root_edp: float
+
+    def times(self, count: float) -> LeastFigures:
+        """The same for several runs."""
+        return LeastFigures(self.energy_pj * count, self.cycles * count, self.root_edp * count)
+
+    def __add__(self, other: LeastFigures) -> LeastFigures:
+        return LeastFigures(self.energy_pj + other.energy_pj, self.cycles + other.cycles,
+                            self.root_edp + other.root_edp)
+
+    def __sub__(self, other: LeastFigures) -> LeastFigures:
+        return LeastFigures(self.energy_pj - other.energy_pj, self.cycles - other.cycles,
+                            self.root_edp - other.root_edp)
+
+    def of(self, metric: str, area_mm2: float) -> float:
+        """The bound on a metric of a design of known area, see `design_result.metric_exponents`."""
+        energy, cycles, area = metric_exponents(metric)
+        return float(self.product(energy, cycles) * area_mm2 ** area)
+
+    def product(self, energy: float, cycles: float) -> float:
+        """The bound on energy and cycles to these exponents, multiplied."""
+        both = min(energy, cycles)
+        edp = max(self.energy_pj * self.cycles, self.root_edp ** 2)
+        return float(edp ** both * self.energy_pj ** (energy - both) * self.cycles ** (cycles - both))
+
+
+# The process that proposes designs judges them by the bounds that the workers need again to leave designs out.
+
+@dataclass(frozen=True)
+class LayerBounds:
+    """The bounds of the layers of one design.
+
+    Attributes:
+        specs: The design with every distinct layer.
+        store: Bounds of earlier runs and of others that run now.
+    """
+
+    specs: Sequence[Spec]
+    store: ResultStore
+
+    @cached_property
+    def design(self) -> str:
+        """The hash of what all layers have in common."""
+        return design_digest(self.specs[0])
+
+    def of(self, layer: int) -> LeastFigures | None:
+        """The proven bound of one layer that is not fused.
+
+        Args:
+            layer: Its number.
+
+        Returns:
+            The bound; None where none is proven, and for sparse designs.
+
+        Raises:
+            FadiffError: The store cannot be written.
+        """
+        spec = self.specs[layer]
+        if is_sparse(spec):
+            return None
+        key = bound_key(self.design, spec)
+        known = self.store.get(key) or {}
+        try:
+            return None if known["proven"] is None else LeastFigures(**known["proven"])
+        except (TypeError, KeyError):  # not stored yet, or no entry of this kind
+            least = _proven(spec)
+            self.store.put(key, {"proven": least and asdict(least)})
+            return least
+
+
+def _proven(spec: Spec) -> LeastFigures | None:
+    """The bound of a layer, computed; None where none is proven."""
+    task = mapping_task(spec)
+    bound = lower_bound(task.layer, task.space)
+    return None if bound is None else LeastFigures(bound.energy, bound.delay, sqrt(bound.edp))
+
 
 SLACK = 1 - 1e-9
 """Factor on sums that are compared: thousands of additions may differ in their last bits."""

@@ -195,7 +195,7 @@ class DesignResult:
         Raises:
             FadiffError: A file cannot be written.
         """
-        from fadiff_mapper.output.design_report.write_design import write_design
+        from fadiff_mapper.output.design_report.design_files import write_design
         write_design(self, folder)
 
     def verify(self) -> dict[str, dict[str, Verdict]]:

@@ -27,9 +27,9 @@ from math import inf, log
 import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError, OutOfTime
+from fadiff_mapper.design.evaluation.design_bounds import LeastFigures
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.design_result import DesignOutcome, metric_exponents
-from fadiff_mapper.design.evaluation.least_figures import LeastFigures
 from fadiff_mapper.design.space import DesignSpace, Point, broken_limit, coordinate, design_area_mm2, points_beside
 from fadiff_mapper.fusion.prices import OperatingPoint, chosen, summed
 from fadiff_mapper.model.exact.evaluate import score

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.proposers.optuna_designs import genetic_algorithm, parzen_estimators
-from fadiff_mapper.design.proposers.proposer import Proposer
-from fadiff_mapper.design.proposers.random_designs import ExhaustiveDesigns, RandomDesigns
+from fadiff_mapper.design.proposers.proposer import ExhaustiveDesigns, Proposer, RandomDesigns
 
 BLACK_BOX: dict[str, Callable[[DesignQuestion], Proposer]] = {
     "random": lambda question: RandomDesigns(question.space, question.seed),

@@ -14,11 +14,10 @@ from importlib import import_module
 from typing import Any
 
 from fadiff_mapper.base.extras import require
+from fadiff_mapper.design.evaluation.design_bounds import LeastFigures
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.design_result import DesignOutcome
-from fadiff_mapper.design.evaluation.least_figures import LeastFigures
-from fadiff_mapper.design.proposers.proposer import IDLE_ROUNDS
-from fadiff_mapper.design.proposers.random_designs import RandomDesigns
+from fadiff_mapper.design.proposers.proposer import IDLE_ROUNDS, RandomDesigns
 from fadiff_mapper.design.space import Point
 
 FEASIBLE = "feasible"

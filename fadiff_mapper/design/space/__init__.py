@@ -1,6 +1,5 @@
 """Spaces of designs: an architecture with parameters, ties and limits, and the ordinary architecture of every point."""
 
-from fadiff_mapper.design.space.design_document import SECTION, design_architecture, design_document, tied_values
 from fadiff_mapper.design.space.design_space import (
     DesignSpace,
     Limit,
@@ -8,12 +7,21 @@ from fadiff_mapper.design.space.design_space import (
     Point,
     Tie,
     Value,
+    coordinate,
+    nearest_index,
     nearest_point,
     parameter_values,
+    points_beside,
 )
 from fadiff_mapper.design.space.machine_limits import broken_limit, design_area_mm2, leakage_pj, limit_values
-from fadiff_mapper.design.space.read_space import is_space, read_space
-from fadiff_mapper.design.space.steps import coordinate, nearest_index, points_beside
+from fadiff_mapper.design.space.read_space import (
+    SECTION,
+    design_architecture,
+    design_document,
+    is_space,
+    read_space,
+    tied_values,
+)
 
 __all__ = [
     "SECTION", "DesignSpace", "Limit", "Parameter", "Point", "Tie", "Value", "broken_limit", "coordinate",

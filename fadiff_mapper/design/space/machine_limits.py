@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from fadiff_mapper.base.errors import FadiffError, SpecError
 from fadiff_mapper.design.space.design_space import MACHINE_LIMITS, DesignSpace, Point, parameter_values
-from fadiff_mapper.spec.native.areas import total_areas
+from fadiff_mapper.spec.native.tables import total_areas
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.spec.tables import storage_energy
 from fadiff_mapper.yaml.expressions import evaluate

@@ -12,7 +12,7 @@ from fadiff_mapper.model.loop_nest import Nest, joined
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import constrained_reuse
 from fadiff_mapper.spec.mapping import Mapping
-from fadiff_mapper.spec.native.areas import area_sources, total_areas
+from fadiff_mapper.spec.native.tables import area_sources, total_areas
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.spec.tables import energy_sources
 

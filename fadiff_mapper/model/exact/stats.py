@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from fadiff_mapper.base.html_table import html_table
+from fadiff_mapper.base.text_formats import html_table
 from fadiff_mapper.model.exact.evaluate import Evaluation
 from fadiff_mapper.model.exact.interconnect import interconnect_faults
 from fadiff_mapper.model.prepared_layer import PreparedLayer

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict
-from pathlib import PurePosixPath
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from fadiff_mapper.base.json_text import json_text
+from fadiff_mapper.base.atomic_files import lock, write_files
+from fadiff_mapper.base.errors import attempted
+from fadiff_mapper.base.text_formats import json_text, paragraph
+from fadiff_mapper.design.evaluation.design_result import DesignResult
 from fadiff_mapper.output.design_report import RUN_FILES, STORE
-from fadiff_mapper.output.design_report.design_tables import designs_csv, front_csv
-from fadiff_mapper.output.network_report.network_files import network_files
-from fadiff_mapper.output.network_report.plan_yaml import safe_name
-from fadiff_mapper.output.timeloop_files.versions import versions
+from fadiff_mapper.output.design_report.design_page import best_sensitivities, design_html, designs_csv, front_csv
+from fadiff_mapper.output.network_report.network_files import network_files, safe_name
+from fadiff_mapper.output.timeloop_files.run_files import versions
 from fadiff_mapper.yaml.dump import dump
 
 if TYPE_CHECKING:
-    from fadiff_mapper.design.evaluation.design_result import DesignOutcome, DesignResult
+    from fadiff_mapper.design.evaluation.design_result import DesignOutcome
 
 FRONT = "front"
 """The folder with the architecture of every design of a front of several metrics."""
@@ -89,3 +91,37 @@ def _record(outcome: DesignOutcome) -> dict[str, Any]:
                 ("area_mm2", outcome.area_mm2))}
     return {"parameters": dict(outcome.parameters), "feasible": outcome.feasible, "reason": outcome.reason, **figures,
             "networks": [asdict(network) for network in outcome.networks]}
+
+
+def write_design(result: DesignResult, folder: str | Path) -> None:
+    """Writes the files of `design_files` into a folder and its subfolders, and the page.
+
+    Args:
+        result: The end of a search.
+        folder: The run folder; created where it is missing, locked while files are written.
+
+    Raises:
+        FadiffError: Another run holds the folder, or a file cannot be written.
+    """
+    with lock(Path(folder)):
+        write_open_folder(result, folder)
+
+
+def write_open_folder(result: DesignResult, folder: str | Path,
+                      over: Callable[[], bool] = lambda: False) -> DesignResult:
+    """The same for a caller that holds the folder's lock.
+
+    Args:
+        result: The end of a search.
+        folder: The run folder.
+        over: Asked again and again; once true, sensitivities are left out of the page, which take long.
+
+    Returns:
+        The result with a warning where they were left out.
+    """
+    for name, files in design_files(result):
+        write_files(Path(folder) / name, files)
+    sensitivities, unknown = attempted("sensitivities", lambda: best_sensitivities(result, over))
+    page, lost = attempted("page", lambda: design_html(result, network_folders(result), sensitivities or (), unknown))
+    write_files(folder, {"design.html": page or paragraph(lost)})
+    return replace(result, warnings=(*result.warnings, *filter(None, (unknown, lost))))

@@ -5,9 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from fadiff_mapper.output.design_report.log_axis import LogAxis, axis_of, round_ticks
-from fadiff_mapper.output.network_report.drawing import Dot, Drawing, Label, Shape, Stroke, level_line, upright_line
-from fadiff_mapper.output.network_report.rounded_units import COUNT, EDP, ENERGY, DisplayUnit, unit_for
+from fadiff_mapper.output.design_report.draw_front import LogAxis, axis_of, round_ticks
+from fadiff_mapper.output.network_report.drawing import (
+    COUNT,
+    EDP,
+    ENERGY,
+    DisplayUnit,
+    Dot,
+    Drawing,
+    Label,
+    Shape,
+    Stroke,
+    level_line,
+    unit_for,
+    upright_line,
+)
 
 if TYPE_CHECKING:
     from fadiff_mapper.design.evaluation.design_result import DesignResult

@@ -10,9 +10,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fadiff_mapper.output.network_report.drawing import Dot, Drawing, Label, Rect, Shape, Stroke, fitting, tint
+from fadiff_mapper.output.network_report.drawing import (
+    COUNT,
+    ENERGY,
+    DisplayUnit,
+    Dot,
+    Drawing,
+    Label,
+    Rect,
+    Shape,
+    Stroke,
+    change,
+    fitting,
+    tint,
+    unit_for,
+)
 from fadiff_mapper.output.network_report.layer_views import LayerView
-from fadiff_mapper.output.network_report.rounded_units import COUNT, ENERGY, DisplayUnit, change, unit_for
 from fadiff_mapper.workload import Node
 
 if TYPE_CHECKING:

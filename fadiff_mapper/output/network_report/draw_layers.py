@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from fadiff_mapper.output.network_report.drawing import (
+    COUNT,
+    ENERGY,
+    DisplayUnit,
     Drawing,
     Label,
     Rect,
@@ -17,10 +20,10 @@ from fadiff_mapper.output.network_report.drawing import (
     fitting,
     level_line,
     tint,
+    unit_for,
     upright_line,
 )
 from fadiff_mapper.output.network_report.layer_views import LayerShare, LayerView
-from fadiff_mapper.output.network_report.rounded_units import COUNT, ENERGY, DisplayUnit, unit_for
 
 WIDTH, NAMES, GAP, VALUE = 1080.0, 176.0, 26.0, 52.0
 """Pixels: of the drawing, of the names on the left, between panels, and of the number behind the longest bar."""

@@ -7,8 +7,11 @@ and in dark. Code that draws thus needs no markup, and tests read coordinates in
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
+
+from markupsafe import Markup, escape
 
 COLOURS = 6
 """Colours of each family of CSS classes, such as group0 to group5; with more groups the colours come again."""
@@ -127,3 +130,105 @@ def level_line(x: float, y: float, end: float, css_class: str) -> Stroke:
 def upright_line(x: float, y: float, end: float, css_class: str) -> Stroke:
     """A vertical line from (x, y) to y = `end`."""
     return Stroke(f"M{x:.1f} {y:.1f}V{end:.1f}", css_class)
+
+
+# Pages of large networks have some ten thousand shapes; a template takes five times as long for them.
+
+MARKUP = re.compile("[&<>'\"]")
+"""Signs that have a meaning in markup."""
+
+
+def svg(shapes: Iterable[Shape]) -> Markup:
+    """The elements of some shapes, one in each line, with all texts escaped.
+
+    Args:
+        shapes: From back to front.
+    """
+    return Markup("".join(map(_element, shapes)))
+
+
+def _element(shape: Shape) -> str:
+    """One shape as an element; its title is the element `title` inside."""
+    css_class = _escaped(shape.css_class)
+    if isinstance(shape, Rect):
+        return (f'<rect x="{shape.x:.1f}" y="{shape.y:.1f}" width="{shape.width:.1f}" height="{shape.height:.1f}" '
+                f'rx="{shape.radius}" class="{css_class}">{_title(shape.title)}</rect>\n')
+    if isinstance(shape, Stroke):
+        return f'<path d="{_escaped(shape.path)}" class="{css_class}"/>\n'
+    if isinstance(shape, Dot):
+        return (f'<circle cx="{shape.x}" cy="{shape.y}" r="{shape.radius}" class="{css_class}">'
+                f"{_title(shape.title)}</circle>\n")
+    assert isinstance(shape, Label)
+    return (f'<text x="{shape.x:.1f}" y="{shape.y:.1f}" text-anchor="{shape.anchor}" class="{css_class}">'
+            f"{_escaped(shape.text)}{_title(shape.title)}</text>\n")
+
+
+def _title(text: str) -> str:
+    """The text for a pointer that rests on a shape, or nothing."""
+    return f"<title>{_escaped(text)}</title>" if text else ""
+
+
+def _escaped(text: str) -> str:
+    """The text for markup; few texts have a sign to escape, and looking for one takes a fourth of the time."""
+    return escape(text) if MARKUP.search(text) else text
+
+
+ENERGY = (("pJ", 1.0), ("nJ", 1e3), ("µJ", 1e6), ("mJ", 1e9), ("J", 1e12))
+"""Units of values in pJ."""
+
+EDP = tuple((f"{name}·cycles", size) for name, size in (*ENERGY, ("kJ", 1e15), ("MJ", 1e18), ("GJ", 1e21)))
+"""Units of values in pJ * cycles."""
+
+COUNT = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))
+"""Prefixes of plain counts."""
+
+DIGITS = 4
+"""Significant digits of the largest number that stands side by side with others."""
+
+
+@dataclass(frozen=True)
+class DisplayUnit:
+    """A unit for all numbers that stand side by side.
+
+    Attributes:
+        name: Written behind the number.
+        size: The unit in terms of pJ, pJ * cycles or 1.
+        decimals: Decimals of every number.
+    """
+
+    name: str
+    size: float
+    decimals: int
+
+    def number(self, value: float) -> str:
+        """The value in this unit, without its name; two digits where the decimals would show none."""
+        scaled = value / self.size
+        if scaled and abs(scaled) < 0.5 * 10.0 ** -self.decimals:
+            return f"{scaled:.2g}"
+        return f"{scaled:,.{self.decimals}f}" if scaled else "0"
+
+    def written(self, value: float) -> str:
+        """The value in this unit with its name."""
+        return f"{self.number(value)} {self.name}".rstrip()
+
+
+def unit_for(values: Iterable[float], units: tuple[tuple[str, float], ...], counted: str = "") -> DisplayUnit:
+    """The largest unit in which the largest value is at least 1.
+
+    Args:
+        values: All numbers that stand side by side.
+        units: `(name, size)`, smallest first.
+        counted: Noun behind the unit, such as "words".
+    """
+    largest = max((abs(value) for value in values), default=0.0)
+    name, size = next(((name, size) for name, size in reversed(units) if largest >= size), units[0])
+    whole = len(str(int(largest / size)))
+    return DisplayUnit(f"{name} {counted}".strip(), size, max(0, DIGITS - whole))
+
+
+def change(planned: float, before: float) -> str:
+    """The difference between plan and unfused network in percent of the latter, with a typographic minus sign."""
+    if not before:
+        return "0 %"
+    percent = 100 * (planned - before) / before
+    return "0 %" if abs(percent) < 0.05 else f"{percent:+.1f} %".replace("-", "\u2212")

@@ -7,14 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
 
 from fadiff_mapper.fusion.fused_group import FusedGroup, Hardware
 from fadiff_mapper.fusion.group_legality import live_words
 from fadiff_mapper.output.network_report.draw_graph import draw_graph
 from fadiff_mapper.output.network_report.draw_layers import component_kind, draw_layers
 from fadiff_mapper.output.network_report.draw_schedule import draw_schedule
-from fadiff_mapper.output.network_report.drawing import COLOURS, Drawing, tint
+from fadiff_mapper.output.network_report.drawing import (
+    COLOURS,
+    COUNT,
+    EDP,
+    ENERGY,
+    DisplayUnit,
+    Drawing,
+    change,
+    svg,
+    tint,
+    unit_for,
+)
 from fadiff_mapper.output.network_report.layer_views import (
     LayerView,
     component_names,
@@ -22,13 +37,33 @@ from fadiff_mapper.output.network_report.layer_views import (
     layer_views,
     outermost_words,
 )
-from fadiff_mapper.output.network_report.page_templates import page_template
-from fadiff_mapper.output.network_report.rounded_units import COUNT, EDP, ENERGY, change, unit_for
-from fadiff_mapper.output.timeloop_files.versions import versions
+from fadiff_mapper.output.timeloop_files.run_files import versions
 from fadiff_mapper.workload import coverage
 
 if TYPE_CHECKING:
     from fadiff_mapper.network.result import GroupInNetwork, NetworkResult
+
+# They run in jinja's sandbox with escaping on, because names come from input files.
+
+def number(value: float, unit: DisplayUnit) -> Markup:
+    """A number in a unit, with its exact value; a macro takes three times as long for the thousands of a table."""
+    return Markup(f'<data value="{value}">{unit.number(value)}</data>')
+
+
+@cache
+def page_template(name: str) -> Template:
+    """A page's template; a name that is misspelt in it raises instead of printing nothing.
+
+    Args:
+        name: Folder and file below `fadiff_mapper/output`, such as "network_report/network.html.jinja".
+    """
+    environment = Environment(
+        loader=PackageLoader("fadiff_mapper", "output"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, keep_trailing_newline=True)
+    environment.filters["svg"] = svg
+    environment.globals["number"] = number
+    return environment.get_template(name)
+
 
 TEMPLATE = "network_report/network.html.jinja"
 

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console
+from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task
 from rich.table import Table
 from rich.text import Text
 
-from fadiff_mapper.base.standard_streams import shown
+from fadiff_mapper.base.standard_streams import say, shown
+from fadiff_mapper.calibration.features import MEANING, NAMES
+from fadiff_mapper.timeloop.doctor import InstalledFinding
+from fadiff_mapper.timeloop.verify import Verdict, verify_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fadiff_mapper.calibration.correction import Calibration
+    from fadiff_mapper.network.result import NetworkResult
+    from fadiff_mapper.search.result import Result
 
 WIDE = 200
 """Characters per line of a file or a pipe: a plain limit, wider than every table of the command line."""
@@ -52,3 +67,122 @@ def table(title: str, *columns: str, text: int = 1) -> Table:
     for index, column in enumerate(columns):
         table.add_column(column, justify="left" if index < text else "right", overflow="fold")
     return table
+
+
+class Description(ProgressColumn):
+    """What a search says of itself, as it is: rich's own column would take names in it for markup."""
+
+    def render(self, task: Task) -> str:
+        """The text of the column."""
+        return task.description
+
+
+@contextmanager
+def progress_line(what: str, quiet: bool, *columns: ProgressColumn) -> Iterator[Callable[..., None]]:
+    """Shows what a search says, and after its end nothing; silent where standard error is no terminal.
+
+    Args:
+        what: What it says first.
+        quiet: Whether to stay silent in any case.
+        *columns: Columns behind that.
+
+    Yields:
+        A function that takes `description`, `completed`, `advance` and `total` of `rich.progress.Progress.update`.
+    """
+    if quiet or sys.stderr is None or not sys.stderr.isatty():
+        yield lambda **_: None
+        return
+    terminal = Screen(stderr=True)
+    spinner = SpinnerColumn("line" if terminal.options.ascii_only else "dots")
+    with Progress(spinner, Description(), *columns, console=terminal, transient=True) as line:
+        task = line.add_task(what, total=None)
+        yield lambda **state: line.update(task, **state)
+
+
+def print_findings(findings: list[InstalledFinding]) -> None:
+    """Prints a row per program or library: where or which version, and what it enables."""
+    rows = table("", "", "found", "enables", text=3)
+    for finding in findings:
+        rows.add_row(finding.name, finding.found or "not found", finding.enables)
+    console().print(rows)
+
+
+def print_verdict(verdict: Verdict, problem: str = "", file: TextIO | None = None) -> int:
+    """Prints one line if all numbers are equal, else a line for each that differs.
+
+    Args:
+        verdict: The comparison of all numbers.
+        problem: Name of the problem, given where there are several.
+        file: Where to print; standard output by default.
+
+    Returns:
+        The exit code: 0 if all numbers are equal, 1 otherwise.
+    """
+    prefix = f"{problem}: " if problem else ""
+    by = f"verified by {verdict.program.name} ({verdict.identity}, {verdict.program})"
+    if verdict.equal:
+        say(f"{prefix}{by}: {verdict.numbers} numbers equal", file)
+        return 0
+    say(f"{prefix}not {by}: {len(verdict.differences)} differences in {verdict.numbers} numbers", file)
+    for line in verdict.differences:
+        say(f"  {line}", file)
+    return 1
+
+
+def print_plan_verdicts(result: NetworkResult, program: Path) -> bool:
+    """Has the real `timeloop-model` run every layer and every tile of a plan, and prints a verdict for each.
+
+    Args:
+        result: The plan.
+        program: The real program, see `timeloop.verify.real_model`.
+
+    Returns:
+        Whether a number differs.
+    """
+    verdicts = [print_verdict(verdict, name) for name, verdict in verify_plan(result, program)]
+    return any(verdicts)
+
+
+def print_calibration(calibration: Calibration, written_to: str) -> None:
+    """Prints the coefficients, the verdicts beside the exact model, and whether the calibration is of use.
+
+    Args:
+        calibration: The calibration.
+        written_to: Its file.
+    """
+    out = console()
+    rows = table("", "feature", "cycles", "per", text=1)
+    for name, value in zip(NAMES, calibration.coefficients, strict=True):
+        rows.add_row(name, f"{value:.4g}", MEANING[name])
+    out.print(rows)
+    out.print(f"program {calibration.program}, parts of a tile joined by a norm of {calibration.norm:.3g}")
+    verdicts = table("", "judged on", "points", "rank correlation", "exact model", "mean error", "exact model", text=1)
+    for name, verdict in (("layers not learned from", calibration.unseen), ("searched points", calibration.searched)):
+        if verdict:
+            verdicts.add_row(name, str(verdict.points), f"{verdict.spearman:.4f}", f"{verdict.exact_spearman:.4f}",
+                             f"{verdict.error:.1%}", f"{verdict.exact_error:.1%}")
+    out.print(verdicts)
+    if calibration.searched is None:
+        out.print("no row is marked part=searched, so points that a search proposes were not judged")
+    doubt = "" if calibration.useful else "this calibration does not beat the exact model: refused without --force; "
+    out.print(f"{doubt}written to {written_to}")
+
+
+def print_corrected(results: Sequence[Result], names: Sequence[str]) -> None:
+    """Prints corrected cycles and EDP beside Timeloop's, where a calibration was given.
+
+    Args:
+        results: Mapped layers.
+        names: A name per layer.
+    """
+    corrected = [(name, result, result.corrected) for name, result in zip(names, results, strict=True)
+                 if result.corrected]
+    if not corrected:
+        return
+    rows = table("corrected to measured hardware", "layer", "cycles", "corrected", "EDP pJ*cycles", "corrected",
+                 "corrected, exact model's choice", text=1)
+    for name, result, cycles in corrected:
+        rows.add_row(name, str(result.stats.cycles), f"{cycles.cycles:.0f}", f"{result.stats.edp:.6g}",
+                     f"{result.stats.energy_pj * cycles.cycles:.6g}",
+                     f"{cycles.exact_choice_energy_pj * cycles.exact_choice_cycles:.6g}")
+    console().print(rows)

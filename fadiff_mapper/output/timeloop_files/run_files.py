@@ -2,20 +2,150 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import platform
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from fadiff_mapper.base.atomic_files import lock, write_files
+from fadiff_mapper.base.text_formats import json_text
+from fadiff_mapper.base.version import __version__
 from fadiff_mapper.model.exact.stats import Stats
-from fadiff_mapper.output.timeloop_files.map_txt import map_txt
-from fadiff_mapper.output.timeloop_files.result_json import result_json
 from fadiff_mapper.output.timeloop_files.stats_txt import stats_txt
-from fadiff_mapper.spec.mapping import Mapping
-from fadiff_mapper.spec.native.mapping_text import map_yaml
+from fadiff_mapper.search.result import Result
+from fadiff_mapper.spec.mapping import LevelMapping, Mapping, with_residual
+from fadiff_mapper.spec.native.mapping import literal_mapping, map_yaml
 from fadiff_mapper.spec.native.merged_input import merged_input
-from fadiff_mapper.spec.native.tables_text import art_yaml, ert_yaml
+from fadiff_mapper.spec.native.tables import art_yaml, ert_yaml
 from fadiff_mapper.spec.spec import Spec
 
-if TYPE_CHECKING:
-    from fadiff_mapper.search.result import Result
+
+def versions() -> dict[str, str]:
+    """Library -> version of this package, Python and NumPy, and of torch if this process has loaded it."""
+    loaded = {"fadiff_mapper": __version__, "python": platform.python_version(), "numpy": np.__version__}
+    torch = sys.modules.get("torch")
+    return loaded | ({"torch": str(torch.__version__)} if torch else {})
+
+
+def map_txt(spec: Spec, mapping: Mapping, stats: Stats) -> str:
+    """The nest from the outermost level inwards, each level with the data spaces that it keeps and their tiles' words.
+
+    Loops of bound 1 are left out. A level is underlined where its loops begin; levels without loops stand directly
+    above the next one that has some.
+
+    Args:
+        spec: The input.
+        mapping: The mapping to print.
+        stats: Its statistics, for the words of tiles.
+    """
+    lines: list[str] = []
+    header = ""
+    depth = 0
+    names = spec.problem.dataspace_names()
+    for level, level_stats in zip(reversed(mapping.levels), reversed(stats.levels), strict=True):
+        if depth and not header:
+            lines.append("")
+        header = _header(names, level_stats)
+        lines.append(header + " ")
+        for loop in _loops(level):
+            lines += _underline(header)
+            header = ""
+            lines.append(f"| {'  ' * depth}{loop}")
+            depth += 1
+    lines += _underline(header)
+    lines.append(f"| {'  ' * depth}<< Compute >>")
+    return "\n".join(lines) + "\n"
+
+
+def _header(names: tuple[str, ...], level: dict[str, Any]) -> str:
+    """A level's name and the words of its tiles: all, and those that are stored (the same without compression)."""
+    kept = {name: level["dataspaces"][name] for name in names if name in level["dataspaces"]}
+    tiles = {name: (space.get("data_tile_shape", space["utilized_capacity"]), space["utilized_capacity"])
+             for name, space in kept.items()}
+    return f"{level['name']} [ " + "".join(f"{name}:{all_} ({used}) " for name, (all_, used) in tiles.items()) + "]"
+
+
+def _underline(header: str) -> list[str]:
+    return ["-" * len(header)] if header else []
+
+
+def _loops(level: LevelMapping) -> Iterator[str]:
+    """The loops of one level from the outermost inwards: temporal, then spatial on Y, then on X."""
+    for name in reversed(level.order):
+        if level.temporal[name] > 1:
+            yield f"for {name} in [0:{with_residual(name, level.temporal[name], level.temporal_last)})"
+    for axis in "YX":
+        for name, factor in reversed(level.axis_factors(axis).items()):
+            yield f"for {name} in [0:{with_residual(name, factor, level.spatial_last)}) (Spatial-{axis})"
+
+
+def result_json(result: Result) -> str:
+    """The result of one layer as JSON text.
+
+    Args:
+        result: The mapped layer.
+
+    Returns:
+        An object with status, mapping (directives), stats (`Stats.to_dict`), corrected (where there is a
+        calibration), bound (`bound_record`), sensitivities (where asked for), energy_source and area_source (component
+        to source), evaluations, history (improvements:
+        evaluations, value, stage), options, seed, files, notes, versions and timing. All seconds, those of the history
+        too, stand under `timing`: the rest is the same whenever the same versions run with the same options, unless a
+        time limit cut the run short. Numbers that are not finite are null.
+    """
+    spec = result.spec
+    content = {
+        "status": result.status,
+        "mapping": literal_mapping(result.mapping, spec.arch, spec.problem),
+        "stats": result.stats.to_dict(),
+        **({"corrected": {"cycles": result.corrected.cycles, "edp": result.stats.energy_pj * result.corrected.cycles,
+                          "exact_choice_cycles": result.corrected.exact_choice_cycles}} if result.corrected else {}),
+        "bound": _bound(result),
+        "sensitivities": [sensitivity.to_dict() for sensitivity in result.sensitivities],
+        "energy_source": result.stats.energy_source,
+        "area_source": result.stats.area_source,
+        "evaluations": result.evaluations,
+        "history": [{key: value for key, value in step.items() if key != "time_s"} for step in result.history],
+        "options": result.options,
+        "seed": result.options.get("seed"),
+        "files": spec.files,
+        "notes": spec.notes,
+        "versions": versions(),
+        "timing": {"total_s": result.time_s, "history_s": [step["time_s"] for step in result.history]},
+    }
+    return json_text(content) + "\n"
+
+
+def _bound(result: Result) -> dict[str, Any] | None:
+    """The lower bound for the record; a mapping that may not be the last has none, nor loads what makes them."""
+    if result.bound is None:
+        return None
+    from fadiff_mapper.analysis.lower_bound import bound_record
+    return bound_record(result.bound, result.metric, result.value)
+
+
+def summary_json(names: Sequence[str], results: Sequence[Result]) -> str:
+    """The results as JSON text.
+
+    Args:
+        names: A name per problem.
+        results: The results in the same order.
+
+    Returns:
+        An object with one entry per problem under `layers`, by name: bounds, cycles, energy in pJ, EDP in pJ * cycles,
+        area in mm^2, status. `energy_pj` and `cycles` beside it are sums over the problems, each counted once, and
+        `edp` is their product: the EDP of a network of these layers.
+    """
+    layers = {name: {"problem": result.spec.problem.name, "bounds": dict(result.spec.problem.bounds),
+                     "cycles": result.stats.cycles, "energy_pj": result.stats.energy_pj, "edp": result.stats.edp,
+                     "utilization": result.stats.utilization, "area_mm2": result.stats.area_mm2,
+                     "evaluations": result.evaluations, "status": result.status}
+              for name, result in zip(names, results, strict=True)}
+    cycles, energy = (sum(getattr(result.stats, name) for result in results) for name in ("cycles", "energy_pj"))
+    return json_text({"layers": layers, "cycles": cycles, "energy_pj": energy, "edp": cycles * energy}) + "\n"
 
 
 def run_files(result: Result) -> dict[str, str]:
@@ -54,3 +184,17 @@ def program_files(program: str, spec: Spec, mapping: Mapping, stats: Stats) -> d
         f"{program}.ERT.yaml": ert_yaml(spec),
         f"{program}.ART.yaml": art_yaml(spec),
     }
+
+
+def write_layer(result: Result, folder: str | Path) -> None:
+    """Writes the files of `run_files` into a folder, all or none.
+
+    Args:
+        result: The mapped layer.
+        folder: The run folder; created where it is missing, locked while files are written.
+
+    Raises:
+        FadiffError: Another run holds the folder, or a file cannot be written.
+    """
+    with lock(Path(folder)):
+        write_files(Path(folder), run_files(result))

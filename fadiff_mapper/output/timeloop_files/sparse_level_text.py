@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fadiff_mapper.output.timeloop_files.printed_numbers import fixed, single, specified
+from fadiff_mapper.output.timeloop_files.stats_txt import fixed, single, specified
 from fadiff_mapper.sparse.design import StorageEnergies, storage_energies
 from fadiff_mapper.sparse.sparse_stats import SparseStats
 from fadiff_mapper.spec.arch import StorageLevel
-from fadiff_mapper.spec.native.areas import areas
+from fadiff_mapper.spec.native.tables import areas
 from fadiff_mapper.spec.sparse_optimizations import Representation
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.spec.tables import compute_energy

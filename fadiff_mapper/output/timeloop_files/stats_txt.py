@@ -6,17 +6,259 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from fadiff_mapper.base.version import __version__
-from fadiff_mapper.model.exact.stats import Stats, network_energy
-from fadiff_mapper.output.timeloop_files.interconnect_text import network_lines
-from fadiff_mapper.output.timeloop_files.level_text import (
-    arithmetic_lines,
-    leakage_lines,
-    level_lines,
-    storage_accesses,
-)
-from fadiff_mapper.output.timeloop_files.printed_numbers import fixed, single, single_ratio, unsigned
+from fadiff_mapper.model.exact.stats import Stats, actual_count, dense_count, network_energy
+from fadiff_mapper.model.priced_interconnects import INWARDS, OUTWARDS, PricedInterconnect, priced_interconnects
+from fadiff_mapper.spec.arch import NamedInterconnect, StorageLevel
+from fadiff_mapper.spec.native.arch import Attributes, written_attributes, written_number
+from fadiff_mapper.spec.native.tables import areas
 from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.spec.tables import Tables, built_in_storage_energy, component_name, compute_energy, storage_energy
+
+
+def fixed(value: float) -> str:
+    """The value with two decimals; 0 / 0 as the C++ library prints it, "-nan"."""
+    return "-nan" if math.isnan(value) else f"{value:.2f}"
+
+
+def specified(value: float | None) -> str:
+    """The value with two decimals, or "-" where the specification leaves it open (None)."""
+    return "-" if value is None else fixed(value)
+
+
+def single(value: float) -> float:
+    """The value rounded to single precision."""
+    return float(np.float32(value))
+
+
+def single_ratio(above: int, below: int) -> float:
+    """above / below, computed in single precision; infinite over zero."""
+    return float(np.float32(above) / np.float32(below)) if below else math.inf
+
+
+def unsigned(value: int) -> int:
+    """The value of an unsigned 64-bit counter after `value` steps: a negative count wraps around, as in Timeloop."""
+    return value % 2**64
+
+
+NO_ADDER = fixed(0.0)
+"""Timeloop's public tables give additions no energy, so reductions cost nothing."""
+
+
+def storage_accesses(level: dict[str, Any]) -> int:
+    """Words read, filled and updated at one level, all instances together; `level` is an entry of `Stats.levels`."""
+    return sum(int(space["utilized_instances"] * sum(dense_count(space[access])
+                                                     for access in ("reads", "fills", "updates")))
+               for space in level["dataspaces"].values())
+
+
+def arithmetic_lines(spec: Spec, stats: dict[str, Any]) -> list[str]:
+    """The paragraph on the multiply-accumulate units.
+
+    Args:
+        spec: The input.
+        stats: `Stats.arithmetic` of the mapping.
+    """
+    unit = spec.arch.arithmetic
+    area = single(areas(spec.arch, spec.tables)[unit.name]) * unit.instances
+    return [f"=== {unit.name} ===", "", "    SPECS", "    -----",
+            f"    Word bits             : {unit.word_bits}",
+            f"    Instances             : {unit.instances} ({unit.mesh_x}*{unit.mesh_y})",
+            f"    Compute energy        : {fixed(compute_energy(unit, spec.tables)[0])} pJ",
+            "", "    STATS", "    -----",
+            f"    Utilized instances      : {stats['utilized_instances']}",
+            f"    Computes (total)        : {actual_count(stats['computes'])}",
+            f"    Cycles                  : {stats['cycles']}",
+            f"    Energy (total)          : {fixed(stats['energy_pj'])} pJ",
+            f"    Area (total)            : {fixed(area)} um^2", ""]
+
+
+def level_lines(spec: Spec, index: int, stats: Stats) -> list[str]:
+    """The paragraph on one storage level: its attributes, and accesses of every data space that it keeps.
+
+    Args:
+        spec: The input.
+        index: The level, counted from 0, the innermost.
+        stats: Statistics of the mapping.
+    """
+    level, level_stats = spec.arch.levels[index], stats.levels[index]
+    area = single(areas(spec.arch, spec.tables)[level.name])
+    specs = [*_specs(level, spec.tables), *leakage_lines(spec, index, stats), ("Area", f"{fixed(area)} um^2")]
+    lines = [f"=== {level.name} ===", "", "    SPECS", "    -----",
+             *(f"        {label:<32}: {value}" for label, value in specs), "", "    STATS", "    -----",
+              f"    Cycles               : {level_stats['cycles']}",
+              f"    Bandwidth throttling : {fixed(level_stats['slowdown'])}"]
+    for name, space in level_stats["dataspaces"].items():
+        lines.append(f"    {name}:")
+        lines += [f"        {label:<41}: {value}" for label, value in _dataspace(level, name, space)]
+    return [*lines, ""]
+
+
+def _specs(level: StorageLevel, tables: Tables) -> list[tuple[str, Any]]:
+    """Label and value of every attribute of a level."""
+    def size(words: int | None) -> str:
+        return "-" if words is None else str(words)
+
+    energy, source = _vector_access_energy(level, tables)
+    return [
+        ("Technology", "DRAM" if level.is_dram else "SRAM"), ("Size", size(level.size)),
+        ("Word bits", level.word_bits), ("Block size", level.block_size), ("Cluster size", level.cluster_size),
+        ("Instances", f"{level.instances} ({level.mesh_x}*{level.mesh_y})"),
+        ("Shared bandwidth", specified(level.shared_bandwidth)), ("Read bandwidth", specified(level.read_bandwidth)),
+        ("Write bandwidth", specified(level.write_bandwidth)), ("Multiple buffering", fixed(level.multiple_buffering)),
+        ("Effective size", size(level.usable)), ("Min utilization", fixed(level.min_utilization)),
+        ("Vector access energy", f"{fixed(energy)} pJ"), ("Vector access energy source", source)]
+
+
+def _vector_access_energy(level: StorageLevel, tables: Tables) -> tuple[float, str]:
+    """Timeloop's "vector access energy" and its source: the level's most expensive action, per member of a cluster."""
+    if level.vector_access_energy is not None:
+        return level.vector_access_energy, "user"
+    actions = [energy for table in tables.ert if component_name(table.component) == level.name
+               for energy in table.actions.values()]
+    return (max(0.0, *actions) / level.cluster_size, "ERT") if actions else (built_in_storage_energy(level), "PAT")
+
+
+def leakage_lines(spec: Spec, index: int, stats: Stats) -> list[tuple[str, Any]]:
+    """Label and value of leakage, and the number of instances that share a power gate with an instance in use."""
+    level, used = spec.arch.levels[index], stats.levels[index]["max_instances"]
+    sharing, utilization = 1.0, 1.0
+    if level.power_gated_at is not None:
+        gate = spec.arch.level_names().index(level.power_gated_at)
+        sharing = max(1.0, level.instances / spec.arch.levels[gate].instances)
+        utilization = used / (sharing * stats.levels[gate]["max_instances"]) if sharing > 1 else 1.0
+    return [("Per-instance-cycle leakage", f"{fixed(storage_energy(level, spec.tables).leak)} pJ"),
+            ("Instances sharing power gating", fixed(sharing)),
+            ("Non-power-gated utilization", f"{fixed(utilization * 100)}%"),
+            ("Leakage energy (total)", f"{fixed(stats.levels[index]['leakage_energy_pj'])} pJ")]
+
+
+def _dataspace(level: StorageLevel, name: str, space: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Label and value of every number of a data space at a level; `space` is its entry in `Stats.levels`."""
+    reads, fills, updates = (dense_count(space[access]) for access in ("reads", "fills", "updates"))
+    accesses = reads + fills + updates
+    energy, instances = space["energy_pj_per_instance"], int(space["utilized_instances"])
+    address = space.get("addr_gen_energy_pj_per_cluster", 0.0)
+    bandwidths = [(port, space[f"{port.lower()}_bandwidth"]) for port in ("Shared", "Read", "Write")]
+    return [
+        ("Partition size", space["partition_size"]), ("Utilized capacity", space["utilized_capacity"]),
+        ("Utilized instances (max)", instances), ("Utilized clusters (max)", space["utilized_clusters"]),
+        ("Scalar reads (per-instance)", reads), ("Scalar fills (per-instance)", fills),
+        ("Scalar updates (per-instance)", updates),
+        ("Temporal reductions (per-instance)", space["temporal_reductions"]),
+        ("Address generations (per-cluster)", space["address_generations"]),
+        ("Energy (per-scalar-access)", f"{fixed(energy / accesses if accesses else math.nan)} pJ"),
+        ("Energy (per-instance)", f"{fixed(energy)} pJ"), ("Energy (total)", f"{fixed(energy * instances)} pJ"),
+        ("Temporal Reduction Energy (per-instance)", f"{NO_ADDER} pJ"),
+        ("Temporal Reduction Energy (total)", f"{NO_ADDER} pJ"),
+        ("Address Generation Energy (per-cluster)", f"{fixed(address)} pJ"),
+        ("Address Generation Energy (total)", f"{fixed(address * space['utilized_clusters'])} pJ"),
+        ("Bandwidth Consumption Scale", fixed(level.bandwidth_scale.get(name, 1.0))),
+        *((f"{port} Bandwidth ({scope})", f"{fixed(value * times)} words/cycle")
+          for port, value in bandwidths for scope, times in (("per-instance", 1), ("total", instances)))]
+
+
+# Timeloop calls such an interconnect a network, and so do its files: their texts keep the word.
+
+Rows = list[tuple[str, Any]]
+"""Labels and values."""
+
+
+def network_lines(spec: Spec, stats: Stats, network: dict[str, Any]) -> list[str]:
+    """The paragraph of one interconnect: attributes of its wires, and the traffic of every data space.
+
+    Args:
+        spec: The input; attributes that it does not state are printed as "-".
+        stats: Statistics of the mapping.
+        network: The entry of `Stats.networks` to print.
+    """
+    priced = next(noc for noc in priced_interconnects(spec.arch, spec.problem, spec.tables)
+                  if noc.name == network["name"])
+    level = spec.arch.levels[priced.level]
+    named = next((noc for noc in spec.arch.named_interconnects if noc.name == priced.name), None)
+    instances = stats.levels[priced.level]["max_instances"]
+    written = written_attributes(spec.arch)[named.name if named else level.name]
+    lines = [network["name"], "", "    SPECS", "    -----"]
+    lines += [f"        {label:<16}: {value}" for label, value in _wire_specs(priced, named, level, written)]
+    lines += ["", "    STATS", "    -----"]
+    for name in spec.problem.dataspace_names():
+        rows = _STATS[priced.kind](network["dataspaces"].get(name, {}), instances, priced)
+        lines += [f"    {name}:", *(f"        {row}" for row in rows)] if rows else []
+    return [*lines, ""]
+
+
+def _wire_specs(priced: PricedInterconnect, named: NamedInterconnect | None, level: StorageLevel,
+           written: Attributes) -> Rows:
+    """Label and value of every attribute; `written` are those that the input states."""
+    wires = named.wires if named else level.interconnect
+    energy = {key: f"{specified(written_number(written, key))} pJ"
+              for key in ("router_energy", "wire_energy", "energy-per-ingress")}
+    drained = named.wires.fill_latency if named and named.outwards is not None else level.interconnect.drain_latency
+    latencies: Rows = [("Fill latency", int(wires.fill_latency) if priced.ways & INWARDS else 0),
+                       ("Drain latency", int(drained) if priced.ways & OUTWARDS else 0)]
+    rows: Rows = [("Type", priced.kind), ("ConnectionType", priced.ways), ("Word bits", wires.word_bits)]
+    if priced.kind == "SimpleMulticast":
+        return [*rows, ("Action Name       ", named.action if named else "")]
+    if priced.kind == "ReductionTree":
+        adder: Rows = [("Adder energy", f"{fixed(priced.adder)} pJ")] if priced.adder else []
+        wire: Rows = [("Wire energy", f"{energy['wire_energy']}/b/mm")] if wires.wire_energy else []
+        return [*rows, *adder, *wire, *((f"{label}     ", cycles) for label, cycles in latencies)]
+    rows.insert(1, ("Legacy sub-type", str(written.get("network_type", "")).replace(":", "_")))
+    return [*rows, ("Router energy", energy["router_energy"]), ("Wire energy", f"{energy['wire_energy']}/b/mm"),
+            ("Ingress energy", energy["energy-per-ingress"]), *latencies]
+
+
+def _wires(traffic: dict[str, Any], instances: int, priced: PricedInterconnect) -> list[str]:
+    """The lines of one data space; `traffic` is empty where nothing moves. Energies of `traffic` are per instance."""
+    kinds = [f"    @multicast {multicast} @scatter {scatter}: {fixed(words)}"
+             for multicast, scatter, words in sorted(traffic.get("ingresses", []))]
+    moves = [("Link transfers", int(traffic.get("link_transfers", 0))), *_wire_reductions(traffic, priced)]
+    return [*_titled(_counts(traffic)), *kinds, *_titled(moves), *_wire_energies(instances, [
+        ("Energy", traffic.get("energy_pj_per_instance", 0.0)),
+        ("Link transfer energy", traffic.get("link_transfer_energy_pj_per_instance", 0.0)),
+        ("Spatial Reduction Energy", 0)])]
+
+
+def _multicast(traffic: dict[str, Any], instances: int, priced: PricedInterconnect) -> list[str]:
+    """The lines of one data space of a multicast; none where nothing moves."""
+    rows = _counts(traffic)
+    return [*_titled(rows), *_wire_energies(instances, [("Energy", traffic.get("energy_pj_per_instance", 0.0))])
+            ] if traffic.get("ingresses") else []
+
+
+def _tree(traffic: dict[str, Any], instances: int, priced: PricedInterconnect) -> list[str]:
+    """The lines of one data space of a reduction tree; none where nothing is added."""
+    adders = traffic.get("spatial_reduction_energy_pj_per_instance", 0.0)
+    return [*_titled(_wire_reductions(traffic, priced)), *_wire_energies(instances, [
+        ("Energy", traffic.get("energy_pj_per_instance", 0.0)), ("Spatial Reduction Energy", adders)])
+        ] if traffic.get("spatial_reductions") else []
+
+
+_STATS = {"Legacy": _wires, "SimpleMulticast": _multicast, "ReductionTree": _tree}
+
+
+def _counts(traffic: dict[str, Any]) -> Rows:
+    return [("Fanout", traffic.get("fanout", 0)), ("Multicast factor", traffic.get("multicast_factor", 0)),
+            ("Ingresses", fixed(sum(words for _, _, words in traffic.get("ingresses", []))))]
+
+
+def _wire_reductions(traffic: dict[str, Any], priced: PricedInterconnect) -> Rows:
+    return [("Spatial reductions", int(traffic.get("spatial_reductions", 0))),
+            ("Average number of hops", fixed(traffic.get("hops", 0.0))),
+            ("Energy (per-hop)", f"{fixed(priced.hop * 1000)} fJ")]
+
+
+def _wire_energies(instances: int, energies: Rows) -> list[str]:
+    """Each energy of one instance and of all together, as Timeloop prints it."""
+    return _titled([(f"{label} ({scope})", f"{fixed(value * times)} pJ") for label, value in energies
+                      for scope, times in (("per-instance", 1), ("total", instances))])
+
+
+def _titled(rows: Rows) -> list[str]:
+    return [f"{label:<40}: {value}" for label, value in rows]
+
 
 LABEL = 40
 """Characters of a label of the operational intensity, as in Timeloop's text."""

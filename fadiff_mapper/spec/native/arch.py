@@ -8,18 +8,26 @@ spellings the first that is there; attributes of the nodes around it are left to
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
 from fadiff_mapper.base.errors import SpecError, listed, nearest
-from fadiff_mapper.spec.arch import Architecture, Arithmetic, MetadataStorage, StorageLevel
-from fadiff_mapper.spec.native.attributes import read_attributes, whole_number, word_width
+from fadiff_mapper.spec.arch import (
+    Architecture,
+    Arithmetic,
+    Interconnect,
+    MetadataStorage,
+    NamedInterconnect,
+    StorageLevel,
+)
 from fadiff_mapper.spec.native.hyphens import underscored
-from fadiff_mapper.spec.native.interconnects import INTERCONNECT_CLASSES, Component, named_interconnects, read_wires
 from fadiff_mapper.spec.tables import BITS_PER_KIB
 from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
 from fadiff_mapper.yaml.located import (
+    Check,
     Map,
     Reader,
     Seq,
@@ -33,6 +41,286 @@ from fadiff_mapper.yaml.located import (
     text,
 )
 from fadiff_mapper.yaml.place import Where
+
+LEVEL_ATTRIBUTES = (
+    "instances", "meshX", "meshY", "word_bits", "word_width", "datawidth", "block_size", "n_words", "cluster_size",
+    "width", "memory_width", "data_storage_width", "entries", "depth", "memory_depth", "data_storage_depth", "sizeKB",
+    "multiple_buffering", "min_utilization", "bandwidth", "read_bandwidth", "write_bandwidth", "shared_bandwidth",
+    "per_dataspace_bandwidth_consumption_scale", "vector_access_energy", "addr_gen_energy", "network_fill_latency",
+    "network_drain_latency", "network_word_bits", "energy_per_hop", "wire_energy", "tile_width", "router_energy",
+    "energy-per-ingress", "network_read", "network_fill", "network_update", "network_drain", "network_operand",
+    "network_result", "reduction_supported", "network_type", "technology", "allow_overbooking")
+"""The attributes of a component that change a result. Others go to Accelergy and are kept as they are."""
+
+OTHER_BASES = re.compile(r"\+?0(?:[xX](?P<hexadecimal>[0-9a-fA-F]+)|(?P<octal>[0-7]+))")
+"""Whole numbers that are not decimal, as C writes them."""
+
+
+def read_attributes(name: str, attributes: Map, leniency: Leniency = STRICT) -> Reader:
+    """Prepares the attributes of a component for reading.
+
+    Args:
+        name: Name of the component, for messages.
+        attributes: As written, hyphenated words rewritten; unknown attributes may stay, as they are for Accelergy.
+        leniency: Decides about attributes that look like misspelt ones of `LEVEL_ATTRIBUTES`, which Timeloop drops.
+
+    Returns:
+        A reader of the attributes.
+
+    Raises:
+        SpecError: There is such an attribute, and the reading is strict.
+    """
+    for key in attributes:
+        dropped = (isinstance(key, str) and key not in LEVEL_ATTRIBUTES
+                   and (_squash(key) in _SQUASHED or _one_edit(key)))
+        if dropped:
+            meant = _SQUASHED.get(_squash(key)) or _one_edit(key)
+            leniency.meet([Oddity(
+                attributes.at(key), f"attribute {key}",
+                f'Timeloop ignores the attribute "{key}" of "{name}" (did you mean "{meant}"?)', f'"{meant}"', "")])
+    return Reader(attributes, leniency)
+
+
+def whole_number(minimum: int, leniency: Leniency) -> Check[int]:
+    """A check for a whole number as Timeloop converts its text: 0x10 and 010 are C's, and 16.0 is none.
+
+    Args:
+        minimum: The least accepted value.
+        leniency: Decides about numbers that Timeloop refuses although they are whole.
+    """
+    def check(value: Any, where: Where) -> int:
+        other = OTHER_BASES.fullmatch(value) if isinstance(value, str) else None
+        if other:
+            value = int(other["hexadecimal"], 16) if other["hexadecimal"] else int(other["octal"], 8)
+        found = integer(minimum)(value, where)
+        if isinstance(value, float) or (isinstance(value, str) and not value.lstrip("+").rstrip().isdigit()):
+            leniency.meet([Oddity(where, where.path, f"timeloop-model refuses {value} as a whole number", str(found),
+                                  f"it is {found}")])
+        return found
+    return check
+
+
+def word_width(leniency: Leniency) -> Check[int]:
+    """A check for bits of a word; one width per data space, which users ask for, is refused in words of its own."""
+    def check(value: Any, where: Where) -> int:
+        if isinstance(value, dict):
+            raise where.error("found a mapping: Timeloop gives all data spaces of a level the same word width",
+                              "a whole number >= 1; a level of its own for a data space of another width")
+        return whole_number(1, leniency)(value, where)
+    return check
+
+
+def _squash(key: str) -> str:
+    """A spelling without case, hyphens and underscores, by which "read-bandwidth" is "read_bandwidth"."""
+    return key.replace("-", "").replace("_", "").lower()
+
+
+# Short names (width, depth, meshX, ...) are left out: other spellings of them may be attributes for Accelergy.
+_SQUASHED = {_squash(name): name for name in LEVEL_ATTRIBUTES if len(name) > 5}
+
+
+@cache
+def _one_edit(key: str) -> str:
+    """The attribute that differs from `key` by one letter added, dropped or changed, or two swapped; else "".
+
+    Short keys are left alone: a single letter makes another word of them too easily. Nothing was measured.
+    """
+    if len(key) < 8:
+        return ""
+    guess = nearest(key, LEVEL_ATTRIBUTES)
+    meant = guess.split('"')[1] if guess else ""  # from ` (did you mean "x"?)`
+    changed = sorted(set(enumerate(key)) ^ set(enumerate(meant)))
+    near = abs(len(key) - len(meant)) <= 1 and (
+        len(changed) <= 4 if len(key) == len(meant) else _is_one_insertion(key, meant))
+    return meant if near else ""
+
+
+def _is_one_insertion(a: str, b: str) -> bool:
+    """Whether the longer word is the shorter one with one letter more."""
+    short, long = sorted((a, b), key=len)
+    return any(long[:i] + long[i + 1:] == short for i in range(len(long)))
+
+
+# A level that names a network uses it in place of its own wires, and so must the next level inwards: `network_read`
+# and `network_update` outside are `network_fill` and `network_drain` inside, at the arithmetic `network_operand` and
+# `network_result`.
+
+INTERCONNECT_CLASSES = ("XY_NoC", "Legacy", "ReductionTree", "SimpleMulticast")
+"""The classes of components that are interconnects; the first two are the same."""
+DEFAULT_BITS = 16
+"""Bits of a word on an interconnect of its own that states none."""
+# Keys by which levels refer to the interconnect between them: at the outer level, at the inner one, at the arithmetic.
+INWARDS = ("network_read", "network_fill", "network_operand")
+OUTWARDS = ("network_update", "network_drain", "network_result")
+
+Component = tuple[str, str, Map, int, Where]
+"""Name without range, class, attributes, instances by ranges, place."""
+
+
+def read_wires(reader: Reader, kind: str, word_bits: int) -> Interconnect:
+    """The wires of a level inwards, or those of a component of its own.
+
+    Args:
+        reader: Its attributes.
+        kind: The class of the level.
+        word_bits: Bits of a word where the wires state none.
+
+    Raises:
+        SpecError: Wires of distributed multicast, which is not modelled, or a value that does not fit.
+    """
+    network_type = reader.take("network_type", text, "1:1")
+    if network_type == "M:N":
+        raise reader.at("network_type").error('network_type "M:N" (distributed multicast) is not supported', "1:1, 1:N")
+    return Interconnect(
+        word_bits=reader.take("network_word_bits", whole_number(1, reader.leniency), word_bits),
+        energy_per_hop=reader.take("energy_per_hop", number(), None),
+        wire_energy=reader.take("wire_energy", number(), 0.0),
+        tile_width=reader.take("tile_width", number(), None),
+        router_energy=reader.take("router_energy", number(), 0.0),
+        energy_per_ingress=reader.take("energy-per-ingress", number(), 0.0),
+        fill_latency=reader.take("network_fill_latency", whole_number(0, reader.leniency), 0),
+        drain_latency=reader.take("network_drain_latency", whole_number(0, reader.leniency), 0),
+        reduction_supported=reader.take("reduction_supported", boolean, "DRAM" not in kind))
+
+
+def named_interconnects(components: Sequence[Component], units: Sequence[tuple[str, Map]],
+                        leniency: Leniency) -> tuple[NamedInterconnect, ...]:
+    """The interconnects that levels refer to by name.
+
+    Args:
+        components: Those with a class of `INTERCONNECT_CLASSES`.
+        units: Name and attributes of the arithmetic and of the storage levels, innermost first.
+        leniency: Decides about misspelt attributes.
+
+    Raises:
+        SpecError: A level names an interconnect that does not exist, neighbours name different ones, one stands in
+            two places, or an interconnect cannot do what it is used for.
+    """
+    by_name = {component[0]: component for component in components}
+    if len(by_name) < len(components):
+        raise components[-1][4].error("two networks have the same name", "unique names")
+    inwards, outwards = (_connected(keys, units, by_name) for keys in (INWARDS, OUTWARDS))
+    return tuple(_interconnect(component, inwards.get(name), outwards.get(name), leniency)
+                 for name, component in sorted(by_name.items()) if name in inwards or name in outwards)
+
+
+def _connected(keys: tuple[str, str, str], units: Sequence[tuple[str, Map]],
+               by_name: dict[str, Component]) -> dict[str, int]:
+    """The level below which each interconnect stands, in one direction."""
+    places: dict[str, int] = {}
+    for level, ((inner, inside), (outer, outside)) in enumerate(pairwise(units)):
+        key, inner_key = keys[0], keys[1] if level else keys[2]
+        name, at = outside.get(key), outside.at(key)
+        if name != inside.get(inner_key):
+            raise (at if key in outside else inside.at(inner_key)).error(
+                f'"{outer}" has {key}: {name or "none"}, and "{inner}" inside it has {inner_key}: '
+                f'{inside.get(inner_key) or "none"}', "the same network at both, or none")
+        if name is None:
+            continue
+        if text(name, at) not in by_name:
+            raise at.error(f'there is no network "{name}"', listed(by_name) or "a component of a network's class")
+        if name in places:
+            raise at.error(f'the network "{name}" stands below two levels, and Timeloop counts the traffic of the '
+                           "inner one alone", "a network for each")
+        places[name] = level
+    return places
+
+
+def _interconnect(component: Component, inwards: int | None, outwards: int | None,
+                  leniency: Leniency) -> NamedInterconnect:
+    """One interconnect. SpecError where it cannot do what it is used for."""
+    name, kind, attributes, _, where = component
+    reader = read_attributes(name, attributes, leniency)
+    if None not in (inwards, outwards) and inwards != outwards:
+        raise where.error(f'the network "{name}" stands below two levels, and Timeloop counts the traffic of the inner '
+                          "one alone", "a network for each")
+    if kind == "ReductionTree" and inwards is not None:
+        raise where.error(f'the reduction tree "{name}" is to carry words inwards, which Timeloop refuses',
+                          "a reduction tree as network_update and network_drain alone")
+    bits = reader.take(("word_bits", "word_width", "datawidth"), whole_number(1, reader.leniency), DEFAULT_BITS)
+    wires = read_wires(Reader(Map({**reader.node, "network_fill_latency": reader.take("fill_latency", number(0), 0)},
+                                  where=where, places=reader.node.places), leniency), kind, bits)
+    if kind != "SimpleMulticast":
+        return NamedInterconnect(name, "Legacy" if kind == "XY_NoC" else kind, inwards, outwards, wires,
+                                 adder_energy=reader.take("adder_energy", number(), 0.0))
+    action = reader.take("action_name", text, None)
+    if action is None:
+        raise attributes.where.error(f'the network "{name}" has no action_name',
+                                     "action_name, the action of its entry in the ERT")
+    return NamedInterconnect(name, kind, inwards, outwards, wires, action=action,
+                             receivers=reader.take("multicast_factor_argument", text, "none"),
+                             per_dataspace=reader.take("per_datatype_ERT", boolean, None) is not None)
+
+
+# Areas, technology, cycle time and other attributes change no count of the model; they are estimated from or printed.
+
+@dataclass(frozen=True)
+class WrittenComponent:
+    """One component as written.
+
+    Attributes:
+        name: Name without its range.
+        own: Its own attributes, old hyphenated words rewritten.
+        inherited: Attributes of the nodes around it, in the same way.
+        component: All its keys, as they are.
+    """
+
+    name: str
+    own: dict[str, Any]
+    inherited: dict[str, Any]
+    component: dict[str, Any]
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """All attributes that hold for the component: its own ones win."""
+        return self.inherited | self.own
+
+
+def written_components(arch: Architecture) -> dict[str, WrittenComponent]:
+    """Every component of an architecture by its name without range; Timeloop reads none beside the first subtree."""
+    return {component.name: component for tree in arch.native.values()
+            for component in _components({key: tree[key] for key in tree if key != "local"}, {})}
+
+
+def _components(tree: dict[str, Any], around: dict[str, Any]) -> Iterator[WrittenComponent]:
+    """The components of a node and of those inside it; `around` are the attributes of the nodes outside."""
+    for entry in (*_entries(tree.get("storage")), *_entries([tree.get("arithmetic")])):
+        yield WrittenComponent(_name(entry), _attributes(entry), around, entry)
+    around = around | _attributes(tree.get("attributes"))
+    for entry in _entries(tree.get("local")):
+        yield WrittenComponent(_name(entry), _attributes(entry.get("attributes")), around, entry)
+    for node in _entries(tree.get("subtree")):
+        yield from _components(node, around)
+
+
+def _entries(value: object) -> list[dict[str, Any]]:
+    """The mappings of a list: Timeloop reads no others, so anything may stand beside them."""
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def _name(entry: dict[str, Any]) -> str:
+    """The name of a component as the levels have it."""
+    return bare(underscored(str(entry.get("name", ""))))
+
+
+def _attributes(attributes: object) -> dict[str, Any]:
+    """Attributes by rewritten text; those of a node that Timeloop does not read may be no mapping."""
+    return {underscored(str(key)): value for key, value in attributes.items()} if isinstance(attributes, dict) else {}
+
+
+Attributes = dict[str, Any]
+
+
+def written_attributes(arch: Architecture) -> dict[str, Attributes]:
+    """The own attributes of every component by its name without range."""
+    return {name: component.own for name, component in written_components(arch).items()}
+
+
+def written_number(attributes: Attributes, key: str) -> float | None:
+    """An attribute as a number; None where it is not written. Raises SpecError where it is no number."""
+    value = attributes.get(key)
+    return None if value is None else number()(value, Where("architecture", path=key))
+
 
 STORAGE_CLASSES = ("DRAM", "SRAM", "regfile", "smartbuffer", "storage")
 COMPUTE_CLASSES = ("mac", "compute")

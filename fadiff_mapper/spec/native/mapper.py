@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fadiff_mapper.spec.mapper import METRICS, MapperOptions
 from fadiff_mapper.spec.native.hyphens import underscored
+from fadiff_mapper.spec.spec import METRICS, MapperOptions
 from fadiff_mapper.yaml.leniency import STRICT, Leniency
 from fadiff_mapper.yaml.located import Reader, anything, integer, mapping, one_of, sequence
 from fadiff_mapper.yaml.place import Where

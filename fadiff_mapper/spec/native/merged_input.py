@@ -6,7 +6,7 @@ from typing import Any
 
 from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.spec.native.mapping import literal_mapping
-from fadiff_mapper.spec.native.tables_text import art_tree, ert_tree
+from fadiff_mapper.spec.native.tables import art_tree, ert_tree
 from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.yaml.load import dump
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.spec.arch import Architecture, StorageLevel
-from fadiff_mapper.spec.native.attributes import whole_number
+from fadiff_mapper.spec.native.arch import whole_number
 from fadiff_mapper.spec.native.hyphens import underscored
 from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.spec.sparse_optimizations import (

@@ -9,21 +9,29 @@ from typing import Any
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.spec.native.problem import read_problem
 from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.spec.v04.attributes import (
+from fadiff_mapper.spec.v04.constraints import (
+    ExpressionScope,
+    design_constraints,
+    native_mapping,
+    native_targets,
+    target_entries,
+)
+from fadiff_mapper.spec.v04.nodes import (
     VERSION,
     Names,
+    NativeLevel,
+    native_architecture,
+    place_levels,
+    read_tree,
+    refuse_hyphens,
     resolve_map,
     version,
     without_empty,
     without_ignored,
     worked_out,
 )
-from fadiff_mapper.spec.v04.constraints import ExpressionScope
-from fadiff_mapper.spec.v04.levels import NativeLevel, native_architecture, place_levels
-from fadiff_mapper.spec.v04.nodes import read_tree, refuse_hyphens
-from fadiff_mapper.spec.v04.targets import design_constraints, native_mapping, native_targets, target_entries
-from fadiff_mapper.yaml.combined_trees import combined
 from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
+from fadiff_mapper.yaml.load import combined
 from fadiff_mapper.yaml.located import Map, Reader, Seq, mapping, one_of, sequence
 from fadiff_mapper.yaml.place import Where
 

@@ -13,9 +13,8 @@ from fadiff_mapper.workload.node import GENERIC
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor
 from fadiff_mapper.workload.readers.convolutions import Pads
-from fadiff_mapper.workload.readers.onnx_call import OnnxCall
+from fadiff_mapper.workload.readers.onnx_call import OnnxCall, padding
 from fadiff_mapper.workload.readers.onnx_names import REDUCE, RESHAPES, ROWS
-from fadiff_mapper.workload.readers.onnx_padding import padding
 
 
 def _pool(call: OnnxCall, to: Assembly) -> Tensor:

@@ -10,18 +10,17 @@ import math
 from collections.abc import Callable, Sequence
 
 from fadiff_mapper.workload import Node, Window
-from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, attention, fourier_macs, product, turned
+from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, attention, einsum, fourier_macs, product, turned
 from fadiff_mapper.workload.readers.convolutions import (
+    Recurrence,
     Sliding,
     convolution,
     deformable_convolution,
+    recurrent_layer,
     transposed_convolution,
 )
-from fadiff_mapper.workload.readers.einsum import einsum
-from fadiff_mapper.workload.readers.onnx_call import OnnxCall
+from fadiff_mapper.workload.readers.onnx_call import OnnxCall, padding, transposed_padding
 from fadiff_mapper.workload.readers.onnx_names import POINTWISE
-from fadiff_mapper.workload.readers.onnx_padding import padding, transposed_padding
-from fadiff_mapper.workload.readers.recurrent import Recurrence, recurrent_layer
 
 
 def _convolution(data: int, weights: int, transposed: bool = False) -> Callable[[OnnxCall, Assembly], Tensor]:

@@ -34,15 +34,14 @@ except ImportError as error:
     raise FadiffError(f"reading ONNX models needs the package onnx ({error}); accepted: pip install "
                       '"fadiff-mapper[onnx]"') from None
 
+from fadiff_mapper.workload.readers.assembly import recognise_products
+from fadiff_mapper.workload.readers.convolutions import repeated
 from fadiff_mapper.workload.readers.onnx_call import OnnxCall  # this and the next ones import onnx
 from fadiff_mapper.workload.readers.onnx_file import read_thin
 from fadiff_mapper.workload.readers.onnx_folding import ROUNDS, SMALL, Folding, small_values
 from fadiff_mapper.workload.readers.onnx_inputs import close_inputs, refuse_open
 from fadiff_mapper.workload.readers.onnx_layers import LAYERS
-from fadiff_mapper.workload.readers.onnx_shapes import with_shapes
-from fadiff_mapper.workload.readers.onnx_twins import shape_twins
-from fadiff_mapper.workload.readers.recurrent import repeated
-from fadiff_mapper.workload.readers.written_out_products import recognise_products
+from fadiff_mapper.workload.readers.onnx_shapes import shape_twins, with_shapes
 
 MOST_OPERATORS = 4 * MOST_NODES
 """Operators of a model: more than nodes of a network, as those that compute constants and shapes leave none."""

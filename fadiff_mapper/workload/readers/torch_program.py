@@ -8,39 +8,481 @@ elements.
 
 from __future__ import annotations
 
+import copy
 import math
 import operator
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, suppress
+from dataclasses import dataclass, replace
+from functools import cache
 from io import StringIO
 from typing import Any
 
 import torch
+from torch._decomp import decomposition_table
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind
+from torch.export.graph_signature import ExportGraphSignature, InputKind
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.standard_streams import say
 from fadiff_mapper.workload import Workload, build_workload
 from fadiff_mapper.workload.operator import Shape
-from fadiff_mapper.workload.readers.assembly import Assembly, Tensor
-from fadiff_mapper.workload.readers.torch_call import TorchCall
-from fadiff_mapper.workload.readers.torch_decompositions import (
-    flattened,
-    maps_over_a_batch,
-    operator_name,
-    tag_of,
-)
-from fadiff_mapper.workload.readers.torch_layers import LAYERS
-from fadiff_mapper.workload.readers.torch_operators import understood
-from fadiff_mapper.workload.readers.torch_subgraphs import GraphCall, entered
-from fadiff_mapper.workload.readers.written_out_products import recognise_products
+from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, attention, recognise_products
+from fadiff_mapper.workload.readers.convolutions import attention_gradients, repeated
+from fadiff_mapper.workload.readers.torch_operators import FILLS, LAYERS, TorchCall, has_name, understood
 from fadiff_mapper.yaml.place import Where
+
+# `ExportedProgram.run_decompositions` does that, too, but traces the whole program anew whatever is to be replaced,
+# and fails for caches of keys and values that are written in place. Here the rest of the program stays as it is.
+
+REGIONS = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
+"""Operators that call the graph among their arguments once, with all arguments behind it."""
+
+
+def without_regions(program: ExportedProgram) -> ExportedProgram:
+    """A program with the same results and no such region; what a region computes in another number format is of the
+    same shapes.
+
+    Args:
+        program: any program; it is not changed.
+    """
+    if not any(_is_region(node) for node in program.graph.nodes):
+        return program
+    module = copied(program)
+    _inline(module)
+    return with_graphs(program, module)
+
+
+def copied(program: ExportedProgram) -> torch.fx.GraphModule:
+    """A copy of a program's module, with the names of its inputs: a plain copy calls "input" "input_1".
+
+    Args:
+        program: any program; weights are not in its module.
+    """
+    module: torch.fx.GraphModule = copy.deepcopy(program.graph_module)
+    for node, original in zip(module.graph.nodes, program.graph.nodes, strict=True):
+        node.name = original.name
+    return module
+
+
+def with_graphs(program: ExportedProgram, module: torch.fx.GraphModule) -> ExportedProgram:
+    """A program with other graphs, without what nobody reads.
+
+    Args:
+        program: a program.
+        module: its module with calls replaced: the same inputs and results, perhaps under other names.
+    """
+    module.graph.eliminate_dead_code()
+    results = module.graph.output_node().args[0]
+    assert isinstance(results, tuple | list)
+    specs = [replace(spec, arg=replace(spec.arg, name=node.name)) if isinstance(node, torch.fx.Node) else spec
+             for spec, node in zip(program.graph_signature.output_specs, results, strict=True)]
+    signature = ExportGraphSignature(program.graph_signature.input_specs, specs)
+    return ExportedProgram(module, module.graph, signature, program.state_dict, program.range_constraints,
+                           program.module_call_graph, program.example_inputs, program.constants,
+                           verifiers=[program.verifier])
+
+
+def put_body(graph: torch.fx.Graph, call: torch.fx.Node, body: torch.fx.Graph, given: Sequence[Any]) -> None:
+    """Copies a body in front of a call, and has its results read in place of the call's.
+
+    Args:
+        graph: the graph of the call.
+        call: a call with one result, or with several, of which all readers pick one by its index.
+        body: the graph to put in its place; nodes without a module become part of the call's.
+        given: nodes of `graph` or numbers, one for each placeholder of the body.
+    """
+    inputs = [node for node in body.nodes if node.op == "placeholder"]
+    copies = dict(zip(inputs, given, strict=True))
+    with graph.inserting_before(call):
+        results: Any = graph.graph_copy(body, copies)
+    for node in copies.keys() - inputs:
+        copies[node].meta.setdefault("nn_module_stack", call.meta.get("nn_module_stack"))
+    for part in list(call.users):
+        if part.target is operator.getitem:
+            part.replace_all_uses_with(results[part.args[1]])
+            graph.erase_node(part)
+    if call.users:
+        call.replace_all_uses_with(results)
+    graph.erase_node(call)
+
+
+def _inline(module: torch.fx.GraphModule) -> None:
+    """Replaces every region of a graph by its body, regions within regions first."""
+    for node in list(module.graph.nodes):
+        if _is_region(node):
+            place = next(index for index, value in enumerate(node.args) if _is_graph(module, value))
+            body = getattr(module, str(node.args[place].target))
+            _inline(body)
+            put_body(module.graph, node, body.graph, node.args[place + 1:])
+
+
+def _is_region(node: torch.fx.Node) -> bool:
+    """Whether a node calls a region."""
+    return isinstance(node.target, torch._ops.HigherOrderOperator) and str(node.target) in REGIONS
+
+
+def _is_graph(module: torch.fx.GraphModule, value: Any) -> bool:
+    """Whether an argument names a graph of the module."""
+    return (isinstance(value, torch.fx.Node) and value.op == "get_attr"
+            and isinstance(getattr(module, str(value.target), None), torch.fx.GraphModule))
+
+
+# cond              the branch with more multiply-accumulates runs; its operators say so
+#     scan, map         the operators of the body, once for every entry of the first axis of what is scanned
+#     flex_attention    attention between all queries and keys, whatever its mask of blocks leaves out
+#     while_loop        not understood: data decide the number of passes; one pass is what it may well have
+#     any other         not understood; likewise with one call of each graph
+#
+# Regions (`no_grad`, `autocast`) are no calls any more (`torch_decompositions`).
+
+Walk = Callable[[torch.fx.GraphModule, Sequence[Any], Assembly], list[Any]]
+"""Adds the calls of a graph to an assembly, given the values of its placeholders; returns the values of its results."""
+
+LARGER_BRANCH = "the branch of a condition with more multiply-accumulates runs"
+ALL_BLOCKS = "every query attends to every key, whatever a mask of blocks leaves out"
+
+
+@dataclass(frozen=True)
+class GraphCall:
+    """A call of an operator of higher order.
+
+    Attributes:
+        operator: its name, such as "cond".
+        name: name for its nodes.
+        arguments: its arguments in order: graphs, values of the assembly, lists of them, anything else.
+        shapes: shapes of its results.
+        where: place in the program, for messages.
+    """
+
+    operator: str
+    name: str
+    arguments: Sequence[Any]
+    shapes: Sequence[Shape]
+    where: Where
+
+    @property
+    def graphs(self) -> list[torch.fx.GraphModule]:
+        """The graphs among the arguments."""
+        return [item for item in _flat(self.arguments) if isinstance(item, torch.fx.GraphModule)]
+
+    @property
+    def operands(self) -> list[Tensor]:
+        """The tensors among the arguments."""
+        return [item for item in _flat(self.arguments) if isinstance(item, Tensor)]
+
+
+def entered(call: GraphCall, to: Assembly, walk: Walk) -> list[Any]:
+    """Adds the nodes of one call.
+
+    Args:
+        call: the call.
+        to: the network.
+        walk: adds the calls of a graph.
+
+    Returns:
+        The values of its results.
+    """
+    if call.operator == "flex_attention":
+        return _attention(call, to)
+    if call.operator == "flex_attention_backward":
+        q, k, v, _, _, grad = call.operands[:6]
+        return [*attention_gradients(to, call.name, grad, (q, k, v), call.where),
+                *(Tensor(shape) for shape in call.shapes[3:])]
+    if call.operator == "cond":
+        return _branch(call, to, walk)
+    if call.operator in ("scan", "map_impl", "associative_scan"):
+        return _repeated(call, to, walk)
+    return to.unknown(call.name, call.operator, call.operands, call.shapes, call.where,
+                      possible=sum(_macs(graph, to, walk) for graph in call.graphs) if call.graphs else None)
+
+
+def _attention(call: GraphCall, to: Assembly) -> list[Any]:
+    """Attention without its mask of blocks, and the sums of its rows, which carry no data on."""
+    start = len(to.nodes)
+    q, k, v = call.operands[:3]
+    out = attention(to, call.name, (q, k, v), None, call.shapes[0], call.where)
+    _note(to, start, ALL_BLOCKS)
+    return [out, *(Tensor(shape) for shape in call.shapes[1:])]
+
+
+def _branch(call: GraphCall, to: Assembly, walk: Walk) -> list[Any]:
+    """The nodes of the larger branch of a condition."""
+    _, first, second, given = call.arguments
+    larger = max((first, second), key=lambda graph: _macs(graph, to, walk, given))
+    start = len(to.nodes)
+    results = walk(larger, given, to)
+    _note(to, start, LARGER_BRANCH)
+    return results
+
+
+def _note(to: Assembly, start: int, what: str) -> None:
+    """Says what is assumed of the operators from some node on."""
+    for index in range(start, len(to.nodes)):
+        if to.nodes[index].layer and not to.nodes[index].what:
+            to.nodes[index] = replace(to.nodes[index], what=what)
+
+
+def _repeated(call: GraphCall, to: Assembly, walk: Walk) -> list[Any]:
+    """The operators of the body of a loop over the first axis of some tensors.
+
+    Arguments are the body; for a scan the tensors that are carried on; those that are scanned; further ones. An
+    associative scan of n entries combines them n - 1 times, at least.
+    """
+    body, *groups = call.arguments
+    scanned = groups[1] if call.operator == "scan" else groups[0]
+    times = scanned[0].shape[0]
+    entries = [Tensor(tensor.shape[1:], tensor.node) for tensor in scanned]
+    given = [*(groups[0] if call.operator == "scan" else entries if call.operator == "associative_scan" else []),
+             *entries, *groups[-1]]
+    inner = Assembly(busy_experts=to.busy_experts)
+    results = walk(body, [_input(inner, index, value, call.where) for index, value in enumerate(given)], inner)
+    recognise_products(inner, [value.node for value in results if isinstance(value, Tensor) and value.node])
+    return repeated(to, call.name, inner, times - (call.operator == "associative_scan"), call.operands, call.shapes,
+                    call.where, in_turn=call.operator != "map_impl")
+
+
+def _macs(graph: torch.fx.GraphModule, to: Assembly, walk: Walk, given: Sequence[Any] | None = None) -> int:
+    """Multiply-accumulates of one call of a graph, those counted that its nodes may well have."""
+    alone = Assembly(busy_experts=to.busy_experts)
+    if given is None:
+        given = [Tensor(tuple(node.meta["val"].shape), node.name) if isinstance(node.meta.get("val"), torch.Tensor)
+                 else None for node in graph.graph.nodes if node.op == "placeholder"]
+    walk(graph, [_input(alone, index, value, Where("")) for index, value in enumerate(given)], alone)
+    return alone.macs + sum(node.possible or 0 for node in alone.nodes)
+
+
+def _input(to: Assembly, index: int, value: Any, where: Where) -> Any:
+    """A computed value as an input of an assembly of its own; constants and numbers as they are."""
+    return to.input(f"input {index}", value.shape, where) if isinstance(value, Tensor) and value.node else value
+
+
+def _flat(items: Any) -> list[Any]:
+    """The entries of lists within lists, and of mappings."""
+    if isinstance(items, Mapping):
+        return _flat(list(items.values()))
+    return [part for item in items for part in _flat(item)] if isinstance(items, list | tuple) else [items]
+
+
+# Calls of operators that `torch_operators` does not know by name are replaced by what PyTorch computes them with
+# (tensordot, cells of recurrent layers, ...), as far as it says so, and the operators of a decomposition are looked
+# at again. Equal calls are traced once, so that 32 equal blocks take no longer than one.
+#
+# `ExportedProgram.run_decompositions` does that, too, and makes updates in place and maps over a batch (`torch.vmap`)
+# explicit, but traces the whole program anew, in several passes: 0.6 s for every block of a language model. So it is
+# called for these alone, and for operators that nothing else takes apart.
+
+ROUNDS = 4
+"""Times that operators are taken apart: a plain safety limit, two were enough for every network tried."""
+
+
+def flattened(program: ExportedProgram) -> ExportedProgram:
+    """A program with the same results in which every call is of an operator.
+
+    Args:
+        program: a program with regions, updates in place, and any operators; it is not changed.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = _taken_apart(without_regions(program))
+        if _changes(program):
+            program = _taken_apart(_explicit(program))
+        return _by_pytorch(program)
+
+
+def _by_pytorch(program: ExportedProgram) -> ExportedProgram:
+    """A program without the unknown operators that only PyTorch itself takes apart, as those that change a buffer."""
+    graphs = _graphs(program.graph_module)
+    unknown = {node.target for graph in graphs for node in graph.graph.nodes if _is_unknown(node)}
+    table = {target: _decompositions()[target] for target in unknown if target in _decompositions()}
+    for part in (table, *({target: function} for target, function in table.items())) if unknown else ():
+        with suppress(Exception):  # something goes wrong inside a decomposition: each is tried by itself
+            apart: ExportedProgram = program.run_decompositions(part)
+            return apart
+    return program
+
+
+def _explicit(program: ExportedProgram) -> ExportedProgram:
+    """A program without updates in place; the same one where PyTorch fails to make them explicit.
+
+    It fails at caches of keys and values (`torch_program` follows such updates by itself).
+    """
+    try:
+        explicit: ExportedProgram = program.run_decompositions({})
+    except (AssertionError, RuntimeError):
+        return program
+    return explicit
+
+
+def _taken_apart(program: ExportedProgram) -> ExportedProgram:
+    """A program without unknown operators, as far as PyTorch can take them apart."""
+    if not any(_is_unknown(node) for graph in _graphs(program.graph_module) for node in graph.graph.nodes):
+        return program
+    module = copied(program)
+    for graph in _graphs(module):
+        bodies: dict[Hashable, torch.fx.Graph | None] = {}
+        for _ in range(ROUNDS):
+            for node in filter(_is_unknown, list(graph.graph.nodes)):
+                body = _body(node, bodies)
+                if body is not None:
+                    put_body(graph.graph, node, body, node.all_input_nodes)
+    return with_graphs(program, module)
+
+
+def _graphs(module: torch.fx.GraphModule) -> list[torch.fx.GraphModule]:
+    """The graph of a program and those that its conditions and loops call."""
+    return [part for part in module.modules() if isinstance(part, torch.fx.GraphModule)]
+
+
+def _body(call: torch.fx.Node, bodies: dict[Hashable, torch.fx.Graph | None]) -> torch.fx.Graph | None:
+    """What computes a call, with a placeholder for every node that it reads; None where PyTorch does not say it.
+
+    `bodies` are those found so far, by operator and arguments; a new one is added.
+    """
+    given = call.all_input_nodes
+    tensors: list[Any] = [source.meta.get("val") for source in given]
+    if not all(isinstance(tensor, torch.Tensor) for tensor in tensors):
+        return None
+    numbers = {source: index for index, source in enumerate(given)}
+    arguments = torch.fx.map_arg((call.args, call.kwargs), lambda source: f"tensor {numbers[source]}")
+    key = (call.target, repr(arguments), *((tensor.shape, tensor.stride(), tensor.dtype) for tensor in tensors))
+    if key not in bodies:
+        bodies[key] = _traced(call, tensors)
+    return bodies[key]
+
+
+def _traced(call: torch.fx.Node, tensors: list[torch.Tensor]) -> torch.fx.Graph | None:
+    """The operators that PyTorch computes a call by.
+
+    Views that stand in no table (`movedim`) say themselves what they are made of. None where there is no decomposition,
+    or one that fails, that checks values (`linalg_inv`: is the matrix singular?), or that holds a tensor of its own.
+    """
+    target: Any = call.target
+    decomposition = _decompositions().get(target, target.decompose if _is_view(call) else None)
+    if decomposition is None:
+        return None
+
+    def run(*given: torch.Tensor) -> Any:
+        values = dict(zip(call.all_input_nodes, given, strict=True))
+        arguments, keywords = torch.fx.map_arg((call.args, call.kwargs), values.__getitem__)
+        return target(*arguments, **keywords)
+    try:
+        graph: torch.fx.Graph = make_fx(run, {target: decomposition}, "fake", pre_dispatch=True)(*tensors).graph
+    except Exception:  # whatever goes wrong inside a decomposition
+        return None
+    results = graph.output_node().args[0]
+    whole = all(isinstance(node, torch.fx.Node) for node in (
+        results if isinstance(results, tuple | list) else (results,)))
+    plain = all(node.target is operator.getitem or (isinstance(node.target, torch._ops.OpOverload)
+                                                    and node.target._schema.returns)
+                for node in graph.nodes if node.op not in ("placeholder", "output"))
+    return graph if whole and plain else None
+
+
+@cache
+def _decompositions() -> dict[Any, Any]:
+    """Operator -> the function that computes it by others; PyTorch takes seconds to list them."""
+    return {**decomposition_table, **torch.export.default_decompositions()}
+
+
+def _changes(program: ExportedProgram) -> bool:
+    """True where there are regions, maps over a batch, or updates in place that a later reader of the tensor must see.
+
+    Most updates are of a tensor that nobody else reads (a ReLU behind a convolution) or of constants (masks, running
+    means, new zeros of a computed shape). Making those explicit would trace the whole network once more.
+    """
+    kinds = {spec.arg.name: spec.kind for spec in program.graph_signature.input_specs}
+    computed: set[torch.fx.Node] = set()
+    seen: set[torch.fx.Node] = set()
+    for node in program.graph.nodes:
+        if isinstance(node.target, torch._ops.HigherOrderOperator) or maps_over_a_batch(node.target):
+            return True
+        reads = any(source in computed for source in node.all_input_nodes)
+        if (reads and operator_name(node.target) not in FILLS) or kinds.get(node.name) == InputKind.USER_INPUT:
+            computed.add(node)
+        if reads and _updates(node) and not _private(node.args[0], node, seen):
+            return True
+        seen.add(node)
+    return False
+
+
+def maps_over_a_batch(target: Any) -> bool:
+    """Whether a call begins or ends a region of `torch.vmap`, within which shapes leave the batch out.
+
+    Args:
+        target: what a call of a program calls.
+    """
+    return str(getattr(target, "__module__", "")).startswith("torch._functorch")
+
+
+def _updates(node: torch.fx.Node) -> bool:
+    """True for calls that update an argument in place."""
+    return isinstance(node.target, torch._ops.OpOverload) and bool(node.target._schema.is_mutable)
+
+
+def _private(tensor: Any, update: torch.fx.Node, before: set[torch.fx.Node]) -> bool:
+    """True for a tensor that an update changes, and that nobody sees but by the update's result."""
+    while isinstance(tensor, torch.fx.Node) and tensor.target is torch.ops.aten.alias.default and all(
+            user is update for user in tensor.users):  # the tensor itself under another name
+        tensor, update = tensor.args[0], tensor
+    if not isinstance(tensor, torch.fx.Node) or tensor.op != "call_function":
+        return False
+    return (_updates(tensor) or not _is_view(tensor)) and all(
+        user is update or (user in before and not _is_view(user)) for user in tensor.users)
+
+
+def _is_view(node: torch.fx.Node) -> bool:
+    """True for calls whose result may share its memory with an argument."""
+    if node.target is operator.getitem:
+        return _is_view(node.args[0])  # type: ignore[arg-type]  # one of the results of a call
+    return not isinstance(node.target, torch._ops.OpOverload) or any(
+        result.alias_info is not None for result in node.target._schema.returns)
+
+
+def _is_unknown(node: torch.fx.Node) -> bool:
+    """True for calls of operators that are not known by name, unless they read nothing and so make constants.
+
+    Repetitions of each element by a number are taken apart, too: as expanded axes their way is followed.
+    """
+    if node.target is torch.ops.aten.repeat_interleave.self_int:
+        return bool(node.all_input_nodes)
+    return (node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload)
+            and bool(node.all_input_nodes) and not has_name(operator_name(node.target), tag_of(node.target)))
+
+
+def operator_name(target: Any) -> str:
+    """A name for the tables.
+
+    Args:
+        target: what a call of a program calls.
+
+    Returns:
+        `relu` of aten::relu_.default; the full name for operators outside of aten.
+    """
+    if not isinstance(target, torch._ops.OpOverload):
+        return getattr(target, "__name__", str(target)) if target is not operator.getitem else "getitem"
+    space, _, name = target._schema.name.partition("::")
+    return name.removesuffix("_") if space == "aten" else f"{space}::{name}"
+
+
+@cache
+def tag_of(target: Any) -> str:
+    """The tag of an operator that says how its points hang together.
+
+    Args:
+        target: what a call of a program calls.
+
+    Returns:
+        "pointwise", "reduction" or "".
+    """
+    tags = {str(tag).rpartition(".")[2] for tag in getattr(target, "tags", ())}
+    return next((tag for tag in ("pointwise", "reduction") if tag in tags), "")
+
 
 DATA_DEPENDENT = "; accepted: modules whose steps and shapes no value decides, such as a detector without its choice"
 """The end of the message about a module that `torch.export` cannot follow."""

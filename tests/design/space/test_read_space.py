@@ -9,7 +9,7 @@ import pytest
 
 from fadiff_mapper.base.errors import SpecError
 from fadiff_mapper.design.space import broken_limit, design_architecture, limit_values, parameter_values, read_space
-from fadiff_mapper.design.space.value_ranges import values_of_text
+from fadiff_mapper.design.space.design_space import values_of_text
 from fadiff_mapper.yaml.place import Where
 
 ARCHITECTURE = """

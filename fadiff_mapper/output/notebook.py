@@ -1,0 +1,237 @@
+"""Figures and HTML for notebooks, as the results' methods `plot` and `_repr_html_` give them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from fadiff_mapper.analysis.lower_bound import sentence
+from fadiff_mapper.base.text_formats import html_table, paragraph
+from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.output.network_report.layer_views import LayerShare, LayerView, layer_views
+from fadiff_mapper.output.network_report.page import network_html
+
+if TYPE_CHECKING:
+    from fadiff_mapper.network.result import NetworkResult
+    from fadiff_mapper.search.result import Result
+
+METRICS = {"edp": "EDP (pJ * cycles)", "energy": "energy (pJ)", "delay": "cycles",
+           "last_level_accesses": "last level accesses (words)"}
+"""Labels of the metrics that a search can minimise."""
+
+
+def plain_axes(axes: Axes, title: str) -> None:
+    """Sets a title and takes away the two sides of the frame that carry no scale."""
+    axes.set_title(title, fontsize=10)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=8)
+
+
+def name_ticks(axes: Axes, names: Sequence[str]) -> None:
+    """Names below the x axis at 0, 1, 2 and so on; a dollar sign in a name begins no formula."""
+    axes.set_xticks(range(len(names)), list(names), rotation=60, ha="right", parse_math=False)
+
+
+def name_legend(axes: Axes) -> None:
+    """A legend of all labelled artists, where there are any; a dollar sign in a name begins no formula."""
+    handles, labels = axes.get_legend_handles_labels()
+    if handles:
+        for text in axes.legend(handles, labels, frameon=False, fontsize=8).get_texts():
+            text.set_parse_math(False)
+
+
+def draw_history(axes: Axes, history: Sequence[Mapping[str, Any]], metric: str, value: float, time_s: float) -> None:
+    """Draws the best value so far over the seconds since the start, as steps that go on to the end of the run.
+
+    Args:
+        axes: Where to draw.
+        history: Improvements, each with `time_s` and `value`; entries from before the first legal mapping have no
+            value and are left out.
+        metric: A key of `METRICS`.
+        value: The final value of the metric, at which the line ends.
+        time_s: Seconds that the run took.
+    """
+    known = [(step["time_s"], step["value"]) for step in history if step["value"] is not None]
+    seconds, values = zip(*known, (max([time_s, *(at for at, _ in known)]), value), strict=True)
+    axes.plot(seconds, values, drawstyle="steps-post", color="#1b6ca8", marker=".", markersize=4)
+    axes.set_yscale("log")
+    axes.set_xlabel("seconds", fontsize=8)
+    axes.set_ylabel(METRICS[metric], fontsize=8)
+    plain_axes(axes, f"best {METRICS[metric].split(' (')[0]} over time")
+
+
+def layer_figure(result: Result) -> Figure:
+    """Energy by component and data space on the left, the metric over the time of the search on the right.
+
+    Args:
+        result: A mapped layer.
+
+    Returns:
+        A figure that belongs to no window and to no state of pyplot; notebooks show it as it is.
+    """
+    figure = Figure(figsize=(9.6, 3.8), layout="constrained")
+    energies, history = figure.subplots(1, 2)
+    _draw_energies(energies, result.stats)
+    draw_history(history, result.history, result.metric, result.value, result.time_s)
+    return figure
+
+
+def energy_parts(stats: Stats) -> dict[str, dict[str, float]]:
+    """Component -> purpose of its energy -> pJ of all instances, outermost level first.
+
+    A storage level spends it on the accesses of each data space and on leakage, a network on each data space, the
+    arithmetic on computes. Components without energy are left out.
+    """
+    parts: dict[str, dict[str, float]] = {}
+    for level in reversed(stats.levels):
+        parts[level["name"]] = {name: space["energy_pj_total"] for name, space in level["dataspaces"].items()}
+        parts[level["name"]]["leakage"] = level["leakage_energy_pj"]
+    for network in stats.networks:
+        parts[network["name"]] = {name: space.get("energy_pj_total", 0.0)
+                                  for name, space in network["dataspaces"].items()}
+    parts[stats.arithmetic["name"]] = {"computes": stats.arithmetic["energy_pj"]}
+    return {component: {purpose: energy for purpose, energy in spent.items() if energy}
+            for component, spent in parts.items() if any(spent.values())}
+
+
+def _draw_energies(axes: Axes, stats: Stats) -> None:
+    """One bar per component, its parts on top of each other, one colour per data space."""
+    parts = energy_parts(stats)
+    components = list(parts)
+    bottoms = dict.fromkeys(components, 0.0)
+    for purpose in dict.fromkeys(purpose for spent in parts.values() for purpose in spent):
+        using = [component for component in components if purpose in parts[component]]
+        heights = [parts[component][purpose] for component in using]
+        axes.bar([components.index(component) for component in using], heights, label=purpose,
+                 bottom=[bottoms[component] for component in using])
+        bottoms |= {component: bottoms[component] + height for component, height in zip(using, heights, strict=True)}
+    axes.set_ylabel("energy (pJ)", fontsize=8)
+    name_ticks(axes, components)
+    name_legend(axes)
+    plain_axes(axes, "energy by component")
+
+
+PLANNED, ALONE = "#1b6ca8", "#b3b8bf"
+"""Colours of a layer as planned, and of the same layer by itself."""
+
+BAR = 0.4
+"""Width of a bar; two bars and a gap make up one unit of the x axis."""
+
+QUANTITIES: dict[str, Callable[[LayerShare], float]] = {
+    "energy (pJ)": lambda share: share.energy_pj,
+    "cycles": lambda share: share.cycles,
+    "EDP (pJ * cycles)": lambda share: share.energy_pj * share.cycles,
+}
+"""Quantities of a layer, all its runs together. The EDPs of layers do not add up to the EDP of the network."""
+
+
+def network_figure(result: NetworkResult) -> Figure:
+    """Energy, cycles and EDP of every layer as planned and by itself, energy over delay, and the metric over time.
+
+    Args:
+        result: The plan of a network.
+
+    Returns:
+        A figure that belongs to no window and to no state of pyplot; notebooks show it as it is. Its axes: one for
+        each of `QUANTITIES` above one another, below them energy over delay and the network's value over time.
+    """
+    views = layer_views(result)
+    figure = Figure(figsize=(min(max(9.6, 0.3 * len(views)), 40.0), 11.0), layout="constrained")
+    grid = figure.add_gridspec(len(QUANTITIES) + 1, 2)
+    shared: Axes | None = None
+    for row, (label, quantity) in enumerate(QUANTITIES.items()):
+        shared = figure.add_subplot(grid[row, :], sharex=shared)
+        _draw_layers(shared, views, label, quantity)
+        shared.tick_params(labelbottom=row == len(QUANTITIES) - 1)
+    _draw_points(figure.add_subplot(grid[-1, 0]), views)
+    metric = str(result.options.get("metric", "edp"))
+    final = {"edp": result.stats.edp, "energy": result.stats.energy_pj, "delay": float(result.stats.cycles)}[metric]
+    draw_history(figure.add_subplot(grid[-1, 1]), result.history, metric, final, result.time_s)
+    return figure
+
+
+def _draw_layers(axes: Axes, views: Sequence[LayerView], label: str, quantity: Callable[[LayerShare], float]) -> None:
+    """Two bars per layer: as planned on the left, by itself on the right."""
+    ticks = range(len(views))
+    axes.bar([tick - BAR / 2 for tick in ticks], [quantity(view.planned) for view in views], BAR, color=PLANNED,
+             label="planned")
+    axes.bar([tick + BAR / 2 for tick in ticks], [quantity(view.alone) for view in views], BAR, color=ALONE,
+             label="by itself")
+    name_ticks(axes, [view.name for view in views])
+    name_legend(axes)
+    plain_axes(axes, f"{label} by layer")
+
+
+def _draw_points(axes: Axes, views: Sequence[LayerView]) -> None:
+    """Energy over delay of every layer: by itself, and as planned; a line leads from the one to the other."""
+    for view in views:
+        axes.plot([view.alone.cycles, view.planned.cycles], [view.alone.energy_pj, view.planned.energy_pj], "-",
+                  color=ALONE, linewidth=0.8, zorder=1)
+    for share, colour, label in (("alone", ALONE, "by itself"), ("planned", PLANNED, "planned")):
+        points: list[LayerShare] = [getattr(view, share) for view in views]
+        axes.plot([point.cycles for point in points], [point.energy_pj for point in points], ".", color=colour,
+                  label=label)
+    axes.set(xscale="log", yscale="log")
+    axes.set_xlabel("cycles", fontsize=8)
+    axes.set_ylabel("energy (pJ)", fontsize=8)
+    name_legend(axes)
+    plain_axes(axes, "energy over delay by layer")
+
+
+PAGE_HEIGHT = 720
+"""Pixels of the frame that shows a plan's page: two thirds of a usual screen, the rest of the page by scrolling."""
+
+
+def layer_html(result: Result) -> str:
+    """A mapped layer: how the search ended, statistics, the lower bound, and the loop nest.
+
+    Args:
+        result: The layer; its problem's, levels' and data spaces' names may be any text.
+
+    Returns:
+        HTML without styles or scripts. The bound is that of the search's metric beside that metric's value.
+    """
+    spec, metric = result.spec, result.metric
+    bound = None if result.bound is None else result.bound.of(metric)
+    return "".join((
+        paragraph(f"{spec.problem.name} on {spec.arch.name}: {result.status} ({result.evaluations:,} evaluations, "
+                  f"{result.time_s:.2f} s)"),
+        html_table("metric", ("metric", "value", "lower bound"), [(metric, result.value, bound)]),
+        paragraph(sentence(result.bound, metric, result.value)),
+        result.stats._repr_html_(),
+        result.mapping.loop_nest_html(spec.arch.level_names())))
+
+
+def plan_html(result: NetworkResult) -> str:
+    """A mapped network: totals, fused groups, and the page of the run folder in a frame.
+
+    The page has a style sheet of its own, which must not reach the notebook around it; inside a frame's `srcdoc` it
+    keeps to itself. Tables come before it, because viewers that show notebooks without trust leave frames out.
+
+    Args:
+        result: The plan.
+
+    Returns:
+        HTML without scripts; the frame may run none either (`sandbox`).
+    """
+    totals = [(name, total.energy_pj, total.cycles, total.edp)
+              for name, total in (("plan", result.stats), ("layers one by one", result.unfused_stats),
+                                  ("of the plan, joined operands", result.planned_joined),
+                                  ("of the layers, joined operands", result.joined)) if total.energy_pj or total.cycles]
+    groups = [(number, " + ".join(group.nodes),
+               ", ".join(f"{loop.dim} in tiles of {loop.tile}" for loop in group.group.loops) or "none",
+               group.cost.energy_pj, group.cost.cycles, group.cost.edp, group.unfused.edp)
+              for number, group in enumerate(result.groups, 1)]
+    return "".join((
+        paragraph(f"{result.workload.name} on {result.design}: {len(result.workload.layers)} layers, "
+                  f"{len(groups)} fused groups, {result.gain:.2%} of the EDP saved; {result.status} "
+                  f"({result.time_s:.2f} s)"),
+        html_table("network", ("", "energy (pJ)", "cycles", "EDP (pJ * cycles)"), totals),
+        html_table("fused groups", ("group", "layers", "shared loops", "energy (pJ)", "cycles", "EDP (pJ * cycles)",
+                                    "EDP one by one"), groups) if groups else "",
+        f'<iframe title="{escape(result.workload.name)}" sandbox="" style="width: 100%; border: 0" '
+        f'height="{PAGE_HEIGHT}" srcdoc="{escape(network_html(result))}"></iframe>'))

@@ -1,1 +1,0 @@
-"""Results in notebooks: tables of HTML and matplotlib figures."""
