@@ -25,8 +25,8 @@ from fadiff_mapper.design.design_options import DesignOptions
 from fadiff_mapper.design.evaluation import evaluate_design, layer_entries
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.search_design import DesignProgress, search_design
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.search.options import SearchOptions
-from fadiff_mapper.spec.spec import Spec
 
 
 def main() -> None:

@@ -38,6 +38,7 @@ from fadiff_mapper.gradient.gumbel_softmax import (
 )
 from fadiff_mapper.gradient.hardware_descent import HardwareCurves, curves_around, relaxed_design
 from fadiff_mapper.gradient.loss import excess
+from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.model.energy_latency import cost
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
@@ -45,7 +46,6 @@ from fadiff_mapper.model.loop_nest import Nest, joined, pack
 from fadiff_mapper.model.smooth import SMOOTH, SmoothEvaluation, evaluate_smooth
 from fadiff_mapper.search.layer_family import DiscreteDecisions, LayerFamily, family_of, kin
 from fadiff_mapper.search.mapping_task import mapping_task
-from fadiff_mapper.spec.mapping import Mapping
 
 STARTS, STEPS, ROUNDED_EVERY = 7, 1490, 500
 RATES = {"unet": 5e-5, "resnet50": 7.5e-5, "retinanet": 7.5e-5, "bert": 1e-5}

@@ -42,6 +42,7 @@ from fadiff_mapper import NetworkOptions, NetworkResult, Workload, map_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.fusion.prices import NOTHING, OperatingPoint, other_reads, summed
 from fadiff_mapper.fusion.segments import Segment, chains, over_all_runs, segments
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
@@ -51,7 +52,6 @@ from fadiff_mapper.network.tile_mappings import ResidentTile, SumCompletion, cut
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.search_many import search_all
-from fadiff_mapper.spec.spec import Spec
 
 WEIGHTS = ((1.0, 1.0), *TRADES)
 """Exponents of energy and cycles that the mappings of each layer minimise."""

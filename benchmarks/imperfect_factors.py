@@ -25,8 +25,8 @@ from resnet50 import write_resnet50
 from fadiff_mapper import SearchOptions, load, map_layer
 from fadiff_mapper.api import Result
 from fadiff_mapper.base.bundled_files import designs, find, listing
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.network.one_design import specs_of
-from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.timeloop.find_programs import find_real
 from fadiff_mapper.timeloop.verify import MODEL, verify
 from fadiff_mapper.workload.readers.load_network import load_network

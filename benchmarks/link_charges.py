@@ -17,10 +17,10 @@ import numpy as np
 
 from fadiff_mapper.fusion.prices import OperatingPoint
 from fadiff_mapper.fusion.segments import Segment
+from fadiff_mapper.inputs.spec.problem import DataSpace, Problem
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.machine import word_energy
 from fadiff_mapper.model.prepared_layer import prepare_layer
-from fadiff_mapper.spec.problem import DataSpace, Problem
-from fadiff_mapper.spec.spec import Spec
 
 HOME, SUMS = "Scratchpad", "Accumulator"
 """The home level of intermediates, and the level in which outputs are summed up."""

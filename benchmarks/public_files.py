@@ -41,13 +41,13 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.dropin.calls import call_mapper, call_model
 from fadiff_mapper.dropin.programs import MAPPER
 from fadiff_mapper.inputs.load import load, read_document
+from fadiff_mapper.inputs.native.tables import art_yaml, ert_yaml
+from fadiff_mapper.inputs.spec.mapping import Mapping as LoopMapping
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.yaml.located import Map
 from fadiff_mapper.model.exact.stats import Stats
-from fadiff_mapper.spec.mapping import Mapping as LoopMapping
-from fadiff_mapper.spec.native.tables import art_yaml, ert_yaml
-from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.timeloop.run_model import SHOW_ALL, read_answer, run_text
 from fadiff_mapper.timeloop.verify import MODEL, TIMEOUT, compared, differences, real_model, verify
-from fadiff_mapper.yaml.located import Map
 
 LAYER_DESIGN = "eyeriss_like"
 """The design on which layers of the exercises and of the baseline designs are read."""

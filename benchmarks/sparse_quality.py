@@ -29,14 +29,14 @@ from provenance import add_output, heading, markdown, row
 from fadiff_mapper import map_layer
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.load import load, load_mapping
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.yaml.dump import dump
+from fadiff_mapper.inputs.yaml.load import load_file
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays
+from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate_mapping
 from fadiff_mapper.search.compiled_space import compiled_space
 from fadiff_mapper.search.mapping_task import mapping_task
-from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
-from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.yaml.dump import dump
-from fadiff_mapper.yaml.load import load_file
 
 BATCH = 4096
 """Mappings of a batch whose evaluations per second are measured."""

@@ -23,8 +23,8 @@ from provenance import Write, add_output, heading, markdown, row
 
 from fadiff_mapper import SearchOptions, load, map_layer, map_layers
 from fadiff_mapper.base.bundled_files import designs, find
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.search.result import Result
-from fadiff_mapper.spec.spec import Spec
 
 CONV, STRIDED = "resnet18/conv3x3_64_64_56_s1", "resnet18/conv3x3_128_256_14_s2"
 POINTWISE, DEPTHWISE = "mobilenet_v1/conv1x1_512_512_14_s1", "mobilenet_v1/dw3x3_256_28_s1"
@@ -79,8 +79,8 @@ def shrunk(design: str, layer: str, bounds: dict[str, int]) -> Spec:
 
 def optimum(names: list[str], seeds: Sequence[int], write: Write) -> None:
     """Writes a row per design, small problem and metric: how many seeds find the optimum of the whole map space."""
-    from fadiff_mapper.mapspace import build_mapspace
     from fadiff_mapper.search.enumerate import count
+    from fadiff_mapper.search.mapspace import build_mapspace
     write(heading("design", "layer", "bounds", "metric", "mappings", "found", "worst / optimum", "s for all",
                   "s for one search"))
     hits = total = cases = 0

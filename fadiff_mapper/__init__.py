@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from fadiff_mapper.design.space import DesignSpace, read_space
     from fadiff_mapper.dropin.calls import call_mapper, call_model
     from fadiff_mapper.inputs.load import load
+    from fadiff_mapper.inputs.spec.mapping import Mapping
+    from fadiff_mapper.inputs.spec.spec import Spec
     from fadiff_mapper.model.exact.stats import Stats
+    from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate
     from fadiff_mapper.network.options import NetworkOptions
     from fadiff_mapper.network.result import NetworkResult
     from fadiff_mapper.search.options import SearchOptions
     from fadiff_mapper.search.result import Result
-    from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate
-    from fadiff_mapper.spec.mapping import Mapping
-    from fadiff_mapper.spec.spec import Spec
     from fadiff_mapper.workload import Workload
     from fadiff_mapper.workload.readers.load_network import load_network
     from fadiff_mapper.workload.readers.network_text import save_network
@@ -50,8 +50,8 @@ _HOME = dict.fromkeys(("map_layer", "map_layers", "map_network", "search_design"
     "FadiffError": "base.errors", "InvalidMapping": "base.errors", "SpecError": "base.errors",
     "__version__": "base.version", "read_calibration": "calibration.correction",
     "DesignSpace": "design.space", "read_space": "design.space",
-    "Mapping": "spec.mapping", "Spec": "spec.spec", "Stats": "model.exact.stats", "load": "inputs.load",
-    "evaluate": "sparse.evaluate_sparse_spec", "SearchOptions": "search.options",
+    "Mapping": "inputs.spec.mapping", "Spec": "inputs.spec.spec", "Stats": "model.exact.stats", "load": "inputs.load",
+    "evaluate": "model.sparse.evaluate_sparse_spec", "SearchOptions": "search.options",
     "NetworkOptions": "network.options", "Workload": "workload",
     "load_network": "workload.readers.load_network", "save_network": "workload.readers.network_text",
     "call_mapper": "dropin.calls", "call_model": "dropin.calls"}

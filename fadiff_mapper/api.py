@@ -12,14 +12,14 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.design.evaluation.design_result import DesignResult
 from fadiff_mapper.gradient import descent_for_designs, descent_for_network, with_layer_descent
 from fadiff_mapper.inputs.load import Source, read_document
+from fadiff_mapper.inputs.spec.mapping import Mapping
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.network.one_design import Design
 from fadiff_mapper.network.options import NetworkOptions
 from fadiff_mapper.network.result import NetworkResult
 from fadiff_mapper.search import map_layers as layer_search
 from fadiff_mapper.search.options import Progress, SearchOptions
 from fadiff_mapper.search.result import Result
-from fadiff_mapper.spec.mapping import Mapping
-from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
 from fadiff_mapper.workload.coverage import require_coverage
 

@@ -12,9 +12,9 @@ from fadiff_mapper import load
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, Shape, Stay, TileLoop
 from fadiff_mapper.fusion.tile_steps import layer_steps, step_classes
-from fadiff_mapper.spec.mapping import LevelMapping, Mapping
-from fadiff_mapper.spec.problem import DataSpace, Problem
-from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
+from fadiff_mapper.inputs.spec.problem import DataSpace, Problem
+from fadiff_mapper.inputs.spec.spec import Spec
 
 ONWARDS = {"N": "N", "M": "C", "P": "P", "Q": "Q"}
 KEPT = {"Accumulator": {"Outputs"}, "Scratchpad": {"Inputs", "Weights"}, "DRAM": {"Inputs", "Weights", "Outputs"}}

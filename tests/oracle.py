@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from fadiff_mapper.spec.arch import Architecture
-from fadiff_mapper.spec.mapping import LevelMapping, Mapping
-from fadiff_mapper.spec.problem import DataSpace, Problem
+from fadiff_mapper.inputs.spec.arch import Architecture
+from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
+from fadiff_mapper.inputs.spec.problem import DataSpace, Problem
 
 Point = tuple[int, ...]
 Points = frozenset[Point]

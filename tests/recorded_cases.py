@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from fadiff_mapper.base.errors import SpecError
+from fadiff_mapper.inputs.native.mapping import read_mapping
+from fadiff_mapper.inputs.spec.mapping import Mapping
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.yaml.located import with_places
+from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.model.exact.evaluate import Evaluation
 from fadiff_mapper.model.exact.stats import stats_of
 from fadiff_mapper.model.legality import rejection, violations
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.spec.mapping import Mapping
-from fadiff_mapper.spec.native.mapping import read_mapping
-from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.timeloop.verify import compared, differences
-from fadiff_mapper.yaml.located import with_places
-from fadiff_mapper.yaml.place import Where
 
 Json = dict[str, Any]
 

@@ -8,15 +8,15 @@ import numpy as np
 import yaml
 
 from fadiff_mapper import SearchOptions, load
-from fadiff_mapper.mapspace import MapSpace, build_mapspace
+from fadiff_mapper.inputs.native.constraints import read_constraints
+from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLevel
+from fadiff_mapper.inputs.spec.problem import DataSpace, Problem, Term
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.yaml.located import with_places
+from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.model.loop_nest import Nest
+from fadiff_mapper.search.mapspace import MapSpace, build_mapspace
 from fadiff_mapper.search.options import Effort
-from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
-from fadiff_mapper.spec.native.constraints import read_constraints
-from fadiff_mapper.spec.problem import DataSpace, Problem, Term
-from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.yaml.located import with_places
-from fadiff_mapper.yaml.place import Where
 
 QUICK = SearchOptions(effort=Effort(chains=24, rounds=40, extra_rounds=0))
 

@@ -12,13 +12,8 @@ from recorded_cases import RECORDED, Json, recording
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.load import load
-from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.exact.evaluate import Scores, evaluate_nest, scores_of
-from fadiff_mapper.model.loop_nest import Nest, unpack
-from fadiff_mapper.sparse.design import SparseDesign
-from fadiff_mapper.sparse.evaluate_sparse import evaluate_sparse
-from fadiff_mapper.spec.problem import DataSpace
-from fadiff_mapper.spec.sparse_optimizations import (
+from fadiff_mapper.inputs.spec.problem import DataSpace
+from fadiff_mapper.inputs.spec.sparse_optimizations import (
     BANDED,
     FIXED,
     FORMATS,
@@ -30,7 +25,12 @@ from fadiff_mapper.spec.sparse_optimizations import (
     Representation,
     SparseOptimizations,
 )
-from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.kernel import _kernel
+from fadiff_mapper.model.exact.evaluate import Scores, evaluate_nest, scores_of
+from fadiff_mapper.model.loop_nest import Nest, unpack
+from fadiff_mapper.model.sparse.design import SparseDesign
+from fadiff_mapper.model.sparse.evaluate_sparse import evaluate_sparse
 
 SPARSE = RECORDED.with_name("timeloop_sparse.jsonl.gz")
 DESIGNS = ("dot1", "mm2", "fan_cp", "rs_rle", "tensor24", "bitmask3", "dram_only", "gate_mac", "tight_md")

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from fadiff_mapper.spec.arch import Architecture, Arithmetic, Interconnect, StorageLevel
-from fadiff_mapper.spec.mapping import LevelMapping, Mapping
-from fadiff_mapper.spec.problem import DataSpace, Problem, Term
+from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, Interconnect, StorageLevel
+from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
+from fadiff_mapper.inputs.spec.problem import DataSpace, Problem, Term
 
 
 @dataclass(frozen=True)

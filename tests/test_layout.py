@@ -15,14 +15,12 @@ import fadiff_mapper
 PACKAGE = Path(fadiff_mapper.__file__).parent
 
 ORDER = (
-    "base", "kernel", "yaml", "spec", "spec.native", "spec.v04", "energy", "inputs", "mapspace",
-    "model", "model.exact", "calibration", "sparse", "workload", "workload.readers",
-    "analysis.lower_bound", "analysis.sensitivity", "analysis",
-    "search", "fusion", "network",
-    "design.space", "design.evaluation", "design.proposers", "design", "gradient",
-    "timeloop", "output.timeloop_files", "output.looptree_files", "output.network_report", "output.design_report",
-    "output.terminal", "output",
-    "dropin", "cli", "",
+    "base", "kernel", "inputs.yaml", "inputs.spec", "inputs.native", "inputs.v04", "inputs.energy", "inputs",
+    "workload", "workload.readers", "model", "model.exact", "model.sparse", "calibration",
+    "search.mapspace", "search.lower_bound", "search.sensitivity", "search.explanation", "search",
+    "fusion", "network", "design.space", "design.evaluation", "design.proposers", "design", "gradient", "timeloop",
+    "output.timeloop_files", "output.looptree_files", "output.network_report", "output.design_report",
+    "output.terminal", "output", "dropin", "cli", "",
 )
 """The rooms: every folder imports from itself and from those before it, imports for type checking included."""
 
@@ -81,7 +79,7 @@ def test_no_class_name_stands_twice() -> None:
     assert [name for name, count in names.items() if count > 1] == []
 
 
-EXTRAS = {"torch": ("gradient", "workload.readers"), "matplotlib": ("output.notebook",)}
+EXTRAS = {"torch": ("gradient", "workload.readers"), "matplotlib": ("output",)}
 """Packages that need not be installed -> the rooms that may import them."""
 
 
@@ -99,7 +97,7 @@ def test_few_rooms_need_an_extra(package: str) -> None:
 def test_checking_and_evaluating_load_no_torch() -> None:
     loaded = ("cli", "output.terminal.layer_search", "output.terminal.spec_summary", "model.exact.evaluate",
               "output.timeloop_files.run_files", "search.map_layers", "workload.readers.load_network",
-              "analysis.explain_run", "analysis.sensitivity.sensitivities")
+              "search.explanation.explain_run", "search.sensitivity.sensitivities")
     code = (f"import sys, {', '.join(f'fadiff_mapper.{name}' for name in loaded)}; "
             "fadiff_mapper.load, fadiff_mapper.evaluate, fadiff_mapper.Workload; "
             "sys.exit('torch' in sys.modules)")
@@ -113,9 +111,9 @@ from fadiff_mapper.base.bundled_files import find
 from fadiff_mapper.output.timeloop_files.run_files import run_files
 from fadiff_mapper.search.map_layers import map_layers
 
-LATE = ("concurrent.futures", "fadiff_mapper.analysis.lower_bound", "fadiff_mapper.search.exhaustive",
-        "fadiff_mapper.sparse.design", "fadiff_mapper.sparse.evaluate_sparse",
-        "fadiff_mapper.sparse.sparse_stats", "fadiff_mapper.energy.estimated_tables",
+LATE = ("concurrent.futures", "fadiff_mapper.search.lower_bound", "fadiff_mapper.search.exhaustive",
+        "fadiff_mapper.model.sparse.design", "fadiff_mapper.model.sparse.evaluate_sparse",
+        "fadiff_mapper.model.sparse.sparse_stats", "fadiff_mapper.inputs.energy.estimated_tables",
         "fadiff_mapper.search.residual_search", "fadiff_mapper.calibration.correction")
 
 def first(index, result):

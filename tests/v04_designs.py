@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fadiff_mapper.spec.v04 import translate
-from fadiff_mapper.yaml.load import load_text
-from fadiff_mapper.yaml.located import Map, plain
+from fadiff_mapper.inputs.v04 import translate
+from fadiff_mapper.inputs.yaml.load import load_text
+from fadiff_mapper.inputs.yaml.located import Map, plain
 
 PROBLEM = """
 problem:

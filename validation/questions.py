@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.loop_nest import Nest, joined, pack, unpack
-from fadiff_mapper.spec.mapping import Mapping
 
 from .random_mappings import constrained_nests, random_mapping
 from .tasks import ModelTask

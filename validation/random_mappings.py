@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from fadiff_mapper.mapspace import build_mapspace
+from fadiff_mapper.inputs.spec.arch import Architecture
+from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
+from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, joined
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.spec.arch import Architecture
-from fadiff_mapper.spec.mapping import LevelMapping, Mapping
-from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.search.mapspace import build_mapspace
 
 FAULTS = ("capacity", "fanout", "nowhere")
 """Faults that `random_mapping` builds in on purpose: tiles too large, too many instances, a data space kept nowhere."""

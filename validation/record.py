@@ -27,11 +27,11 @@ import yaml
 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.inputs.load import load
+from fadiff_mapper.inputs.native.mapping import literal_mapping
+from fadiff_mapper.inputs.spec.mapping import Mapping
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.loop_nest import unpack
 from fadiff_mapper.model.prepared_layer import prepare_layer
-from fadiff_mapper.spec.mapping import Mapping
-from fadiff_mapper.spec.native.mapping import literal_mapping
-from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.timeloop.run_model import ModelAnswer, run_model
 
 from .features import features

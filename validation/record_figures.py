@@ -20,10 +20,10 @@ from typing import Any
 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.energy.accelergy_tables import ask, rounded
-from fadiff_mapper.energy.find_accelergy import installed
-from fadiff_mapper.yaml.load import load_text
-from fadiff_mapper.yaml.located import plain
+from fadiff_mapper.inputs.energy.accelergy_tables import ask, rounded
+from fadiff_mapper.inputs.energy.find_accelergy import installed
+from fadiff_mapper.inputs.yaml.load import load_text
+from fadiff_mapper.inputs.yaml.located import plain
 
 Row = dict[str, Any]
 """A row of a table: column -> value."""

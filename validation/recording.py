@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
+from fadiff_mapper.inputs.native.mapping import literal_mapping, read_mapping
+from fadiff_mapper.inputs.yaml.located import kind_of, with_places
+from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.timeloop.run_model import ModelAnswer
-from fadiff_mapper.yaml.located import kind_of, with_places
-from fadiff_mapper.yaml.place import Where
 
 from .asking import Answered
 from .questions import Question

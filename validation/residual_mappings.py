@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+from fadiff_mapper.inputs.spec.arch import Architecture
+from fadiff_mapper.inputs.spec.mapping import Mapping
+from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.model.loop_nest import cut_off, pack, unpack
-from fadiff_mapper.spec.arch import Architecture
-from fadiff_mapper.spec.mapping import Mapping
-from fadiff_mapper.spec.problem import Problem
 
 from .random_mappings import random_mapping
 

@@ -32,13 +32,13 @@ from fadiff_mapper.fusion import (
 from fadiff_mapper.fusion.fused_group import Shape
 from fadiff_mapper.fusion.group_cost import group_cost
 from fadiff_mapper.inputs.load import load
-from fadiff_mapper.mapspace.build import divisors
+from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
+from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
-from fadiff_mapper.spec.mapping import LevelMapping, Mapping
-from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.search.mapspace.build import divisors
 
 from .problems import problem
 from .random_mappings import primes

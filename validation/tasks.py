@@ -12,10 +12,10 @@ import yaml
 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.inputs.load import load
+from fadiff_mapper.inputs.native.merged_input import merged_input
+from fadiff_mapper.inputs.spec.mapping import Mapping
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
-from fadiff_mapper.spec.mapping import Mapping
-from fadiff_mapper.spec.native.merged_input import merged_input
-from fadiff_mapper.spec.spec import Spec
 
 from .operators import operators
 

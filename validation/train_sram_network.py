@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.energy.estimated_tables import (
+from fadiff_mapper.inputs.energy.estimated_tables import (
     INPUTS,
     OUTPUTS,
     RISING,

@@ -15,8 +15,8 @@ from benchmarks.agatf.import_networks import INPUTS, network
 from benchmarks.agatf.operator_features import operator_features
 from fadiff_mapper import load_network
 from fadiff_mapper.base import bundled_files
+from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.network.one_design import specs_of
-from fadiff_mapper.spec.arch import Architecture
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from math import log2
 import numpy as np
 
 from fadiff_mapper.fusion.segments import chains
-from fadiff_mapper.spec.arch import Architecture
+from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.workload import Node, Operator, Workload
 
 DIMENSIONS = ("N", "M", "C", "P", "Q", "R", "S", "G")

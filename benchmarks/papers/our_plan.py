@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from unittest.mock import patch
 
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.network.map_network import plan_network
@@ -15,7 +16,6 @@ from fadiff_mapper.search.options import Progress
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.search.result_stream import ResultStream
 from fadiff_mapper.search.search_many import search_all
-from fadiff_mapper.spec.spec import Spec
 
 from .course import LayerCourse, NetworkCourse
 from .evaluation_count import counted_evaluations

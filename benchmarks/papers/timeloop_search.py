@@ -17,10 +17,10 @@ import yaml
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.load import load_mapping
+from fadiff_mapper.inputs.native.merged_input import merged_input
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.exact.stats import Stats
-from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
-from fadiff_mapper.spec.native.merged_input import merged_input
-from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate_mapping
 from fadiff_mapper.timeloop.find_programs import find_real
 from fadiff_mapper.timeloop.run_model import environment
 

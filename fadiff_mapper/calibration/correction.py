@@ -20,12 +20,12 @@ import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.calibration.features import GROUPS, MEANING, NAMES, ONCE, PROGRAMS, features, tensor_roles
+from fadiff_mapper.inputs.spec.arch import Architecture
+from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.yaml.input_file import read_bytes
+from fadiff_mapper.inputs.yaml.located import kind_of
+from fadiff_mapper.inputs.yaml.place import shortened
 from fadiff_mapper.model.loop_nest import Array, Nest, array_namespace
-from fadiff_mapper.spec.arch import Architecture
-from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.yaml.input_file import read_bytes
-from fadiff_mapper.yaml.located import kind_of
-from fadiff_mapper.yaml.place import shortened
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.inputs.spec.problem import DataSpace, Problem
 from fadiff_mapper.model.loop_nest import Array, Nest, array_namespace
-from fadiff_mapper.spec.problem import DataSpace, Problem
 
 
 @dataclass(frozen=True)

@@ -26,18 +26,18 @@ import numpy as np
 from fadiff_mapper.base.bundled_files import one_path
 from fadiff_mapper.base.errors import FadiffError, SpecError
 from fadiff_mapper.inputs.load import load_mapping, read_spec
+from fadiff_mapper.inputs.native.problem import read_problem
+from fadiff_mapper.inputs.spec.arch import Architecture
+from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
+from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.yaml.input_file import decoded, read_bytes
+from fadiff_mapper.inputs.yaml.load import load_file
+from fadiff_mapper.inputs.yaml.located import Map, plain, with_places
+from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import Nest, pack
-from fadiff_mapper.spec.arch import Architecture
-from fadiff_mapper.spec.mapping import LevelMapping, Mapping
-from fadiff_mapper.spec.native.problem import read_problem
-from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.yaml.input_file import decoded, read_bytes
-from fadiff_mapper.yaml.load import load_file
-from fadiff_mapper.yaml.located import Map, plain, with_places
-from fadiff_mapper.yaml.place import Where
 
 # Levels stand outermost first, with their number, innermost 0, and the initials of the data spaces that they keep;
 # loops stand outermost first with their factor; X or Y marks a spatial loop over the fan-out below the level. This is

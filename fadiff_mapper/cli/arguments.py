@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.cli.exit_codes import BAD_INPUT
-from fadiff_mapper.energy.source_names import CHOICES
+from fadiff_mapper.inputs.energy.source_names import CHOICES
 from fadiff_mapper.search.options import MODELS, MOST_THREADS
 
 if TYPE_CHECKING:
     from fadiff_mapper.calibration.correction import Calibration
-    from fadiff_mapper.spec.spec import Spec
+    from fadiff_mapper.inputs.spec.spec import Spec
 
 ENERGIES = tuple(CHOICES)
 """The values of `--energy`."""
@@ -32,7 +32,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Prints the error line and ends the program."""
-        from fadiff_mapper.yaml.place import shortened
+        from fadiff_mapper.inputs.yaml.place import shortened
         self.exit(BAD_INPUT, f"error: {shortened(message)}; see {self.prog} --help\n")
 
 
@@ -231,7 +231,7 @@ def load_inputs(options: argparse.Namespace) -> dict[str, Spec]:
 
 def priced(options: argparse.Namespace, spec: Spec) -> Spec:
     """The spec, unless it lacks energies that the options do not fill in. Raises SpecError."""
-    from fadiff_mapper.energy.source_names import COMPLETES
+    from fadiff_mapper.inputs.energy.source_names import COMPLETES
     from fadiff_mapper.inputs.load import refuse_missing_energies
     if options.energy not in COMPLETES:
         refuse_missing_energies(spec)

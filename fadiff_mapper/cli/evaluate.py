@@ -25,10 +25,10 @@ def run(options: argparse.Namespace) -> int:
     """
     from fadiff_mapper.base.standard_streams import say
     from fadiff_mapper.base.text_formats import json_text
+    from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate
     from fadiff_mapper.output.terminal.console import print_verdict
     from fadiff_mapper.output.terminal.layer_search import print_stats
     from fadiff_mapper.output.terminal.spec_summary import print_notes
-    from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate
     from fadiff_mapper.timeloop.verify import real_model, verify
     spec = load_input(options)
     program = real_model() if options.verify else None

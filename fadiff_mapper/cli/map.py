@@ -24,17 +24,17 @@ from fadiff_mapper.cli.arguments import (
     reading_in_time,
 )
 from fadiff_mapper.cli.exit_codes import CHECK_FAILED, DONE, INTERRUPTED
+from fadiff_mapper.inputs.spec.spec import METRICS
 from fadiff_mapper.output.timeloop_files import RESULT_FILES
 from fadiff_mapper.search.options import EFFORTS, EXHAUSTIVE_LIMIT, METHODS
-from fadiff_mapper.spec.spec import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fadiff_mapper.base.deadline import Over
+    from fadiff_mapper.inputs.spec.mapping import Mapping
+    from fadiff_mapper.inputs.spec.spec import Spec
     from fadiff_mapper.search.result import Result
-    from fadiff_mapper.spec.mapping import Mapping
-    from fadiff_mapper.spec.spec import Spec
 
 SUMMARY = "fadiff.summary.json"
 """The file that a run of several problems has besides: their results side by side."""
@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
     with reading_in_time(options):
         specs = load_inputs(options)
     if options.sensitivities:
-        from fadiff_mapper.analysis.sensitivity.sensitivities import refuse_sparse
+        from fadiff_mapper.search.sensitivity.sensitivities import refuse_sparse
         for spec in specs.values():
             refuse_sparse(spec)
     check = _verification(list(specs)) if options.verify else None
@@ -124,7 +124,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _with_sensitivities(result: Result, late: Over) -> Result:
     """The result with its sensitivities; where they fail, or there is no time for them, its status says so."""
-    from fadiff_mapper.analysis.sensitivity.sensitivities import mapping_sensitivities
+    from fadiff_mapper.search.sensitivity.sensitivities import mapping_sensitivities
     found, lost = attempted("sensitivities", lambda: mapping_sensitivities(
         result.spec, result.mapping, result.metric, late))
     return replace(result, sensitivities=found or (), status=f"{result.status}; {lost}" if lost else result.status)

@@ -31,7 +31,7 @@ from fadiff_mapper.design.proposers.bound_designs import BoundDesigns, DesignDes
 from fadiff_mapper.design.proposers.methods import BLACK_BOX
 from fadiff_mapper.design.proposers.proposer import Proposer
 from fadiff_mapper.design.space import DesignSpace, Point, design_document, limit_values, points_beside
-from fadiff_mapper.energy.find_accelergy import installed
+from fadiff_mapper.inputs.energy.find_accelergy import installed
 from fadiff_mapper.search.options import check_options
 
 WRITING = 1.5

@@ -19,13 +19,13 @@ from fadiff_mapper.base.standard_streams import say
 from fadiff_mapper.dropin.command import command
 from fadiff_mapper.dropin.programs import MAPPER, MODEL, ProgramOutcome, ProgramSettings, read_arguments, run
 from fadiff_mapper.inputs.load import read_document
+from fadiff_mapper.inputs.native.arch import written_attributes, written_number
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.yaml.expressions import Expression, Literal
+from fadiff_mapper.inputs.yaml.load import dump
+from fadiff_mapper.inputs.yaml.located import Map, Seq
 from fadiff_mapper.model.exact.stats import Stats, actual_count
 from fadiff_mapper.output.timeloop_files.run_files import map_txt
-from fadiff_mapper.spec.native.arch import written_attributes, written_number
-from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.yaml.expressions import Expression, Literal
-from fadiff_mapper.yaml.load import dump
-from fadiff_mapper.yaml.located import Map, Seq
 
 Specification: TypeAlias = Any
 """A front end's object (`pytimeloop.timeloopfe`, `timeloopfe`), one file, a list of files, or a dict."""

@@ -12,20 +12,20 @@ from pathlib import Path
 from fadiff_mapper.base import atomic_files
 from fadiff_mapper.base.deadline import interruptible
 from fadiff_mapper.base.errors import FadiffError, listed
-from fadiff_mapper.energy import accelergy_tables, find_accelergy
-from fadiff_mapper.energy.accelergy_tables import why_not
+from fadiff_mapper.inputs.energy import accelergy_tables, find_accelergy
+from fadiff_mapper.inputs.energy.accelergy_tables import why_not
 from fadiff_mapper.inputs.load import load
-from fadiff_mapper.mapspace import rounded_up
+from fadiff_mapper.inputs.spec.mapping import Mapping as LoopMapping
+from fadiff_mapper.inputs.spec.spec import WARNING, Spec
+from fadiff_mapper.inputs.spec.tables import energy_sources
 from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate, is_sparse
+from fadiff_mapper.model.sparse.sparse_stats import SparseStats
 from fadiff_mapper.output.timeloop_files import RESULT_FILES
 from fadiff_mapper.output.timeloop_files.run_files import program_files, run_files
 from fadiff_mapper.search.map_layers import map_layers
+from fadiff_mapper.search.mapspace import rounded_up
 from fadiff_mapper.search.options import SearchOptions
-from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate, is_sparse
-from fadiff_mapper.sparse.sparse_stats import SparseStats
-from fadiff_mapper.spec.mapping import Mapping as LoopMapping
-from fadiff_mapper.spec.spec import WARNING, Spec
-from fadiff_mapper.spec.tables import energy_sources
 
 MAPPER, MODEL = "timeloop-mapper", "timeloop-model"
 

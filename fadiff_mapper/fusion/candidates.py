@@ -42,7 +42,7 @@ from fadiff_mapper.fusion.segments import Segment
 from fadiff_mapper.fusion.stored_words import resident_words
 from fadiff_mapper.fusion.tile_nests import TileNest, cuts_whole, nests_of, orders, tile_nests
 from fadiff_mapper.fusion.tile_steps import layer_steps
-from fadiff_mapper.mapspace.build import divisors
+from fadiff_mapper.search.mapspace.build import divisors
 
 SIZES = {1: 40, 2: 20, 3: 10}
 """Tile sizes that are tried of each loop of a nest, by the number of its loops; `_finer` tries more around the best.

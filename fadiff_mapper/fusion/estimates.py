@@ -25,12 +25,12 @@ from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, 
 from fadiff_mapper.fusion.prices import NOTHING, NetworkPrice, OperatingPoint, WordCosts, word_costs
 from fadiff_mapper.fusion.segments import Segment
 from fadiff_mapper.fusion.tile_nests import TileNest, homes
+from fadiff_mapper.inputs.spec.mapping import Mapping as LayerMapping
+from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.kernel._kernel import FusedSegment, NestEstimate, SegmentLayer, SegmentLink
 from fadiff_mapper.model.exact.stats import dense_count
 from fadiff_mapper.search.result import Result
-from fadiff_mapper.spec.mapping import Mapping as LayerMapping
-from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload.window_slide import WindowSlide
 
 LESS = 1e-6

@@ -20,10 +20,10 @@ from math import prod
 from typing import TypeAlias
 
 from fadiff_mapper.base.errors import FadiffError, listed
-from fadiff_mapper.spec.arch import Architecture
-from fadiff_mapper.spec.mapping import Mapping
-from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.spec.tables import Tables
+from fadiff_mapper.inputs.spec.arch import Architecture
+from fadiff_mapper.inputs.spec.mapping import Mapping
+from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.spec.tables import Tables
 from fadiff_mapper.workload.window_slide import WindowSlide
 
 Shape: TypeAlias = tuple[int, ...]

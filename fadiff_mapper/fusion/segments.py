@@ -32,8 +32,8 @@ from math import prod
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.fusion.fused_group import FusedLink, SecondRead, Stay
 from fadiff_mapper.fusion.tile_steps import read_slide
-from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.workload import Link as NetworkLink
 from fadiff_mapper.workload import Node, Workload
 from fadiff_mapper.workload.operator import REPEAT, Operator, make_operator

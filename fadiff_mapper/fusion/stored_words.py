@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, Stay
 from fadiff_mapper.fusion.tile_steps import LayerSteps, moved_rank, space_of, touched_points
-from fadiff_mapper.spec.problem import Problem
+from fadiff_mapper.inputs.spec.problem import Problem
 
 
 class _AxisUse(NamedTuple):

@@ -33,6 +33,8 @@ import numpy as np
 
 from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, Hardware, Shape
 from fadiff_mapper.fusion.tile_steps import LayerSteps, StepClass, layer_steps, step_classes
+from fadiff_mapper.inputs.spec.mapping import Mapping
+from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.model.access_counts import Counts
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.legality import Violation, violations
@@ -41,8 +43,6 @@ from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.model.tile_boxes import tiles
 from fadiff_mapper.model.usage import Usage
-from fadiff_mapper.spec.mapping import Mapping
-from fadiff_mapper.spec.problem import Problem
 
 Batch = TypeVar("Batch", Counts, Usage)
 """Results of several mappings side by side, whose arrays have the axis B last."""

@@ -30,7 +30,7 @@ from itertools import product
 from typing import NamedTuple, TypeAlias
 
 from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, SecondRead, Shape, Stay, TileLoop
-from fadiff_mapper.spec.problem import DataSpace, Problem, Term, extent_along
+from fadiff_mapper.inputs.spec.problem import DataSpace, Problem, Term, extent_along
 from fadiff_mapper.workload.window_slide import WindowSlide, composed
 
 

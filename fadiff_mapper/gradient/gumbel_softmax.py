@@ -30,9 +30,9 @@ import numpy as np
 import torch
 
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.mapspace import FactorTables, MapSpace, factor_tables
 from fadiff_mapper.model.loop_nest import Active, Nest
 from fadiff_mapper.search.layer_family import DiscreteDecisions
+from fadiff_mapper.search.mapspace import FactorTables, MapSpace, factor_tables
 
 ALPHA = 2.0
 """Sharpness of the logits, alpha of eq. (1), per (octave of a factor)^2. A plain choice of which no measurement is

@@ -13,12 +13,12 @@ from typing import TypeAlias
 import torch
 
 from fadiff_mapper.gradient.gumbel_softmax import FactorPlaces
+from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLevel
 from fadiff_mapper.model.energy_latency import outermost_accesses
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.smooth import SmoothEvaluation
 from fadiff_mapper.search.best_so_far import weighted
-from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
 
 Available: TypeAlias = "torch.Tensor | float"
 """Words or units that there are: one number for all columns of a batch, or one for each, [B]."""

@@ -26,11 +26,11 @@ from fadiff_mapper.fusion.segments import Segment
 from fadiff_mapper.fusion.tile_steps import read_slide, space_of
 from fadiff_mapper.gradient.gumbel_softmax import FactorPlaces, places_of
 from fadiff_mapper.gradient.loss import Available, MachineLimits
+from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.layer_family import LayerFamily, family_of, kin
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.result import Result
-from fadiff_mapper.spec.problem import Problem
 
 
 @dataclass(frozen=True)

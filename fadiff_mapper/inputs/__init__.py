@@ -1,1 +1,1 @@
-"""From files, dicts and bundled names to specs with energies."""
+"""Text to specifications: YAML with places, templates, arithmetic; both dialects; energies; whole inputs."""

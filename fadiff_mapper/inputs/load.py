@@ -9,23 +9,23 @@ from typing import Any
 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import SpecError, listed, nearest
-from fadiff_mapper.energy.choose_source import check_choice, find_tables
-from fadiff_mapper.spec.arch import Architecture
-from fadiff_mapper.spec.mapping import Mapping
-from fadiff_mapper.spec.native.arch import check_bandwidth_scales, read_architecture
-from fadiff_mapper.spec.native.constraints import read_constraints
-from fadiff_mapper.spec.native.mapper import read_mapper
-from fadiff_mapper.spec.native.mapping import read_mapping
-from fadiff_mapper.spec.native.problem import problem_notes, read_problem
-from fadiff_mapper.spec.native.sparse_section import read_sparse_optimizations
-from fadiff_mapper.spec.native.tables import IN_INPUT, read_tables
-from fadiff_mapper.spec.spec import WARNING, MapperOptions, Spec
-from fadiff_mapper.spec.tables import Tables, missing_actions
-from fadiff_mapper.spec.v04 import is_v04, translate
-from fadiff_mapper.yaml.leniency import STRICT, Leniency, Oddity
-from fadiff_mapper.yaml.load import load_file, load_files
-from fadiff_mapper.yaml.located import Map, plain, with_places
-from fadiff_mapper.yaml.place import Where
+from fadiff_mapper.inputs.energy.choose_source import check_choice, find_tables
+from fadiff_mapper.inputs.native.arch import check_bandwidth_scales, read_architecture
+from fadiff_mapper.inputs.native.constraints import read_constraints
+from fadiff_mapper.inputs.native.mapper import read_mapper
+from fadiff_mapper.inputs.native.mapping import read_mapping
+from fadiff_mapper.inputs.native.problem import problem_notes, read_problem
+from fadiff_mapper.inputs.native.sparse_section import read_sparse_optimizations
+from fadiff_mapper.inputs.native.tables import IN_INPUT, read_tables
+from fadiff_mapper.inputs.spec.arch import Architecture
+from fadiff_mapper.inputs.spec.mapping import Mapping
+from fadiff_mapper.inputs.spec.spec import WARNING, MapperOptions, Spec
+from fadiff_mapper.inputs.spec.tables import Tables, missing_actions
+from fadiff_mapper.inputs.v04 import is_v04, translate
+from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
+from fadiff_mapper.inputs.yaml.load import load_file, load_files
+from fadiff_mapper.inputs.yaml.located import Map, plain, with_places
+from fadiff_mapper.inputs.yaml.place import Where
 
 ARCHITECTURE_KEYS = ("architecture", "arch")
 """Both spellings that Timeloop reads."""

@@ -12,9 +12,9 @@ from typing import Any
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.load import read_spec
-from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.yaml.load import combined, load_file
-from fadiff_mapper.yaml.located import Map
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.yaml.load import combined, load_file
+from fadiff_mapper.inputs.yaml.located import Map
 
 YAML = (".yaml", ".yml")
 """Endings of the files that a folder on the command line stands for."""

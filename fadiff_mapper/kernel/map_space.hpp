@@ -1,4 +1,4 @@
-// The map space of one problem as tables (mapspace/factor_tables.py), mappings as points of it, and their changes.
+// The map space of one problem as tables (search/mapspace/factor_tables.py), mappings as points of it, and their changes.
 
 #pragma once
 

@@ -1,6 +1,6 @@
 // The evaluation of mappings on a sparse design, as far as a search compares them: cycles, energy, legality.
 //
-// The compiled form of the package's sparse/, for eight mappings at once: its modules say what the numbers mean. Tests
+// The compiled form of the package's model/sparse/, for eight mappings at once: its modules say what the numbers mean. Tests
 // hold the two together bit for bit (tests/sparse/test_compiled_sparse.py). Lanes in which Timeloop ends on an assertion,
 // or in which its numbers are undefined, are marked as `aborted`.
 
@@ -22,7 +22,7 @@ constexpr int MOST_RANKS = 8, MOST_LEVELS = 16, MOST_LOOPS = 512, MOST_DIMS = 64
 // Octaves that a mapping counts as illegal which only the sparse analysis rejects. Nothing was measured.
 constexpr double REJECTED = 1.0;
 
-// ---- Constants of one layer on a sparse design; names and units are those of spec/sparse_optimizations.py.
+// ---- Constants of one layer on a sparse design; names and units are those of inputs/spec/sparse_optimizations.py.
 
 enum class RankKind { COORDINATE_PAYLOAD, RUN_LENGTH, BITMASK, UNCOMPRESSED_BITMASK, OFFSET_PAIR };
 

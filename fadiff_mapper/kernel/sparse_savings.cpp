@@ -13,7 +13,7 @@ struct Option {
     double probability = 0, worth = 0;
 };
 
-// The part of the iterations during which a tile of the target stays where it is; see sparse/savings.py.
+// The part of the iterations during which a tile of the target stays where it is; see model/sparse/savings.py.
 struct LeaderWindow {
     NestLoop loop;                    // its iterations bring new words of the target
     bool scalar = false;              // a single iteration, as at the innermost level
@@ -148,7 +148,7 @@ private:
 };
 
 // The instances of all units for one data space of one mapping, while savings are worked in. Units: 0 is the arithmetic,
-// l + 1 storage level l; skipping at level l saves instances of unit l, the next one inwards. See sparse/instances.py.
+// l + 1 storage level l; skipping at level l saves instances of unit l, the next one inwards. See model/sparse/instances.py.
 class UnitInstances {
 public:
     UnitInstances(const SparseDesign& design, const Workspace& dense, const SparseTiles& tiles, int lane, int tensor, Met& met)

@@ -1,1 +1,1 @@
-"""Loop nests, access counts, energy and latency, legality: the equations that both models share."""
+"""Timeloop's rules: loop nests, access counts, energy and latency, legality, residual factors, sparse designs."""

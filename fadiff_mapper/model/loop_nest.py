@@ -23,8 +23,8 @@ import numpy as np
 from array_api_compat import array_namespace as find_namespace
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.spec.mapping import LevelMapping, Mapping
-from fadiff_mapper.spec.problem import DataSpace, Problem
+from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
+from fadiff_mapper.inputs.spec.problem import DataSpace, Problem
 
 Array: TypeAlias = Any
 """A NumPy array or a torch tensor; `array_namespace` names the functions that both have."""

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from array_api_compat import is_torch_array
 
+from fadiff_mapper.inputs.spec.arch import Architecture
+from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.spec.tables import ComponentEnergy
 from fadiff_mapper.model.loop_nest import Array
-from fadiff_mapper.spec.arch import Architecture
-from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.spec.tables import ComponentEnergy
 
 UNLIMITED = 1e30
 """Bandwidth of a level without a limit, in words per cycle: not infinite, so that gradients stay finite. Any number

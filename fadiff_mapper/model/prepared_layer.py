@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLevel
+from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.spec.tables import ComponentEnergy, Tables, compute_energy, storage_energy
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.expected_shares import ExpectedShares
 from fadiff_mapper.model.loop_nest import Projection, project
 from fadiff_mapper.model.machine import Machine, machine
 from fadiff_mapper.model.priced_interconnects import PricedInterconnect, priced_interconnects
 from fadiff_mapper.model.reuse import Reuse, full_reuse
-from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
-from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.spec.tables import ComponentEnergy, Tables, compute_energy, storage_energy
 
 KINDS = ("Legacy", "ReductionTree", "SimpleMulticast")
 """Kinds of interconnects in the order of `Interconnect::Kind` of the kernel."""

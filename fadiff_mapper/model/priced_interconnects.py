@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fadiff_mapper.base.errors import SpecError
-from fadiff_mapper.spec.arch import Architecture, Arithmetic, Interconnect, NamedInterconnect, StorageLevel
-from fadiff_mapper.spec.native.tables import areas
-from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.spec.tables import Tables, argued_energies
+from fadiff_mapper.inputs.native.tables import areas
+from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, Interconnect, NamedInterconnect, StorageLevel
+from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.spec.tables import Tables, argued_energies
 
 INWARDS, OUTWARDS, BOTH_WAYS = 1, 2, 3
 """Directions of an interconnect, by Timeloop's codes: words inwards, partial sums outwards, both."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fadiff_mapper.spec.constraints import Constraints
-from fadiff_mapper.spec.mapping import LevelMapping, Mapping
+from fadiff_mapper.inputs.spec.constraints import Constraints
+from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
+from fadiff_mapper.inputs.spec.problem import extent
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, all_active, array_namespace
-from fadiff_mapper.spec.problem import extent
 
 
 @dataclass(frozen=True)

@@ -21,17 +21,17 @@ from fadiff_mapper.base import atomic_files
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.version import __version__
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Stay
+from fadiff_mapper.inputs.native.mapping import literal_mapping, read_mapping
+from fadiff_mapper.inputs.native.merged_input import merged_sections
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.yaml.input_file import decoded, read_bytes
+from fadiff_mapper.inputs.yaml.located import with_places
+from fadiff_mapper.inputs.yaml.place import Where
+from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate_mapping
 from fadiff_mapper.network.options import NetworkOptions
 from fadiff_mapper.network.tile_mappings import BestStrategies, TileEffort
 from fadiff_mapper.search.result import Result
-from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
-from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
-from fadiff_mapper.spec.native.merged_input import merged_sections
-from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
-from fadiff_mapper.yaml.input_file import decoded, read_bytes
-from fadiff_mapper.yaml.located import with_places
-from fadiff_mapper.yaml.place import Where
 
 UNFINISHED = ("searching", "interrupted", "out of time")
 """Beginnings of a status after which a search could go on: a resumed run must not take its mapping for the answer."""

@@ -18,15 +18,15 @@ from dataclasses import replace
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.fusion.prices import OperatingPoint, chosen
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.exact.evaluate_spec import layers_of
 from fadiff_mapper.model.loop_nest import pack
+from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate_nests
 from fadiff_mapper.search.map_layers import checked_task
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.result import Result, with_nest
 from fadiff_mapper.search.search_many import search_all
-from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_nests
-from fadiff_mapper.spec.spec import Spec
 
 TRADES = ((1.5, 0.5), (0.5, 1.5))
 """Exponents of energy and of cycles that the variants of a mapping minimise, besides EDP. Set by hand."""

@@ -25,6 +25,7 @@ from dataclasses import replace
 
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.base.rare_collections import rare_collections
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.network.checkpoint import Checkpoint, opened
 from fadiff_mapper.network.layer_variants import best_together, padded_layers, variants
 from fadiff_mapper.network.one_design import Design, specs_of
@@ -37,7 +38,6 @@ from fadiff_mapper.network.result import NetworkResult
 from fadiff_mapper.search.map_layers import map_layers, with_bounds
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.result import Result
-from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
 
 AMPLE_S = 0.4

@@ -11,11 +11,11 @@ from typing import Any, TypeAlias
 from fadiff_mapper.base.deadline import Over, in_time, never
 from fadiff_mapper.base.errors import OutOfTime
 from fadiff_mapper.inputs.load import Source, read_document, read_spec, source_files
-from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.yaml.located import Map, with_places
+from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Operator, Workload
-from fadiff_mapper.yaml.located import Map, with_places
-from fadiff_mapper.yaml.place import Where
 
 Design: TypeAlias = Spec | Source | Sequence[Source]
 """A spec (whose problem and mapping are left out), a dict, a file, or several files."""

@@ -15,12 +15,12 @@ from fadiff_mapper.fusion.prices import other_reads
 from fadiff_mapper.fusion.segments import over_all_runs
 from fadiff_mapper.model.exact.evaluate_spec import layers_of
 from fadiff_mapper.model.loop_nest import pack
+from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate_nests
 from fadiff_mapper.network.one_design import with_bounds
 from fadiff_mapper.network.partition import CoverPart
 from fadiff_mapper.network.planning_run import EvaluatedGroup, PlanningRun, SegmentState, by_node, repeats_of
 from fadiff_mapper.network.result import GroupInNetwork, LayerAlone, LayerInNetwork, NetworkResult, TileMapping
 from fadiff_mapper.search.result import Result
-from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_nests
 from fadiff_mapper.workload import Operator, Totals, Workload
 
 

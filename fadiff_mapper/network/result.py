@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.extras import require
 from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware
+from fadiff_mapper.inputs.spec.mapping import Mapping
+from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.search.result import Result
-from fadiff_mapper.spec.mapping import Mapping
-from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Totals, Workload
 
 if TYPE_CHECKING:

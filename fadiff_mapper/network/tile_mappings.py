@@ -38,6 +38,11 @@ from fadiff_mapper.fusion.estimates import sum_level
 from fadiff_mapper.fusion.stored_words import resident_words
 from fadiff_mapper.fusion.tile_evaluation import TileEvaluations
 from fadiff_mapper.fusion.tile_steps import space_of
+from fadiff_mapper.inputs.spec.arch import Architecture
+from fadiff_mapper.inputs.spec.constraints import Constraints, LevelConstraints, LoopConstraint
+from fadiff_mapper.inputs.spec.mapping import Mapping as LayerMapping
+from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.exact.evaluate_spec import KnownLayers, shared_layer
 from fadiff_mapper.model.legality import Room
@@ -48,11 +53,6 @@ from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.options import EFFORTS, SearchOptions
 from fadiff_mapper.search.search_family import SearchOutcome
 from fadiff_mapper.search.search_many import search_all
-from fadiff_mapper.spec.arch import Architecture
-from fadiff_mapper.spec.constraints import Constraints, LevelConstraints, LoopConstraint
-from fadiff_mapper.spec.mapping import Mapping as LayerMapping
-from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.spec.spec import Spec
 
 CLOSE = 0.35
 """Logarithm of the metric by which a strategy may be worse than the best one and yet be searched again: the short

@@ -1,1 +1,1 @@
-"""The search of single layers: simulated annealing on the exact model, on request from where gradient descents end."""
+"""The search of single layers: map spaces, lower bounds, annealing on the exact model, sensitivities, explanations."""

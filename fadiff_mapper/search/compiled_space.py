@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from fadiff_mapper.mapspace import available, factor_ranges
 from fadiff_mapper.search.best_so_far import PRIORITY, SHARE_WEIGHT
 from fadiff_mapper.search.layer_family import LayerFamily, temporal_orders
+from fadiff_mapper.search.mapspace import available, factor_ranges
 
 ORDER_DRAWS = 2
 """How often the order of a level stands among the decisions that moves draw from; layouts and choices to keep or bypass

@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import OutOfTime
-from fadiff_mapper.mapspace import Demand, MapSpace, check_mapping, conflicts, demands, without
-from fadiff_mapper.mapspace.conflicts import joined
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.legality import violations
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.exhaustive import exhaust, measured
 from fadiff_mapper.search.layer_family import family_of
+from fadiff_mapper.search.mapspace import Demand, MapSpace, check_mapping, conflicts, demands, without
+from fadiff_mapper.search.mapspace.conflicts import joined
 from fadiff_mapper.search.options import Effort, Progress, SearchOptions
 from fadiff_mapper.search.search_family import search
 

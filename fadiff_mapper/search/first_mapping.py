@@ -10,10 +10,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from fadiff_mapper.mapspace import NONE
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, columns
 from fadiff_mapper.search.layer_family import Draws, LayerFamily, OpenChoices, decided, draws
+from fadiff_mapper.search.mapspace import NONE
 
 TRIED = 8
 """Draws of the other decisions; the first keeps every data space where it may, the second none but outermost. Nothing

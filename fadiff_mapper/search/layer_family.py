@@ -23,9 +23,9 @@ from typing import TypeAlias
 import numpy as np
 
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.mapspace import FactorTables, MapSpace, factor_tables
 from fadiff_mapper.model.loop_nest import Nest, Projection
 from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.search.mapspace import FactorTables, MapSpace, factor_tables
 
 MOST_ORDERS = 5040
 """Candidate orders of one level: those for all rankings of seven data spaces. With more, so many are drawn at

@@ -17,24 +17,24 @@ from typing import TYPE_CHECKING
 
 from fadiff_mapper.base.deadline import Over, in_time, never, with_grace
 from fadiff_mapper.base.errors import FadiffError, OutOfTime, listed
-from fadiff_mapper.mapspace import MapSpace, check_mapping, conflicts, rounded_up
+from fadiff_mapper.inputs.spec.mapping import Mapping
+from fadiff_mapper.inputs.spec.problem import single_letter
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.exact.evaluate_spec import layers_of
 from fadiff_mapper.model.loop_nest import Nest, cut_off, pack, without_lasts
 from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate_mapping, is_sparse
 from fadiff_mapper.search.first_mapping import first_of
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
+from fadiff_mapper.search.mapspace import MapSpace, check_mapping, conflicts, rounded_up
 from fadiff_mapper.search.options import Progress, SearchOptions, check_metrics, check_options
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.search.result_stream import ResultStream, bounds_of, least_of, with_bound
 from fadiff_mapper.search.search_family import SearchOutcome
 from fadiff_mapper.search.search_many import search_all
-from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping, is_sparse
-from fadiff_mapper.spec.mapping import Mapping
-from fadiff_mapper.spec.problem import single_letter
-from fadiff_mapper.spec.spec import Spec
 
 if TYPE_CHECKING:
-    from fadiff_mapper.analysis.lower_bound import LowerBound
+    from fadiff_mapper.search.lower_bound import LowerBound
 
 LEAST = 0.1
 """Seconds of a search at least that is given a deadline, which may be over by then. Set by hand, not measured."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fadiff_mapper.base.errors import FadiffError, listed, nearest
-from fadiff_mapper.spec.spec import METRICS
+from fadiff_mapper.inputs.spec.spec import METRICS
 
 if TYPE_CHECKING:
     import numpy as np

@@ -18,14 +18,14 @@ from math import inf
 
 import numpy as np
 
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.kernel._kernel import Chains
-from fadiff_mapper.mapspace import factor_ranges
 from fadiff_mapper.model.loop_nest import Nest, cut_off, joined, nest_arrays, without_lasts
 from fadiff_mapper.search.compiled_space import compiled_objective, compiled_space
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
+from fadiff_mapper.search.mapspace import factor_ranges
 from fadiff_mapper.search.options import SAME, Progress, SearchOptions
 from fadiff_mapper.search.search_family import SearchOutcome, search
-from fadiff_mapper.spec.spec import Spec
 
 MULTIPLES = (2, 3, 4, 5, 6, 7, 8, 12, 14, 16, 32)
 """Numbers that the bounds of larger layers are multiples of. Nothing was measured."""

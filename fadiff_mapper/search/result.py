@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.extras import require
+from fadiff_mapper.inputs.spec.mapping import Mapping
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.reuse import with_reuse
-from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
-from fadiff_mapper.spec.mapping import Mapping
-from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate_mapping
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from fadiff_mapper.analysis.lower_bound import LowerBound
-    from fadiff_mapper.analysis.sensitivity.sensitivities import Sensitivity
+    from fadiff_mapper.search.lower_bound import LowerBound
+    from fadiff_mapper.search.sensitivity.sensitivities import Sensitivity
     from fadiff_mapper.timeloop.verify import Verdict
 
 
@@ -92,7 +92,7 @@ class Result:
 
     def with_sensitivities(self) -> Result:
         """The result with the derivatives of its metric by the constants of the machine; takes seconds."""
-        from fadiff_mapper.analysis.sensitivity.sensitivities import mapping_sensitivities
+        from fadiff_mapper.search.sensitivity.sensitivities import mapping_sensitivities
         return replace(self, sensitivities=mapping_sensitivities(self.spec, self.mapping, self.metric))
 
     def verify(self) -> Verdict:

@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError, attempted
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.model.loop_nest import Nest, cut_off, unpack, without_lasts
 from fadiff_mapper.model.reuse import with_reuse
+from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate_mapping, evaluate_nests
 from fadiff_mapper.search.first_mapping import first_of
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Progress
 from fadiff_mapper.search.result import Result
-from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping, evaluate_nests
-from fadiff_mapper.spec.spec import Spec
 
 if TYPE_CHECKING:
-    from fadiff_mapper.analysis.lower_bound import LowerBound
     from fadiff_mapper.calibration.correction import Calibration
+    from fadiff_mapper.search.lower_bound import LowerBound
     from fadiff_mapper.search.search_family import SearchOutcome
 
 WRITE_EVERY = 1.0
@@ -84,7 +84,7 @@ class ResultStream:
     def send_first(self, tasks: Sequence[MappingTask]) -> None:
         """Hands on a legal mapping of each problem before the search begins, where one is at hand."""
         if any(task.sparse for task in tasks):
-            from fadiff_mapper.sparse.design import score_sparse
+            from fadiff_mapper.model.sparse.design import score_sparse
         for index, task in enumerate(tasks if self.on_better else ()):
             if not self._may_send():
                 return
@@ -214,7 +214,7 @@ def least_of(task: MappingTask, imperfect: bool = False, over: Over = never) -> 
         OutOfTime: Time was over before the bound was known.
     """
     # after the first mapping
-    from fadiff_mapper.analysis.lower_bound import lower_bound, residual_lower_bound, sparse_lower_bound
+    from fadiff_mapper.search.lower_bound import lower_bound, residual_lower_bound, sparse_lower_bound
     if task.sparse is not None:
         return sparse_lower_bound(task.sparse, task.space, over)
     return (residual_lower_bound if imperfect else lower_bound)(task.layer, task.space, over=over)

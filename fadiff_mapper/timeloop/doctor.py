@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-from fadiff_mapper.energy import accelergy_tables, find_accelergy
+from fadiff_mapper.inputs.energy import accelergy_tables, find_accelergy
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.kernel.instruction_sets import level_of
 from fadiff_mapper.timeloop.find_programs import find_real

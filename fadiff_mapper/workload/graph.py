@@ -14,13 +14,13 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.errors import listed, nearest
+from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload.node import INPUT, NOT_UNDERSTOOD, Node
 from fadiff_mapper.workload.operator import Operator, Shape
 from fadiff_mapper.workload.producer_consumer import Link, find_links, readers_of
 from fadiff_mapper.workload.rewrites import with_named_norms, with_shared_operands
 from fadiff_mapper.workload.shapes import output_shape, possible_macs
 from fadiff_mapper.workload.tensor_routes import Route, routes
-from fadiff_mapper.yaml.place import Where
 
 if TYPE_CHECKING:
     import networkx as nx

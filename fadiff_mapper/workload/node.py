@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload.operator import Operator, Shape
-from fadiff_mapper.yaml.place import Where
 
 INPUT = "input"
 """Name and kind of the nodes that stand for the network's inputs."""

@@ -18,11 +18,11 @@ from typing import Any
 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import listed, nearest
-from fadiff_mapper.spec.native.problem import read_problem
-from fadiff_mapper.spec.problem import DataSpace, Problem
-from fadiff_mapper.yaml.load import load_files
-from fadiff_mapper.yaml.located import Map
-from fadiff_mapper.yaml.place import Where
+from fadiff_mapper.inputs.native.problem import read_problem
+from fadiff_mapper.inputs.spec.problem import DataSpace, Problem
+from fadiff_mapper.inputs.yaml.load import load_files
+from fadiff_mapper.inputs.yaml.located import Map
+from fadiff_mapper.inputs.yaml.place import Where
 
 Shape = tuple[int, ...]
 """Extents of a tensor's axes."""

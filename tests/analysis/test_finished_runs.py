@@ -10,8 +10,8 @@ import pytest
 from small_specs import product
 
 from fadiff_mapper import SearchOptions, map_layer
-from fadiff_mapper.analysis.explain_run import explain_run, read_run
 from fadiff_mapper.cli import main
+from fadiff_mapper.search.explanation.explain_run import explain_run, read_run
 
 
 @pytest.fixture(scope="module")

@@ -15,18 +15,18 @@ from small_specs import product, whole_space
 from strategies import SHAPES, Case, cases, forgetful_cases
 
 from fadiff_mapper import load
-from fadiff_mapper.analysis.lower_bound import LowerBound, least_traffic, lower_bound
-from fadiff_mapper.analysis.lower_bound.least_traffic import joint_tiles, merged, undominated
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.mapspace import MapSpace, build_mapspace
+from fadiff_mapper.inputs.spec.constraints import Constraints, LevelConstraints
+from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.spec.tables import EnergyTable, Tables
 from fadiff_mapper.model.exact.evaluate import Scores, score
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import constrained_reuse, reuse_of
-from fadiff_mapper.spec.constraints import Constraints, LevelConstraints
-from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.spec.tables import EnergyTable, Tables
+from fadiff_mapper.search.lower_bound import LowerBound, least_traffic, lower_bound
+from fadiff_mapper.search.lower_bound.least_traffic import joint_tiles, merged, undominated
+from fadiff_mapper.search.mapspace import MapSpace, build_mapspace
 
 ANCHORS = Path(__file__).parents[3] / "shared" / "anchors" / "layers.json"
 METRICS = ("edp", "energy", "delay", "last_level_accesses")

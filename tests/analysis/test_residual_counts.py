@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from recorded_cases import RESIDUALS, cases, document, read
 
-from fadiff_mapper.analysis.count_breakdown import explain_counts
-from fadiff_mapper.analysis.explain_run import FinishedRun, explain_run
 from fadiff_mapper.cli import main
 from fadiff_mapper.inputs.load import load
+from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.model.exact.evaluate import evaluate_one
-from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
-from fadiff_mapper.spec.mapping import Mapping
+from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate_mapping
+from fadiff_mapper.search.explanation.count_breakdown import explain_counts
+from fadiff_mapper.search.explanation.explain_run import FinishedRun, explain_run
 
 
 def worth(factors: tuple[int, ...], corrections: tuple[Decimal, ...]) -> Decimal:

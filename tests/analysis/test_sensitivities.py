@@ -11,14 +11,14 @@ from fadiff_validation.random_mappings import constrained_nests
 from scipy.optimize import minimize_scalar
 
 from fadiff_mapper import load
-from fadiff_mapper.analysis.sensitivity import shadow_price
-from fadiff_mapper.analysis.sensitivity.sensitivities import BANDWIDTHS, sensitivities
-from fadiff_mapper.analysis.sensitivity.shadow_price import shadow_prices
 from fadiff_mapper.base.bundled_files import find
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
-from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.search.sensitivity import shadow_price
+from fadiff_mapper.search.sensitivity.sensitivities import BANDWIDTHS, sensitivities
+from fadiff_mapper.search.sensitivity.shadow_price import shadow_prices
 
 SIDE = 64
 

@@ -15,12 +15,12 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.calibration.calibrate import fit
 from fadiff_mapper.calibration.correction import Calibration, FitVerdict, feature_table, predict
 from fadiff_mapper.calibration.features import GROUPS, MEANING, NAMES, PROGRAMS, as_mapped, gemmini, tensor_roles
+from fadiff_mapper.inputs.native.problem import read_problem
+from fadiff_mapper.inputs.spec.problem import DataSpace, Problem, Term
+from fadiff_mapper.inputs.yaml.load import load_file
+from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.model.loop_nest import Nest
-from fadiff_mapper.spec.native.problem import read_problem
-from fadiff_mapper.spec.problem import DataSpace, Problem, Term
 from fadiff_mapper.workload.operator import make_operator
-from fadiff_mapper.yaml.load import load_file
-from fadiff_mapper.yaml.place import Where
 
 GOOD = FitVerdict(10, 0.9, 0.1, 0.8, 0.2)
 PRICES = tuple(float(price) for price in np.linspace(0.5, 2.0, len(NAMES)))

@@ -13,8 +13,8 @@ from fadiff_mapper.design.evaluation.design_reader import DesignReader
 from fadiff_mapper.design.proposers.proposer import all_points
 from fadiff_mapper.design.space import design_document, read_space
 from fadiff_mapper.inputs.load import read_spec
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.network.one_design import with_problem
-from fadiff_mapper.spec.spec import Spec
 
 
 def read_one_by_one(question: DesignQuestion, point: tuple[int, ...]) -> list[Spec]:

@@ -11,7 +11,6 @@ import small_specs
 from fused_groups import conv, group
 
 from fadiff_mapper import SearchOptions, evaluate, load, map_layer
-from fadiff_mapper.analysis.count_breakdown import explain_counts
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.fusion.prices import OperatingPoint
 from fadiff_mapper.fusion.stored_words import intermediate_words, outlasting_words
@@ -22,6 +21,7 @@ from fadiff_mapper.model.exact.evaluate import evaluate_one
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.model.smooth import distinct_windows
 from fadiff_mapper.network.partition import CoverPart, partition
+from fadiff_mapper.search.explanation.count_breakdown import explain_counts
 
 
 def product(loops: dict[str, tuple[str, str]], regs: bool = False, bypass: str = "", **buffer: float) -> Stats:

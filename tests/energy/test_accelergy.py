@@ -20,9 +20,9 @@ from fadiff_mapper import load
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError, SpecError
 from fadiff_mapper.cli import main
-from fadiff_mapper.energy import answer_cache, recorded_tables
-from fadiff_mapper.energy.accelergy_components import described
-from fadiff_mapper.energy.accelergy_tables import (
+from fadiff_mapper.inputs.energy import answer_cache, recorded_tables
+from fadiff_mapper.inputs.energy.accelergy_components import described
+from fadiff_mapper.inputs.energy.accelergy_tables import (
     LOG,
     MEMORY,
     MOST_BYTES,
@@ -32,8 +32,8 @@ from fadiff_mapper.energy.accelergy_tables import (
     complete_answer,
     request,
 )
-from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.spec.tables import component_name
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.spec.tables import component_name
 
 LAYER = str(bundled_files.find("problems/conv"))
 WRITES = "write(ert, art)"

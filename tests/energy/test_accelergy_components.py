@@ -17,10 +17,10 @@ from accelergy_stand_ins import FORMULA, PLUG_IN, stand_in
 from fadiff_mapper import load
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import SpecError
-from fadiff_mapper.energy.accelergy_components import MOST_WORK, DescribedHardware, PrimitiveComponent, described
-from fadiff_mapper.energy.accelergy_tables import WORDS, answer, request
-from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.yaml.expressions import Literal
+from fadiff_mapper.inputs.energy.accelergy_components import MOST_WORK, DescribedHardware, PrimitiveComponent, described
+from fadiff_mapper.inputs.energy.accelergy_tables import WORDS, answer, request
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.yaml.expressions import Literal
 
 HERE = Path(__file__).parent
 LAYER = str(bundled_files.find("problems/conv"))

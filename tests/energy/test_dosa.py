@@ -10,9 +10,9 @@ import yaml
 
 from fadiff_mapper import evaluate, load
 from fadiff_mapper.base.bundled_files import find
-from fadiff_mapper.energy.dosa_tables import accumulator_pj, scratchpad_pj
-from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.spec.tables import component_actions
+from fadiff_mapper.inputs.energy.dosa_tables import accumulator_pj, scratchpad_pj
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.spec.tables import component_actions
 
 
 def gemmini(side: int, accumulator_kb: int, scratchpad_kb: int, **scratchpad: Any) -> Spec:

@@ -14,10 +14,17 @@ from fadiff_mapper import evaluate, load
 from fadiff_mapper.base.bundled_files import find, root
 from fadiff_mapper.base.errors import FadiffError, SpecError
 from fadiff_mapper.cli.arguments import ENERGIES
-from fadiff_mapper.energy.choose_source import find_tables
-from fadiff_mapper.energy.estimated_tables import INPUTS, OUTPUTS, dram_bit_energies, estimated, figures, sram_regressor
-from fadiff_mapper.energy.source_names import CHOICES
-from fadiff_mapper.spec.tables import (
+from fadiff_mapper.inputs.energy.choose_source import find_tables
+from fadiff_mapper.inputs.energy.estimated_tables import (
+    INPUTS,
+    OUTPUTS,
+    dram_bit_energies,
+    estimated,
+    figures,
+    sram_regressor,
+)
+from fadiff_mapper.inputs.energy.source_names import CHOICES
+from fadiff_mapper.inputs.spec.tables import (
     BUILT_IN,
     Tables,
     component_name,
@@ -25,7 +32,7 @@ from fadiff_mapper.spec.tables import (
     energy_sources,
     storage_energy,
 )
-from fadiff_mapper.yaml.located import LARGEST, SMALLEST
+from fadiff_mapper.inputs.yaml.located import LARGEST, SMALLEST
 
 NETWORK = json.loads((root() / "figures" / "sram_network.json").read_text())
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fadiff_mapper import load
 from fadiff_mapper.base.bundled_files import designs, find
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.energy.estimated_tables import (
+from fadiff_mapper.inputs.energy.estimated_tables import (
     ARITHMETIC,
     INPUTS,
     KINDS,
@@ -30,8 +30,8 @@ from fadiff_mapper.energy.estimated_tables import (
     smooth_figures,
     sram_regressor,
 )
-from fadiff_mapper.spec.native.tables import areas
-from fadiff_mapper.spec.tables import Tables, component_actions
+from fadiff_mapper.inputs.native.tables import areas
+from fadiff_mapper.inputs.spec.tables import Tables, component_actions
 
 SHAPES: dict[str, dict[str, float]] = {
     "SRAM": {"depth": 1500.0, "width": 100.0, "n_banks": 3.0, "n_rw_ports": 1.5, "technology_nm": 40.0},

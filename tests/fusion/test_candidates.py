@@ -36,8 +36,9 @@ from fadiff_mapper.fusion.prices import NetworkPrice, OperatingPoint, WordCosts,
 from fadiff_mapper.fusion.segments import Segment, segments
 from fadiff_mapper.fusion.stored_words import intermediate_words, operand_words, outlasting_words
 from fadiff_mapper.fusion.tile_steps import space_of
+from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.kernel._kernel import FusedSegment, NestEstimate, SegmentLayer
-from fadiff_mapper.mapspace import build_mapspace
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
 from fadiff_mapper.model.legality import Room
@@ -55,10 +56,9 @@ from fadiff_mapper.network.tile_mappings import (
 )
 from fadiff_mapper.search.best_so_far import ILLEGAL
 from fadiff_mapper.search.mapping_task import MappingTask
+from fadiff_mapper.search.mapspace import build_mapspace
 from fadiff_mapper.search.options import Effort
 from fadiff_mapper.search.search_many import search_all
-from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Workload
 from fadiff_mapper.workload.window_slide import WindowSlide
 

@@ -19,11 +19,11 @@ from fadiff_mapper.fusion.group_legality import group_violations, live_words
 from fadiff_mapper.fusion.stored_words import intermediate_words, operand_words, outlasting_words
 from fadiff_mapper.fusion.tile_evaluation import TileEvaluations
 from fadiff_mapper.fusion.tile_steps import layer_steps
+from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.spec.problem import Problem
 from fadiff_mapper.workload.window_slide import WindowSlide
 
 CONV_1D = [conv("first", C=2, M=3, P=14, R=3), conv("second", C=3, M=2, P=12, R=3)]

@@ -30,7 +30,7 @@ from fuzz.worker import run
 import fadiff_mapper
 from fadiff_mapper.base.bundled_files import root
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.yaml.load import load_text
+from fadiff_mapper.inputs.yaml.load import load_text
 
 DESIGN = "bundled:arch/gemmini_small"
 SEARCH = ("--quiet", *TABLES, *EFFORT)

@@ -12,11 +12,11 @@ from recorded_cases import OWN_DESIGNS, RESIDUALS, Json, cases, document, mistak
 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.inputs.load import load
+from fadiff_mapper.inputs.spec.mapping import Mapping
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.exact.evaluate import evaluate_nest
 from fadiff_mapper.model.loop_nest import cut_off, pack, unpack
 from fadiff_mapper.model.prepared_layer import prepare_layer
-from fadiff_mapper.spec.mapping import Mapping
-from fadiff_mapper.spec.spec import Spec
 
 DESIGNS = (*bundled_files.designs(), *OWN_DESIGNS)
 

@@ -13,8 +13,8 @@ from small_specs import product, whole_space
 
 from fadiff_mapper import SearchOptions, load
 from fadiff_mapper.base.bundled_files import find
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.mapspace import build_mapspace
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays
@@ -23,9 +23,9 @@ from fadiff_mapper.search import refinement
 from fadiff_mapper.search.best_so_far import ILLEGAL, exact_value
 from fadiff_mapper.search.compiled_space import compiled_objective, compiled_space
 from fadiff_mapper.search.layer_family import LayerFamily, family_of
+from fadiff_mapper.search.mapspace import build_mapspace
 from fadiff_mapper.search.options import Effort
 from fadiff_mapper.search.refinement import Refinement, refinement_of
-from fadiff_mapper.spec.spec import Spec
 
 LITTLE, SIXTEEN = Effort(16, 40, 6, extra_rounds=10, extra_chains=4), Effort(16, 40)
 QUICK = SearchOptions(effort=LITTLE)

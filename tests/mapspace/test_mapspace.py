@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 from small_specs import GRID, chip, matmul, space, storage
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.mapspace import (
+from fadiff_mapper.inputs.spec.arch import Architecture
+from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
+from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.search.mapspace import (
     MapSpace,
     check_mapping,
     conflicts,
@@ -23,9 +26,6 @@ from fadiff_mapper.mapspace import (
     reachable,
     size,
 )
-from fadiff_mapper.spec.arch import Architecture
-from fadiff_mapper.spec.mapping import LevelMapping, Mapping
-from fadiff_mapper.spec.problem import Problem
 
 # As the front end writes a fan-out: a dummy level of one word above the row.
 ROW = chip(storage("Reg", (4, 1), 2), storage("inter_PE_spatial", size=1, kind="dummy_storage"),

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from strategies import CONV_1D, UNSHARED, Case, batches, cases, dataspace, switched_cases
 
+from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLevel
+from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
+from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.spec.tables import Tables
 from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
 from fadiff_mapper.model.legality import violations
 from fadiff_mapper.model.loop_nest import pack, unpack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
-from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
-from fadiff_mapper.spec.mapping import LevelMapping, Mapping
-from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.spec.tables import Tables
 
 
 def evaluate(*several: Case) -> Evaluation:

@@ -11,14 +11,14 @@ from hypothesis import assume, given, settings
 from strategies import CONV_1D, MATMUL, UNSHARED, Case, cases
 
 from fadiff_mapper.gradient.fadiff_as_printed import evaluate_paper
+from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, Interconnect, StorageLevel
+from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
+from fadiff_mapper.inputs.spec.problem import DataSpace, Problem
+from fadiff_mapper.inputs.spec.tables import Tables
 from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays, pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.smooth import SmoothEvaluation
-from fadiff_mapper.spec.arch import Architecture, Arithmetic, Interconnect, StorageLevel
-from fadiff_mapper.spec.mapping import LevelMapping, Mapping
-from fadiff_mapper.spec.problem import DataSpace, Problem
-from fadiff_mapper.spec.tables import Tables
 
 ACTIONS = ("reads", "fills", "updates")
 

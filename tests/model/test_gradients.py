@@ -25,11 +25,11 @@ from fadiff_mapper.gradient.gumbel_softmax import (
 )
 from fadiff_mapper.gradient.loss import capacity, machine_limits, parallelism, spatial, validity
 from fadiff_mapper.inputs.load import load
-from fadiff_mapper.mapspace import MapSpace, build_mapspace, check_mapping
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.smooth import SmoothEvaluation, evaluate_smooth
 from fadiff_mapper.search.layer_family import DiscreteDecisions, family_of, random_decisions
+from fadiff_mapper.search.mapspace import MapSpace, build_mapspace, check_mapping
 
 DESIGNS = ("gemmini_small", "eyeriss_like", "simba_like")
 BATCH = 3

@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from small_specs import chip, storage
 from strategies import CONV_1D, STRIDED, TWO_RANKS, UNSHARED, Case, cases
 
+from fadiff_mapper.inputs.spec.arch import Architecture
+from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
+from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.spec.tables import Tables
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.exact.evaluate import exact_traffic
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays, pack, project
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.temporal_reuse import demand
 from fadiff_mapper.model.tile_boxes import tiles
-from fadiff_mapper.spec.arch import Architecture
-from fadiff_mapper.spec.mapping import LevelMapping, Mapping
-from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.spec.tables import Tables
 
 SLIDING = {"conv1d": CONV_1D, "strided": STRIDED, "two_ranks": TWO_RANKS}
 """Problems with ranks that are sums of dimensions."""

@@ -15,14 +15,14 @@ from strategies import UNSHARED, Case, cases, switched_cases
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.gradient.gumbel_softmax import decode, draw, gumbel, places_of, torch_nest
 from fadiff_mapper.inputs.load import load
-from fadiff_mapper.mapspace import build_mapspace
+from fadiff_mapper.inputs.spec.tables import Tables
 from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
 from fadiff_mapper.model.loop_nest import Nest, active_parts, nest_arrays, pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.model.smooth import SmoothEvaluation, distinct_windows, evaluate_smooth
 from fadiff_mapper.search.layer_family import family_of, random_decisions, random_nests
-from fadiff_mapper.spec.tables import Tables
+from fadiff_mapper.search.mapspace import build_mapspace
 
 DESIGNS = tuple(bundled_files.designs())
 OPERATORS = {"conv 3x3": ("conv", {"C": 32, "M": 64, "R": 3, "S": 3, "N": 1, "P": 28, "Q": 28}),

@@ -7,6 +7,10 @@ import pytest
 from hypothesis import given, settings
 from strategies import CONV_1D, MATMUL, UNSHARED, Case, cases, forgetful_cases
 
+from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLevel
+from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
+from fadiff_mapper.inputs.spec.problem import DataSpace, Problem
+from fadiff_mapper.inputs.spec.tables import Tables
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.access_counts import delivery
 from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest, exact_traffic
@@ -15,10 +19,6 @@ from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.model.temporal_reuse import demand
 from fadiff_mapper.model.tile_boxes import tiles
-from fadiff_mapper.spec.arch import Architecture, Arithmetic, StorageLevel
-from fadiff_mapper.spec.mapping import LevelMapping, Mapping
-from fadiff_mapper.spec.problem import DataSpace, Problem
-from fadiff_mapper.spec.tables import Tables
 
 
 def design(units: int, registers: bool) -> Architecture:

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import SHAPES, Case, cases
 
+from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.spec.tables import Tables
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.loop_nest import nest_arrays, pack, project
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.tile_boxes import rank_extent, tiles, volume
-from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.spec.tables import Tables
 
 
 @st.composite

@@ -15,6 +15,7 @@ from fadiff_mapper import NetworkOptions, load_network, map_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
 from fadiff_mapper.fusion.segments import segments
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.network import map_network as map_network_module
 from fadiff_mapper.network.map_network import plan_network
 from fadiff_mapper.network.one_design import specs_of
@@ -30,7 +31,6 @@ from fadiff_mapper.network.planning_clock import (
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.result import Result
-from fadiff_mapper.spec.spec import Spec
 
 
 def never() -> bool:

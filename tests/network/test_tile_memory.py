@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, Stay, TileLoop
 from fadiff_mapper.fusion.segments import segments
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.network import tile_mappings
 from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.network.tile_mappings import (
@@ -32,7 +33,6 @@ from fadiff_mapper.network.tile_mappings import (
     with_mappings,
 )
 from fadiff_mapper.search.mapping_task import MappingTask
-from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Node, Workload, build_workload, make_operator
 
 SUMS = (1e9, 1e6)

@@ -8,11 +8,11 @@ from functools import cache
 from fused_groups import gemmini, group, hardware, mapping
 
 from fadiff_mapper.fusion.group_cost import group_cost
+from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.network.result import GroupInNetwork, LayerInNetwork, NetworkResult
 from fadiff_mapper.search.result import Result
-from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload import Node, Totals, build_workload
 from fadiff_mapper.workload.operator import make_operator
 

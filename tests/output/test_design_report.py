@@ -15,12 +15,8 @@ from small_machine import OUTCOMES, machine, outcome
 from small_network import HOSTILE, result
 from test_network_report import Page
 
-from fadiff_mapper.analysis.sensitivity.sensitivities import (
-    RepeatedLayer,
-    combined_sensitivities,
-    mapping_sensitivities,
-)
 from fadiff_mapper.design.space import design_document, read_space
+from fadiff_mapper.inputs.yaml.load import load_text
 from fadiff_mapper.output.design_report.design_files import (
     design_files,
     design_json,
@@ -40,7 +36,11 @@ from fadiff_mapper.output.design_report.draw_convergence import draw_convergence
 from fadiff_mapper.output.design_report.draw_front import axis_of, draw_front, least_of_both
 from fadiff_mapper.output.network_report.drawing import Dot, Stroke
 from fadiff_mapper.output.terminal.design_summary import print_design
-from fadiff_mapper.yaml.load import load_text
+from fadiff_mapper.search.sensitivity.sensitivities import (
+    RepeatedLayer,
+    combined_sensitivities,
+    mapping_sensitivities,
+)
 
 
 def rows(text: str) -> list[dict[str, str]]:

@@ -19,10 +19,10 @@ from fadiff_mapper.fusion.group_cost import group_cost
 from fadiff_mapper.fusion.group_legality import group_violations
 from fadiff_mapper.fusion.stored_words import intermediate_words, operand_words
 from fadiff_mapper.fusion.tile_steps import layer_steps
+from fadiff_mapper.inputs.spec.mapping import Mapping
+from fadiff_mapper.inputs.yaml.located import plain
 from fadiff_mapper.output.looptree_files.group_text import beyond_looptree, looptree_yaml, to_looptree
-from fadiff_mapper.spec.mapping import Mapping
 from fadiff_mapper.workload.window_slide import WindowSlide
-from fadiff_mapper.yaml.located import plain
 
 CONV_1D = [conv("first", C=2, M=4, P=14, R=3), conv("second", C=4, M=2, P=12, R=3)]
 MATMUL = [conv("first", N=8, C=3, M=6), conv("second", N=8, C=6, M=4)]

@@ -19,18 +19,18 @@ from hypothesis import strategies as st
 from fadiff_mapper.base.errors import InvalidMapping
 from fadiff_mapper.base.text_formats import json_text
 from fadiff_mapper.inputs.load import load
+from fadiff_mapper.inputs.native.mapping import map_yaml
+from fadiff_mapper.inputs.native.merged_input import merged_input
+from fadiff_mapper.inputs.native.tables import art_yaml, ert_yaml
+from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.spec.tables import Tables, energy_sources
 from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.output.timeloop_files import RESULT_FILES
 from fadiff_mapper.output.timeloop_files.run_files import map_txt, result_json, run_files
 from fadiff_mapper.output.timeloop_files.stats_txt import stats_txt
 from fadiff_mapper.search.result import Result
-from fadiff_mapper.spec.mapping import LevelMapping, Mapping
-from fadiff_mapper.spec.native.mapping import map_yaml
-from fadiff_mapper.spec.native.merged_input import merged_input
-from fadiff_mapper.spec.native.tables import art_yaml, ert_yaml
-from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.spec.tables import Tables, energy_sources
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "emit"
 CORPUS = Path(__file__).parents[3] / "shared" / "timeloop_reference" / "cases.jsonl.gz"

@@ -10,10 +10,10 @@ from small_specs import QUICK, product
 
 from fadiff_mapper import FadiffError, load, map_layer
 from fadiff_mapper.base.bundled_files import find
-from fadiff_mapper.mapspace import Demand, build_mapspace, demands, without
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.search.diagnosis import attempt, diagnosis, smallest
-from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.search.mapspace import Demand, build_mapspace, demands, without
 
 
 def target(name: str, kind: str, **said: object) -> dict[str, object]:

@@ -13,7 +13,9 @@ from small_specs import matmul, product, space, whole_space
 from fadiff_mapper import FadiffError, SearchOptions, load, map_layer
 from fadiff_mapper.base.bundled_files import designs, find
 from fadiff_mapper.cli import main
-from fadiff_mapper.mapspace import MapSpace, build_mapspace, check_mapping
+from fadiff_mapper.inputs.spec.mapping import Mapping
+from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, joined, unpack
 from fadiff_mapper.model.prepared_layer import prepare_layer
@@ -21,10 +23,8 @@ from fadiff_mapper.search.best_so_far import exact_value
 from fadiff_mapper.search.enumerate import count, nests
 from fadiff_mapper.search.enumerate import whole_space as laid_out
 from fadiff_mapper.search.layer_family import family_of
+from fadiff_mapper.search.mapspace import MapSpace, build_mapspace, check_mapping
 from fadiff_mapper.search.options import Effort
-from fadiff_mapper.spec.mapping import Mapping
-from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.spec.spec import Spec
 
 CONV, STRIDED = "layers/resnet18/conv3x3_64_64_56_s1", "layers/resnet18/conv3x3_128_256_14_s2"
 DEPTHWISE, MATMUL = "layers/mobilenet_v1/dw3x3_256_28_s1", "layers/gpt3_6b7_block/gemm_2048_4096_4096"

@@ -12,11 +12,9 @@ import pytest
 from small_specs import QUICK, product, whole_space
 
 from fadiff_mapper import FadiffError, SearchOptions, evaluate, load, map_layer, map_layers
-from fadiff_mapper.analysis.lower_bound.assemble import lower_bound
 from fadiff_mapper.base.bundled_files import designs, find
 from fadiff_mapper.gradient.layer_descent import descend
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.mapspace import build_mapspace, check_mapping
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays, unpack
 from fadiff_mapper.model.prepared_layer import prepare_layer
@@ -25,6 +23,8 @@ from fadiff_mapper.search.best_so_far import exact_value
 from fadiff_mapper.search.compiled_space import compiled_space
 from fadiff_mapper.search.first_mapping import first_of
 from fadiff_mapper.search.layer_family import LayerFamily, family_of, random_nests
+from fadiff_mapper.search.lower_bound.assemble import lower_bound
+from fadiff_mapper.search.mapspace import build_mapspace, check_mapping
 from fadiff_mapper.search.options import Effort
 from fadiff_mapper.search.refinement import POLISH_STEPS, refinement_of
 

@@ -10,18 +10,18 @@ import pytest
 from sparse_inputs import recorded_specs, skipping_product
 
 import fadiff_mapper as fm
-from fadiff_mapper.analysis.sensitivity.sensitivities import mapping_sensitivities
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.inputs.spec.sparse_optimizations import FIXED, Density
 from fadiff_mapper.model.loop_nest import unpack
+from fadiff_mapper.model.sparse.design import score_sparse
+from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate_mapping
+from fadiff_mapper.model.sparse.sparse_stats import SparseStats
 from fadiff_mapper.network.map_network import sparse_tensors
 from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.search.layer_family import random_nests
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.options import Effort
-from fadiff_mapper.sparse.design import score_sparse
-from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping
-from fadiff_mapper.sparse.sparse_stats import SparseStats
-from fadiff_mapper.spec.sparse_optimizations import FIXED, Density
+from fadiff_mapper.search.sensitivity.sensitivities import mapping_sensitivities
 from fadiff_mapper.workload.readers.network_text import network_text
 
 

@@ -8,13 +8,13 @@ import pytest
 from sparse_inputs import recorded_specs
 
 from fadiff_mapper.base.errors import FadiffError, InvalidMapping
+from fadiff_mapper.inputs.spec.arch import StorageLevel
+from fadiff_mapper.inputs.spec.sparse_optimizations import RankFormat, Representation
 from fadiff_mapper.kernel._kernel import DensityModel
-from fadiff_mapper.sparse.accesses import AccessSplit, TileAccesses
-from fadiff_mapper.sparse.costs import StoredSpace, block_ratio, check_arithmetic, check_level, format_bits
-from fadiff_mapper.sparse.formats import FiberTree, Occupancy, StoredTile
-from fadiff_mapper.sparse.instances import UsedInstances
-from fadiff_mapper.spec.arch import StorageLevel
-from fadiff_mapper.spec.sparse_optimizations import RankFormat, Representation
+from fadiff_mapper.model.sparse.accesses import AccessSplit, TileAccesses
+from fadiff_mapper.model.sparse.costs import StoredSpace, block_ratio, check_arithmetic, check_level, format_bits
+from fadiff_mapper.model.sparse.formats import FiberTree, Occupancy, StoredTile
+from fadiff_mapper.model.sparse.instances import UsedInstances
 
 NONE = AccessSplit({"actual": 0, "gated": 0, "skipped": 0}, {"actual": ((3, 0),), "gated": ((1, 0),), "skipped": ()})
 

@@ -12,8 +12,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.inputs.spec.sparse_optimizations import BANDED, FIXED, HYPERGEOMETRIC
 from fadiff_mapper.kernel._kernel import DensityModel
-from fadiff_mapper.spec.sparse_optimizations import BANDED, FIXED, HYPERGEOMETRIC
 
 
 def hypergeometric(nonzeros: int, words: int) -> DensityModel:

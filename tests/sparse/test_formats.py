@@ -11,10 +11,7 @@ import pytest
 from sparse_inputs import DESIGNS, drawn_spec, recorded_specs
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.kernel._kernel import DensityModel
-from fadiff_mapper.search.mapping_task import mapping_task
-from fadiff_mapper.sparse.formats import FiberTree, StoredTile, metadata_bits, occupancy, rank_units, stored_mapping
-from fadiff_mapper.spec.sparse_optimizations import (
+from fadiff_mapper.inputs.spec.sparse_optimizations import (
     BITMASK,
     COORDINATE_PAYLOAD,
     OFFSET_PAIR,
@@ -23,6 +20,16 @@ from fadiff_mapper.spec.sparse_optimizations import (
     RankFormat,
     Representation,
 )
+from fadiff_mapper.kernel._kernel import DensityModel
+from fadiff_mapper.model.sparse.formats import (
+    FiberTree,
+    StoredTile,
+    metadata_bits,
+    occupancy,
+    rank_units,
+    stored_mapping,
+)
+from fadiff_mapper.search.mapping_task import mapping_task
 
 ALL_PLACEMENTS = list(combinations(range(8), 3))
 """Three nonzeros in a tensor of 8 words, which `THREE_OF_EIGHT` draws."""

@@ -13,9 +13,9 @@ from sparse_inputs import DESIGNS, SPARSE, sparse_document
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.load import load
-from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate
-from fadiff_mapper.sparse.sparse_stats import SparseStats
-from fadiff_mapper.spec.native.tables import total_areas
+from fadiff_mapper.inputs.native.tables import total_areas
+from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate
+from fadiff_mapper.model.sparse.sparse_stats import SparseStats
 
 TWO_DECIMALS = ("ingresses", "link_transfers", "spatial_reductions", "hops")
 

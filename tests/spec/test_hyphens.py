@@ -13,10 +13,10 @@ from recorded_cases import RECORDED, Json, recording
 
 from fadiff_mapper import SpecError, load
 from fadiff_mapper.inputs.load import load_mapping
-from fadiff_mapper.spec.native.arch import written_attributes
-from fadiff_mapper.spec.native.hyphens import REWRITTEN, underscored
-from fadiff_mapper.yaml.located import Map
-from fadiff_mapper.yaml.place import Where
+from fadiff_mapper.inputs.native.arch import written_attributes
+from fadiff_mapper.inputs.native.hyphens import REWRITTEN, underscored
+from fadiff_mapper.inputs.yaml.located import Map
+from fadiff_mapper.inputs.yaml.place import Where
 
 SPARSE = RECORDED.with_name("timeloop_sparse.jsonl.gz")
 

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fadiff_mapper.base.errors import SpecError
-from fadiff_mapper.spec.arch import StorageLevel
-from fadiff_mapper.spec.constraints import Constraints
-from fadiff_mapper.spec.native.constraints import read_constraints
-from fadiff_mapper.spec.native.mapping import factors_text, parse_factors, parse_permutation, permutation_text
-from fadiff_mapper.spec.problem import DataSpace, Problem, Term
-from fadiff_mapper.yaml.located import with_places
-from fadiff_mapper.yaml.place import Where
+from fadiff_mapper.inputs.native.constraints import read_constraints
+from fadiff_mapper.inputs.native.mapping import factors_text, parse_factors, parse_permutation, permutation_text
+from fadiff_mapper.inputs.spec.arch import StorageLevel
+from fadiff_mapper.inputs.spec.constraints import Constraints
+from fadiff_mapper.inputs.spec.problem import DataSpace, Problem, Term
+from fadiff_mapper.inputs.yaml.located import with_places
+from fadiff_mapper.inputs.yaml.place import Where
 
 HERE = Where("c.yaml", 3, "factors")
 BOUNDS = {"C": 8, "M": 16, "P": 6}

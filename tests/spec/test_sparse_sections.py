@@ -12,9 +12,9 @@ from recorded_cases import RECORDED, Json, recording
 
 from fadiff_mapper.base.errors import SpecError
 from fadiff_mapper.inputs.load import load
-from fadiff_mapper.spec.native.merged_input import merged_input
-from fadiff_mapper.spec.sparse_optimizations import BANDED, DENSE, FIXED, HYPERGEOMETRIC, Density
-from fadiff_mapper.spec.spec import Spec
+from fadiff_mapper.inputs.native.merged_input import merged_input
+from fadiff_mapper.inputs.spec.sparse_optimizations import BANDED, DENSE, FIXED, HYPERGEOMETRIC, Density
+from fadiff_mapper.inputs.spec.spec import Spec
 
 SPARSE = RECORDED.with_name("timeloop_sparse.jsonl.gz")
 

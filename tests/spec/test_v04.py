@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from v04_designs import DRAM, MAC, PROBLEM, buffer, constraints, document, levels, to_native
 
-from fadiff_mapper.spec.native.arch import read_architecture
-from fadiff_mapper.spec.native.constraints import read_constraints
-from fadiff_mapper.spec.native.problem import read_problem
-from fadiff_mapper.spec.v04 import is_v04, translate
-from fadiff_mapper.spec.v04.constraints import fill_greedily
-from fadiff_mapper.yaml.leniency import Leniency
-from fadiff_mapper.yaml.load import load_files, load_text
-from fadiff_mapper.yaml.located import plain
+from fadiff_mapper.inputs.native.arch import read_architecture
+from fadiff_mapper.inputs.native.constraints import read_constraints
+from fadiff_mapper.inputs.native.problem import read_problem
+from fadiff_mapper.inputs.v04 import is_v04, translate
+from fadiff_mapper.inputs.v04.constraints import fill_greedily
+from fadiff_mapper.inputs.yaml.leniency import Leniency
+from fadiff_mapper.inputs.yaml.load import load_files, load_text
+from fadiff_mapper.inputs.yaml.located import plain
 
 ROOT = Path(__file__).parents[2]
 SPECS = ROOT / "timeloop_specs"

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from v04_designs import DRAM, PROBLEM, buffer, document, to_native
 
 from fadiff_mapper.base.errors import SpecError
-from fadiff_mapper.spec.native.arch import read_architecture
-from fadiff_mapper.spec.native.constraints import read_constraints
-from fadiff_mapper.spec.native.problem import read_problem
-from fadiff_mapper.yaml.load import load_text
-from fadiff_mapper.yaml.located import Seq
+from fadiff_mapper.inputs.native.arch import read_architecture
+from fadiff_mapper.inputs.native.constraints import read_constraints
+from fadiff_mapper.inputs.native.problem import read_problem
+from fadiff_mapper.inputs.yaml.load import load_text
+from fadiff_mapper.inputs.yaml.located import Seq
 
 MISTAKES = {
     "unknown tag": (["!Componnent {name: X, class: SRAM}"], "",

@@ -23,21 +23,21 @@ from fadiff_validation.corners.shrinking import shrunk, smaller
 from fadiff_validation.random_mappings import random_mapping
 from fadiff_validation.tools import Backend, Tool
 
-from fadiff_mapper.analysis.count_breakdown import explain_counts
 from fadiff_mapper.inputs.load import load
+from fadiff_mapper.inputs.native.arch import INTERCONNECT_CLASSES
+from fadiff_mapper.inputs.native.mapping import literal_mapping, read_mapping
+from fadiff_mapper.inputs.yaml.located import with_places
+from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest, evaluate_one, score
 from fadiff_mapper.model.exact.stats import stats_of
 from fadiff_mapper.model.legality import rejection, violations
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
-from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate
-from fadiff_mapper.spec.native.arch import INTERCONNECT_CLASSES
-from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
+from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate
+from fadiff_mapper.search.explanation.count_breakdown import explain_counts
 from fadiff_mapper.timeloop.run_model import ModelAnswer
 from fadiff_mapper.timeloop.verify import compared
-from fadiff_mapper.yaml.located import with_places
-from fadiff_mapper.yaml.place import Where
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "corners" / "corners.jsonl.gz"
 NETWORKED = RECORDED.with_name("networks.jsonl.gz")

@@ -12,7 +12,7 @@ from fadiff_validation.looptree.fused_input import Affine, bounds, projection
 from fused_chains import Size, branch, document, layer, loop, store
 
 from fadiff_mapper import FadiffError
-from fadiff_mapper.yaml.expressions import ExpressionError
+from fadiff_mapper.inputs.yaml.expressions import ExpressionError
 
 Json = dict[str, Any]
 

@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from fadiff_mapper import FadiffError, SpecError, load_network
+from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload.readers import onnx_file
 from fadiff_mapper.workload.readers.onnx_file import VALUES, read_thin
 from fadiff_mapper.workload.readers.onnx_folding import SMALL
-from fadiff_mapper.yaml.place import Where
 
 MIB = 1 << 20
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.yaml.expressions import ExpressionError, Literal, evaluate, resolve
+from fadiff_mapper.inputs.yaml.expressions import ExpressionError, Literal, evaluate, resolve
 
 NAMES = {"depth": 512, "width": 64, "spec": {"problem": {"instance": {"C": 3, "M": 8}}}, "sizes": [4, 5]}
 

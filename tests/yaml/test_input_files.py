@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from fadiff_mapper.analysis.explain_run import INPUT, RESULT
 from fadiff_mapper.base.errors import SpecError
 from fadiff_mapper.cli import main
-from fadiff_mapper.yaml.input_file import open_input, read_bytes
+from fadiff_mapper.inputs.yaml.input_file import open_input, read_bytes
+from fadiff_mapper.search.explanation.explain_run import INPUT, RESULT
 
 ENDLESS: dict[str, Callable[[Path], None]] = {
     "pipe": os.mkfifo,

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fadiff_mapper.base.errors import FadiffError, SpecError
-from fadiff_mapper.yaml import jinja_sandbox
-from fadiff_mapper.yaml.jinja_sandbox import marked, render
-from fadiff_mapper.yaml.templates import Budget, Rendered, is_template
+from fadiff_mapper.inputs.yaml import jinja_sandbox
+from fadiff_mapper.inputs.yaml.jinja_sandbox import marked, render
+from fadiff_mapper.inputs.yaml.templates import Budget, Rendered, is_template
 
 
 def rendered(text: str, data: Mapping[str, object] | None = None,

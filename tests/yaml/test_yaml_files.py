@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from fadiff_mapper.base.errors import FadiffError, SpecError
 from fadiff_mapper.base.standard_streams import printable
-from fadiff_mapper.yaml import load
-from fadiff_mapper.yaml.expressions import Expression, Literal
-from fadiff_mapper.yaml.load import dump, load_files, load_text
-from fadiff_mapper.yaml.located import CONTROL, Map, Seq, plain
-from fadiff_mapper.yaml.place import Where
+from fadiff_mapper.inputs.yaml import load
+from fadiff_mapper.inputs.yaml.expressions import Expression, Literal
+from fadiff_mapper.inputs.yaml.load import dump, load_files, load_text
+from fadiff_mapper.inputs.yaml.located import CONTROL, Map, Seq, plain
+from fadiff_mapper.inputs.yaml.place import Where
 
 SHARED = Path(__file__).parents[3] / "shared"
 

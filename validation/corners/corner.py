@@ -8,8 +8,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from fadiff_mapper.spec.mapping import Mapping
-from fadiff_mapper.spec.problem import DataSpace, Term
+from fadiff_mapper.inputs.spec.mapping import Mapping
+from fadiff_mapper.inputs.spec.problem import DataSpace, Term
 
 from ..questions import Question
 from ..tasks import ModelTask

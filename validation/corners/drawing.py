@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fadiff_mapper.spec.mapping import LevelMapping, Mapping
-from fadiff_mapper.spec.problem import DataSpace, Term
+from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
+from fadiff_mapper.inputs.spec.problem import DataSpace, Term
 
 from .corner import Corner, CornerLevel
 

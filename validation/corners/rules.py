@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from fadiff_mapper.spec.mapping import Mapping
+from fadiff_mapper.inputs.spec.mapping import Mapping
 
 from . import shapes
 from .corner import Corner, CornerLevel

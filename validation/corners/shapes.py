@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from fadiff_mapper.spec.problem import DataSpace
+from fadiff_mapper.inputs.spec.problem import DataSpace
 
 from .drawing import tensor
 

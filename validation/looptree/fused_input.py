@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from fadiff_mapper.base.errors import SpecError, listed, nearest
-from fadiff_mapper.spec.native.tables import read_tables
-from fadiff_mapper.spec.tables import component_name
-from fadiff_mapper.yaml.expressions import MAX_DEPTH, MAX_TEXT, ExpressionError, syntax_tree
-from fadiff_mapper.yaml.load import load_text
-from fadiff_mapper.yaml.located import (
+from fadiff_mapper.inputs.native.tables import read_tables
+from fadiff_mapper.inputs.spec.tables import component_name
+from fadiff_mapper.inputs.yaml.expressions import MAX_DEPTH, MAX_TEXT, ExpressionError, syntax_tree
+from fadiff_mapper.inputs.yaml.load import load_text
+from fadiff_mapper.inputs.yaml.located import (
     Map,
     Reader,
     Seq,
@@ -35,7 +35,7 @@ from fadiff_mapper.yaml.located import (
     text,
     with_places,
 )
-from fadiff_mapper.yaml.place import Where
+from fadiff_mapper.inputs.yaml.place import Where
 
 T = TypeVar("T")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.model.loop_nest import project
-from fadiff_mapper.spec.mapping import Mapping
 
 from ..accuracy import Worst
 from ..tasks import ModelTask

@@ -16,16 +16,16 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from math import sqrt
 
-from fadiff_mapper.analysis.lower_bound import lower_bound
 from fadiff_mapper.base.errors import OutOfTime
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.design_result import metric_exponents
 from fadiff_mapper.design.evaluation.layer_entries import bound_key, design_digest
 from fadiff_mapper.design.evaluation.result_store import ResultStore
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.spec.tables import compute_energy
+from fadiff_mapper.model.sparse.evaluate_sparse_spec import is_sparse
+from fadiff_mapper.search.lower_bound import lower_bound
 from fadiff_mapper.search.mapping_task import mapping_task
-from fadiff_mapper.sparse.evaluate_sparse_spec import is_sparse
-from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.spec.tables import compute_energy
 
 
 @dataclass(frozen=True)

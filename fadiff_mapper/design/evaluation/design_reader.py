@@ -16,14 +16,14 @@ from typing import Any
 from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.space import Point, design_document
 from fadiff_mapper.inputs.load import find_energies, read_spec
+from fadiff_mapper.inputs.native.arch import read_architecture
+from fadiff_mapper.inputs.spec.arch import Architecture
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.v04 import translated_architecture
+from fadiff_mapper.inputs.yaml.leniency import Leniency
+from fadiff_mapper.inputs.yaml.located import Map
 from fadiff_mapper.network.one_design import with_problem
-from fadiff_mapper.spec.arch import Architecture
-from fadiff_mapper.spec.native.arch import read_architecture
-from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.spec.v04 import translated_architecture
 from fadiff_mapper.workload import Operator
-from fadiff_mapper.yaml.leniency import Leniency
-from fadiff_mapper.yaml.located import Map
 
 MOST_SHAPES = 64
 """Shapes of the architecture whose constraints are kept, the latest ones: a limit on memory, not measured."""

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.inputs.yaml.located import Map
 from fadiff_mapper.network.result import NetworkResult
-from fadiff_mapper.yaml.located import Map
 
 if TYPE_CHECKING:
     from fadiff_mapper.timeloop.verify import Verdict

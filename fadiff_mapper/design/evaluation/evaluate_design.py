@@ -30,9 +30,9 @@ from fadiff_mapper.design.evaluation.result_store import ResultStore
 from fadiff_mapper.design.space import Point, broken_limit, design_area_mm2, parameter_values
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.fusion.prices import other_reads
+from fadiff_mapper.inputs.spec.mapping import Mapping
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.network.result import NetworkResult
-from fadiff_mapper.spec.mapping import Mapping
-from fadiff_mapper.spec.spec import Spec
 from fadiff_mapper.workload.readers.network_text import network_text, shape_id
 
 

@@ -14,9 +14,15 @@ from fadiff_mapper.base.version import __version__
 from fadiff_mapper.calibration.correction import Calibration
 from fadiff_mapper.design.evaluation.design_result import metric_exponents
 from fadiff_mapper.design.evaluation.result_store import ResultStore
+from fadiff_mapper.inputs.native.mapping import literal_mapping, read_mapping
+from fadiff_mapper.inputs.spec.mapping import Mapping
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.yaml.located import plain, with_places
+from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.loop_nest import pack, unpack
 from fadiff_mapper.model.reuse import with_reuse
+from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate_mapping, is_sparse
 from fadiff_mapper.search.calibrated_choice import calibrated_choice, check_calibrated
 from fadiff_mapper.search.map_layers import checked_task
 from fadiff_mapper.search.mapping_task import MappingTask
@@ -24,12 +30,6 @@ from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.result import CorrectedCycles, Result
 from fadiff_mapper.search.search_family import SearchOutcome
 from fadiff_mapper.search.search_many import search_all
-from fadiff_mapper.sparse.evaluate_sparse_spec import evaluate_mapping, is_sparse
-from fadiff_mapper.spec.mapping import Mapping
-from fadiff_mapper.spec.native.mapping import literal_mapping, read_mapping
-from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.yaml.located import plain, with_places
-from fadiff_mapper.yaml.place import Where
 
 OUT_OF_TIME = "out of time: the best so far"
 """The status of a layer or a plan whose search was cut short."""

@@ -22,7 +22,7 @@ from typing import Any
 
 from fadiff_mapper.base.atomic_files import check_writable, write_shared
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.yaml.input_file import read_bytes
+from fadiff_mapper.inputs.yaml.input_file import read_bytes
 
 FORM = re.compile(rb'\{"digest": "(?P<digest>[0-9a-f]{64})", "entry": (?P<entry>.*)\}\n', re.DOTALL)
 """The text of a file."""

@@ -32,11 +32,11 @@ from fadiff_mapper.design.evaluation.design_question import DesignQuestion
 from fadiff_mapper.design.evaluation.design_result import DesignOutcome, metric_exponents
 from fadiff_mapper.design.space import DesignSpace, Point, broken_limit, coordinate, design_area_mm2, points_beside
 from fadiff_mapper.fusion.prices import OperatingPoint, chosen, summed
+from fadiff_mapper.inputs.spec.mapping import Mapping
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.exact.evaluate import score
 from fadiff_mapper.model.exact.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import Nest, joined, nest_arrays, pack
-from fadiff_mapper.spec.mapping import Mapping
-from fadiff_mapper.spec.spec import Spec
 
 
 def pooled(specs: Sequence[Spec], designs: Sequence[Sequence[Mapping]]) -> list[Nest]:

@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fadiff_mapper.inputs.load import Source
-from fadiff_mapper.yaml.expressions import Literal
-from fadiff_mapper.yaml.located import LARGEST_WHOLE, Map, Reader, integer, kind_of, number, sequence
-from fadiff_mapper.yaml.place import Where
+from fadiff_mapper.inputs.yaml.expressions import Literal
+from fadiff_mapper.inputs.yaml.located import LARGEST_WHOLE, Map, Reader, integer, kind_of, number, sequence
+from fadiff_mapper.inputs.yaml.place import Where
 
 # No list of all values is made: a lazy range may have a thousand million of them.
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 
 from fadiff_mapper.base.errors import FadiffError, SpecError
 from fadiff_mapper.design.space.design_space import MACHINE_LIMITS, DesignSpace, Point, parameter_values
-from fadiff_mapper.spec.native.tables import total_areas
-from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.spec.tables import storage_energy
-from fadiff_mapper.yaml.expressions import evaluate
+from fadiff_mapper.inputs.native.tables import total_areas
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.spec.tables import storage_energy
+from fadiff_mapper.inputs.yaml.expressions import evaluate
 
 UM2_PER_MM2 = 1e6
 

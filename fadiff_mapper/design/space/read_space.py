@@ -23,16 +23,16 @@ from fadiff_mapper.design.space.design_space import (
     take_values,
     values_of,
 )
-from fadiff_mapper.energy.source_names import CHOICES
+from fadiff_mapper.inputs.energy.source_names import CHOICES
 from fadiff_mapper.inputs.load import Source, read_document, source_files
-from fadiff_mapper.spec.arch import Architecture
-from fadiff_mapper.spec.native.arch import LEVEL_ATTRIBUTES, read_architecture
-from fadiff_mapper.spec.v04 import is_v04, translated_architecture
-from fadiff_mapper.spec.v04.nodes import DECLARED
-from fadiff_mapper.yaml.expressions import CONSTANT_NAMES, FUNCTION_NAMES, Literal, evaluate, syntax_tree
-from fadiff_mapper.yaml.leniency import Leniency
-from fadiff_mapper.yaml.located import LARGEST_WHOLE, Map, Reader, Seq, mapping, number, one_of, text
-from fadiff_mapper.yaml.place import Where
+from fadiff_mapper.inputs.native.arch import LEVEL_ATTRIBUTES, read_architecture
+from fadiff_mapper.inputs.spec.arch import Architecture
+from fadiff_mapper.inputs.v04 import is_v04, translated_architecture
+from fadiff_mapper.inputs.v04.nodes import DECLARED
+from fadiff_mapper.inputs.yaml.expressions import CONSTANT_NAMES, FUNCTION_NAMES, Literal, evaluate, syntax_tree
+from fadiff_mapper.inputs.yaml.leniency import Leniency
+from fadiff_mapper.inputs.yaml.located import LARGEST_WHOLE, Map, Reader, Seq, mapping, number, one_of, text
+from fadiff_mapper.inputs.yaml.place import Where
 
 Steps: TypeAlias = tuple[str | int, ...]
 """Keys and indices from the document's root to an entry."""

@@ -10,6 +10,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fadiff_mapper.inputs.spec.arch import Architecture
+from fadiff_mapper.inputs.spec.mapping import Mapping
+from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.spec.tables import Tables
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.access_counts import Counts, Delivery, Rounding, from_outside, sum_kinds
 from fadiff_mapper.model.energy_latency import Cost, outermost_accesses
@@ -21,10 +25,6 @@ from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.model.tile_boxes import Tiles
 from fadiff_mapper.model.usage import Usage, average_usage
-from fadiff_mapper.spec.arch import Architecture
-from fadiff_mapper.spec.mapping import Mapping
-from fadiff_mapper.spec.problem import Problem
-from fadiff_mapper.spec.tables import Tables
 
 WORTH_A_THREAD = 1024
 """Mappings below which another thread costs more than it brings: its start takes as long as a hundred evaluations.

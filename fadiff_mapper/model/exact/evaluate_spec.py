@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
+from fadiff_mapper.inputs.native.tables import area_sources, total_areas
+from fadiff_mapper.inputs.spec.mapping import Mapping
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.spec.tables import energy_sources
 from fadiff_mapper.model.exact.evaluate import evaluate_nest, evaluate_one
 from fadiff_mapper.model.exact.stats import Stats, stats_of
 from fadiff_mapper.model.legality import rejection, violations
 from fadiff_mapper.model.loop_nest import Nest, joined
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import constrained_reuse
-from fadiff_mapper.spec.mapping import Mapping
-from fadiff_mapper.spec.native.tables import area_sources, total_areas
-from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.spec.tables import energy_sources
 
 
 def evaluate_mapping(spec: Spec, mapping: Mapping) -> Stats:

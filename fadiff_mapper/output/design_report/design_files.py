@@ -11,11 +11,11 @@ from fadiff_mapper.base.atomic_files import lock, write_files
 from fadiff_mapper.base.errors import attempted
 from fadiff_mapper.base.text_formats import json_text, paragraph
 from fadiff_mapper.design.evaluation.design_result import DesignResult
+from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.output.design_report import RUN_FILES, STORE
 from fadiff_mapper.output.design_report.design_page import best_sensitivities, design_html, designs_csv, front_csv
 from fadiff_mapper.output.network_report.network_files import network_files, safe_name
 from fadiff_mapper.output.timeloop_files.run_files import versions
-from fadiff_mapper.yaml.dump import dump
 
 if TYPE_CHECKING:
     from fadiff_mapper.design.evaluation.design_result import DesignOutcome

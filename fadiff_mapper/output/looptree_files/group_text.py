@@ -15,13 +15,13 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLink, Hardware, Shape, Stay, TileLoop
 from fadiff_mapper.fusion.tile_evaluation import fused_mapping
 from fadiff_mapper.fusion.tile_steps import LayerSteps, layer_steps, moved_rank, space_of, step_classes, touched_points
-from fadiff_mapper.spec.arch import StorageLevel
-from fadiff_mapper.spec.mapping import Mapping
-from fadiff_mapper.spec.problem import DataSpace, Problem, Term
-from fadiff_mapper.spec.tables import compute_energy, storage_energy
-from fadiff_mapper.yaml.load import dump
-from fadiff_mapper.yaml.located import Map
-from fadiff_mapper.yaml.place import Where
+from fadiff_mapper.inputs.spec.arch import StorageLevel
+from fadiff_mapper.inputs.spec.mapping import Mapping
+from fadiff_mapper.inputs.spec.problem import DataSpace, Problem, Term
+from fadiff_mapper.inputs.spec.tables import compute_energy, storage_energy
+from fadiff_mapper.inputs.yaml.load import dump
+from fadiff_mapper.inputs.yaml.located import Map
+from fadiff_mapper.inputs.yaml.place import Where
 
 # LoopTree reads one problem per layer and joins them by the names of their tensors: an intermediate carries the same
 # name in the layer that writes it and in the layer that reads it. Ranks belong to one layer alone. `mapping_tree`

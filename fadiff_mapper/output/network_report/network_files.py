@@ -17,15 +17,15 @@ from fadiff_mapper.base.errors import attempted
 from fadiff_mapper.base.text_formats import json_text, paragraph
 from fadiff_mapper.fusion import FusedLayer, FusedLink, SecondRead, Stay
 from fadiff_mapper.fusion.fused_group import Hardware
+from fadiff_mapper.inputs.native.mapping import map_yaml
+from fadiff_mapper.inputs.native.merged_input import merged_input
+from fadiff_mapper.inputs.yaml.load import dump
 from fadiff_mapper.network.result import NetworkResult
 from fadiff_mapper.output.looptree_files.group_text import beyond_looptree, looptree_yaml
 from fadiff_mapper.output.network_report.page import network_html
 from fadiff_mapper.output.timeloop_files.run_files import program_files, run_files, versions
-from fadiff_mapper.spec.native.mapping import map_yaml
-from fadiff_mapper.spec.native.merged_input import merged_input
 from fadiff_mapper.workload import coverage
 from fadiff_mapper.workload.window_slide import WindowSlide
-from fadiff_mapper.yaml.load import dump
 
 if TYPE_CHECKING:
     from fadiff_mapper.network.result import GroupInNetwork, LayerInNetwork, TileMapping

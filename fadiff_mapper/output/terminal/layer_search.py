@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from fadiff_mapper.analysis.explain_run import FinishedRun, RunExplanation
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.base.standard_streams import say
 from fadiff_mapper.base.text_formats import json_text
 from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.model.sparse.sparse_stats import SparseStats
 from fadiff_mapper.output.terminal.console import console, table
 from fadiff_mapper.output.timeloop_files.run_files import map_txt
-from fadiff_mapper.sparse.sparse_stats import SparseStats
+from fadiff_mapper.search.explanation.explain_run import FinishedRun, RunExplanation
 
 if TYPE_CHECKING:
     from fadiff_mapper.search.options import Progress
@@ -112,10 +112,10 @@ def print_results(names: Sequence[str], results: Sequence[Result], folder: str) 
 
 def _print_one(result: Result, folder: str) -> None:
     """Loop nest, statistics, notes, lower bound and status of the only result."""
-    from fadiff_mapper.analysis.lower_bound import sentence
     from fadiff_mapper.output.terminal.console import console
     from fadiff_mapper.output.terminal.spec_summary import print_notes
     from fadiff_mapper.output.timeloop_files.run_files import map_txt
+    from fadiff_mapper.search.lower_bound import sentence
     out = console()
     out.print(map_txt(result.spec, result.mapping, result.stats))
     print_stats(result.stats)

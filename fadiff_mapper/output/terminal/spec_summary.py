@@ -9,14 +9,14 @@ from rich.table import Table
 
 from fadiff_mapper.base.errors import SpecError
 from fadiff_mapper.design.space import DesignSpace, Parameter, Point, Value, design_architecture, parameter_values
-from fadiff_mapper.mapspace import MapSpace, build_mapspace, conflicts, size
+from fadiff_mapper.inputs.native.tables import area_sources, total_areas
+from fadiff_mapper.inputs.spec.arch import Architecture
+from fadiff_mapper.inputs.spec.constraints import LoopConstraint
+from fadiff_mapper.inputs.spec.spec import WARNING, Spec
+from fadiff_mapper.inputs.spec.tables import compute_energy, energy_sources, storage_energy
 from fadiff_mapper.output.terminal.console import console, table
 from fadiff_mapper.output.terminal.layer_search import print_sources
-from fadiff_mapper.spec.arch import Architecture
-from fadiff_mapper.spec.constraints import LoopConstraint
-from fadiff_mapper.spec.native.tables import area_sources, total_areas
-from fadiff_mapper.spec.spec import WARNING, Spec
-from fadiff_mapper.spec.tables import compute_energy, energy_sources, storage_energy
+from fadiff_mapper.search.mapspace import MapSpace, build_mapspace, conflicts, size
 
 
 def print_spec(spec: Spec) -> int:

@@ -13,14 +13,14 @@ import numpy as np
 from fadiff_mapper.base.atomic_files import lock, write_files
 from fadiff_mapper.base.text_formats import json_text
 from fadiff_mapper.base.version import __version__
+from fadiff_mapper.inputs.native.mapping import literal_mapping, map_yaml
+from fadiff_mapper.inputs.native.merged_input import merged_input
+from fadiff_mapper.inputs.native.tables import art_yaml, ert_yaml
+from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping, with_residual
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.exact.stats import Stats
 from fadiff_mapper.output.timeloop_files.stats_txt import stats_txt
 from fadiff_mapper.search.result import Result
-from fadiff_mapper.spec.mapping import LevelMapping, Mapping, with_residual
-from fadiff_mapper.spec.native.mapping import literal_mapping, map_yaml
-from fadiff_mapper.spec.native.merged_input import merged_input
-from fadiff_mapper.spec.native.tables import art_yaml, ert_yaml
-from fadiff_mapper.spec.spec import Spec
 
 
 def versions() -> dict[str, str]:
@@ -123,7 +123,7 @@ def _bound(result: Result) -> dict[str, Any] | None:
     """The lower bound for the record; a mapping that may not be the last has none, nor loads what makes them."""
     if result.bound is None:
         return None
-    from fadiff_mapper.analysis.lower_bound import bound_record
+    from fadiff_mapper.search.lower_bound import bound_record
     return bound_record(result.bound, result.metric, result.value)
 
 

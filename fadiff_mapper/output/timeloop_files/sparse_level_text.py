@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from fadiff_mapper.inputs.native.tables import areas
+from fadiff_mapper.inputs.spec.arch import StorageLevel
+from fadiff_mapper.inputs.spec.sparse_optimizations import Representation
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.spec.tables import compute_energy
+from fadiff_mapper.model.sparse.design import StorageEnergies, storage_energies
+from fadiff_mapper.model.sparse.sparse_stats import SparseStats
 from fadiff_mapper.output.timeloop_files.stats_txt import fixed, single, specified
-from fadiff_mapper.sparse.design import StorageEnergies, storage_energies
-from fadiff_mapper.sparse.sparse_stats import SparseStats
-from fadiff_mapper.spec.arch import StorageLevel
-from fadiff_mapper.spec.native.tables import areas
-from fadiff_mapper.spec.sparse_optimizations import Representation
-from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.spec.tables import compute_energy
 
 NO_ADDER = fixed(0.0)
 """Timeloop's public tables give additions no energy, so reductions cost nothing."""

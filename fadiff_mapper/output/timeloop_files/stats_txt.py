@@ -9,13 +9,19 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.base.version import __version__
+from fadiff_mapper.inputs.native.arch import Attributes, written_attributes, written_number
+from fadiff_mapper.inputs.native.tables import areas
+from fadiff_mapper.inputs.spec.arch import NamedInterconnect, StorageLevel
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.spec.tables import (
+    Tables,
+    built_in_storage_energy,
+    component_name,
+    compute_energy,
+    storage_energy,
+)
 from fadiff_mapper.model.exact.stats import Stats, actual_count, dense_count, network_energy
 from fadiff_mapper.model.priced_interconnects import INWARDS, OUTWARDS, PricedInterconnect, priced_interconnects
-from fadiff_mapper.spec.arch import NamedInterconnect, StorageLevel
-from fadiff_mapper.spec.native.arch import Attributes, written_attributes, written_number
-from fadiff_mapper.spec.native.tables import areas
-from fadiff_mapper.spec.spec import Spec
-from fadiff_mapper.spec.tables import Tables, built_in_storage_energy, component_name, compute_energy, storage_energy
 
 
 def fixed(value: float) -> str:
@@ -373,7 +379,7 @@ def _is_sparse(stats: Stats) -> bool:
     """Whether Timeloop prints its form for sparse designs."""
     if type(stats) is Stats:    # dense designs load nothing of sparse ones
         return False
-    from fadiff_mapper.sparse.sparse_stats import SparseStats
+    from fadiff_mapper.model.sparse.sparse_stats import SparseStats
     return isinstance(stats, SparseStats) and stats.sections
 
 

@@ -16,12 +16,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Folded, make_operator
 from fadiff_mapper.workload.busy_experts import balance
 from fadiff_mapper.workload.node import INPUT, NOT_UNDERSTOOD, Node
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.shapes import possible_macs, whole_axes
-from fadiff_mapper.yaml.place import Where
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product as combinations
 
+from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Node, make_operator
 from fadiff_mapper.workload.node import NOT_UNDERSTOOD
 from fadiff_mapper.workload.operator import Shape, sliding
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, for_heads, linear, product, turned
 from fadiff_mapper.workload.window_slide import WindowSlide
-from fadiff_mapper.yaml.place import Where
 
 Pads = tuple[tuple[int, int], ...]
 """Padding (before, after) per sliding axis."""

@@ -9,9 +9,9 @@ from typing import Any
 
 from fadiff_mapper.base import atomic_files
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.inputs.yaml.load import dump
 from fadiff_mapper.workload import Node, Operator, Workload
 from fadiff_mapper.workload.node import INPUT
-from fadiff_mapper.yaml.load import dump
 
 
 def save_network(network: Workload, path: str | PathLike[str]) -> None:

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from fadiff_mapper.base.errors import nearest
+from fadiff_mapper.inputs.yaml.load import load_files
+from fadiff_mapper.inputs.yaml.located import Check, Map, Reader, Seq, T, integer, mapping, one_of, sequence, text
+from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Folded, Node, Operator, Window, Workload, build_workload, make_operator
 from fadiff_mapper.workload.node import GENERIC, INPUT, KIND, NOT_UNDERSTOOD
 from fadiff_mapper.workload.operator import TEMPLATES, problem_operator, sliding
-from fadiff_mapper.yaml.load import load_files
-from fadiff_mapper.yaml.located import Check, Map, Reader, Seq, T, integer, mapping, one_of, sequence, text
-from fadiff_mapper.yaml.place import Where
 
 VERSION = 1
 """Version of the format."""

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Tensor
 from fadiff_mapper.workload.readers.convolutions import Pads
 from fadiff_mapper.workload.window_slide import WindowSlide
-from fadiff_mapper.yaml.place import Where
 
 
 @dataclass(frozen=True)

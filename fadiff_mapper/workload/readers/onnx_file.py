@@ -19,9 +19,9 @@ from typing import Any, BinaryIO
 import onnx
 from google.protobuf.message import DecodeError
 
+from fadiff_mapper.inputs.yaml.input_file import open_input
+from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload.readers.onnx_folding import SMALL
-from fadiff_mapper.yaml.input_file import open_input
-from fadiff_mapper.yaml.place import Where
 
 MAX_BYTES = 2 << 30
 """Size of a file: the limit of protobuf, in which ONNX models are written."""

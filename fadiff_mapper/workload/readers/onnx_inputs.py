@@ -9,9 +9,9 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 from fadiff_mapper.base.errors import listed
+from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.open_inputs import Given, clean
-from fadiff_mapper.yaml.place import Where
 
 
 def close_inputs(graph: Any, constants: set[str], given: Given, where: Where) -> None:

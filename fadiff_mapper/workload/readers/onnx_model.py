@@ -17,6 +17,7 @@ from typing import Any
 import networkx as nx
 
 from fadiff_mapper.base.errors import FadiffError, SpecError, listed
+from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Workload, build_workload
 from fadiff_mapper.workload.graph import MOST_NODES
 from fadiff_mapper.workload.node import INPUT
@@ -25,7 +26,6 @@ from fadiff_mapper.workload.readers.assembly import Assembly, Tensor
 from fadiff_mapper.workload.readers.onnx_names import FILLS
 from fadiff_mapper.workload.readers.onnx_operators import understood
 from fadiff_mapper.workload.readers.open_inputs import Given, clean
-from fadiff_mapper.yaml.place import Where
 
 try:
     import onnx

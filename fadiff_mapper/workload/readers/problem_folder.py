@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from fadiff_mapper.base.errors import listed, nearest
+from fadiff_mapper.inputs.yaml.load import load_files
+from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, integer, mapping, sequence, text
+from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Node, Operator, Workload, build_workload
 from fadiff_mapper.workload.operator import REPEAT, problem_operator
-from fadiff_mapper.yaml.load import load_files
-from fadiff_mapper.yaml.located import Map, Reader, Seq, integer, mapping, sequence, text
-from fadiff_mapper.yaml.place import Where
 
 EDGES = "edges.yaml"
 """Name of the file that describes the graph."""

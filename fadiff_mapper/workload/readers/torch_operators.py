@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Node, Window
 from fadiff_mapper.workload.node import GENERIC
 from fadiff_mapper.workload.operator import Shape
@@ -41,7 +42,6 @@ from fadiff_mapper.workload.readers.convolutions import (
 )
 from fadiff_mapper.workload.readers.picked_details import torch_details
 from fadiff_mapper.workload.window_slide import WindowSlide
-from fadiff_mapper.yaml.place import Where
 
 
 @dataclass(frozen=True)

@@ -30,12 +30,12 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.standard_streams import say
+from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Workload, build_workload
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, attention, recognise_products
 from fadiff_mapper.workload.readers.convolutions import attention_gradients, repeated
 from fadiff_mapper.workload.readers.torch_operators import FILLS, LAYERS, TorchCall, has_name, understood
-from fadiff_mapper.yaml.place import Where
 
 # `ExportedProgram.run_decompositions` does that, too, but traces the whole program anew whatever is to be replaced,
 # and fails for caches of keys and values that are written in place. Here the rest of the program stays as it is.

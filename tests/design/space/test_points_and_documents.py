@@ -22,10 +22,10 @@ from fadiff_mapper.design.space import (
     read_space,
 )
 from fadiff_mapper.inputs.load import read_document, read_spec
-from fadiff_mapper.yaml.dump import dump
-from fadiff_mapper.yaml.load import load_text
-from fadiff_mapper.yaml.located import Map
-from fadiff_mapper.yaml.place import Where
+from fadiff_mapper.inputs.yaml.dump import dump
+from fadiff_mapper.inputs.yaml.load import load_text
+from fadiff_mapper.inputs.yaml.located import Map
+from fadiff_mapper.inputs.yaml.place import Where
 
 SPACES = tuple(name for name in bundled_files.listing() if name.startswith("spaces/"))
 

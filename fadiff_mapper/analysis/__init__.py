@@ -1,1 +1,0 @@
-"""Lower bounds, sensitivities, and the loops behind each count of a finished run."""

@@ -1,0 +1,509 @@
+"""The components of an input as Accelergy understands them, with all text worked out and compound ones expanded.
+
+Accelergy evaluates the text of its input in Python. Here the same text is worked out by `yaml.expressions`, in the same
+order and with the same names in reach, so that Accelergy need be asked about primitive components alone. The rules are
+those of Accelergy 0.4 (its `raw_inputs_2_dicts.py`, `arch_dict_2_obj.py` and `compound_component.py`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections import ChainMap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fadiff_mapper.base.errors import SpecError
+from fadiff_mapper.inputs.spec.arch import Architecture
+from fadiff_mapper.inputs.spec.tables import RANGE
+from fadiff_mapper.inputs.yaml.expressions import ExpressionError, Literal, evaluate, syntax_tree
+from fadiff_mapper.inputs.yaml.located import LARGEST
+
+MOST_WORK = 200_000
+"""Values that are worked out for one input, long expressions counting more, a plain safety limit.
+
+The largest public designs need a tenth of it; of expressions that take as long as they can it allows some 10 s.
+"""
+DEEPEST = 20
+"""Compound components inside each other, a plain safety limit; it ends classes that contain themselves."""
+REQUIRED = ("global_cycle_seconds", "technology")
+"""Attributes without which Accelergy 0.4 estimates nothing."""
+MUST_SPECIFY = "must_specify"
+"""In place of a default: the attribute has none."""
+TIMELOOPS = re.compile(r"power_gated_at|network[_-]\w+", re.ASCII)
+"""Attributes whose texts, such as "1:N" or the name of a level, are for Timeloop alone."""
+INSTANCES = re.compile(r"\[(-?\d+)\.\.(-?\d+)\]", re.ASCII)
+"""A range of instances whose bounds are worked out."""
+ACCEPTED = "numbers, words in quotes, and arithmetic with them and with attributes"
+
+RANGES = "a range of whole numbers, such as 0..3"
+
+Names = Mapping[str, Any]
+"""Values of attributes, arguments or variables by name."""
+
+
+@dataclass(frozen=True)
+class PrimitiveComponent:
+    """A component that a plug-in of Accelergy knows, in the architecture or within a compound component.
+
+    Attributes:
+        name: Full name with ranges; within a compound component from there on, such as "lane[0..3].adder".
+        kind: Its class.
+        attributes: Values by name.
+        area_scale: Factor on its area; within a compound component those of all components around it included.
+        energy_scale: Factor on its energies, in the same way.
+        actions: The actions that the architecture asks for; none within a compound component.
+        spare: The attributes that it has from the containers around it, whatever they are for, or for Timeloop alone.
+    """
+
+    name: str
+    kind: str
+    attributes: Names
+    area_scale: float = 1.0
+    energy_scale: float = 1.0
+    actions: tuple[str, ...] = ()
+    spare: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class PartAction:
+    """An action of primitive components within a compound one.
+
+    Attributes:
+        name: Name of the components as the action gives it: of those of a range it may call one, or some.
+        part: The component.
+        action: Name of the action.
+        arguments: Values by name.
+        energy_scale: Factor on the energy, those of the actions around it included.
+    """
+
+    name: str
+    part: PrimitiveComponent
+    action: str
+    arguments: Names
+    energy_scale: float
+
+
+@dataclass(frozen=True)
+class CompoundAction:
+    """An action of a compound component, with one value for each of its arguments.
+
+    Attributes:
+        name: Its name.
+        arguments: Values by name.
+        steps: The actions of primitive components that it consists of.
+    """
+
+    name: str
+    arguments: Mapping[str, int]
+    steps: tuple[PartAction, ...]
+
+
+@dataclass(frozen=True)
+class CompoundComponent:
+    """A component of the architecture whose class the input defines.
+
+    Attributes:
+        name: Full name with ranges.
+        kind: Its class.
+        attributes: Values by name.
+        parts: The primitive components that it consists of.
+        actions: Its actions.
+    """
+
+    name: str
+    kind: str
+    attributes: Names
+    parts: tuple[PrimitiveComponent, ...]
+    actions: tuple[CompoundAction, ...]
+
+
+@dataclass(frozen=True)
+class DescribedHardware:
+    """All components of an input.
+
+    Attributes:
+        version: Version of Accelergy's format that the input states; plug-ins may tell versions apart.
+        components: In the order of the architecture.
+        unknown: Attributes of containers that cannot be worked out, such as functions; no component has them.
+    """
+
+    version: str
+    components: tuple[PrimitiveComponent | CompoundComponent, ...]
+    unknown: frozenset[str] = frozenset()
+
+    @property
+    def primitives(self) -> tuple[PrimitiveComponent, ...]:
+        """The components that Accelergy is asked about as they are."""
+        return tuple(one for one in self.components if isinstance(one, PrimitiveComponent))
+
+    @property
+    def compounds(self) -> tuple[CompoundComponent, ...]:
+        """The components of whose parts Accelergy is asked."""
+        return tuple(one for one in self.components if isinstance(one, CompoundComponent))
+
+
+def described(arch: Architecture, literal: Mapping[str, Any]) -> DescribedHardware:
+    """Works out the components of an input.
+
+    Args:
+        arch: The architecture, written as a tree.
+        literal: Sections of the user's input, of which `variables` and `compound_components` are read.
+
+    Raises:
+        SpecError: A text is no arithmetic, a class contains itself or what is not there, an attribute is missing, or
+            there is more than `MOST_WORK` to work out. Classes that no component has are not looked at.
+    """
+    root = next(iter(arch.native.values()))
+    given = _dict(literal.get("compound_components"), "compound_components")
+    version = str(root.get("version", "0.4"))
+    latest = str(given.get("version", version))  # holds for all that is done after the tree has been read
+    classes = {str(one.get("name")): one for one in _dicts(given.get("classes"), "compound_components: classes")}
+    trees = _dicts(root.get("subtree"), "architecture: subtree")
+    node, path = (trees[0], str(trees[0].get("name", "arch"))) if trees else (root, "")
+    rules = _Rules(_legacy(version), classes)
+    variables = _Rules(False, {}).in_turn(_dict(literal.get("variables"), "variables"), {}, "variables")
+    placed = dict(rules.components(node, path, _attributes(node.get("attributes")) if trees else {}, variables))
+    late = _Rules(_legacy(latest), classes, left=rules.left)
+    return DescribedHardware(latest, tuple(late.defined(name, one) for name, one in placed.items()),
+                             frozenset(rules.unknown))
+
+
+def instances(name: str) -> int:
+    """The number of components that a name with ranges stands for."""
+    return math.prod(int(last) - int(first) + 1 for first, last in INSTANCES.findall(name))
+
+
+@dataclass
+class _Rules:
+    """How text is worked out.
+
+    Attributes:
+        legacy: Whether the input states a version before 0.4, in which text that is no expression is a word.
+        classes: The definitions of compound components by class.
+        added: Actions that have been called of a class without being defined, by class: from then on it has them, and
+            they cost nothing.
+        left: What `MOST_WORK` leaves.
+        unknown: See `DescribedHardware`.
+    """
+
+    legacy: bool
+    classes: Mapping[str, Mapping[str, Any]]
+    added: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    left: int = MOST_WORK
+    unknown: set[str] = field(default_factory=set)
+
+    def spend(self, work: int, place: str) -> None:
+        """Pays for values to be worked out. Raises SpecError."""
+        self.left -= work
+        if self.left < 0:
+            raise SpecError(f"{place}: found too much to work out; accepted: {MOST_WORK:,} values of attributes and "
+                            "arguments at most, in all components together")
+
+    def value(self, text: Any, names: Names, place: str, words: bool = True) -> Any:
+        """The value of an attribute, argument or scale; `words`: text in quotes stands for itself."""
+        self.spend(1 + (len(text) ** 2 // 1000 if isinstance(text, str) else 0), place)
+        if words and isinstance(text, Literal):
+            return text
+        number = _number(text)
+        if number is not None or not isinstance(text, str):
+            return text if number is None else number
+        word = text.strip()
+        try:
+            result = names.get(word) if word == "None" or (word.isidentifier() and word in names) \
+                else evaluate(text, names)
+        except ExpressionError as error:
+            if words and (self.legacy or not _is_expression(text)):
+                return text
+            raise _refusal(place, text, f" ({error})") from None
+        return Literal(result) if isinstance(result, str) else result
+
+    def factor(self, text: Any, names: Names, place: str) -> float:
+        """A scale, 1 where none is written."""
+        value = 1.0 if text is None else self.value(text, names, place, words=False)
+        if not isinstance(value, bool | int | float) or not abs(value) <= LARGEST:
+            raise _refusal(place, value, accepted=f"numbers up to {LARGEST:g}, and arithmetic with attributes")
+        return value
+
+    def in_turn(self, texts: Mapping[str, Any], names: Names, place: str, strict: bool = True) -> dict[str, Any]:
+        """Values by name, each worked out with those before it and with `names`, and completed from `names`.
+
+        Where not `strict`, what cannot be worked out is left out, and `unknown`.
+        """
+        self.spend(1, place)
+        done: dict[str, Any] = {}
+        reach = ChainMap(done, dict(names))
+        for key, text in texts.items():
+            try:
+                done[key] = self.value(text, reach, f"{place}: {key}")
+            except SpecError:
+                if strict or self.left < 0:
+                    raise
+                self.unknown.add(key)
+
+        def complete(key: str, default: Any = None) -> None:
+            for found in (done, names):
+                for spelling in (key, key.upper()):
+                    if key not in done and spelling in found:
+                        done[key] = found[spelling]
+            if key not in done and default is not None:
+                done[key] = default
+
+        if self.legacy:
+            complete(REQUIRED[0], done.get("latency", 1e-9))
+            cycle = done.get(REQUIRED[0])
+            if isinstance(cycle, str):
+                done[REQUIRED[0]] = type(cycle)(cycle.replace("ns", "e-9").replace(" ", ""))
+            return done
+        complete(REQUIRED[0])
+        complete("action_latency_cycles", 1)
+        if REQUIRED[0] in done:
+            done.setdefault("cycle_seconds", done[REQUIRED[0]])
+        complete(REQUIRED[1])
+        complete("n_instances", 1)
+        return done
+
+    def name(self, text: Any, names: Names, place: str) -> str:
+        """A name whose range of instances, if there is one, is worked out. Text after the range is lost, as there."""
+        base, bracket, rest = str(text).partition("[")
+        bounds, closed, _ = rest.partition("]")
+        if not (bracket and closed and ".." in bounds):
+            return str(text)
+        first, last = (self.factor(bound, names, place) for bound in bounds.split("..", 1))
+        if int(first) > int(last):
+            raise _refusal(place, text, accepted=RANGES)
+        return f"{base}[{int(first)}..{int(last)}]"
+
+    def components(self, node: Mapping[str, Any], path: str, around: Names,
+                   variables: Names) -> Iterator[tuple[str, dict[str, Any]]]:
+        """(full name, component with all its attributes) for a node of the tree and those inside it."""
+        place = f"architecture: {path}"
+        around = self.in_turn(around, variables, place, strict=False)
+        for inner in _dicts(node.get("subtree"), f"{place}: subtree"):
+            attributes = around | _attributes(inner.get("attributes"))
+            name = self.name(inner.get("name"), attributes | dict(variables), place)
+            yield from self.components(inner, f"{path}.{name}", attributes, variables)
+        for component in _dicts(node.get("local"), f"{place}: local"):
+            own = _attributes(component.get("attributes"))
+            inherited = {key: value for key, value in around.items() if key not in own}
+            own = self.in_turn(own | inherited, variables, f"{place}.{component.get('name')}")
+            name = self.name(component.get("name"), dict(variables) | own, place)
+            yield f"{path}.{name}".lstrip("."), component | {"attributes": own, "inherited": inherited}
+
+    def defined(self, name: str, component: Mapping[str, Any]) -> PrimitiveComponent | CompoundComponent:
+        """A component of the architecture with its class's defaults, and its parts where it is a compound one."""
+        kind, place = str(component.get("subclass") or component.get("class", "")), f"architecture: {name}"
+        attributes, required = dict(component["attributes"]), _names(component.get("required_actions"), place)
+        attributes |= self.defaults(kind, attributes, place)
+        attributes = self.in_turn(attributes, {}, place)
+        area, energy = (self.factor(component.get(key), attributes, f"{place}: {key}")
+                        for key in ("area_scale", "energy_scale"))
+        if not self.legacy:
+            _check_required(attributes, place)
+        if kind not in self.classes:
+            spare = {key for key in attributes if key in component["inherited"] or TIMELOOPS.fullmatch(key)}
+            return PrimitiveComponent(name, kind, attributes, area, energy, tuple(required),
+                                      frozenset(spare - {*REQUIRED}))
+        if self.classes[kind].get("primitive_type") is not None:
+            raise SpecError(f'{place}: its class "{kind}" has a primitive_type, which is not worked out here; '
+                            "accepted: a class with subcomponents and actions alone")
+        written = [str(one["name"]) for one in _by_name(self.classes[kind].get("actions"), f'class "{kind}": actions')]
+        for missing in (action for action in required if action not in written):
+            raise SpecError(f'{place}: its class "{kind}" has no action "{missing}", which is needed; accepted: a '
+                            "class with all of " + ", ".join(required))
+        expansion = _Expansion(self, name, kind, attributes)
+        parts = {part.name: part for part in expansion.parts(kind, attributes, "", area, energy)}
+        return CompoundComponent(name, kind, attributes, tuple(parts.values()), tuple(expansion.actions(parts)))
+
+    def defaults(self, kind: str, attributes: Names, place: str) -> dict[str, Any]:
+        """The attributes that a class knows, with their own values where they have any, else with its defaults."""
+        found = {}
+        for key, default in _dict(self.classes.get(kind, {}).get("attributes"), f'class "{kind}": attributes').items():
+            found[key] = default if attributes.get(key) is None else attributes[key]
+            if attributes.get(key) is None and default == MUST_SPECIFY:
+                raise SpecError(f'{place}: has no "{key}", which its class "{kind}" must be given; '
+                                f"accepted: attributes: {key}")
+        return found
+
+
+@dataclass
+class _Expansion:
+    """One compound component on its way to primitive ones.
+
+    Attributes:
+        rules: How text is worked out.
+        name: Full name of the component.
+        kind: Its class.
+        attributes: Its values.
+        places: Class and attributes of everything inside it, by name without ranges.
+    """
+
+    rules: _Rules
+    name: str
+    kind: str
+    attributes: Names
+    places: dict[str, tuple[str, Names]] = field(default_factory=dict)
+
+    def parts(self, kind: str, attributes: Names, path: str, area: float,
+              energy: float) -> Iterator[PrimitiveComponent]:
+        """The primitive components inside a class; `area` and `energy` are the factors of the whole component."""
+        if path.count(".") > DEEPEST:
+            raise SpecError(f"{self._place(kind, path)}: found compound components more than {DEEPEST} deep in each "
+                            f"other; accepted: {DEEPEST} at most")
+        for written in _by_name(self.rules.classes[kind].get("subcomponents"), self._place(kind, "subcomponents")):
+            name = path + self.rules.name(written["name"], attributes, self._place(kind, "subcomponents"))
+            part_kind, place = str(written.get("class", "")), self._place(kind, name)
+            texts = _dict(written.get("attributes"), f"{place}: attributes")
+            own = self.rules.in_turn(texts, attributes, place)
+            known = self.rules.defaults(part_kind, own, place)
+            own = self.rules.in_turn({key: own[key] for key in own if key not in known} | known, attributes, place)
+            scales = [self.rules.factor(written.get(key, texts.get(key)), dict(attributes) | own, f"{place}: {key}")
+                      for key in ("area_scale", "energy_scale")]
+            if part_kind in self.rules.classes:
+                for part in self.parts(part_kind, own, f"{name}.", area, energy):
+                    yield replace(part, area_scale=part.area_scale * scales[0],
+                                  energy_scale=part.energy_scale * scales[1])
+            else:
+                yield PrimitiveComponent(name, part_kind, own, scales[0] * area, scales[1] * energy)
+            self.places[RANGE.sub("", name)] = part_kind, own
+
+    def actions(self, parts: Mapping[str, PrimitiveComponent]) -> Iterator[CompoundAction]:
+        """All actions, once for every combination of their arguments; `parts` are the components by name."""
+        known = {RANGE.sub("", name): part for name, part in parts.items()}
+        for action in self._actions(self.kind):
+            place = self._place(self.kind, f'action "{action["name"]}"')
+            scale = _scale_of(action)
+            if isinstance(scale, str):  # no names are in reach there
+                raise _refusal(f"{place}: energy_scale", scale)
+            factor = self.rules.factor(scale, {}, f"{place}: energy_scale")
+            for arguments in self._combinations(action, place):
+                steps = self.steps(action, "", self.attributes, arguments, factor, known)
+                yield CompoundAction(str(action["name"]), arguments, tuple(steps))
+
+    def steps(self, action: Mapping[str, Any], path: str, attributes: Names, arguments: Names, scale: float,
+              known: Mapping[str, PrimitiveComponent]) -> Iterator[PartAction]:
+        """The actions of primitive components in an action of the component at `path`."""
+        names, place = dict(attributes) | dict(arguments), self._place(self.kind, f'action "{action["name"]}"')
+        for called in _by_name(action.get("subcomponents"), place):
+            name = path + self.rules.name(called["name"], names, place)
+            if RANGE.sub("", name) not in self.places:
+                raise SpecError(f'{place}: there is no subcomponent "{name}"; accepted: '
+                                + ", ".join(self.places))
+            kind, inner = self.places[RANGE.sub("", name)]
+            for step in _dicts(called.get("actions"), f"{place}: {name}"):
+                at, verb = f"{place}: {name}", str(step.get("name"))
+                factor = self.rules.factor(_scale_of(step), names, at) * scale
+                given = self.rules.in_turn(_dict(step.get("arguments"), f"{at}: arguments"), names, at)
+                if kind not in self.rules.classes:
+                    yield PartAction(name, known[RANGE.sub("", name)], verb, given, factor)
+                    continue
+                defined = next((one for one in self._actions(kind) if str(one["name"]) == verb), None)
+                if defined is None:
+                    self.rules.added.setdefault(kind, []).append({"name": verb})
+                else:
+                    yield from self.steps(defined, f"{name}.", inner, given, factor, known)
+
+    def _actions(self, kind: str) -> list[Mapping[str, Any]]:
+        written = _by_name(self.rules.classes[kind].get("actions"), self._place(kind, "actions"))
+        return [*written, *self.rules.added.get(kind, ())]
+
+    def _combinations(self, action: Mapping[str, Any], place: str) -> Iterator[dict[str, int]]:
+        """Every combination of the arguments of an action, the first of which changes fastest."""
+        ranges = {}
+        for key, text in _dict(action.get("arguments"), f"{place}: arguments").items():
+            bounds = [self.rules.value(bound, self.attributes, f"{place}: {key}", words=False)
+                      for bound in str(text).split("..")[:2]]
+            if len(bounds) < 2 or any(type(bound) is not int for bound in bounds):
+                raise _refusal(f"{place}: arguments: {key}", text, accepted=RANGES)
+            ranges[key] = range(bounds[0], bounds[1] + 1)
+        self.rules.spend(math.prod(max(0, values.stop - values.start) for values in ranges.values()), place)
+        for values in itertools.product(*reversed(ranges.values())):
+            yield dict(zip(ranges, reversed(values), strict=True))
+
+    def _place(self, kind: str, inside: str) -> str:
+        return f'{self.name}: class "{kind}": {inside}'
+
+
+def _legacy(version: str) -> bool:
+    """Whether a version is before 0.4. Raises SpecError."""
+    try:
+        return tuple(map(int, version.split("."))) < (0, 4)
+    except ValueError:
+        raise SpecError(f"version: found {version[:60]!r}; accepted: a version of Accelergy's format, such as 0.4"
+                        ) from None
+
+
+def _is_expression(text: str) -> bool:
+    """Whether a text is an expression by its form: `45nm` is none."""
+    try:
+        syntax_tree(text)
+    except ExpressionError:
+        return False
+    return True
+
+
+def _number(value: Any) -> bool | int | float | None:
+    """The number or truth value that a value is or spells, a whole one as int; None where it is none."""
+    if str(value).lower() in ("true", "false"):
+        return str(value).lower() == "true"
+    try:
+        return int(value) if float(value) == int(value) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _scale_of(action: Mapping[str, Any]) -> Any:
+    """The scale of an action as written, under its older name or its newer one."""
+    return action.get("repeat", action.get("energy_scale"))
+
+
+def _attributes(attributes: object) -> dict[str, Any]:
+    """Attributes of the architecture without tables, of which Accelergy knows nothing; names of Timeloop are words."""
+    return {str(key): Literal(value) if isinstance(value, str) and TIMELOOPS.fullmatch(str(key)) else value
+            for key, value in attributes.items() if not isinstance(value, dict)} if isinstance(attributes, dict) else {}
+
+
+def _check_required(attributes: Names, place: str) -> None:
+    for key in REQUIRED:
+        if key not in attributes:
+            raise SpecError(f'{place}: has no "{key}", without which Accelergy estimates nothing; accepted: '
+                            f"attributes: {key}, there or in a container around it")
+
+
+def _dict(value: Any, place: str) -> dict[str, Any]:
+    """A mapping; nothing counts as an empty one. Raises SpecError."""
+    if not isinstance(value or {}, dict):
+        raise _refusal(place, value, accepted="a mapping of names to values")
+    return {str(key): item for key, item in (value or {}).items()}
+
+
+def _dicts(value: Any, place: str) -> list[dict[str, Any]]:
+    """A list of mappings; nothing counts as an empty one. Raises SpecError."""
+    if not value:
+        return []
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise _refusal(place, value, accepted="a list of mappings")
+    return value
+
+
+def _by_name(value: Any, place: str) -> list[Mapping[str, Any]]:
+    """A list of mappings with names; of those with the same name the last one counts, in the place of the first."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for item in _dicts(value, place):
+        if "name" not in item:
+            raise SpecError(f"{place}: an entry has no name; accepted: entries with a name")
+        found[str(item["name"])] = item
+    return list(found.values())
+
+
+def _names(value: Any, place: str) -> list[str]:
+    """A list of names; nothing counts as an empty one. Raises SpecError."""
+    if not isinstance(value or [], list):
+        raise _refusal(place, value, accepted="a list of names")
+    return [str(name) for name in value or ()]
+
+
+def _refusal(place: str, value: Any, why: str = "", accepted: str = ACCEPTED) -> SpecError:
+    return SpecError(f"{place}: found {str(value)[:60]!r}{why}; accepted: {accepted}")

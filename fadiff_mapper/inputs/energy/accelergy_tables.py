@@ -1,0 +1,557 @@
+"""Asks Accelergy for the energies and areas of an architecture, once: its answer is kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+import tempfile
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fadiff_mapper.base import run_program
+from fadiff_mapper.base.errors import FadiffError, SpecError, listed
+from fadiff_mapper.inputs.energy import answer_cache
+from fadiff_mapper.inputs.energy.accelergy_components import (
+    REQUIRED,
+    CompoundAction,
+    CompoundComponent,
+    DescribedHardware,
+    PartAction,
+    PrimitiveComponent,
+    described,
+    instances,
+)
+from fadiff_mapper.inputs.native.tables import read_tables
+from fadiff_mapper.inputs.spec.arch import Architecture
+from fadiff_mapper.inputs.spec.tables import EnergyTable, Tables, component_name, missing_actions
+from fadiff_mapper.inputs.yaml.load import dump, load_text
+from fadiff_mapper.inputs.yaml.located import Map, with_places
+from fadiff_mapper.inputs.yaml.place import Where
+
+NEEDED = ("ERT.yaml", "ART.yaml")
+"""Files without which a run has failed, whatever its exit code."""
+LOG = "accelergy.log"
+"""Name of Accelergy's printed output among the files of an answer."""
+INHERITED = ("HOME", "PATH", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH")
+"""The environment variables that Accelergy sees: others load functions (`ACCELERGY_MATH_FUNCTIONS`), libraries of
+components, and modules of Python."""
+MEMORY = 2 * 2 ** 30
+"""Bytes of address space of Accelergy and of each program that it starts."""
+PRECISION = "17"
+"""Significant digits that it is asked for: enough for every number, as sums are made and rounded afterwards."""
+MOST_BYTES = 16 * 2 ** 20
+"""Bytes of one file, a plain safety limit; nothing was measured."""
+COMPLAINT = re.compile(r"\w*(Error|Exception)\b: *\S.*")
+"""The last line of a Python traceback, from the name of the exception on."""
+
+
+def ask(given: str | Sequence[str], program: str, environment: Mapping[str, str],
+        time_limit: float) -> dict[str, str]:
+    """Runs Accelergy on an input.
+
+    Args:
+        given: The input: a text, YAML, or the paths of files that are trusted, with which it runs as under Timeloop.
+        program: Path of the command.
+        environment: Environment variables, of which it inherits some (`inherited`), with trusted files all.
+        time_limit: Seconds.
+
+    Returns:
+        Every YAML file that it writes, and its `LOG`, by name; figures about a text with `PRECISION` digits.
+
+    Raises:
+        FadiffError: Accelergy fails, takes too long, or leaves no tables, which its exit code does not tell; one line.
+    """
+    with tempfile.TemporaryDirectory(prefix="fadiff-accelergy-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        (folder / "out").mkdir()
+        if isinstance(given, str):
+            (folder / "input.yaml").write_text(given, encoding="utf-8")
+            words, variables = ["input.yaml", "-o", "out", "-p", PRECISION], inherited(environment)
+        else:  # files that are trusted, run as Timeloop runs them
+            words, variables = [*given, "-o", "out"], dict(environment)
+        done = run_program.run([program, *words], folder, variables, time_limit, MEMORY, temporary=True)
+        if done.returncode != 0:
+            raise FadiffError(f"{program} {done.how}: {_reason(done.output)}")
+        written = [path for path in sorted((folder / "out").glob("*.yaml")) if path.is_file()]
+        for needed in NEEDED:
+            if needed not in (path.name for path in written):
+                raise FadiffError(f"Accelergy ended without writing {needed}: {_reason(done.output)}")
+        return {path.name: _text(path) for path in written} | {LOG: done.output}
+
+
+def inherited(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment variables that Accelergy sees; numerical libraries reserve memory for each of their threads."""
+    return {name: environment[name] for name in INHERITED if name in environment} | {"OMP_NUM_THREADS": "1"}
+
+
+def first_line(text: str) -> str:
+    """The printable characters of the first line of a text, at most 200, for messages of one line."""
+    first = text.strip().partition("\n")[0]
+    return "".join(letter for letter in first if letter.isprintable()).strip()[:200]
+
+
+def _text(path: Path) -> str:
+    """The text of a file that Accelergy wrote. Raises FadiffError where it is too large or no text."""
+    size = path.stat().st_size
+    if size > MOST_BYTES:
+        raise FadiffError(f"Accelergy wrote {size} bytes into {path.name}; at most {MOST_BYTES}")
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise FadiffError(f"Accelergy left an {path.name} that cannot be read: {error.reason}") from None
+
+
+def _reason(output: str) -> str:
+    """The line of the output to report after a failure: the last one that names an error, else the last one."""
+    lines = [line for line in map(first_line, output.splitlines()) if line]
+    complaints = [match[0] for line in lines if (match := COMPLAINT.search(line))]
+    return next(iter([*complaints[-1:], *lines[-1:]]), "it printed nothing")
+
+
+# Accelergy renders its input as a template and evaluates text in it as Python, some of it twice and in quotes, too.
+# What is handed over could not be run if it were: everything else has been worked out before
+# (`accelergy_components`).
+
+WORD = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)
+"""A name of a class, an action, an attribute or an argument."""
+WORDS = re.compile(rf"(?:{WORD.pattern}(?: {WORD.pattern})*)?", re.ASCII)
+"""A text: plain words with single spaces between them, or nothing."""
+LONGEST = 100
+"""Characters of a name or text, a plain safety limit."""
+MOST_VALUES = 10_000
+"""Values of a list, a plain safety limit."""
+ACCEPTED = f"numbers, truth values, and plain words of letters, digits and _ . - ({LONGEST} characters at most)"
+SYSTEM = "asked"
+"""The name of the architecture in which Accelergy finds the components."""
+
+
+def why_not(arch: Architecture) -> str | None:
+    """The reason why Accelergy cannot be asked about an architecture; None where it can, as Timeloop would ask it."""
+    if any("subtree" in tree or "local" in tree for tree in arch.native.values()):
+        return None
+    return "it does not read the old list format"
+
+
+def request(hardware: DescribedHardware) -> str:
+    """Writes the input of Accelergy.
+
+    A component of the architecture that is primitive is asked about as it is, under its number. For a part of a
+    compound component there is a component whose class has nothing else: only so can an action have arguments.
+
+    Args:
+        hardware: The components.
+
+    Returns:
+        The text of a YAML file. Energies and areas come back under `asked_name`, `part_name` and `action_name`.
+
+    Raises:
+        SpecError: A value is more than a number, a truth value or plain words; it is named.
+    """
+    version = plain_value(hardware.version, "version")
+    local = [{"name": asked_name(number), "class": _name(one.kind, one.name),
+              "area_scale": plain_value(one.area_scale, one.name),
+              "energy_scale": plain_value(one.energy_scale, one.name),
+              "required_actions": [_name(action, one.name) for action in one.actions],
+              "attributes": _plain(one.attributes, f'{one.name}: class "{one.kind}"', _untold(one))}
+             for number, one in enumerate(hardware.primitives)]
+    classes: dict[str, dict[str, Any]] = {}
+    actions: dict[str, dict[str, dict[str, Any]]] = {}
+    for compound in hardware.compounds:
+        place = f'{compound.name}: class "{compound.kind}"'
+        for part in compound.parts:
+            name = part_name(part)
+            if name not in classes:
+                attributes = _plain(part.attributes, f'{place}: {part.name}: class "{part.kind}"')
+                storage = {"name": "part", "class": _name(part.kind, place), "area_scale": 1, "energy_scale": 1,
+                           "attributes": attributes}
+                classes[name], actions[name] = {"name": name, "attributes": {}, "subcomponents": [storage]}, {}
+                local.append({"name": name, "class": name, "attributes": attributes})
+        for step in (step for action in compound.actions for step in action.steps):
+            known, name, at = actions[part_name(step.part)], action_name(step), f"{place}: {step.name}: {step.action}"
+            if name not in known:
+                called = {"name": _name(step.action, at), "arguments": _plain(step.arguments, at)}
+                known[name] = {"name": name, "subcomponents": [{"name": "part", "actions": [called]}]}
+    # From version 0.4 on the tree must have these as well. No component takes them from there: each has its own.
+    around = {key: 1 for key in REQUIRED if all(key in one["attributes"] for one in local)}
+    tree = {"version": version, "subtree": [{"name": SYSTEM, "attributes": around, "local": local}]}
+    sections: dict[str, Any] = {"architecture": tree}
+    if classes:
+        sections["compound_components"] = {"version": version, "classes": [
+            one | {"actions": list(actions[name].values())} for name, one in classes.items()]}
+    return json.dumps(sections, indent=1) + "\n"
+
+
+def left_out(hardware: DescribedHardware) -> list[str]:
+    """Attributes that no component is asked about with, as they are no plain values and none of its own; in order."""
+    return sorted(hardware.unknown.union(*map(_untold, hardware.primitives)))
+
+
+def asked_name(number: int) -> str:
+    """The name under which a primitive component is asked about, by its number among all of them."""
+    return f"component_{number}"
+
+
+def part_name(part: PrimitiveComponent) -> str:
+    """The name under which a part of a compound component is asked about: parts that are alike have the same."""
+    return "part_" + _digest(part.kind, part.attributes)
+
+
+def action_name(step: PartAction) -> str:
+    """The name under which an action of a part is asked about, with its arguments."""
+    return "action_" + _digest(step.action, step.arguments)
+
+
+def plain_value(value: Any, place: str) -> Any:
+    """The same value: nothing, a number, a truth value, plain words or a list of these. Raises SpecError."""
+    if isinstance(value, str):
+        if not WORDS.fullmatch(value) or len(value) > LONGEST:
+            raise _refusal(place, value)
+        return str(value)
+    if isinstance(value, list) and len(value) <= MOST_VALUES and not any(isinstance(item, list) for item in value):
+        return [plain_value(item, place) for item in value]
+    if value is None or isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    raise _refusal(place, value)
+
+
+def _refusal(place: str, value: Any) -> SpecError:
+    return SpecError(f"{place}: found {str(value)[:60]!r}, which is not handed to Accelergy as it might run it; "
+                     f"accepted: {ACCEPTED}")
+
+
+def _untold(one: PrimitiveComponent) -> set[str]:
+    """The attributes that are no plain values and can be spared."""
+    return {key for key in one.spare if not (WORD.fullmatch(key) and _is_plain(one.attributes[key]))}
+
+
+def _is_plain(value: Any) -> bool:
+    try:
+        plain_value(value, "")
+    except SpecError:
+        return False
+    return True
+
+
+def _plain(values: Mapping[str, Any], place: str, without: Collection[str] = ()) -> dict[str, Any]:
+    """Values by name. Raises SpecError."""
+    return {_name(key, place): plain_value(value, f"{place}: {key}") for key, value in values.items()
+            if key not in without}
+
+
+def _name(name: str, place: str) -> str:
+    """A name of one plain word. Raises SpecError."""
+    if not WORD.fullmatch(name) or len(name) > LONGEST:
+        raise _refusal(place, name)
+    return str(name)
+
+
+def _digest(kind: str, values: Mapping[str, Any]) -> str:
+    """A name for a class or action with these values; their order counts, as it may for a plug-in."""
+    text = json.dumps([kind, list(values.items())], default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:20]
+
+
+DIGITS = 6
+"""Significant digits of the figures that Accelergy writes, unless it is asked for more."""
+
+
+def assembled(hardware: DescribedHardware, answered: Tables, energies_by: Mapping[str, str],
+              areas_by: Mapping[str, str]) -> dict[str, Any]:
+    """The sections of Accelergy's files for an input: ERT, ART, their summaries, and the flattened architecture.
+
+    The energy of a compound component's action is the sum over its steps: the energy of the primitive action, times
+    its scale, times the components of the range that it names, times the scale of the component. Its area is the sum
+    over its parts: area times scale times components (Accelergy's `ERT_generator.py`, `ART_generator.py`).
+
+    Args:
+        hardware: The components.
+        answered: Accelergy's tables for the request of this hardware, in full precision.
+        energies_by: The plug-in that estimated the energies of each component of the request.
+        areas_by: The same of areas; empty where Accelergy does not say so, and the summaries are then left out.
+
+    Returns:
+        Section -> its content. Accelergy lists primitive components first, and none without actions in an ERT.
+
+    Raises:
+        FadiffError: A figure is missing.
+    """
+    tables = {component_name(table.component): table for table in answered.ert}
+    areas = {component_name(name): area for name, area in answered.art.items()}
+    ert, art, ert_summary, art_summary = [], [], [], []
+    for number, one in enumerate(hardware.primitives):
+        asked = asked_name(number)
+        rows = [{"name": entry.action, "arguments": entry.arguments, "energy": rounded(entry.energy)}
+                for entry in (tables[asked].entries if asked in tables else ())]
+        if rows:
+            ert.append({"name": one.name, "actions": rows})
+            ert_summary.append(_summary(one.name, rows, {one.name: energies_by.get(asked, "")}))
+        area = rounded(_figure(areas, asked, one.name))
+        art.append({"name": one.name, "area": area})
+        art_summary.append({"name": one.name, "area": area, "primitive_estimations": areas_by.get(asked, "")})
+    for compound in hardware.compounds:
+        rows = [{"name": action.name, "arguments": dict(action.arguments),
+                 "energy": rounded(_energy(compound, action, tables))} for action in compound.actions]
+        if rows:
+            ert.append({"name": compound.name, "actions": rows})
+            ert_summary.append(_summary(compound.name, rows, {
+                step.name: energies_by.get(part_name(step.part), "")
+                for action in compound.actions for step in action.steps}))
+        total = 0.0
+        for part in compound.parts:
+            total += _figure(areas, part_name(part), f"{compound.name}: {part.name}") * part.area_scale \
+                * instances(part.name)
+        art.append({"name": compound.name, "area": rounded(total)})
+        art_summary.append({"name": compound.name, "area": rounded(total), "primitive_estimations": [
+            {"name": part.name, "estimator": areas_by.get(part_name(part), "")} for part in compound.parts]})
+    version = {"version": answered.version}
+    sections = {"ERT": version | {"tables": ert}, "ART": version | {"tables": art},
+                "architecture": version | {"local": [_flattened(one) for one in hardware.components]}}
+    if areas_by:
+        sections |= {"ERT_summary": version | {"table_summary": ert_summary},
+                     "ART_summary": version | {"table_summary": art_summary}}
+    return sections
+
+
+def _figure(figures: Mapping[str, float], name: str, whose: str) -> float:
+    """One figure of the answer. Raises FadiffError."""
+    if name not in figures:
+        raise FadiffError(f"no figure of {whose}")
+    return figures[name]
+
+
+def _energy(compound: CompoundComponent, action: CompoundAction, tables: Mapping[str, EnergyTable]) -> float:
+    """pJ of one action, summed in Accelergy's order. Raises FadiffError."""
+    total = 0.0
+    for step in action.steps:
+        table = tables.get(part_name(step.part))
+        energy = _figure(table.actions if table else {}, action_name(step),
+                         f"{compound.name}: {step.name}: {step.action}")
+        total += energy * step.energy_scale * instances(step.name) * step.part.energy_scale
+    return total
+
+
+def rounded(value: float) -> float:
+    """A figure with the digits that Accelergy writes unless it is asked for more."""
+    if value == 0 or not math.isfinite(value):
+        return value
+    return round(value, DIGITS - math.floor(math.log10(abs(value))) - 1)
+
+
+def _summary(name: str, rows: list[dict[str, Any]], estimated_by: Mapping[str, str]) -> dict[str, Any]:
+    """The entry of a component in the summary of an ERT; `estimated_by` has the plug-in of each of its parts."""
+    by_action: dict[str, list[float]] = {}
+    for row in rows:
+        by_action.setdefault(row["name"], []).append(row["energy"])
+    actions: list[dict[str, Any]] = [
+        {"name": action, "energy": found[0]} if len(found) == 1 else
+        {"name": action, "average_energy": rounded(sum(found) / len(found)), "max_energy": max(found),
+         "min_energy": min(found)} for action, found in by_action.items()]
+    return {"name": name, "actions": actions, "primitive_estimation(s)": [
+        {"name": part, "estimator": estimator} for part, estimator in estimated_by.items()]}
+
+
+def _flattened(one: PrimitiveComponent | CompoundComponent) -> dict[str, Any]:
+    """The entry of a component in the flattened architecture."""
+    return {"name": one.name, "class": one.kind, "attributes": dict(one.attributes)}
+
+
+TIME_LIMIT_S = 60.0
+"""Seconds for one run, a safety limit."""
+ANSWER_FORMAT = "3"
+"""Number of the format of kept answers: another one leaves older answers aside."""
+ASK_VERSION = "from importlib.metadata import version; print(version('accelergy'))"
+VERSION = re.compile(r"\d[\w.+-]{0,40}", re.ASCII)
+"""The printed version; anything else is taken for no answer."""
+CONFIGURATION = ".config/accelergy/accelergy_config.yaml"
+"""Accelergy's configuration below the home folder."""
+FILE_NAMES = {"architecture": "flattened_architecture"}
+"""Names of the files of sections that are named otherwise."""
+AVOID = "--energy bundled, estimate or built-in does without Accelergy"
+
+
+@dataclass(frozen=True)
+class AccelergyAnswer:
+    """One answer of Accelergy.
+
+    Attributes:
+        tables: Its ERT and ART.
+        files: The files that it writes for such an input, and its `LOG`, by name.
+        notes: A sentence about attributes that it was not told, if there are such.
+    """
+
+    tables: Tables
+    files: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+
+def complete_answer(arch: Architecture, literal: Mapping[str, Any], program: str, *,
+                    time_limit: float = TIME_LIMIT_S) -> AccelergyAnswer:
+    """Accelergy's tables for an architecture, complete.
+
+    Args:
+        arch: The architecture.
+        literal: Sections of the input, see `answer`.
+        program: Path of the `accelergy` command.
+        time_limit: Seconds for one run.
+
+    Raises:
+        SpecError: The input says more than can be worked out or handed over.
+        FadiffError: Accelergy fails, or leaves a component without a price. Both messages say how to do without it.
+    """
+    try:
+        found = answer(arch, literal, program, os.environ, time_limit)
+        missing = missing_actions(arch, found.tables)
+        if missing:
+            raise FadiffError(f"Accelergy left a table without energies for {listed(missing)}")
+    except FadiffError as error:
+        family = SpecError if isinstance(error, SpecError) else FadiffError
+        raise family(f"{error}; {AVOID}") from None
+    return found
+
+
+def answer(arch: Architecture, literal: Mapping[str, Any], program: str, environment: Mapping[str, str],
+           time_limit: float = TIME_LIMIT_S) -> AccelergyAnswer:
+    """Asks Accelergy about an architecture; the answer comes from the cache where it was asked before.
+
+    Args:
+        arch: The architecture.
+        literal: Sections of the input (see `Spec.literal`), of which Accelergy reads the compound components.
+        program: Path of the `accelergy` command.
+        environment: Environment variables of the run.
+        time_limit: Seconds for the run.
+
+    Returns:
+        The answer, not necessarily complete: a plug-in may be lacking.
+
+    Raises:
+        FadiffError: In one line: Accelergy fails, takes too long, or leaves a table that cannot be read.
+        SpecError: The input says more than can be worked out or handed over.
+    """
+    hardware = described(arch, literal)
+    text = request(hardware)
+    version = installed_version(program, environment)
+    key = answer_cache.key_of(ANSWER_FORMAT, text, version, *_fingerprints(program, environment))
+    kept = answer_cache.read(key)
+    if kept:
+        try:
+            return _read(hardware, kept, version)
+        except FadiffError:
+            pass  # damaged: ask again
+    files = ask(text, program, environment, time_limit)
+    fresh = _read(hardware, files, version)
+    if not missing_actions(arch, fresh.tables):  # else a plug-in is lacking, which may be installed later
+        answer_cache.write(key, files)
+    return fresh
+
+
+def answer_about_files(files: Sequence[str], program: str, environment: Mapping[str, str],
+                       time_limit: float = TIME_LIMIT_S) -> AccelergyAnswer:
+    """Asks Accelergy about input files as they are, which it may run as code; nothing is kept.
+
+    Args:
+        files: Absolute paths. What they say must be trusted: their text is evaluated, and functions and plug-ins that
+            they name are loaded.
+        program: Path of the `accelergy` command.
+        environment: Environment variables of the run.
+        time_limit: Seconds for the run.
+
+    Raises:
+        FadiffError: As in `answer`.
+    """
+    written = ask(files, program, environment, time_limit)
+    ert, art = (_section(written, kind) for kind in ("ERT", "ART"))
+    try:
+        tables = read_tables(ert, ert.where, art, art.where, _source(ert, installed_version(program, environment)))
+    except FadiffError as error:
+        raise _unusable(error) from None
+    return AccelergyAnswer(tables, written)
+
+
+def installed_version(program: str, environment: Mapping[str, str]) -> str:
+    """The version of Accelergy.
+
+    Args:
+        program: Path of the command. The Python in its first line is asked, as several may be installed.
+        environment: Environment variables of that Python.
+
+    Returns:
+        The version, "" where the command is no Python script or gives no answer.
+    """
+    try:
+        with open(program, "rb") as file:
+            first = file.readline(1024).decode("utf-8", "replace").split()
+        if not first or not first[0].startswith("#!") or "python" not in Path(first[-1]).name:
+            return ""
+        done = run_program.run([first[0][2:], *first[1:], "-c", ASK_VERSION], Path(program).parent,
+                               inherited(environment), 30)
+    except (OSError, FadiffError):
+        return ""
+    said = done.output.strip()
+    return said if done.returncode == 0 and VERSION.fullmatch(said) else ""
+
+
+def _fingerprints(program: str, environment: Mapping[str, str]) -> list[str]:
+    """Digests of the command and of its configuration, which names the plug-ins."""
+    home = environment.get("HOME")
+    files = [Path(program), *([Path(home) / CONFIGURATION] if home else [])]
+    return [hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else "" for file in files]
+
+
+def _read(hardware: DescribedHardware, files: Mapping[str, str], version: str) -> AccelergyAnswer:
+    """What Accelergy's files say about the whole input. Raises FadiffError."""
+    ert, art = (_section(files, kind) for kind in ("ERT", "ART"))
+    source = _source(ert, version)
+    try:
+        answered = read_tables(ert if ert.get("tables") else None, ert.where, art, art.where, source)
+        sections = assembled(hardware, answered, _estimators(files, "ERT", "primitive_estimation(s)"),
+                             _estimators(files, "ART", "primitive_estimations"))
+        if not sections["ERT"]["tables"]:
+            raise FadiffError("ERT: no component has an action")
+        energies, areas = (with_places(sections[kind], Where(kind)) for kind in ("ERT", "ART"))
+        tables = read_tables(energies, energies.where, areas, areas.where, source)
+    except FadiffError as error:
+        raise _unusable(error) from None
+    written = {f"{FILE_NAMES.get(name, name)}.yaml": dump({name: section}) for name, section in sections.items()}
+    untold = left_out(hardware)
+    notes = (f"Accelergy was not told {listed(untold)}: no numbers or plain words",) if untold else ()
+    return AccelergyAnswer(tables, written | {LOG: files.get(LOG, "")}, notes)
+
+
+def _source(ert: Map, version: str) -> str:
+    """Where the figures come from, in words."""
+    return f"Accelergy {version}" if version else f"Accelergy (tables of version {ert.get('version', '?')})"
+
+
+def _unusable(error: FadiffError) -> FadiffError:
+    """The error of a table that cannot be read."""
+    return FadiffError(f"Accelergy left a table that cannot be used: {first_line(str(error))}")
+
+
+def _estimators(files: Mapping[str, str], kind: str, key: str) -> dict[str, str]:
+    """The plug-in that estimated each component, by the name that it was asked about under; none without summary."""
+    name, found = f"{kind}_summary", {}
+    rows = _section(files, name).get("table_summary") if f"{name}.yaml" in files else ()
+    for row in rows if isinstance(rows, list) else ():
+        match row:
+            case {"name": str(asked)}:
+                match row.get(key):
+                    case [{"estimator": str(first)}, *_] | str(first):
+                        found[component_name(asked)] = first
+    return found
+
+
+def _section(files: Mapping[str, str], kind: str) -> Map:
+    """The section in the file of its name."""
+    name = f"{kind}.yaml"
+    try:
+        section = load_text(files.get(name, ""), name).get(kind)
+    except FadiffError as error:
+        raise FadiffError(f"Accelergy left an {name} that cannot be read: {first_line(str(error))}") from None
+    if not isinstance(section, Map):
+        raise FadiffError(f"Accelergy left no table in {name}")
+    return section

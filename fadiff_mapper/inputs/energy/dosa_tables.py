@@ -1,0 +1,78 @@
+"""DOSA's energies for the levels of an architecture that is built like a Gemmini."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from fadiff_mapper.inputs.spec.arch import Architecture, StorageLevel
+from fadiff_mapper.inputs.spec.tables import EnergyTable, Tables, compute_energy, full_name, storage_energy
+
+# All are in pJ per word, as the public code of DOSA has them (a7a3239); there are no areas. They take numbers, arrays
+# of NumPy and tensors of torch.
+
+MAC_PJ = 0.5608
+REGISTER_PJ = 0.48746172
+DRAM_PJ = 100.0
+
+
+def accumulator_pj(kilobytes: Any, side: Any) -> Any:
+    """pJ per word of the accumulator of an array of side x side units, which has a bank for every column.
+
+    Args:
+        kilobytes: Capacity of all banks together, in KB of 1024 bytes.
+        side: Side of the array.
+    """
+    return 1.94 + 0.1005 * kilobytes / side
+
+
+def scratchpad_pj(kilobytes: Any) -> Any:
+    """pJ per word of the scratchpad; its capacity in KB of 1024 bytes."""
+    return 0.49 + 0.02513 * kilobytes
+
+
+SOURCE = "DOSA's formula"
+BITS_PER_KB = 8192
+
+
+def dosa_tables(arch: Architecture, given: Tables) -> Tables:
+    """Completes an ERT with DOSA's energies.
+
+    Args:
+        arch: The architecture. DRAM and register files are known by their class, an accumulator by "accum" in its
+            name, and every other level with a capacity counts as a scratchpad.
+        given: The tables in the input.
+
+    Returns:
+        The tables with a row for every component that they do not price completely. A vector access costs what its
+        words cost, and nothing leaks. There are no areas.
+    """
+    rows = [_row(arch, level) for level in reversed(arch.levels)
+            if not level.is_dummy and storage_energy(level, given).built_in]
+    if compute_energy(arch.arithmetic, given)[1]:
+        rows.append(EnergyTable(full_name(arch, arch.arithmetic.name), {"compute": MAC_PJ}, f"{SOURCE} for a MAC"))
+    return replace(given, ert=(*given.ert, *rows))
+
+
+def _row(arch: Architecture, level: StorageLevel) -> EnergyTable:
+    word, role = _word_pj(arch, level)
+    energy = word * level.block_size
+    return EnergyTable(full_name(arch, level.name), {"read": energy, "write": energy, "update": energy, "leak": 0.0},
+                       f"{SOURCE} for {role}")
+
+
+def _word_pj(arch: Architecture, level: StorageLevel) -> tuple[float, str]:
+    """pJ per word of a level, and its role in words."""
+    if level.is_dram:
+        return DRAM_PJ, "DRAM"
+    if not level.size:
+        return 0.0, "no level: without capacity"
+    if "reg" in level.kind.lower():
+        return REGISTER_PJ, "a register"
+    kilobytes = level.size * level.word_bits / BITS_PER_KB
+    if "accum" in level.name.lower():
+        kilobytes *= level.instances
+        side = math.sqrt(arch.arithmetic.instances)
+        return accumulator_pj(kilobytes, side), f"an accumulator of {kilobytes:g} KB, array of side {side:g}"
+    return scratchpad_pj(kilobytes), f"a scratchpad of {kilobytes:g} KB"

@@ -1,0 +1,612 @@
+"""Energies and areas where the input gives none, from figures that were recorded from Accelergy.
+
+SRAM: a small neural network fitted to figures of CACTI. Register files and arithmetic: Aladdin's formulas with
+recorded constants. DRAM: the energy per bit of its type, and no area. The source of every estimate names its figures
+and its assumptions.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from typing import Any, TypeAlias
+
+import numpy as np
+from array_api_compat import array_namespace, is_array_api_obj
+
+from fadiff_mapper.base import bundled_files
+from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.inputs.native.arch import WrittenComponent, written_components
+from fadiff_mapper.inputs.native.tables import stated_areas
+from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLevel
+from fadiff_mapper.inputs.spec.tables import (
+    EnergyTable,
+    Tables,
+    component_name,
+    compute_energy,
+    full_name,
+    storage_energy,
+)
+from fadiff_mapper.inputs.yaml.located import LARGEST, SMALLEST
+from fadiff_mapper.inputs.yaml.place import Where
+
+# The tables lie in `timeloop_specs/figures`; `validation/record_figures.py` records them.
+
+Figures = dict[str, np.ndarray]
+"""The columns of a table by their names; numbers, all of one length. Energies in pJ, areas in um^2."""
+
+
+@cache
+def figures(name: str) -> Figures:
+    """A recorded table, read once.
+
+    Args:
+        name: "sram", "sram_held_out", "regfile", "intmac" or "fpmac".
+
+    Returns:
+        Its columns by name, not to be written to; energies in pJ, areas in um^2.
+    """
+    header, *rows = _rows(name)
+    columns = zip(*rows, strict=True)
+    return {column: np.array(values, dtype=np.float64) for column, values in zip(header, columns, strict=True)}
+
+
+@cache
+def dram_bit_energies() -> dict[str, float]:
+    """pJ per bit by the type of a DRAM, such as "LPDDR4"."""
+    _, *rows = _rows("dram")
+    return {dram_type: float(energy) for dram_type, energy in rows}
+
+
+def _rows(name: str) -> list[list[str]]:
+    """Header and rows of a table, without the comments that name its origin."""
+    text = (bundled_files.root() / "figures" / f"{name}.csv").read_text(encoding="utf-8")
+    return list(csv.reader(line for line in text.splitlines() if not line.startswith("#")))
+
+
+# A register file is one register and a comparator of the address for every row, so that its width costs nothing; a
+# multiply-accumulate is an adder, linear in the bits, and a multiplier, quadratic in them. Both reproduce the
+# recorded figures to their digits. All figures are those of 40 and 45 nm.
+
+REGISTER_FILE = ("access_pj", "leak_pj", "area_um2")
+"""Outputs of `register_file`, in order; leakage in 1 ns."""
+ARITHMETIC = ("compute_pj", "area_um2")
+"""Outputs of `arithmetic`, in order."""
+SINGLE_BITS = 32
+"""Bits of exponent and mantissa up to which a floating-point unit is a share of one of single precision."""
+FASTEST_NS, SLOWEST_NS, WHOLE_NS = 0.75, 10.0, 6
+"""Aladdin has a figure of its own below the first clock and above the second, else one per ns, up to the third."""
+
+
+def register_file(depth: Any, address_bits: Any) -> tuple[Any, ...]:
+    """Energies and area of a register file.
+
+    Args:
+        depth: Rows.
+        address_bits: Bits of an address of a row, a whole number in hardware.
+
+    Returns:
+        `REGISTER_FILE`, each of the shape of the arguments.
+    """
+    return tuple(register + comparator * depth * address_bits for register, comparator in _register_file_constants())
+
+
+@cache
+def _register_file_constants() -> tuple[tuple[float, float], ...]:
+    """(register, comparator per row and bit of the address) of each of `REGISTER_FILE`.
+
+    From the shallowest register file, which compares nothing, and the deepest.
+    """
+    table = figures("regfile")
+    deepest = table["depth"][-1] * math.log2(table["depth"][-1])
+    return tuple((float(table[name][0]), float((table[name][-1] - table[name][0]) / deepest)) for name in REGISTER_FILE)
+
+
+def arithmetic(unit_class: str, bits: Any, cycle_seconds: float) -> tuple[Any, ...]:
+    """Energy and area of a multiply-accumulate unit.
+
+    Args:
+        unit_class: "intmac" or "fpmac".
+        bits: Bits of an operand, an array of NumPy or torch; exponent and mantissa of a floating-point unit together.
+        cycle_seconds: Length of a clock cycle.
+
+    Returns:
+        `ARITHMETIC`, each of the shape of `bits`.
+    """
+    clock = clock_ns(cycle_seconds)
+    integer = unit_class == "intmac"
+    single, double = (_arithmetic_constants(unit_class, clock, wide and not integer) for wide in (False, True))
+    if integer:
+        return tuple(adder * bits + multiplier * bits * bits for adder, multiplier in single)
+    where = array_namespace(bits).where
+    return tuple(where(bits <= SINGLE_BITS, a * bits + m * bits * bits, da * bits + dm * bits * bits)
+                 for (a, m), (da, dm) in zip(single, double, strict=True))
+
+
+def clock_ns(cycle_seconds: float) -> float:
+    """The clock in the recorded tables that Aladdin takes for one."""
+    cycle = cycle_seconds * 1e9
+    if cycle <= FASTEST_NS:
+        return 0.5
+    return 11.0 if cycle > SLOWEST_NS else float(min(WHOLE_NS, math.ceil(round(cycle, 6))))
+
+
+@cache
+def _arithmetic_constants(unit_class: str, clock: float, wide: bool) -> tuple[tuple[float, float], ...]:
+    """(adder per bit, multiplier per square of bits) of each of `ARITHMETIC`, fitted to the recorded figures.
+
+    Args:
+        unit_class: "intmac" or "fpmac".
+        clock: The clock in ns as in the tables.
+        wide: Whether the figures are those of a unit of double precision.
+    """
+    table = figures(unit_class)
+    rows = table["cycle_ns"] == clock
+    if unit_class == "fpmac":
+        rows &= (table["width_bits"] > SINGLE_BITS) == wide
+    bits = table["width_bits"][rows]
+    # Divided by the figures, so that the digits of small ones count as much as those of large ones.
+    solutions = [np.linalg.lstsq(np.stack([bits, bits ** 2], axis=-1) / table[name][rows, None],
+                                 np.ones_like(bits), rcond=None)[0] for name in ARITHMETIC]
+    return tuple((float(adder), float(multiplier)) for adder, multiplier in solutions)
+
+
+# FADiff (arXiv 2511.22348, section 2.1) models the energy per access of on-chip buffers as a small multi-layer
+# perceptron of their capacity; here depth, width, technology, banks and ports are inputs, and leakage and area
+# outputs as well. Every path from a `RISING` input to an output has positive weights, so that a larger memory never
+# costs less: CACTI's own figures rise in the large and jump up and down in the small, where a search must not follow
+# them. `validation/train_sram_network.py` fits the network and records its errors.
+
+INPUTS = ("depth", "width_bits", "technology_nm", "n_banks", "n_rw_ports")
+"""Axis of the inputs, in order."""
+RISING = ("depth", "width_bits", "n_rw_ports")
+"""Inputs with which every output rises."""
+OUTPUTS = ("read_pj", "write_pj", "leak_pj", "area_um2")
+"""Axis of the outputs, in order; leakage in pJ per cycle of 1 ns."""
+
+LEAST_ROWS = 64
+LEAST_BITS = 32
+"""The smallest bank about which Accelergy's plug-in asks CACTI; it scales smaller ones, which `asked` repeats."""
+DECODER = 0.3
+"""Share of an access that a narrow line does not save."""
+FEW_ROWS = 0.78
+"""Exponent of an access in the rows of a bank below `LEAST_ROWS`."""
+
+
+@dataclass(frozen=True)
+class SramRegressor:
+    """A fully connected network of binary logarithms, normalised on both sides, beside a power law.
+
+    Attributes:
+        shift: Means that are taken off the logarithms, (inputs [5], outputs [4]).
+        scale: Deviations by which they are divided, (inputs [5], outputs [4]).
+        skip: Exponents of the power law on normalised logarithms, [4, 5]: it carries the slopes beyond the figures,
+            where tanh is flat.
+        layers: (weights [out, in], bias [out]) of each layer; tanh between them.
+        held_out: Mean and worst relative error of each output on figures that the fit has not seen.
+        worst: Largest relative error of each output on any figure.
+        least: The smallest inputs that the fit has seen.
+        most: The largest inputs that the fit has seen.
+    """
+
+    shift: tuple[np.ndarray, np.ndarray]
+    scale: tuple[np.ndarray, np.ndarray]
+    skip: np.ndarray
+    layers: tuple[tuple[np.ndarray, np.ndarray], ...]
+    held_out: dict[str, tuple[float, float]]
+    worst: dict[str, float]
+    least: tuple[float, ...]
+    most: tuple[float, ...]
+
+    def estimate(self, memories: Any) -> Any:
+        """Estimates energies and areas.
+
+        Args:
+            memories: `INPUTS` of the memories, [..., 5], an array of NumPy or torch.
+
+        Returns:
+            `OUTPUTS`, [..., 4], in pJ and um^2; differentiable in the inputs.
+        """
+        xp = array_namespace(memories)
+        memories, share = asked(memories)
+
+        def constant(values: np.ndarray) -> Any:
+            return values if isinstance(memories, np.ndarray) else xp.asarray(values, dtype=memories.dtype)
+
+        inputs = (xp.log2(memories) - constant(self.shift[0])) / constant(self.scale[0])
+        values = inputs
+        for index, (weights, bias) in enumerate(self.layers):
+            values = values @ constant(weights.T) + constant(bias)
+            values = values if index == len(self.layers) - 1 else xp.tanh(values)
+        values = values + inputs @ constant(self.skip.T)
+        return share * 2 ** (values * constant(self.scale[1]) + constant(self.shift[1]))
+
+    def covers(self, memory: Sequence[float]) -> bool:
+        """Whether a memory, 5 numbers, lies within the recorded range of every input."""
+        return all(least <= value <= most for least, value, most in zip(self.least, memory, self.most, strict=True))
+
+
+def asked(memories: Any) -> tuple[Any, Any]:
+    """Banks too small for CACTI as Accelergy's plug-in prices them: shares of larger ones.
+
+    Args:
+        memories: `INPUTS`, [..., 5], NumPy or torch.
+
+    Returns:
+        `INPUTS` of the memories about which CACTI is asked, [..., 5], and the share of each of their `OUTPUTS`,
+        [..., 4]. Leakage and area are proportional to rows and bits; an access is not.
+    """
+    xp = array_namespace(memories)
+    depth, width, banks = memories[..., 0], memories[..., 1], memories[..., 3]
+    rows, bits = xp.maximum(depth, LEAST_ROWS * banks), xp.maximum(width, LEAST_BITS + 0 * width)
+    few, narrow = depth / rows, width / bits
+    access, whole = ((1 - DECODER) * narrow + DECODER) * few ** FEW_ROWS, narrow * few
+    larger = xp.stack([rows, bits, *(memories[..., i] for i in range(2, len(INPUTS)))], axis=-1)
+    return larger, xp.stack([access, access, whole, whole], axis=-1)
+
+
+@cache
+def sram_regressor() -> SramRegressor:
+    """The bundled network, read once."""
+    return from_dict(json.loads((bundled_files.root() / "figures" / "sram_network.json").read_text(encoding="utf-8")))
+
+
+def from_dict(content: dict[str, Any]) -> SramRegressor:
+    """The network that the content of a file such as `figures/sram_network.json` describes."""
+    def pair(key: str) -> tuple[np.ndarray, np.ndarray]:
+        return np.array(content[key]["inputs"]), np.array(content[key]["outputs"])
+
+    held_out, fit = content["held_out_error"], content["fit_error"]
+    return SramRegressor(
+        shift=pair("shift"), scale=pair("scale"), skip=np.array(content["skip"]),
+        layers=tuple((np.array(layer["weights"]), np.array(layer["bias"])) for layer in content["layers"]),
+        held_out={name: (held_out[name]["mean"], held_out[name]["worst"]) for name in OUTPUTS},
+        worst={name: max(held_out[name]["worst"], fit[name]["worst"]) for name in OUTPUTS},
+        least=tuple(content["least"]), most=tuple(content["most"]))
+
+
+def relative_errors(regressor: SramRegressor, memories: np.ndarray, recorded: np.ndarray) -> np.ndarray:
+    """Errors of a network on recorded figures.
+
+    Args:
+        regressor: The network.
+        memories: `INPUTS`, [N, 5].
+        recorded: Recorded `OUTPUTS`, [N, 4].
+
+    Returns:
+        |estimate / figure - 1|, [N, 4].
+    """
+    errors: np.ndarray = np.abs(regressor.estimate(memories) / recorded - 1)
+    return errors
+
+
+USUAL_DRAM = "LPDDR4"
+"""Assumed where the architecture is silent, by Accelergy, too."""
+TECHNOLOGY = re.compile(r"(\d+(?:\.\d+)?) *(?:nm)?", re.ASCII)
+"""A technology as attributes write it: a number, with the unit or without."""
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """One component, or the memory that a cluster of instances shares.
+
+    Attributes:
+        kind: One of `smooth_figures.KINDS`.
+        attributes: What `smooth_figures` takes for this kind.
+        energy_scale: Factor on all its energies.
+        area_scale: Factor on its area.
+        sharers: Instances of the level that share the component.
+        assumed: Attributes about which the architecture is silent, by name.
+        dram_type: Type of a DRAM, else empty.
+    """
+
+    kind: str
+    attributes: dict[str, float]
+    energy_scale: float = 1.0
+    area_scale: float = 1.0
+    sharers: int = 1
+    assumed: frozenset[str] = frozenset()
+    dram_type: str = ""
+
+
+def primitives(arch: Architecture) -> dict[str, Primitive]:
+    """The components that have energies or an area, by name, outermost first.
+
+    Args:
+        arch: The architecture. Levels without capacity that are no DRAM, such as those that stand only for a fan-out,
+            are left out.
+    """
+    written = written_components(arch)
+    found = {level.name: _storage(level, written[level.name]) for level in reversed(arch.levels)
+             if level.is_dram or (level.size and not level.is_dummy)}
+    return found | {arch.arithmetic.name: _arithmetic(arch.arithmetic, written[arch.arithmetic.name])}
+
+
+def _storage(level: StorageLevel, written: WrittenComponent) -> Primitive:
+    attributes = written.attributes
+    width = float(level.word_bits * level.block_size * level.cluster_size)  # bits of an access of the whole memory
+    cycle = number(attributes, "global_cycle_seconds", USUAL_CYCLE_SECONDS)
+    scales = _scales(written) | {"sharers": level.cluster_size}
+    if level.is_dram:
+        dram_type, per_bit = str(attributes.get("type", "")), dram_bit_energies()
+        known = dram_type if dram_type in per_bit else USUAL_DRAM
+        return Primitive("DRAM", {"width": width, "bit_pj": per_bit[known], "cycle_seconds": cycle}, **scales,
+                         assumed=frozenset() if known == dram_type else frozenset({"type"}), dram_type=known)
+    assert level.size
+    depth = float(-(-level.size // level.block_size))  # vector accesses that the capacity holds
+    technology = technology_nm(attributes)
+    shape = {"depth": depth, "width": width, "technology_nm": technology or USUAL_TECHNOLOGY_NM,
+             "cycle_seconds": cycle}
+    if "regfile" not in level.kind:
+        shape |= {name: max(1.0, number(attributes, name, 1.0)) for name in ("n_banks", "n_rw_ports")}
+    return Primitive("regfile" if "regfile" in level.kind else "SRAM", shape, **scales,
+                     assumed=frozenset() if technology else frozenset({"technology_nm"}))
+
+
+def _arithmetic(unit: Arithmetic, written: WrittenComponent) -> Primitive:
+    """Floating point where the class or an exponent says so, else integer."""
+    attributes = written.attributes
+    exponent, mantissa = (number(attributes, key, 0.0) for key in ("exponent", "mantissa"))
+    if "fpmac" in unit.kind or exponent:
+        kind, bits = "fpmac", exponent + mantissa or float(unit.word_bits)
+    else:
+        kind, bits = "intmac", number(attributes, "width", float(unit.word_bits))
+    technology = technology_nm(attributes)
+    return Primitive(kind, {"width": bits, "technology_nm": technology or USUAL_TECHNOLOGY_NM,
+                            "cycle_seconds": number(attributes, "global_cycle_seconds", USUAL_CYCLE_SECONDS)},
+                     **_scales(written), assumed=frozenset() if technology else frozenset({"technology_nm"}))
+
+
+def _scales(written: WrittenComponent) -> dict[str, Any]:
+    return {key: number(written.component, key, 1.0) for key in ("energy_scale", "area_scale")}
+
+
+def technology_nm(attributes: Mapping[str, Any]) -> float | None:
+    """The technology in nm, from `45nm`, `"45"` or 45; None without a usable number, such as for -1."""
+    match = TECHNOLOGY.fullmatch(str(attributes.get("technology", "")).strip())
+    return float(match[1]) if match and SMALLEST <= float(match[1]) <= LARGEST else None
+
+
+def number(attributes: Mapping[str, Any], key: str, default: float) -> float:
+    """An attribute that is a positive number within the range of numbers that are read, else the default."""
+    value = attributes.get(key)
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and SMALLEST <= value <= LARGEST
+    return float(value) if usable and value is not None else default
+
+
+# The formulas are those of the estimate (`estimated_tables`); where hardware rounds up, to whole bits of an address
+# or to a power of two of banks, the smooth form does not. All of them rise with depth and width. They take numbers,
+# arrays of NumPy and tensors of torch, through which gradients flow.
+
+Array: TypeAlias = Any
+"""A number, or an array of NumPy or torch."""
+Attributes: TypeAlias = Mapping[str, Array]
+Rounding: TypeAlias = Callable[[Array], Array]
+
+USUAL_TECHNOLOGY_NM = 45.0
+USUAL_CYCLE_SECONDS = 1e-9
+USUAL_DRAM_BIT_PJ = 8.0
+"""Taken where attributes are silent; the last one is that of LPDDR4."""
+
+
+@dataclass(frozen=True)
+class ComponentFigures:
+    """The figures of one component; each has the shape to which its attributes broadcast.
+
+    Attributes:
+        actions: pJ by action: "read", "write", "update" and "leak" (per cycle) of a memory, "compute" of arithmetic.
+        area_um2: Area in um^2.
+    """
+
+    actions: dict[str, Array]
+    area_um2: Array
+
+
+def smooth_figures(kind: str, attributes: Attributes) -> ComponentFigures:
+    """The figures of a component, differentiable in its attributes.
+
+    Args:
+        kind: One of `KINDS`.
+        attributes: By name, numbers or arrays that broadcast. SRAM: depth (rows), width (bits), n_banks (1),
+            n_rw_ports (1), technology_nm (45), cycle_seconds (1e-9). regfile: depth, cycle_seconds. intmac and fpmac:
+            width (bits; exponent and mantissa together), cycle_seconds (a number). DRAM: width (bits of an access),
+            bit_pj (8). Others have no effect.
+
+    Returns:
+        Energies in pJ and area in um^2.
+
+    Raises:
+        FadiffError: There is no formula for components of this kind, or an attribute is missing.
+    """
+    return component_figures(kind, attributes, _same)
+
+
+def component_figures(kind: str, attributes: Attributes, up: Rounding) -> ComponentFigures:
+    """As `smooth_figures`; `up` rounds bits of an address and logarithms of banks up, or leaves them as they are."""
+    if kind not in KINDS:
+        raise FadiffError(f"found a component of kind {kind!r}; accepted: {listed(KINDS)}")
+    needed = [name for name in ("depth", "width") if name in NEEDED[kind] and name not in attributes]
+    if needed:
+        raise FadiffError(f"a component of kind {kind} lacks {listed(needed)}; accepted: a positive number")
+    return KINDS[kind](attributes, up)
+
+
+def _same(value: Array) -> Array:
+    return value
+
+
+def _sram(attributes: Attributes, up: Rounding) -> ComponentFigures:
+    depth, width, technology, banks, ports = _arrays(
+        attributes["depth"], attributes["width"], attributes.get("technology_nm", USUAL_TECHNOLOGY_NM),
+        attributes.get("n_banks", 1.0), attributes.get("n_rw_ports", 1.0))
+    xp = array_namespace(depth)
+    inputs = dict(zip(INPUTS, (depth, width, technology, *(2 ** up(xp.log2(count)) for count in (banks, ports))),
+                      strict=True))
+    figures = sram_regressor().estimate(xp.stack(list(inputs.values()), axis=-1))
+    read, write, leak, area = (figures[..., i] for i in range(4))
+    return _memory(read, write, leak * _cycles(attributes), area)
+
+
+def _register_file(attributes: Attributes, up: Rounding) -> ComponentFigures:
+    depth, = _arrays(attributes["depth"])
+    access, leak, area = register_file(depth, up(array_namespace(depth).log2(depth)))
+    return _memory(access, access, leak * _cycles(attributes), area)
+
+
+def _dram(attributes: Attributes, up: Rounding) -> ComponentFigures:
+    """DRAM is on no chip of the design: its area is 0, as Accelergy has it."""
+    energy = attributes["width"] * attributes.get("bit_pj", USUAL_DRAM_BIT_PJ)
+    return _memory(energy, energy, 0 * energy, 0 * energy)
+
+
+def _unit(unit_class: str) -> Callable[[Attributes, Rounding], ComponentFigures]:
+    def figures(attributes: Attributes, up: Rounding) -> ComponentFigures:
+        bits, = _arrays(attributes["width"])
+        compute, area = arithmetic(unit_class, bits, attributes.get("cycle_seconds", USUAL_CYCLE_SECONDS))
+        return ComponentFigures({"compute": compute}, area)
+    return figures
+
+
+KINDS: dict[str, Callable[[Attributes, Rounding], ComponentFigures]] = {
+    "SRAM": _sram, "regfile": _register_file, "intmac": _unit("intmac"), "fpmac": _unit("fpmac"), "DRAM": _dram}
+"""The formula of each kind of component."""
+NEEDED = {"SRAM": ("depth", "width"), "regfile": ("depth",), "intmac": ("width",), "fpmac": ("width",),
+          "DRAM": ("width",)}
+"""Attributes that have no default."""
+
+
+def _memory(read: Array, write: Array, leak: Array, area: Array) -> ComponentFigures:
+    return ComponentFigures({"read": read, "write": write, "update": write, "leak": leak}, area)
+
+
+def _cycles(attributes: Attributes) -> Array:
+    """The clock cycle in ns: leakage is recorded for 1 ns."""
+    return attributes.get("cycle_seconds", USUAL_CYCLE_SECONDS) / 1e-9
+
+
+def _arrays(*values: Array) -> list[Array]:
+    """The values as arrays of floats of one namespace and shape: torch's where one of them is a tensor."""
+    arrays = [value for value in values if is_array_api_obj(value) and not isinstance(value, np.generic)]
+    if not arrays:
+        return [np.asarray(value, dtype=np.float64) for value in values]
+    xp = array_namespace(*arrays)
+    dtype = next((array.dtype for array in arrays if xp.isdtype(array.dtype, "real floating")), xp.float64)
+    return list(xp.broadcast_arrays(*(xp.astype(value, dtype) if is_array_api_obj(value)
+                                      and not isinstance(value, np.generic) else xp.asarray(value, dtype=dtype)
+                                      for value in values)))
+
+
+ALADDIN_NM = 45.0
+"""The technology of Aladdin's figures (40 nm counts as the same there)."""
+NO_CAPACITY = "none: a level without capacity"
+MEMORY = ("depth", "width", "technology_nm", "n_banks", "n_rw_ports")
+"""Attributes of an SRAM in the order of the network's inputs."""
+NOTHING = {"read": 0.0, "write": 0.0, "update": 0.0, "leak": 0.0}
+"""Energies of a level without capacity."""
+REMEMBERED = 2 ** 16
+"""Components whose figures are kept, a plain limit on memory (some 30 MB)."""
+
+
+def estimated(arch: Architecture, given: Tables) -> Tables:
+    """Completes tables with estimates.
+
+    Args:
+        arch: The architecture.
+        given: The tables in the input.
+
+    Returns:
+        The tables with an ERT row for every component that they do not price completely, and an ART row for every one
+        whose area neither they nor the architecture state. Levels that stand only for a fan-out need none.
+    """
+    parts = primitives(arch)
+    unpriced = [level.name for level in reversed(arch.levels)
+                if not level.is_dummy and storage_energy(level, given).built_in]
+    unpriced += [arch.arithmetic.name] if compute_energy(arch.arithmetic, given)[1] else []
+    known = {component_name(name) for name in given.art} | stated_areas(arch)
+    unmeasured = [name for name in parts if name not in known]
+    rows, art, sources = [], {}, {}
+    for name in dict.fromkeys((*unpriced, *unmeasured)):
+        part, row = parts.get(name), full_name(arch, name)
+        actions, area = _prices(part) if part else (NOTHING, 0.0)
+        if name in unpriced:
+            source = energy_source(part) if part else NO_CAPACITY
+            _check(row, actions, "pJ", source)
+            rows.append(EnergyTable(row, actions, source))
+        if name in unmeasured and part:
+            art[row], sources[row] = area, area_source(part)
+            _check(row, {"area": area}, "um^2", sources[row])
+    return replace(given, ert=(*given.ert, *rows), art=given.art | art, area_source=given.area_source | sources)
+
+
+def _prices(part: Primitive) -> tuple[dict[str, float], float]:
+    """pJ by action, leakage per cycle, and the area of one instance in um^2."""
+    actions, area = _figures(part.kind, tuple(part.attributes.items()))
+    return ({action: energy * part.energy_scale for action, energy in actions},
+            area * part.area_scale / part.sharers)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _figures(kind: str, attributes: tuple[tuple[str, float], ...]) -> tuple[tuple[tuple[str, float], ...], float]:
+    """(pJ by action, um^2) of a component: most of those of a design space are the same in many of its designs."""
+    figures = component_figures(kind, dict(attributes), _whole)
+    return tuple((action, float(energy)) for action, energy in figures.actions.items()), float(figures.area_um2)
+
+
+def _whole(value: Array) -> Array:
+    return np.ceil(value)
+
+
+def energy_source(part: Primitive) -> str:
+    """The source of an estimated energy in words."""
+    if part.kind == "DRAM":
+        assumed = ", assumed" if part.assumed else ""
+        return f"estimate: {part.attributes['bit_pj']:g} pJ per bit ({part.dram_type}{assumed})"
+    if part.kind != "SRAM":
+        return _aladdin(part)
+    network = sram_regressor()
+    mean, worst = (max(errors) for errors in zip(
+        *((network.held_out[action][0], network.worst[action]) for action in ("read_pj", "write_pj")), strict=True))
+    return f"estimate: network fitted to CACTI, {mean:.0%} mean error on held-out figures, {worst:.0%} worst on any" \
+        + _assumptions(part)
+
+
+def area_source(part: Primitive) -> str:
+    """The source of an estimated area in words."""
+    if part.kind == "DRAM":
+        return "none: DRAM is another chip"
+    if part.kind != "SRAM":
+        return _aladdin(part)
+    network = sram_regressor()
+    return (f"estimate: network fitted to CACTI, {network.held_out['area_um2'][0]:.0%} mean error of areas on held-out "
+            f"figures, {network.worst['area_um2']:.0%} worst on any") + _assumptions(part)
+
+
+def _assumptions(part: Primitive) -> str:
+    """Assumptions behind the figures of an SRAM, and whether they cover it."""
+    attributes = part.attributes
+    memory = [attributes[name] for name in MEMORY]
+    return ((f"; {attributes['technology_nm']:g} nm assumed" if "technology_nm" in part.assumed else "")
+            + ("" if sram_regressor().covers(memory) else "; outside the range of these figures"))
+
+
+def _aladdin(part: Primitive) -> str:
+    """The source of an estimate from Aladdin's figures, which are not scaled to another technology."""
+    bits, technology = part.attributes.get("width", SINGLE_BITS), part.attributes["technology_nm"]
+    component = "register files" if part.kind == "regfile" else f"{part.kind} of {bits:g} bits"
+    return (f"estimate: figures of Aladdin for {component}, {ALADDIN_NM:g} nm"
+            + ("" if technology in (40.0, ALADDIN_NM) else f"; not scaled to {technology:g} nm"))
+
+
+def _check(name: str, values: dict[str, float], unit: str, source: str) -> None:
+    """Raises SpecError where an estimate is beyond the range of numbers that are read: continued too far."""
+    for what, value in values.items():
+        if not value <= LARGEST:
+            table = "ART" if unit == "um^2" else "ERT"
+            raise Where("architecture", path=name).error(
+                f'the estimate of "{what}" is {value:g} {unit} ({source})',
+                f"sizes and widths whose estimates are at most {LARGEST:g} {unit}, or an {table} that states it")

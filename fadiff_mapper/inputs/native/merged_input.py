@@ -1,0 +1,57 @@
+"""All input of an evaluation in one file that `timeloop-model` runs as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fadiff_mapper.inputs.native.mapping import literal_mapping
+from fadiff_mapper.inputs.native.tables import art_tree, ert_tree
+from fadiff_mapper.inputs.spec.mapping import Mapping
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.yaml.load import dump
+
+
+def merged_input(spec: Spec, mapping: Mapping | None = None) -> str:
+    """Architecture, problem, tables and mapping in Timeloop's native dialect: no expressions, templates or tags.
+
+    The tables are written wherever Timeloop would otherwise ask Accelergy, that is, for every architecture written
+    as a tree; the old list format without tables keeps Timeloop's built-in energies. Constraints on the map space
+    are left out: `timeloop-model` only checks a mapping against them, and that check rejects mappings that its own
+    mapper found.
+
+    Args:
+        spec: Architecture, problem and tables.
+        mapping: The mapping; None leaves the section out.
+
+    Returns:
+        The text of a YAML file.
+    """
+    return dump(merged_sections(spec, mapping))
+
+
+def merged_sections(spec: Spec, mapping: Mapping | None = None) -> dict[str, Any]:
+    """The sections of `merged_input` as plain data.
+
+    Args:
+        spec: Architecture, problem and tables.
+        mapping: The mapping; None leaves the section out.
+    """
+    sections: dict[str, Any] = {key: _unconstrained(tree) for key, tree in spec.arch.native.items()}
+    sections["problem"] = spec.literal["problem"]
+    if "sparse_optimizations" in spec.literal:
+        sections["sparse_optimizations"] = spec.literal["sparse_optimizations"]
+    if spec.tables.ert or not _is_list_format(spec):
+        sections["ERT"] = ert_tree(spec.arch, spec.tables)
+    if spec.tables.art:
+        sections["ART"] = art_tree(spec.arch, spec.tables)
+    if mapping is not None:
+        sections["mapping"] = literal_mapping(mapping, spec.arch, spec.problem)
+    return sections
+
+
+def _is_list_format(spec: Spec) -> bool:
+    return any("storage" in tree for tree in spec.arch.native.values())
+
+
+def _unconstrained(tree: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in tree.items() if key != "constraints"}

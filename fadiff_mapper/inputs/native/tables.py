@@ -1,0 +1,209 @@
+"""Reads `ERT:` and `ART:`, Accelergy's energy and area reference tables, into `Tables`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fadiff_mapper.inputs.native.arch import written_attributes, written_number
+from fadiff_mapper.inputs.native.hyphens import underscored
+from fadiff_mapper.inputs.spec.arch import Architecture, StorageLevel
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.spec.tables import (
+    ArguedEnergy,
+    EnergyTable,
+    Tables,
+    built_in_storage_energy,
+    component_actions,
+    component_name,
+    compute_energy,
+    full_name,
+    multicasts,
+)
+from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency
+from fadiff_mapper.inputs.yaml.load import dump
+from fadiff_mapper.inputs.yaml.located import Reader, anything, mapping, number, plain, sequence, text
+from fadiff_mapper.inputs.yaml.place import Where
+
+IN_INPUT = "ERT in the input"
+"""The source of energies that stand in the user's own files."""
+MOST_ENERGY = 1e15
+"""pJ per action, a plain safety limit: a kilojoule is no energy of a chip; unbounded ones overflow in sums."""
+
+
+def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: str,
+                leniency: Leniency = STRICT) -> Tables:
+    """Reads the tables of one input.
+
+    An action that is listed several times counts with its largest energy, as in Timeloop.
+
+    Args:
+        ert: The ERT section, or None.
+        ert_where: Its place.
+        art: The ART section, or None.
+        art_where: Its place.
+        source: Where energies and areas come from, for the report; `IN_INPUT` for the user's own files.
+        leniency: Decides about unknown keys.
+
+    Returns:
+        The tables; a missing section leaves them empty.
+
+    Raises:
+        SpecError: A table without name or actions, or an energy that is no number or above `MOST_ENERGY`.
+    """
+    ert_reader = Reader(underscored(mapping(ert, ert_where)), leniency) if ert is not None else None
+    version = "0.4"
+    energy_tables = []
+    if ert_reader is not None:
+        version = ert_reader.take("version", text, "0.4")
+        rows = ert_reader.take("tables", sequence)
+        ert_reader.finish(" in the ERT")
+        energy_tables = [_energy_table(row, rows.at(i), source, leniency) for i, row in enumerate(rows)]
+        if not energy_tables:
+            raise ert_where.error("the ERT has no table", "at least one table with name and actions")
+    areas = {}
+    if art is not None:
+        art_reader = Reader(underscored(mapping(art, art_where)), leniency)
+        art_reader.take("version", anything, None)
+        rows = art_reader.take("tables", sequence)
+        art_reader.finish(" in the ART")
+        for i, row in enumerate(rows):
+            reader = Reader(mapping(row, rows.at(i)))
+            areas[reader.take("name", text)] = reader.take("area", number(0))
+    sources = dict.fromkeys(areas, source) if source != IN_INPUT else {}
+    return Tables(tuple(energy_tables), areas, version, sources)
+
+
+def _energy_table(node: Any, where: Where, source: str, leniency: Leniency) -> EnergyTable:
+    reader = Reader(mapping(node, where), leniency)
+    name = reader.take("name", text)
+    rows = reader.take("actions", sequence)
+    reader.finish(f' of the ERT table "{name}"')
+    actions: dict[str, float] = {}
+    argued: list[ArguedEnergy] = []
+    for i, row in enumerate(rows):
+        action = Reader(mapping(row, rows.at(i)), leniency)
+        key = action.take("name", text)
+        energy = action.take("energy", number(0))
+        if energy > MOST_ENERGY:
+            raise action.at("energy").error(f"found {energy:g} pJ", f"at most {MOST_ENERGY:g}")
+        arguments = action.take("arguments", mapping, None)
+        argued.append(ArguedEnergy(key, energy, plain(arguments) if arguments else {}))
+        action.finish(f' of an action of the ERT table "{name}"')
+        actions[key] = max(energy, actions.get(key, energy))
+    several = len(argued) > len(actions) or any(entry.arguments for entry in argued)
+    return EnergyTable(name, actions, source, tuple(argued) if several else ())
+
+
+def ert_yaml(spec: Spec) -> str:
+    """The ERT as YAML: pJ per action of every component, see `ert_tree`."""
+    return dump({"ERT": ert_tree(spec.arch, spec.tables)})
+
+
+def art_yaml(spec: Spec) -> str:
+    """The ART as YAML: um^2 per component, see `art_tree`."""
+    return dump({"ART": art_tree(spec.arch, spec.tables)})
+
+
+def ert_tree(arch: Architecture, tables: Tables) -> dict[str, Any]:
+    """The ERT as plain data: as given, or Timeloop's built-in values of all components where there is none.
+
+    Args:
+        arch: The architecture.
+        tables: The tables in force.
+    """
+    rows = ([{"name": table.component, "actions": _actions(table)} for table in tables.ert]
+            or [{"name": full_name(arch, name), "actions": _actions(EnergyTable(name, actions))}
+                for name, actions in _built_in_energies(arch, tables).items()])
+    idle = [{"name": full_name(arch, one.name), "actions": [{"name": one.action, "energy": 0.0}]}
+            for one in multicasts(arch) if not component_actions(one.name, tables)]  # Timeloop insists on an entry
+    return {"version": tables.version, "tables": rows + idle}
+
+
+def art_tree(arch: Architecture, tables: Tables) -> dict[str, Any]:
+    """The ART as plain data: as given, or the areas that the architecture writes (built in: 0) where there is none.
+
+    Args:
+        arch: The architecture.
+        tables: The tables in force.
+    """
+    rows = tables.art or {full_name(arch, name): area for name, area in areas(arch, tables).items()}
+    return {"version": tables.version, "tables": [{"name": name, "area": area} for name, area in rows.items()]}
+
+
+def _actions(table: EnergyTable) -> list[dict[str, Any]]:
+    """The entries of a table, with arguments where it has any."""
+    return [{"name": entry.action, "energy": entry.energy}
+            | ({"arguments": dict(entry.arguments)} if entry.arguments else {}) for entry in table.entries]
+
+
+def _built_in_energies(arch: Architecture, tables: Tables) -> dict[str, dict[str, float]]:
+    """pJ by action and component, outermost first."""
+    return ({level.name: _built_in(level) for level in reversed(arch.levels)}
+            | {arch.arithmetic.name: {"compute": compute_energy(arch.arithmetic, tables)[0]}})
+
+
+def _built_in(level: StorageLevel) -> dict[str, float]:
+    energy = built_in_storage_energy(level)
+    return {"read": energy, "write": energy, "update": energy, "leak": 0.0}
+
+
+AREAS_IN_INPUT = "ART in the input"
+IN_ARCHITECTURE = "area in the architecture"
+NO_AREA = "none: Timeloop's built-in areas are 0"
+"""Sources of areas in words."""
+
+
+def areas(arch: Architecture, tables: Tables) -> dict[str, float]:
+    """Areas as Timeloop takes them.
+
+    Args:
+        arch: The architecture. Without an entry in the ART the area of a storage level is its attribute
+            `cluster_area` over the cluster's size, that of the arithmetic its `area`; Timeloop's built-in area is 0.
+        tables: The tables in force. Timeloop reads an ART only together with an ERT; of several entries for a
+            component the last one counts.
+
+    Returns:
+        um^2 per instance by component name, outermost first.
+    """
+    in_table = {component_name(full_name): area for full_name, area in _read_areas(tables).items()}
+    return {name: in_table.get(name, area) for name, area in _written_areas(arch).items()}
+
+
+def area_sources(arch: Architecture, tables: Tables) -> dict[str, str]:
+    """Where the area of every component comes from, in words, by its name, outermost first; arguments as for `areas`.
+
+    Levels that stand only for a fan-out have no entry.
+    """
+    in_table = {component_name(full_name): tables.area_source.get(full_name, AREAS_IN_INPUT)
+                for full_name in _read_areas(tables)}
+    stated, fanouts = stated_areas(arch), {level.name for level in arch.levels if level.is_dummy}
+    return {name: in_table.get(name, IN_ARCHITECTURE if name in stated else NO_AREA)
+            for name in _written_areas(arch) if name not in fanouts}
+
+
+def _read_areas(tables: Tables) -> dict[str, float]:
+    """The ART, unless it stands in the input without an ERT."""
+    return tables.art if tables.ert or tables.area_source else {}
+
+
+def stated_areas(arch: Architecture) -> set[str]:
+    """Names of the components whose area the architecture states."""
+    return {name for name, area in _written_areas(arch).items() if area}
+
+
+def _written_areas(arch: Architecture) -> dict[str, float]:
+    """um^2 per instance that the architecture states, 0 where it does not, by component name, outermost first."""
+    attributes = written_attributes(arch)
+
+    def own(name: str, key: str) -> float:
+        return written_number(attributes.get(name, {}), key) or 0.0
+
+    written = {level.name: own(level.name, "cluster_area") / level.cluster_size for level in reversed(arch.levels)}
+    return written | {arch.arithmetic.name: own(arch.arithmetic.name, "area")}
+
+
+def total_areas(arch: Architecture, tables: Tables) -> dict[str, float]:
+    """um^2 of all instances by component name, outermost first; arguments as for `areas`."""
+    instances = {level.name: level.instances for level in arch.levels}
+    instances[arch.arithmetic.name] = arch.arithmetic.instances
+    return {name: area * instances[name] for name, area in areas(arch, tables).items()}

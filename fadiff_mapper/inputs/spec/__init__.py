@@ -1,0 +1,1 @@
+"""Timeloop's specifications as frozen values."""

@@ -1,0 +1,168 @@
+"""A problem: dimensions with bounds, and data spaces whose ranks are sums of coefficient * dimension."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
+from operator import add
+from typing import Any
+
+from fadiff_mapper.inputs.spec.sparse_optimizations import DENSE, Density
+
+
+@dataclass(frozen=True)
+class Term:
+    """`coefficient * dimension` in the projection of a rank.
+
+    Attributes:
+        dimension: A dimension of the problem.
+        coefficient: Its coefficient, such as a stride or dilation, already a number.
+        name: The coefficient's name in the shape, such as "Wstride"; None where the term has none.
+    """
+
+    dimension: str
+    coefficient: int = 1
+    name: str | None = None
+
+
+def extent(terms: Sequence[tuple[int, Any]]) -> Any:
+    """Extent of a rank between the first and the last word that a tile of iterations touches.
+
+    A rank spans 1 + sum of coefficient * (points - 1): the holes of a strided or dilated tile count, as in Timeloop.
+    Written as sum(coefficient * points) - (sum(coefficients) - 1), one subtraction instead of one for each term.
+
+    Args:
+        terms: (coefficient, points of the tile) of each term, whole numbers, or arrays or tensors of several tiles.
+
+    Returns:
+        Words, a number or an array as the points are.
+    """
+    if not terms:
+        return 1
+    reach = reduce(add, [points if coefficient == 1 else coefficient * points for coefficient, points in terms])
+    surplus = sum(coefficient for coefficient, _ in terms) - 1
+    return reach - surplus if surplus else reach
+
+
+def extent_along(rank: Sequence[Term], tile: Mapping[str, Any]) -> Any:
+    """`extent` of a rank from the points of a tile by dimension."""
+    return extent([(term.coefficient, tile[term.dimension]) for term in rank])
+
+
+@dataclass(frozen=True)
+class DataSpace:
+    """A tensor of the problem.
+
+    Attributes:
+        name: Name of the tensor.
+        ranks: The projection: each rank is the sum of its terms.
+        read_write: Whether the tensor is accumulated, as the output is.
+    """
+
+    name: str
+    ranks: tuple[tuple[Term, ...], ...]
+    read_write: bool = False
+
+    @cached_property
+    def dimensions(self) -> frozenset[str]:
+        """The dimensions that are relevant to this data space."""
+        return frozenset(term.dimension for rank in self.ranks for term in rank)
+
+    def tile_extents(self, tile: dict[str, int]) -> tuple[int, ...]:
+        """Extents of the box that a tile of iterations touches, by `extent_along`.
+
+        Args:
+            tile: Points of the tile by dimension.
+
+        Returns:
+            Words along each rank.
+        """
+        return tuple(extent_along(rank, tile) for rank in self.ranks)
+
+
+RankWindow = tuple[str, tuple[int, ...], tuple[int, ...]]
+"""A rank of a data space: its name, and the extents and coefficients of the rank's terms, ascending."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One layer as a loop nest over dimensions, with a multiply-accumulate in its body.
+
+    Attributes:
+        name: Name of the shape.
+        bounds: Extent of each dimension, in the order of the shape.
+        dataspaces: Operands and output.
+        densities: Density by data space; data spaces that are not named are dense.
+    """
+
+    name: str
+    bounds: dict[str, int]
+    dataspaces: tuple[DataSpace, ...]
+    densities: dict[str, Density] = field(default_factory=dict)
+
+    @cached_property
+    def dimensions(self) -> tuple[str, ...]:
+        """Names of the dimensions, in the order of the shape."""
+        return tuple(self.bounds)
+
+    @property
+    def computes(self) -> int:
+        """Number of multiply-accumulates: the product of all bounds."""
+        return math.prod(self.bounds.values())
+
+    @cached_property
+    def output(self) -> DataSpace:
+        """The read-write data space, of which the readers of a problem accept exactly one."""
+        return next(ds for ds in self.dataspaces if ds.read_write)
+
+    def dataspace_names(self) -> tuple[str, ...]:
+        """Names of the data spaces, in the order of the shape."""
+        return self._names
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(ds.name for ds in self.dataspaces)
+
+    @cached_property
+    def windows(self) -> dict[str, tuple[RankWindow, ...]]:
+        """For each dimension the ranks that it moves; equal for dimensions that move all data spaces alike."""
+        found: dict[str, list[RankWindow]] = {name: [] for name in self.bounds}
+        for space in self.dataspaces:
+            for rank in space.ranks:
+                window = (space.name, tuple(sorted(self.bounds[term.dimension] for term in rank)),
+                          tuple(sorted(term.coefficient for term in rank)))
+                for name in {term.dimension for term in rank}:
+                    found[name].append(window)
+        return {name: tuple(ranks) for name, ranks in found.items()}
+
+    def slides(self, name: str) -> bool:
+        """Whether tiles of this data space can overlap their neighbours, as several dimensions move one rank.
+
+        Only then can a neighbour hold, from the step before, words that are wanted now (link transfers), unless every
+        step sends whole tiles (`no_reuse` in time).
+        """
+        space = next(ds for ds in self.dataspaces if ds.name == name)
+        return any(sum(self.bounds[term.dimension] > 1 for term in rank) > 1 for rank in space.ranks)
+
+    def density(self, dataspace: str) -> Density:
+        """The density of a data space."""
+        return self.densities.get(dataspace, DENSE)
+
+    def resized(self, shape: Sequence[int]) -> Problem:
+        """Makes a tile of a layer a problem of its own.
+
+        Args:
+            shape: Extents of the tile, in the order of the dimensions.
+        """
+        return replace(self, bounds=dict(zip(self.dimensions, shape, strict=True)))
+
+    def tensor_size(self, dataspace: DataSpace) -> int:
+        """Words of the whole tensor, holes of strided ranks counted."""
+        return math.prod(dataspace.tile_extents(self.bounds))
+
+
+def single_letter(dimensions: Sequence[str]) -> bool:
+    """Whether permutations can be written as one string of letters, as the native dialect wants them."""
+    return all(len(name) == 1 for name in dimensions)

@@ -1,0 +1,266 @@
+"""Energy per action (Accelergy's energy reference table, ERT) and area per component (ART).
+
+Timeloop looks the actions of a level up under several names, and keeps its built-in estimate for an action that no
+table gives. The same rules are followed here.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from fadiff_mapper.base.errors import listed
+from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, NamedInterconnect, StorageLevel
+
+BUILT_IN = "Timeloop's built-in values"
+"""The source of an energy that no table gives."""
+NO_ENERGY = "none: 0 pJ, as no table has an entry for it"
+"""The source of the energies of a multicast without an entry, with which Timeloop ends on an assertion."""
+
+
+@dataclass(frozen=True)
+class ArguedEnergy:
+    """The energy of an action with arguments, such as a multicast to so many receivers.
+
+    Attributes:
+        action: Its name.
+        energy: pJ.
+        arguments: The arguments as written.
+    """
+
+    action: str
+    energy: float
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EnergyTable:
+    """Energies of one component.
+
+    Attributes:
+        component: Full name as in the file, such as "system.PE[0..15].spad".
+        actions: pJ by action; the largest where an action is listed twice.
+        source: Where the energies come from, for the report, such as "ERT in the input".
+        argued: All entries as written where some have arguments or an action is listed twice.
+    """
+
+    component: str
+    actions: dict[str, float] = field(default_factory=dict)
+    source: str = field(default="", compare=False)
+    argued: tuple[ArguedEnergy, ...] = ()
+
+    @property
+    def entries(self) -> tuple[ArguedEnergy, ...]:
+        """All entries, those without arguments included."""
+        return self.argued or tuple(ArguedEnergy(action, energy) for action, energy in self.actions.items())
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The ERT and ART in force.
+
+    Attributes:
+        ert: Energies by component; none where Timeloop's built-in values count.
+        art: Area in um^2 by full component name, as in the file.
+        version: Version that the ERT states.
+        area_source: Where the areas in `art` come from, for the report, by the same names.
+    """
+
+    ert: tuple[EnergyTable, ...] = ()
+    art: dict[str, float] = field(default_factory=dict)
+    version: str = "0.4"
+    area_source: dict[str, str] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True)
+class ComponentEnergy:
+    """Energies of one storage level.
+
+    Attributes:
+        read: pJ per vector access.
+        fill: pJ per vector access that brings words from the next level outwards.
+        update: pJ per vector access that takes results from further in.
+        leak: pJ per cycle and instance.
+        built_in: The actions ("read", "fill", "update") that the ERT lacks and Timeloop estimates.
+    """
+
+    read: float
+    fill: float
+    update: float
+    leak: float
+    built_in: frozenset[str] = frozenset()
+
+
+READ_ACTIONS = ("random_read", "read")
+FILL_ACTIONS = ("random_fill", "random_write", "fill", "write")
+UPDATE_ACTIONS = ("random_update", "random_write", "update", "write")
+COMPUTE_ACTIONS = ("mac_random", "mult_random", "mac", "mult", "compute")
+"""The names under which Timeloop looks an action up in the ERT; the first one that is there counts."""
+
+UNNAMED_ROOT = "system"
+"""Where tables need a parent for their components and the architecture names none."""
+
+RANGE = re.compile(r"\[[^\]]*\]")
+"""The range of instances in the full name of a component, such as "[0..3]"."""
+
+REMEMBERED = 1 << 12
+"""Names of components that are remembered: those of a few designs. A plain limit on memory."""
+
+DRAM_PJ_PER_16_BITS = 200.0
+SRAM_PJ_PER_KIB = 5 / 99.5
+SRAM_LEAST_KIB = 0.5
+"""Timeloop's built-in energies (its public estimator, `pat-public`), which `built_in_storage_energy` repeats.
+
+16 bits cost 200 pJ at a DRAM. At an SRAM they cost 1 pJ at 0.5 KiB and, on a straight line through this point, 6 pJ at
+100 KiB: the normalized costs of register file, global buffer and DRAM that Chen et al. give for Eyeriss (ISCA 2016).
+"""
+BITS_PER_KIB = 8192
+
+
+@lru_cache(maxsize=REMEMBERED)
+def component_name(full_name: str) -> str:
+    """The name of a level in the full name of a table: "L2" of "chip.tile[0..3].L2[1..4]", as Timeloop matches them."""
+    return RANGE.sub("", full_name).rsplit(".", 1)[-1]
+
+
+def full_name(arch: Architecture, name: str) -> str:
+    """The name of a component in a table that is written for this architecture."""
+    return f"{arch.name or UNNAMED_ROOT}.{name}"
+
+
+def storage_energy(level: StorageLevel, tables: Tables) -> ComponentEnergy:
+    """The energies of a storage level, in Timeloop's order.
+
+    Args:
+        level: The level. Its own `vector_access_energy` replaces the ERT, for all accesses, and leaves no leakage.
+        tables: The tables in force. An action that they lack keeps the built-in value, and leakage is then 0.
+    """
+    if level.vector_access_energy is not None:
+        value = level.vector_access_energy
+        return ComponentEnergy(value, value, value, 0.0)
+    actions = component_actions(level.name, tables)
+    default = built_in_storage_energy(level)
+    given = {"read": _first(actions, READ_ACTIONS), "fill": _first(actions, FILL_ACTIONS),
+             "update": _first(actions, UPDATE_ACTIONS)}
+    read, fill, update = (default if energy is None else energy for energy in given.values())
+    missing = frozenset(action for action, energy in given.items() if energy is None)
+    return ComponentEnergy(read, fill, update, actions.get("leak") or 0.0, missing)
+
+
+def compute_energy(arithmetic: Arithmetic, tables: Tables) -> tuple[float, bool]:
+    """The energy of a multiply-accumulate: from the ERT, else the attribute `energy`, else Timeloop's built-in value.
+
+    Args:
+        arithmetic: The units.
+        tables: The tables in force.
+
+    Returns:
+        (pJ per operation, whether it is the built-in value, 1 pJ at 16 bits and quadratic in the bits)
+    """
+    energy = _first(component_actions(arithmetic.name, tables), COMPUTE_ACTIONS)
+    energy = arithmetic.energy if energy is None else energy
+    return (energy, False) if energy is not None else ((arithmetic.word_bits / 16) ** 2, True)
+
+
+def built_in_storage_energy(level: StorageLevel) -> float:
+    """Timeloop's energy of a vector access where no table gives one, see `SRAM_PJ_PER_KIB`.
+
+    Args:
+        level: The level. Instances of a cluster share one memory of all their words, and the energy of its access.
+
+    Returns:
+        pJ per vector access and instance; 0 for a level without capacity.
+    """
+    if level.is_dram:
+        return DRAM_PJ_PER_16_BITS * level.word_bits * level.block_size / 16
+    if not level.size:
+        return 0.0
+    width = level.word_bits * level.block_size * level.cluster_size
+    rows = -(-level.size // level.block_size)
+    kib = width * rows / BITS_PER_KIB
+    return (1 + SRAM_PJ_PER_KIB * (kib - SRAM_LEAST_KIB)) * width / 16 / level.cluster_size
+
+
+def energy_sources(arch: Architecture, tables: Tables) -> dict[str, str]:
+    """Where the energies of every component come from, in words, by its name, outermost first.
+
+    Levels that stand only for a fan-out have no energies and no entry.
+    """
+    sources = {level.name: _storage_source(level, tables) for level in reversed(arch.levels) if not level.is_dummy}
+    sources |= {arch.arithmetic.name: _compute_source(arch.arithmetic, tables)}
+    return sources | {one.name: _table_source(one.name, tables) or NO_ENERGY for one in multicasts(arch)}
+
+
+def _storage_source(level: StorageLevel, tables: Tables) -> str:
+    if level.vector_access_energy is not None:
+        return "vector_access_energy in the architecture"
+    missing = sorted(storage_energy(level, tables).built_in)
+    if len(missing) == 3:
+        return BUILT_IN
+    return _table_source(level.name, tables) + (f"; {listed(missing)}: {BUILT_IN}" if missing else "")
+
+
+def _compute_source(arithmetic: Arithmetic, tables: Tables) -> str:
+    if _first(component_actions(arithmetic.name, tables), COMPUTE_ACTIONS) is not None:
+        return _table_source(arithmetic.name, tables)
+    return BUILT_IN if arithmetic.energy is None else "energy in the architecture"
+
+
+def _table_source(name: str, tables: Tables) -> str:
+    """The sources of all tables of a component."""
+    rows = [table.source for table in tables.ert if component_name(table.component) == name]
+    return "; ".join(dict.fromkeys(rows))
+
+
+def component_actions(name: str, tables: Tables) -> dict[str, float]:
+    """pJ by action over all tables of a component; as in Timeloop the largest counts where several give one."""
+    actions: dict[str, float] = {}
+    for table in tables.ert:
+        if component_name(table.component) == name:
+            for action, energy in table.actions.items():
+                actions[action] = max(energy, actions.get(action, energy))
+    return actions
+
+
+def argued_energies(name: str, action: str, tables: Tables) -> list[ArguedEnergy]:
+    """All entries of an action of a component, those without arguments included.
+
+    Args:
+        name: Name of the component.
+        action: Name of the action.
+        tables: The tables in force.
+    """
+    return [entry for table in tables.ert if component_name(table.component) == name for entry in table.entries
+            if entry.action == action]
+
+
+def _first(actions: dict[str, float], names: tuple[str, ...]) -> float | None:
+    """The energy of the first of these actions that is there."""
+    return next((actions[name] for name in names if name in actions), None)
+
+
+def missing_actions(arch: Architecture, tables: Tables) -> list[str]:
+    """Actions that the ERT does not price, for which Timeloop takes its built-in value.
+
+    Returns:
+        A phrase per component, such as `"Buffer" (fill, update)`, innermost level first; none where there is no ERT.
+        Levels that stand only for a fan-out are not expected in an ERT.
+    """
+    if not tables.ert:
+        return []
+    missing = []
+    for level in arch.levels:
+        lacking = [] if level.is_dummy else sorted(storage_energy(level, tables).built_in)
+        if lacking:
+            missing.append(f'"{level.name}" ({", ".join(lacking)})')
+    if compute_energy(arch.arithmetic, tables)[1]:
+        missing.append(f'"{arch.arithmetic.name}" (compute)')
+    return missing + [f'"{one.name}" ({one.action})' for one in multicasts(arch)
+                      if not component_actions(one.name, tables)]
+
+
+def multicasts(arch: Architecture) -> list[NamedInterconnect]:
+    """The interconnects whose energies stand in the ERT."""
+    return [one for one in arch.named_interconnects if one.kind == "SimpleMulticast"]

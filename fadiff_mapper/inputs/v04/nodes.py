@@ -1,0 +1,487 @@
+"""The tree under `architecture: nodes:`, read into frozen nodes."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fadiff_mapper.base.errors import FadiffError, SpecError, listed, nearest
+from fadiff_mapper.inputs.yaml.expressions import resolve
+from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
+from fadiff_mapper.inputs.yaml.located import (
+    Check,
+    Map,
+    Reader,
+    Seq,
+    boolean,
+    integer,
+    kind_of,
+    mapping,
+    number,
+    sequence,
+    text,
+)
+from fadiff_mapper.inputs.yaml.place import Where
+
+# The defaults and the rules are those of Timeloop's Python front end.
+
+Names = Mapping[str, object]
+"""What an expression may use: variables, attributes of the containers around it, attributes before it."""
+
+VERSION = "0.4"
+"""Version of the dialect, which its sections may state."""
+MOST_ENTRIES = 1000
+"""Variables, or attributes of one node; a plain safety limit, as each may be an expression. Nothing was measured."""
+COMMON_DEFAULTS: dict[str, Any] = {"has_power_gating": False}
+"""Attributes that the front end writes where a node says nothing."""
+STORAGE_DEFAULTS: dict[str, Any] = {
+    **COMMON_DEFAULTS, "n_banks": 2, "cluster_size": 1, "reduction_supported": True, "multiple_buffering": 1,
+    "min_utilization": 0, "allow_overbooking": False}
+"""Attributes that the front end writes where a memory says nothing."""
+DECLARED = (*STORAGE_DEFAULTS, "datawidth", "technology", "block_size", "width", "depth", "entries", "sizeKB",
+            "shared_bandwidth", "read_bandwidth", "write_bandwidth", "network_fill_latency", "network_drain_latency",
+            "per_dataspace_bandwidth_consumption_scale")
+"""Attributes of a memory that the front end knows, and thus refuses in a hyphenated spelling."""
+DUMMY_ATTRIBUTES: dict[str, Any] = {"width": 1, "depth": 1, "datawidth": 1, "technology": -1, **STORAGE_DEFAULTS}
+"""Attributes of a level that stands only for a fan-out: a memory of one word of one bit."""
+
+def worked_out(value: Any, where: Where, names: Names) -> Any:
+    """The value of an expression such as "2 * depth"; other values stay. Raises SpecError with the place."""
+    try:
+        return resolve(value, names)
+    except SpecError:
+        raise
+    except FadiffError as error:
+        raise where.error(str(error)) from None
+
+
+def expression_of(check: Check[Any], names: Names) -> Check[Any]:
+    """A check that works out a value written as an expression, and then checks it as the given one does."""
+    return lambda value, where: check(worked_out(value, where, names), where)
+
+
+def resolve_map(node: Map, names: Names) -> Map:
+    """A map with all values worked out in order: each may use those before it, besides `names`."""
+    if len(node) > MOST_ENTRIES:
+        raise node.where.error(f"found {len(node)} entries", f"at most {MOST_ENTRIES}")
+    resolved = Map(where=node.where, tag=node.tag, places=node.places)
+    known = ChainMap(resolved, names)  # type: ignore[arg-type]  # is read alone
+    for key, value in node.items():
+        resolved[key] = worked_out(value, node.at(key), known)
+    return resolved
+
+
+def read_attributes(value: Any, where: Where, names: Names, defaults: Mapping[str, Any]) -> Map:
+    """Reads the attributes of one node.
+
+    Args:
+        value: The mapping under `attributes:`.
+        where: Its place.
+        names: Values that its expressions can use.
+        defaults: Attributes that hold where it does not give them.
+
+    Returns:
+        Defaults and attributes, without null and empty ones.
+
+    Raises:
+        SpecError: An expression cannot be computed.
+    """
+    resolved = resolve_map(mapping(value, where), names)
+    return inherit(Map(defaults, where=where), without_empty(resolved))
+
+
+def inherit(outer: Map, inner: Map) -> Map:
+    """The entries of both maps. Where both have a key, that of `inner` counts."""
+    items = {**{key: value for key, value in outer.items() if key not in inner}, **inner}
+    return Map(items, where=inner.where, places={**outer.places, **inner.places})
+
+
+def without_empty(node: Map) -> Map:
+    """The map without empty entries: null, "", [] and {}."""
+    return Map({key: value for key, value in node.items() if value not in (None, "", [], {})},
+               where=node.where, tag=node.tag, places=node.places)
+
+
+def without_ignored(node: Map) -> Map:
+    """The map without keys that contain "ignore": the front end leaves them to the user, for anchors."""
+    return Map({key: value for key, value in node.items() if "ignore" not in str(key)},
+               where=node.where, tag=node.tag, places=node.places)
+
+
+def version(value: Any, where: Where) -> str:
+    """Checks for the only version of this dialect."""
+    if str(value) != VERSION:
+        raise where.error(f"found version {value}", VERSION)
+    return VERSION
+
+
+BRANCHES = ("!Hierarchical", "!Parallel", "!Pipelined")
+LEAVES = ("!Component", "!Container", "!Nothing")
+ROLES = {
+    "storage": ("DRAM", "SRAM", "regfile", "smartbuffer", "storage"),
+    "compute": ("mac", "intmac", "fpmac", "compute"),
+    "network": ("XY_NoC", "Legacy", "ReductionTree", "SimpleMulticast"),
+    "nothing": ("nothing",),
+}
+"""A class that contains one of these words has that role; the first match counts (the front end's rule)."""
+# Actions that the front end asks Accelergy to price, besides those that a component requires itself.
+STORAGE_ACTIONS = ("read", "write", "update", "leak")
+COMPUTE_ACTIONS = ("compute",)
+
+
+@dataclass(frozen=True)
+class LeafNode:
+    """A container or component.
+
+    Attributes:
+        role: "container", "storage", "compute", "network" or "nothing".
+        name: Its name.
+        where: Its place.
+        attributes: Its own attributes; containers around it add theirs when levels are placed.
+        mesh_x: Fan-out along X.
+        mesh_y: Fan-out along Y.
+        constraints: As written, under `constraints:`.
+        component: Its other keys in the native dialect: class, subclass, required_actions, scales, enabled.
+        sparse: Its treatment of zeros, as written under `sparse_optimizations:`.
+    """
+
+    role: str
+    name: str
+    where: Where
+    attributes: Map
+    mesh_x: int
+    mesh_y: int
+    constraints: Map
+    component: Map
+    sparse: Map
+
+    @property
+    def fanout(self) -> int:
+        """Instances of the node within one instance of the node around it."""
+        return self.mesh_x * self.mesh_y
+
+    @property
+    def enabled(self) -> bool:
+        """Whether the node exists at all: users switch components off with `enabled: False`."""
+        return bool(self.component.get("enabled", True))
+
+
+@dataclass(frozen=True)
+class BranchNode:
+    """A list of nodes.
+
+    Attributes:
+        tag: One of `BRANCHES`.
+        where: Its place.
+        nodes: The nodes, from the outside in unless they are parallel.
+    """
+
+    tag: str
+    where: Where
+    nodes: tuple[LeafNode | BranchNode, ...]
+
+    @property
+    def parallel(self) -> bool:
+        """Whether each data space passes one of the nodes alone."""
+        return self.tag == "!Parallel"
+
+
+def read_tree(architecture: Map, names: Names) -> BranchNode:
+    """Reads the tree of an architecture.
+
+    Args:
+        architecture: The section, with a list under `nodes`.
+        names: Values that expressions can use: variables, and the document.
+
+    Raises:
+        SpecError: Unknown tags, keys and classes, names given twice, missing attributes, and parts that are not
+            modelled: containers or fan-outs directly under a !Parallel.
+    """
+    reader = Reader(without_ignored(architecture))
+    reader.take("version", version, None)
+    nodes, _ = _read_nodes(reader.take("nodes", sequence), names, "!Hierarchical")
+    reader.finish(" in the architecture")
+    tree = BranchNode("!Hierarchical", architecture.where, nodes)
+    _check_names(tree)
+    return tree
+
+
+def leaves(tree: BranchNode) -> Iterator[LeafNode]:
+    """All leaves, those of a branch's own list before those of the branches in it (the front end's order)."""
+    for node in tree.nodes:
+        if isinstance(node, LeafNode):
+            yield node
+    for node in tree.nodes:
+        if isinstance(node, BranchNode):
+            yield from leaves(node)
+
+
+def refuse_hyphens(tree: BranchNode) -> None:
+    """Raises SpecError for a hyphenated spelling of a memory's attribute in `DECLARED`, as the front end does."""
+    for leaf in leaves(tree):
+        for key in leaf.attributes if leaf.role == "storage" else ():
+            spelling = str(key).replace("-", "_")
+            if spelling != key and spelling in DECLARED:
+                raise leaf.attributes.at(key).error(
+                    f'the attribute "{key}" is refused by Timeloop (did you mean "{spelling}"?)', f'"{spelling}"')
+
+
+def _read_nodes(nodes: Seq, names: Names, around: str) -> tuple[tuple[LeafNode | BranchNode, ...], Names]:
+    """The nodes of one list, and the names with what the nodes met in it add. SpecError lists all their mistakes."""
+    read: list[LeafNode | BranchNode] = []
+    mistakes: list[str] = []
+    for i, value in enumerate(nodes):
+        try:
+            node, names = _read_node(value, nodes.at(i), names, around)
+            read.append(node)
+        except SpecError as error:
+            mistakes += error.problems
+    if mistakes:
+        raise SpecError(*mistakes)
+    return tuple(read), names
+
+
+def _read_node(value: Any, where: Where, names: Names, around: str) -> tuple[LeafNode | BranchNode, Names]:
+    """One node, and the names with those that it adds; `around` is the tag of the branch that it stands in."""
+    tag = getattr(value, "tag", None)
+    if tag in BRANCHES:
+        reader = Reader(without_ignored(mapping(value, where)))
+        inner, names = _read_nodes(reader.take("nodes", sequence, Seq(where=where)), names, tag)
+        reader.finish(f" of {tag}")
+        return BranchNode(tag, where, inner), names
+    if tag not in LEAVES:
+        raise where.error(f"found the tag {tag}{nearest(tag, BRANCHES + LEAVES)}" if tag else
+                          f"found {kind_of(value)} without a tag", listed(BRANCHES + LEAVES))
+    leaf = _READERS[tag](without_ignored(mapping(value, where)), names)
+    if around == "!Parallel":
+        _refuse_in_parallel(leaf)
+    handed_in = leaf.attributes if leaf.role == "container" else {}
+    return leaf, {**names, leaf.name: _summary(leaf), **handed_in}
+
+
+def _container(node: Map, names: Names) -> LeafNode:
+    reader = Reader(node)
+    name = reader.take("name", text)
+    reader.refuse("networks", "Timeloop's front end drops it; a network is a !Component of its own")
+    return _leaf(reader, "container", name, Map(where=node.where), names)
+
+
+def _component(node: Map, names: Names) -> LeafNode:
+    reader = Reader(node)
+    name = reader.take("name", text)
+    role = _role(reader.take("class", text), reader.at("class"))
+    return _leaf(reader, role, name, _component_keys(reader, role, names), names)
+
+
+def _nothing(node: Map, names: Names) -> LeafNode:
+    reader = Reader(node)
+    reader.take("class", text, "nothing")
+    name = reader.take("name", text, "nothing")
+    return _leaf(reader, "nothing", name, _component_keys(reader, "nothing", names), names)
+
+
+_READERS: dict[str, Callable[[Map, Names], LeafNode]] = {
+    "!Container": _container, "!Component": _component, "!Nothing": _nothing}
+
+
+def _role(kind: str, where: Where) -> str:
+    """The role of a class. Raises SpecError for unknown classes."""
+    for role, words in ROLES.items():
+        if any(word in kind for word in words):
+            return role
+    accepted = [word for words in ROLES.values() for word in words]
+    raise where.error(f'unknown class "{kind}"{nearest(kind, accepted)}', f"a class that contains {listed(accepted)}")
+
+
+def _component_keys(reader: Reader, role: str, names: Names) -> Map:
+    """The keys that the native dialect takes over, with the actions that the front end wants priced."""
+    node = reader.node
+    wanted = {"storage": STORAGE_ACTIONS, "compute": COMPUTE_ACTIONS}.get(role, ())
+    own = reader.take("required_actions", sequence, Seq(where=node.where))
+    actions = dict.fromkeys([*wanted, *(text(action, own.at(i)) for i, action in enumerate(own))])
+    items: dict[str, Any] = {
+        "class": node.get("class"),
+        "subclass": reader.take("subclass", text, None),
+        "required_actions": Seq(actions, where=own.where) if actions else None,
+        "area_scale": reader.take("area_scale", expression_of(number(0), names), None),
+        "energy_scale": reader.take("energy_scale", expression_of(number(0), names), None),
+        "enabled": reader.take("enabled", expression_of(boolean, names), True)}
+    return Map({key: value for key, value in items.items() if value is not None}, where=node.where, places=node.places)
+
+
+def _leaf(reader: Reader, role: str, name: str, component: Map, names: Names) -> LeafNode:
+    """The part that containers and components share."""
+    node = reader.node
+    empty = Map(where=node.where)
+    defaults = STORAGE_DEFAULTS if role == "storage" else COMMON_DEFAULTS
+    attributes = read_attributes(reader.take("attributes", mapping, empty), reader.at("attributes"), names, defaults)
+    spatial = Reader(without_ignored(reader.take("spatial", mapping, empty)))
+    scope = {**names, **attributes}
+    mesh_x, mesh_y = (spatial.take(axis, expression_of(integer(1), scope), 1) for axis in ("meshX", "meshY"))
+    spatial.finish(f' in the spatial part of "{name}"')
+    constraints = reader.take("constraints", mapping, empty)
+    sparse = without_empty(without_ignored(reader.take("sparse_optimizations", mapping, empty)))
+    reader.finish(f' of "{name}"')
+    return LeafNode(role, name, node.where, attributes, mesh_x, mesh_y, without_ignored(constraints), component, sparse)
+
+
+def _summary(leaf: LeafNode) -> Map:
+    """The part of a node that later expressions can read, as in `Buffer.attributes["depth"]`."""
+    return Map({"name": leaf.name, "attributes": leaf.attributes,
+                "spatial": {"meshX": leaf.mesh_x, "meshY": leaf.mesh_y}}, where=leaf.where)
+
+
+def _refuse_in_parallel(leaf: LeafNode) -> None:
+    if leaf.role == "container":
+        raise leaf.where.error(f'the container "{leaf.name}" stands directly under a !Parallel',
+                               "components, !Nothing and branches there")
+    if leaf.fanout != 1:
+        raise leaf.where.error(f'"{leaf.name}" has a fan-out of {leaf.fanout} directly under a !Parallel',
+                               "a fan-out before the !Parallel")
+
+
+def _check_names(tree: BranchNode) -> None:
+    """Raises SpecError where two leaves have the same name."""
+    seen: dict[str, LeafNode] = {}
+    for leaf in leaves(tree):
+        if leaf.name in seen:
+            raise leaf.where.error(f'the name "{leaf.name}" is already given at {seen[leaf.name].where}',
+                                   "unique names")
+        seen[leaf.name] = leaf
+
+
+NATIVE_WIDTHS = ("memory_width", "data_storage_width")
+"""Other names of the attribute "width" in the native dialect."""
+
+
+@dataclass(frozen=True)
+class NativeLevel:
+    """One native level.
+
+    Attributes:
+        name: Name of the level.
+        leaf: The node that it comes from; that of an interconnect of its own stands among the levels, but is none.
+        dummy: Whether it stands only for the fan-out of `leaf`, which lies between it and the next level inwards.
+        mesh_x: Instances along X on the whole chip.
+        mesh_y: Instances along Y on the whole chip.
+        inherited: Attributes of all containers outside.
+        power_gated_at: The level whose instances are the units of power gating: the first one after the last node
+            with `has_power_gating` outside it, else the level itself.
+    """
+
+    name: str
+    leaf: LeafNode
+    dummy: bool
+    mesh_x: int
+    mesh_y: int
+    inherited: Map
+    power_gated_at: str
+
+    @property
+    def is_network(self) -> bool:
+        """Whether it is an interconnect of its own."""
+        return self.leaf.role == "network" and not self.dummy
+
+
+def fanout_level(leaf: LeafNode) -> str:
+    """Name of the dummy level that the front end puts before the fan-out of a node."""
+    return f"inter_{leaf.name}_spatial"
+
+
+def place_levels(tree: BranchNode) -> tuple[NativeLevel, ...]:
+    """Lays the tree out as levels, from the outside in; disabled components and !Nothing are left out.
+
+    Interconnects of their own stand where they are written, see `NativeLevel.is_network`.
+
+    A fan-out of any node becomes a dummy level before it. Dummy levels have the mesh of the level around them: the
+    fan-out lies between them and the next level in.
+
+    Raises:
+        SpecError: The innermost level is not a compute component.
+    """
+    levels: list[NativeLevel] = []
+    mesh_x = mesh_y = 1
+    inherited = Map(where=tree.where)
+    gated_at, gate_next = "", False
+    for leaf in _enabled(tree):
+        if leaf.role == "container":
+            inherited = inherit(inherited, Map({"power_gated_at": None, **leaf.attributes}, where=leaf.where,
+                                               places=leaf.attributes.places))
+        names = [(fanout_level(leaf), True)] * (leaf.fanout != 1) + [(leaf.name, False)] * (leaf.role != "container")
+        for name, dummy in names:
+            if not dummy:
+                mesh_x, mesh_y = mesh_x * leaf.mesh_x, mesh_y * leaf.mesh_y
+            if dummy or leaf.role != "network":
+                gated_at = name if gate_next else gated_at
+                gate_next = bool(leaf.attributes.get("has_power_gating"))
+            levels.append(NativeLevel(name, leaf, dummy, mesh_x, mesh_y, inherited, gated_at or name))
+        if leaf.role == "container":
+            mesh_x, mesh_y = mesh_x * leaf.mesh_x, mesh_y * leaf.mesh_y
+    if not levels or levels[-1].leaf.role != "compute":
+        place = levels[-1].leaf.where if levels else tree.where
+        raise place.error("the innermost node is not a compute component",
+                          "a last !Component with a class that contains mac or compute")
+    return tuple(levels)
+
+
+def native_architecture(tree: BranchNode, levels: tuple[NativeLevel, ...], variables: Map,
+                        leniency: Leniency = STRICT) -> Map:
+    """The native architecture, equal to the one that the front end writes.
+
+    Args:
+        tree: The tree.
+        levels: Its levels, see `place_levels`.
+        variables: The variables, which become attributes of the one subtree. An outermost container lends it its
+            name and adds its attributes.
+        leniency: Decides about the width of a memory in the native dialect's words, which Timeloop understands, and
+            about widths that a container alone gives.
+
+    Returns:
+        `{version, subtree: [{name, attributes, local}]}` with one component per level.
+
+    Raises:
+        SpecError: A memory has no width or datawidth.
+    """
+    first = next(_enabled(tree), None)
+    outer = first if first is not None and first.role == "container" else None
+    attributes = inherit(variables, outer.attributes) if outer else variables
+    if outer:
+        attributes.setdefault("power_gated_at", None)
+    node = Map({"name": f"{outer.name}_top_level" if outer else "top_level", "attributes": attributes,
+                "local": Seq([_local(level, leniency) for level in levels], where=tree.where)}, where=tree.where)
+    return Map({"version": VERSION, "subtree": Seq([node], where=tree.where)}, where=tree.where)
+
+
+def _local(level: NativeLevel, leniency: Leniency) -> Map:
+    """The entry of a level in the list `local`."""
+    leaf = level.leaf
+    own = Map(DUMMY_ATTRIBUTES, where=leaf.where) if level.dummy else leaf.attributes
+    given = inherit(level.inherited, own)
+    for key in ("width", "datawidth") if leaf.role == "storage" else ():
+        native = next((name for name in NATIVE_WIDTHS if name in given), None) if key == "width" else None
+        if key in given and key not in own:
+            leniency.meet([Oddity(own.where, f"inherited {key}",
+                                  f'Timeloop\'s front end refuses "{level.name}", which has no {key} of its own',
+                                  f"{key}: {given[key]} in its attributes too", "that of a container holds")])
+        elif key not in given and native:
+            leniency.meet([Oddity(given.at(native), native, f'"{level.name}" has {native} and no width', "width",
+                                  "Timeloop's front end refuses it, and timeloop-model reads it as the width")])
+        elif key not in given:
+            raise own.where.error(f'the attribute "{key}" of the storage "{level.name}" is missing', f"{key}: BITS")
+    mesh = {"meshX": level.mesh_x, "meshY": level.mesh_y}
+    attributes = Map({**given, **mesh, "power_gated_at": given.get("power_gated_at", level.power_gated_at)},
+                     where=own.where, places=given.places)
+    rest = {"class": "dummy_storage", "enabled": True} if level.dummy else leaf.component
+    name = level.name if level.is_network else f"{level.name}[1..{level.mesh_x * level.mesh_y}]"
+    return Map({"name": name, **rest, "attributes": attributes}, where=leaf.where, places=leaf.component.places)
+
+
+def _enabled(branch: BranchNode) -> Iterator[LeafNode]:
+    """The leaves that become levels or fan-outs, in the order of the text (parallel ones one after the other)."""
+    for node in branch.nodes:
+        if isinstance(node, BranchNode):
+            yield from _enabled(node)
+        elif node.enabled and node.role != "nothing":
+            yield node

@@ -1,0 +1,87 @@
+"""Input files: regular ones of bounded size, and the text of those that are YAML.
+
+A pipe is waited for, a device may never end, and opening some does something. Files of the system such as /proc/kmsg
+are regular and have no end, but say that they have no bytes; so no more is read of a file than it says that it has.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+from fadiff_mapper.base.errors import nearest
+from fadiff_mapper.inputs.yaml.place import Where
+
+MAX_BYTES = 4 << 20
+"""Bytes of one YAML file. A plain safety limit; nothing was measured."""
+
+YAML = "a YAML file"
+
+
+def open_input(path: Path, accepted: str, most: int) -> tuple[BinaryIO, int]:
+    """Opens a file to read.
+
+    Args:
+        path: The file.
+        accepted: What is accepted in its place, for the messages.
+        most: Bytes that it may have.
+
+    Returns:
+        The open file and its bytes.
+
+    Raises:
+        SpecError: There is no such file, it cannot be opened, is too large, or is no regular file.
+    """
+    where = Where(str(path))
+    try:
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise where.error("is a folder", accepted)
+        if not stat.S_ISREG(status.st_mode):
+            raise where.error("is not a regular file", accepted)
+        if status.st_size > most:
+            raise where.error(f"has {status.st_size / (1 << 20):.1f} MiB", f"at most {most >> 20} MiB")
+        # Should a pipe have taken the file's place just now, it is not waited for.
+        return os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb"), status.st_size
+    except FileNotFoundError:
+        raise where.error(f"no such file{nearest(path.name, _siblings(path))}") from None
+    except (OSError, ValueError) as error:
+        raise where.error(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def read_bytes(path: Path, accepted: str, most: int) -> bytes:
+    """The content of a file; arguments and errors as those of `open_input`."""
+    file, size = open_input(path, accepted, most)
+    try:
+        with file:
+            return file.read(size)
+    except OSError as error:
+        raise Where(str(path)).error(f"cannot be read: {error.strerror or error}") from None
+
+
+def read_text(path: Path) -> str:
+    """The text of a file of at most `MAX_BYTES` of UTF-8. Raises SpecError naming the file."""
+    return decoded(read_bytes(path, YAML, MAX_BYTES), Where(str(path)))
+
+
+def _siblings(path: Path) -> list[str]:
+    """Names beside a missing file, for "did you mean"."""
+    try:
+        return [entry.name for entry in path.parent.iterdir()][:1000]
+    except OSError:
+        return []
+
+
+def decoded(raw: bytes, where: Where, accepted: str = YAML) -> str:
+    """The text of UTF-8 bytes with or without a byte order mark. Raises SpecError with the line of the first fault."""
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw[:error.start].count(b"\n") + 1
+        raise Where(where.file, line).error("is not UTF-8 text", accepted) from None
+    if "\0" in text:
+        line = text[:text.index("\0")].count("\n") + 1
+        raise Where(where.file, line).error("is a binary file", accepted)
+    return text

@@ -1,0 +1,272 @@
+"""Input files -> one tree that remembers file, line and path of everything in it.
+
+    tree = load_files(["arch.yaml", "problem.yaml"])
+
+Files are UTF-8 YAML, with Jinja2 templates where they use template syntax; reading executes nothing. A template may
+call the functions of Timeloop's Python front end, which find files as there: in the folder of the file that asks,
+then in the folders added with `add_to_path`. Only files with the suffixes in `SUFFIXES` can be included. `load_text`
+reads a text, `dump` writes literal YAML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from fadiff_mapper.base.errors import SpecError, listed, nearest
+from fadiff_mapper.inputs.yaml.dump import dump
+from fadiff_mapper.inputs.yaml.input_file import read_text
+from fadiff_mapper.inputs.yaml.located import Map, Seq, kind_of, mapping
+from fadiff_mapper.inputs.yaml.parse import INCLUDED_TAG, Built, joined, parse
+from fadiff_mapper.inputs.yaml.place import Where
+from fadiff_mapper.inputs.yaml.templates import Budget, Rendered, is_template
+
+# Source: Timeloop's Python front end, which combines files key by key.
+
+def combined(trees: Sequence[Map]) -> Map:
+    """The mappings of several files as one, see `load_files`. Raises SpecError where they contradict each other."""
+    return reduce(_combined_maps, trees)
+
+
+def gathered(parts: Sequence[Built]) -> Built:
+    """One list of several parts, lists among them joined."""
+    result = Seq(where=Where("include_all"))
+    for part in parts:
+        value = part.value
+        result = joined(result, value if isinstance(value, Seq) else Seq([value], where=result.where))
+    return Built(result, 1 + sum(part.size for part in parts), 1 + max(part.height for part in parts))
+
+
+def _combined_maps(mine: Map, theirs: Map) -> Map:
+    """Both mappings in one, keys of `mine` first."""
+    items, places = dict(mine), dict(mine.places)
+    for key, value in theirs.items():
+        if key in items:
+            items[key] = _combined_values(items[key], value, mine.at(key), theirs.at(key))
+        else:
+            items[key], places[key] = value, theirs.at(key)
+    return Map(items, where=mine.where, tag=mine.tag, places=places)
+
+
+def _combined_values(mine: Any, theirs: Any, place: Where, other: Where) -> Any:
+    """The value of a key that two files give. Raises SpecError where they contradict each other."""
+    if _is_empty(mine) or _is_empty(theirs) or mine == theirs or str(mine) == str(theirs):
+        return theirs if _is_empty(mine) else mine
+    if isinstance(mine, Map) and isinstance(theirs, Map):
+        return _combined_maps(mine, theirs)
+    if isinstance(mine, Seq) and isinstance(theirs, Seq):
+        return joined(mine, theirs)
+    raise other.error(f"found {kind_of(theirs)}, but {place} gives {kind_of(mine)}", "the same value in both files")
+
+
+def _is_empty(value: Any) -> bool:
+    """True for a null, and for a text, mapping or list without content."""
+    return value is None or (isinstance(value, str | Map | Seq) and len(value) == 0)
+
+
+__all__ = ["dump", "load_files", "load_text"]
+
+MAX_INCLUDES_DEEP = 20
+"""Files that include one another. A plain safety limit; nothing was measured."""
+INCLUDE_UNITS = 2_000
+"""Price of one inclusion in units of a template's budget: MAX_UNITS (1,000,000) allows 500 of them. Not measured."""
+SUFFIXES = (".yaml", ".yml", ".jinja", ".jinja2", ".j2", ".txt")
+"""Files that a template may include."""
+
+
+def load_files(paths: Sequence[str | Path], *, jinja_data: Mapping[str, object] | None = None) -> Map:
+    """Reads YAML files into one mapping of their top-level keys.
+
+    A key that several files give is combined as Timeloop's front end does: mappings key by key, lists one after
+    the other, an empty or equal value once; anything else is a contradiction. A file given twice counts once.
+
+    Args:
+        paths: The files, in the order in which lists are joined.
+        jinja_data: Variables of the files' templates.
+
+    Raises:
+        SpecError: Whatever is wrong, with file and line.
+    """
+    trees: dict[Path, Map] = {}
+    for file in [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]:
+        tree = load_file(file, jinja_data=jinja_data)
+        trees.setdefault(file.resolve(), tree)
+    if not trees:
+        raise SpecError("no input files; accepted: one or several YAML files")
+    return combined(list(trees.values()))
+
+
+def load_file(path: str | Path, *, jinja_data: Mapping[str, object] | None = None) -> Map:
+    """Reads one YAML file with a mapping at the top.
+
+    Args:
+        path: The file.
+        jinja_data: Variables of its template; its budget of work covers all that it includes.
+
+    Raises:
+        SpecError: Whatever is wrong, with file and line.
+    """
+    built = _load(Path(path), _Loading(jinja_data or {}, Budget()))
+    return mapping(built.value, Where(str(path), 1))
+
+
+def load_text(text: str, file: str = "<text>") -> Map:
+    """Reads one YAML document with a mapping at the top; templates are not expanded. Raises SpecError."""
+    return mapping(parse(text, file).value, Where(file, 1))
+
+
+@dataclass(frozen=True)
+class _Loading:
+    """State that a file hands on to the files that it includes.
+
+    Attributes:
+        data: Variables of templates.
+        budget: Work that templates may still do, shared by all of them.
+        folders: Folders in which the including files look for others.
+        depth: Number of files around this one.
+    """
+
+    data: Mapping[str, object]
+    budget: Budget
+    folders: tuple[Path, ...] = ()
+    depth: int = 0
+
+
+def _load(path: Path, loading: _Loading) -> Built:
+    """Reads one file, rendered first where it is a template."""
+    text = read_text(path)
+    if not is_template(text):
+        return parse(text, str(path))
+    scope = _TemplateScope(path, loading)
+    rendered = _rendered(text, scope)
+    return parse(rendered.text, str(path), rendered.lines, scope.included)
+
+
+def _rendered(text: str, scope: _TemplateScope) -> Rendered:
+    """A template as it reads once rendered."""
+    from fadiff_mapper.inputs.yaml import jinja_sandbox  # loads Jinja
+    return jinja_sandbox.render(text, str(scope.file), scope.functions(), scope.loading.data, scope.loading.budget)
+
+
+@dataclass
+class _TemplateScope:
+    """One file while its template is rendered.
+
+    Attributes:
+        file: The template.
+        loading: State handed on by the file that includes it.
+        folders: Folders in which it looks for files, its own first.
+        included: Trees included so far; the rendered text refers to them by number.
+    """
+
+    file: Path
+    loading: _Loading
+    folders: list[Path] = field(init=False)
+    included: list[Built] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.folders = [self.file.resolve().parent, *self.loading.folders]
+
+    def functions(self) -> dict[str, Callable[..., Any]]:
+        """The functions that a template may call, under the front end's names."""
+        return {
+            "add_to_path": self.add_to_path,
+            "cwd": lambda: str(self.folders[0]),
+            "find_path": lambda pattern: str(self.found(pattern)[0]),
+            "find_paths": lambda pattern: [str(path) for path in self.found(pattern)],
+            "include": self.include,
+            "include_all": self.include_all,
+            "include_text": self.include_text,
+            "path_exists": lambda path: any(_exists(folder / path) for folder in self.folders),
+            "setenv": _setenv,
+        }
+
+    def add_to_path(self, pattern: str) -> str:
+        """Adds folders to those in which files are looked for."""
+        self.folders += self.found(pattern)
+        return ""
+
+    def include(self, pattern: str, keys: str = "") -> str:
+        """A placeholder for a file's tree, or for the part of it under dot-separated keys."""
+        paths = self.found(pattern)
+        if len(paths) > 1:
+            raise ValueError(f'include("{pattern}") finds {listed(paths)}; accepted: one file, or include_all')
+        return self._placeholder(_picked(_load(self._includable(paths[0]), self._inner()), keys))
+
+    def include_all(self, pattern: str, keys: str = "") -> str:
+        """A placeholder for one list of several files' parts, lists among them joined; one part stays as it is."""
+        parts = [_picked(_load(self._includable(path), self._inner()), keys) for path in self.found(pattern)]
+        return self._placeholder(parts[0] if len(parts) == 1 else gathered(parts))
+
+    def include_text(self, pattern: str) -> str:
+        """The rendered text of one or several files, in place."""
+        inner = self._inner()
+        scopes = [_TemplateScope(self._includable(path), inner) for path in self.found(pattern)]
+        from fadiff_mapper.inputs.yaml.jinja_sandbox import marked
+        return "\n".join(marked(_rendered(read_text(scope.file), scope)).rstrip("\n") for scope in scopes)
+
+    def found(self, pattern: str) -> list[Path]:
+        """All files and folders of that name, or matching its last component. Raises ValueError if none."""
+        if not isinstance(pattern, str):
+            raise ValueError(f"found {kind_of(pattern)}; accepted: the name of a file")
+        matches = [path.resolve() for folder in self.folders for path in _matching(folder / pattern)]
+        if not matches:
+            raise ValueError(f'there is no "{pattern}" in {listed(dict.fromkeys(self.folders))}')
+        return list(dict.fromkeys(matches))
+
+    def _includable(self, path: Path) -> Path:
+        """The path as messages show it, where its suffix is that of a file to include."""
+        if path.suffix not in SUFFIXES:
+            raise ValueError(f'"{path.name}" cannot be included; accepted: names that end in {listed(SUFFIXES)}')
+        here = Path.cwd()
+        return path.relative_to(here) if path.is_relative_to(here) else path
+
+    def _inner(self) -> _Loading:
+        """State for a file that this one includes, paid from the budget. Raises ValueError beyond the limits."""
+        self.loading.budget.charge(INCLUDE_UNITS)
+        if self.loading.depth >= MAX_INCLUDES_DEEP:
+            raise ValueError(f"files include one another more than {MAX_INCLUDES_DEEP} deep")
+        return _Loading(self.loading.data, self.loading.budget, tuple(self.folders), self.loading.depth + 1)
+
+    def _placeholder(self, built: Built) -> str:
+        """Text that stands for a tree: the tree itself is put in when the rendered text is parsed."""
+        self.included.append(built)
+        return f"{INCLUDED_TAG} {len(self.included) - 1}"
+
+
+def _setenv(*_: object) -> str:
+    raise ValueError("setenv() is not supported: a specification cannot change the environment")
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is a file or folder; False for names that the system refuses."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _matching(path: Path) -> list[Path]:
+    """The path itself, or, where its name has wildcards, what matches in its folder, sorted."""
+    if not any(letter in path.name for letter in "*?["):
+        return [path] if _exists(path) else []
+    if not path.parent.is_dir():
+        return []
+    return sorted(entry for entry in path.parent.iterdir()
+                  if fnmatchcase(entry.name, path.name) and not entry.name.startswith("."))
+
+
+def _picked(built: Built, keys: str) -> Built:
+    """The part of a tree under dot-separated keys; its extent is at most that of the whole."""
+    value = built.value
+    for key in keys.strip(".").split(".") if keys.strip(".") else ():
+        if not isinstance(value, Map) or key not in value:
+            known = [str(name) for name in value] if isinstance(value, Map) else []
+            place = value.where if isinstance(value, Map | Seq) else "the included value"
+            raise ValueError(f'{place}: there is no "{key}"{nearest(key, known)}; accepted: {listed(known)}')
+        value = value[key]
+    return Built(value, built.size, built.height)

@@ -1,0 +1,302 @@
+"""Plain values that remember where they were written, and the typed reading of them.
+
+A loaded document is made of `Map` (a dict), `Seq` (a list) and plain scalars. A `Map` or `Seq` knows its own `Where`
+and that of each of its entries, so every later complaint can name file, line and YAML path. A `Reader` takes the
+keys of one `Map`, checks their types, and complains about keys that were never asked for: Timeloop drops these in
+silence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from fadiff_mapper.base.errors import listed, nearest
+from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
+from fadiff_mapper.inputs.yaml.place import Where
+
+T = TypeVar("T")
+Check = Callable[[Any, Where], T]
+"""Takes a value and its place; returns it as the wanted type, or raises SpecError with that place."""
+
+CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+"""Characters that no text has: they steer terminals, turn the direction of what follows, or cannot be written."""
+
+MOST_SHOWN_BITS = 1024
+"""Bits of a whole number that is shown in a message; Python refuses to write numbers of more than 4,300 digits."""
+
+
+class Map(dict[Any, Any]):
+    """A YAML mapping that knows where it stands.
+
+    Attributes:
+        where: Place of the mapping.
+        tag: Its YAML tag, such as "!Component", or None.
+        places: Place of each key that was written; other keys are placed below `where`.
+    """
+
+    def __init__(self, items: Any = (), *, where: Where, tag: str | None = None,
+                 places: dict[Any, Where] | None = None):
+        super().__init__(items)
+        self.where = where
+        self.tag = tag
+        self.places: dict[Any, Where] = dict(places or {})
+
+    def at(self, key: object) -> Where:
+        """Place of an entry, also of one that is not there."""
+        return self.places.get(key) or self.where.child(key)
+
+
+class Seq(list[Any]):
+    """A YAML sequence that knows where it stands.
+
+    Attributes:
+        where: Place of the sequence.
+        tag: Its YAML tag, or None.
+        places: Places of its first entries, possibly of none; other entries are placed below `where`.
+    """
+
+    def __init__(self, items: Iterable[Any] = (), *, where: Where, tag: str | None = None,
+                 places: Sequence[Where] = ()):
+        super().__init__(items)
+        self.where = where
+        self.tag = tag
+        self.places = list(places)
+
+    def at(self, index: int) -> Where:
+        """Place of an entry, also of one that is not there."""
+        return self.places[index] if index < len(self.places) else self.where.child(index)
+
+
+def with_places(value: Any, where: Where) -> Any:
+    """Turns dicts and lists into `Map` and `Seq`, recursively.
+
+    Args:
+        value: Any value; a `Map` or `Seq` is returned as it is, a scalar too.
+        where: Place of the value; its entries are placed below.
+    """
+    if isinstance(value, Map | Seq):
+        return value
+    if isinstance(value, dict):
+        return Map({key: with_places(item, where.child(key)) for key, item in value.items()}, where=where)
+    if isinstance(value, list | tuple):
+        return Seq([with_places(item, where.child(i)) for i, item in enumerate(value)], where=where)
+    return value
+
+
+def plain(value: Any) -> Any:
+    """The same value as ordinary dicts and lists, for writing it out; tags and places are lost."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+def kind_of(value: object) -> str:
+    """The name of a value's type for a message, scalars with the value itself (at most 60 characters)."""
+    names = {dict: "a mapping", list: "a list", str: "a string", bool: "a boolean", int: "a number",
+             float: "a number"}
+    if isinstance(value, int) and value.bit_length() > MOST_SHOWN_BITS:
+        return f"a number of {value.bit_length()} bits"
+    shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "..."
+    for base, name in names.items():
+        if isinstance(value, base) and not (base is int and isinstance(value, bool)):
+            return name if isinstance(value, dict | list) else f"{name} ({shown})"
+    return "nothing" if value is None else type(value).__name__
+
+
+# Checks: (value, where) -> value of the right type, or SpecError.
+
+LARGEST = 1e30
+"""The largest number that is read: sums and products of a few such numbers stay within a float's range."""
+
+SMALLEST = 1e-30
+"""The smallest number other than 0 that is read, without its sign: quotients stay within a float's range as well."""
+
+LARGEST_WHOLE = 2 ** 53
+"""The largest whole number that is read: up to here counts in float64 are exact."""
+
+
+CHECKS_KEPT = 64
+"""Checks for numbers that are kept, as readers ask for the same few again and again."""
+
+
+@lru_cache(maxsize=CHECKS_KEPT)
+def number(minimum: float | None = None, *, above: float | None = None) -> Check[float]:
+    """A check for a finite number; the type, int or float, is kept.
+
+    Args:
+        minimum: The least accepted value.
+        above: Values must be greater than this.
+
+    Returns:
+        A check that also takes text such as "1e-9", as YAML 1.1 reads such a number as text.
+    """
+    wanted = "a number" + (f" >= {minimum:g}" if minimum is not None else "") + (
+        f" > {above:g}" if above is not None else "")
+
+    def check(value: Any, where: Where) -> float:
+        if isinstance(value, str):
+            try:
+                value = float(value)
+            except ValueError:
+                raise where.error(f"found {kind_of(value)}", wanted) from None
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise where.error(f"found {kind_of(value)}", wanted)
+        if not abs(value) <= LARGEST:  # infinite values, and those that are no number, too
+            raise where.error(f"found {kind_of(value)}", f"{wanted}, of at most {LARGEST:g}")
+        if value and abs(value) < SMALLEST:
+            raise where.error(f"found {kind_of(value)}", f"{wanted}, of at least {SMALLEST:g} where it is not 0")
+        if (minimum is not None and value < minimum) or (above is not None and value <= above):
+            raise where.error(f"found {value}", wanted)
+        return value
+    return check
+
+
+@lru_cache(maxsize=CHECKS_KEPT)
+def integer(minimum: int | None = None) -> Check[int]:
+    """A check for a whole number of at least `minimum`; 16.0 and "16" count as 16."""
+    wanted = "a whole number" + (f" >= {minimum}" if minimum is not None else "")
+    finite = number()
+
+    def check(value: Any, where: Where) -> int:
+        if type(value) is int and abs(value) <= LARGEST_WHOLE and (minimum is None or value >= minimum):
+            return value
+        real = finite(value, where)
+        if abs(real) > LARGEST_WHOLE:
+            raise where.error(f"found {kind_of(value)}", f"{wanted}, of at most 2^53")
+        if real != int(real) or (minimum is not None and real < minimum):
+            raise where.error(f"found {value!r}", wanted)
+        return int(real)
+    return check
+
+
+def text(value: Any, where: Where) -> str:
+    """Checks for a string; a bare number is taken as its digits, as a level may be named 3."""
+    if isinstance(value, str):
+        if not value.isprintable() and (control := CONTROL.search(value)):
+            raise where.error(f"the character {control[0]!r} stands in a text", "printable characters")
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST:
+        return str(value)
+    raise where.error(f"found {kind_of(value)}", "a string")
+
+
+TRUTH = {"true": True, "yes": True, "y": True, "on": True, "false": False, "no": False, "n": False, "off": False}
+"""The words for truth values of YAML 1.1, which Timeloop reads."""
+
+
+def boolean(value: Any, where: Where) -> bool:
+    """Checks for true or false, also as one of `TRUTH`, which YAML 1.2 and this program load as text."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in TRUTH:
+        return TRUTH[value.lower()]
+    raise where.error(f"found {kind_of(value)}", "true or false")
+
+
+def mapping(value: Any, where: Where) -> Map:
+    """Checks for a mapping; a plain dict becomes a `Map`."""
+    if isinstance(value, dict):
+        return value if isinstance(value, Map) else with_places(value, where)
+    raise where.error(f"found {kind_of(value)}", "a mapping")
+
+
+def sequence(value: Any, where: Where) -> Seq:
+    """Checks for a list; a plain list or tuple becomes a `Seq`."""
+    if isinstance(value, list | tuple):
+        return value if isinstance(value, Seq) else with_places(list(value), where)
+    raise where.error(f"found {kind_of(value)}", "a list")
+
+
+def anything(value: Any, where: Where) -> Any:
+    """Accepts every value, for keys that are read elsewhere or have no effect."""
+    return value
+
+
+def one_of(*accepted: str) -> Check[str]:
+    """A check for one of the given words; a near miss is suggested."""
+    def check(value: Any, where: Where) -> str:
+        if value not in accepted:
+            raise where.error(f"found {kind_of(value)}{nearest(str(value), accepted)}", listed(accepted))
+        return str(value)
+    return check
+
+
+REQUIRED: Any = object()
+"""The default of a key that must be there."""
+
+
+@dataclass
+class Reader:
+    """Takes keys from one `Map`; `finish` complains about those that were never asked for.
+
+    Attributes:
+        node: The mapping that is read.
+        leniency: Decides whether a key that was never asked for is an error.
+        asked: All keys asked for so far, in order.
+    """
+
+    node: Map
+    leniency: Leniency = STRICT
+    asked: list[str] = field(default_factory=list)
+
+    def has(self, *names: str) -> bool:
+        """Whether any of the keys is written, a null included."""
+        return any(name in self.node for name in names)
+
+    def at(self, name: str) -> Where:
+        """Place of a key."""
+        return self.node.at(name)
+
+    def take(self, name: str | tuple[str, ...], check: Check[T], default: Any = REQUIRED) -> T:
+        """Reads the value of a key; a null counts as absent.
+
+        Args:
+            name: The key, or several spellings of it, of which the first that is there counts.
+            check: Turns the value into the wanted type.
+            default: Returned, unchecked, where the key is absent.
+
+        Raises:
+            SpecError: The check fails, or a key without a default is absent.
+        """
+        names = (name,) if isinstance(name, str) else name
+        self.asked += names
+        for spelling in names:
+            value = self.node.get(spelling)
+            if value is not None:
+                return check(value, self.node.at(spelling))
+        if default is REQUIRED:
+            raise self.node.where.error(f'the key "{names[0]}" is missing', listed(names))
+        return default  # type: ignore[no-any-return]
+
+    def refuse(self, name: str, why: str) -> None:
+        """Refuses a key of valid Timeloop input that is not modelled here; null, false, 0 and empty values may stay.
+
+        Raises:
+            SpecError: The key says something; the message tells why it is not supported.
+        """
+        self.asked.append(name)
+        if self.node.get(name):
+            raise self.node.at(name).error(f'"{name}" is not supported: {why}')
+
+    def finish(self, context: str = "") -> None:
+        """Meets keys that were never asked for, each with the nearest known key.
+
+        Args:
+            context: Words after the key in the message, such as " of a coefficient".
+
+        Raises:
+            SpecError: There are such keys, and the reader is strict.
+        """
+        if self.node.keys() <= set(self.asked):
+            return
+        accepted = list(dict.fromkeys(self.asked))
+        self.leniency.meet(
+            Oddity(self.node.at(key), f"key {key}{context}",
+                   f'unknown key "{key}"{context}{nearest(str(key), accepted)}', listed(accepted))
+            for key in self.node if key not in self.asked)

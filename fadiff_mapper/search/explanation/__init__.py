@@ -1,0 +1,1 @@
+"""The loops behind each count of a finished run, with its bound and sensitivities."""

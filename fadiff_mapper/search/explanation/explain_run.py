@@ -1,0 +1,184 @@
+"""The explanation of a finished run: its lower bound, its sensitivities, and the loops behind every count."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fadiff_mapper.base.errors import FadiffError, attempted, listed, nearest
+from fadiff_mapper.inputs.load import load
+from fadiff_mapper.inputs.spec.mapping import Mapping
+from fadiff_mapper.inputs.spec.spec import METRICS, Spec
+from fadiff_mapper.inputs.yaml.input_file import decoded, read_bytes
+from fadiff_mapper.inputs.yaml.place import Where
+from fadiff_mapper.model.exact.evaluate import evaluate_one
+from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate
+from fadiff_mapper.search.explanation.count_breakdown import ACTIONS, CountExplanation, explain_counts
+
+if TYPE_CHECKING:
+    from fadiff_mapper.search.sensitivity.sensitivities import Sensitivity
+
+# Folders are edited and mixed up, so a run is evaluated again before anything is explained: its mapping has to give
+# the numbers that are stored beside it.
+
+INPUT, RESULT = "fadiff.input.yaml", "fadiff.result.json"
+
+LARGEST = 1 << 28
+"""Bytes of a result file that is read: a plain safety limit; those of long searches have some hundred thousand."""
+
+WRITTEN = "a folder that fadiff-mapper map has written"
+
+SAME = 1e-9
+"""Relative difference within which energies repeat; cycles must be equal. Room for sums in another order on another
+machine; nothing was measured."""
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A finished run.
+
+    Attributes:
+        spec: Its input, with the mapping, without constraints.
+        mapping: The mapping.
+        stats: The mapping's numbers, computed again.
+        stored: The contents of its result file.
+    """
+
+    spec: Spec
+    mapping: Mapping
+    stats: Stats
+    stored: dict[str, Any]
+
+
+def read_run(folder: Path | str) -> FinishedRun:
+    """Reads and checks the folder of a run.
+
+    Args:
+        folder: A folder that `fadiff-mapper map` has written.
+
+    Raises:
+        FadiffError: There is no such folder, a file is missing or broken, or the mapping does not give the stored
+            numbers again.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise FadiffError(f"{folder}: there is no such folder; accepted: {WRITTEN}")
+    missing = [name for name in (INPUT, RESULT) if not (folder / name).is_file()]
+    if missing:
+        raise FadiffError(f"{folder}: {listed(missing)} not found; accepted: {WRITTEN}")
+    stored = _stored(folder / RESULT)
+    spec = load(str(folder / INPUT), strict=False)
+    if spec.mapping is None:
+        raise FadiffError(f"{folder / INPUT}: there is no mapping section; accepted: the file as it was written")
+    stats = evaluate(spec)
+    _check_repeats(folder, stored["stats"], stats)
+    return FinishedRun(spec, spec.mapping, stats, stored)
+
+
+def _stored(path: Path) -> dict[str, Any]:
+    """The contents of a result file. Raises FadiffError where a part that is used here is missing or misshapen."""
+    accepted = "the file as it was written"
+    try:
+        contents = json.loads(decoded(read_bytes(path, accepted, LARGEST), Where(str(path)), accepted))
+    except (ValueError, RecursionError) as error:
+        raise FadiffError(f"{path}: cannot be read: {error}; accepted: {accepted}") from None
+    stats = contents.get("stats") if isinstance(contents, dict) else None
+    numbers = [stats.get(key) for key in ("cycles", "energy_pj")] if isinstance(stats, dict) else [None]
+    if not all(isinstance(number, int | float) for number in numbers):
+        raise FadiffError(f"{path}: stats.cycles and stats.energy_pj not found; accepted: {accepted}")
+    if not _is_bound(contents.get("bound")):
+        raise FadiffError(f"{path}: bound cannot be understood; accepted: {accepted}")
+    result: dict[str, Any] = contents
+    return result
+
+
+def _is_bound(stored: Any) -> bool:
+    """Whether a value has the shape of a `lower_bound.bound_record`, as far as it is used here."""
+    keys = {"metric": str, "where": str, "value": int | float, "source": str}
+    return stored is None or (
+        isinstance(stored, dict) and stored.get("metric") in METRICS and isinstance(stored.get("sentence"), str)
+        and isinstance(stored.get("parts"), list) and all(
+            isinstance(part, dict) and all(isinstance(part.get(key), expected) for key, expected in keys.items())
+            for part in stored["parts"])
+        and all(-SAME <= number < math.inf for entries in (stored, *stored["parts"]) for number in entries.values()
+                if isinstance(number, int | float)))
+
+
+def _check_repeats(folder: Path, stored: dict[str, Any], stats: Stats) -> None:
+    """Raises FadiffError where cycles or energy are not those that were stored."""
+    for key, today in (("cycles", stats.cycles), ("energy_pj", stats.energy_pj)):
+        if not math.isclose(stored[key], today, rel_tol=0 if key == "cycles" else SAME):
+            raise FadiffError(f"{folder}: the numbers do not repeat: {RESULT} says {key} {stored[key]}, the mapping of "
+                              f"{INPUT} gives {today}; accepted: both files as one run wrote them")
+
+
+@dataclass(frozen=True)
+class RunExplanation:
+    """The explanation of one run.
+
+    Attributes:
+        metric: The metric of the sensitivities: the stored bound's, which the run minimised; else EDP.
+        bound: The bound as stored with the run, see `lower_bound.bound_record`: the constraints that it rests on are
+            not in the folder. None where none is known.
+        sensitivities: The largest elasticity first; empty where one count was asked for, on sparse designs,
+            and of mappings with residuals.
+        counts: Every access count, or the one that was asked for.
+        lost: Why there are no sensitivities, where working them out failed.
+    """
+
+    metric: str
+    bound: dict[str, Any] | None
+    sensitivities: tuple[Sensitivity, ...]
+    counts: tuple[CountExplanation, ...]
+    lost: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The explanation as plain values, for JSON."""
+        return {"metric": self.metric, "bound": self.bound,
+                "sensitivities": [sensitivity.to_dict() for sensitivity in self.sensitivities],
+                "counts": [count.to_dict() for count in self.counts]}
+
+
+def explain_run(run: FinishedRun, count: Sequence[str] | None = None) -> RunExplanation:
+    """Explains a run.
+
+    Args:
+        run: The run, read back from its folder.
+        count: Level, data space and action of one count; then that one alone is explained, without sensitivities.
+
+    Raises:
+        FadiffError: There is no such count.
+    """
+    spec = run.spec
+    bound = run.stored.get("bound")
+    metric = bound["metric"] if bound else "edp"
+    layer, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, run.mapping, details=True, residuals=True)
+    counts = explain_counts(layer, evaluation)
+    if count:
+        return RunExplanation(metric, bound, (), _chosen(run, counts, count))
+    # the sensitivities are those of the dense model, without residuals
+    if run.mapping.imperfect or (spec.sparse is not None and spec.sparse.applied):
+        return RunExplanation(metric, bound, (), counts)
+    from fadiff_mapper.search.sensitivity.sensitivities import sensitivities
+    found, lost = attempted("sensitivities", lambda: sensitivities(layer, evaluation, metric=metric))
+    return RunExplanation(metric, bound, found or (), counts, lost)
+
+
+def _chosen(run: FinishedRun, counts: Sequence[CountExplanation], wanted: Sequence[str]) -> tuple[CountExplanation,
+                                                                                                  ...]:
+    """The one count that is asked for by level, data space and action. Raises FadiffError where there is none."""
+    level, space, action = wanted
+    for noun, name, names in (("level", level, run.spec.arch.level_names()),
+                              ("data space", space, run.spec.problem.dataspace_names()), ("action", action, ACTIONS)):
+        if name not in names:
+            raise FadiffError(f'unknown {noun} "{name}"{nearest(name, names)}; accepted: {listed(names)}')
+    chosen = tuple(count for count in counts if (count.level, count.dataspace, count.action) == (level, space, action))
+    if not chosen:
+        known = [f"{count.level} {count.dataspace} {count.action}" for count in counts]
+        raise FadiffError(f"{level} has no {action} of {space} in this mapping; accepted: {listed(known)}")
+    return chosen

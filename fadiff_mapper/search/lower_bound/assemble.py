@@ -1,0 +1,398 @@
+"""The bound on a metric: traffic, parallelism and prices put together, with the source of every part.
+
+For every choice of the data spaces that levels keep, and every state of parallelism under it:
+
+- energy is at least that of the multiply-accumulates, of the least accesses (`accesses`), and of the leakage of the
+  instances that must be in use for the least delay;
+- delay is at least the multiply-accumulates over those at work, and at every level the least words over its bandwidth.
+
+The bound is the least over all choices and states, so it holds for every mapping, legal ones in particular. The bound
+on EDP is the least product in one state, which may exceed the product of the two bounds.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from fadiff_mapper.base.deadline import Over, in_time, never
+from fadiff_mapper.model.machine import UNLIMITED, word_energy
+from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.model.sparse.design import SparseDesign
+from fadiff_mapper.search.lower_bound.least_shares import LeastShares, all_happen, least_shares, with_room_at_most
+from fadiff_mapper.search.lower_bound.least_traffic import (
+    AccessPrices,
+    Addend,
+    BoundInputs,
+    KeepChoice,
+    Keepers,
+    bound_inputs,
+    crossings_of,
+    least_total,
+)
+from fadiff_mapper.search.lower_bound.parallel import Parallelism, parallelism
+from fadiff_mapper.search.mapspace import MapSpace, factor_ranges
+
+METRIC_NAMES = {"edp": "EDP", "energy": "energy", "delay": "delay", "last_level_accesses": "last level accesses"}
+
+
+def gap(bound: LowerBound, metric: str, value: float) -> float | None:
+    """The share by which a value can be above the best possible one.
+
+    Args:
+        bound: The lower bound.
+        metric: The metric.
+        value: A value of it, that of a legal mapping.
+
+    Returns:
+        value / bound - 1; None where the bound is 0.
+    """
+    least = bound.of(metric)
+    return value / least - 1 if least > 0 else None
+
+
+def sentence(bound: LowerBound | None, metric: str, value: float) -> str:
+    """States what is proven about a value of a metric; the percentage is rounded up.
+
+    Args:
+        bound: The lower bound; None where none is known.
+        metric: The metric.
+        value: A value of it, that of a legal mapping.
+    """
+    above = gap(bound, metric, value) if bound else None
+    if bound is None or above is None:
+        return f"no lower bound on {METRIC_NAMES[metric]} is known for this problem"
+    percent = math.ceil(max(above, 0.0) * 1e4) / 100
+    return f"{METRIC_NAMES[metric]} is at most {percent:g} % above the best possible; bound: {binding(bound, metric)}"
+
+
+def binding(bound: LowerBound, metric: str) -> str:
+    """The largest parts of the bound on a metric, in words."""
+    def largest_first(quantity: str) -> list[BoundPart]:
+        return sorted((part for part in bound.parts if part.metric == quantity), key=lambda part: -part.value)
+    if metric == "last_level_accesses":
+        return "words that must cross the outermost boundary"
+    energies = largest_first("energy")
+    whole = sum(part.value for part in energies) or 1.0
+    time = f"time: {largest_first('delay')[0].source}"
+    energy = "energy: " + ", ".join(f"{part.where} {part.value / whole:.0%}" for part in energies[:3])
+    return {"edp": f"{time}; {energy}", "energy": energy, "delay": time}[metric]
+
+
+def bound_record(bound: LowerBound | None, metric: str, value: float) -> dict[str, Any] | None:
+    """The bound as a plain dict, for other programs.
+
+    Args:
+        bound: The lower bound; None where none is known.
+        metric: The metric that was minimised.
+        value: The value that was reached.
+
+    Returns:
+        Bound and gap of the metric, the sentence, the bounds on all four metrics, and the parts; None without a bound.
+    """
+    if bound is None:
+        return None
+    return {"metric": metric, "value": bound.of(metric), "gap": gap(bound, metric, value),
+            "sentence": sentence(bound, metric, value),
+            **{name: bound.of(name) for name in METRIC_NAMES}, "parts": [asdict(part) for part in bound.parts]}
+
+
+MOST_CHOICES = 32
+"""Keep-or-bypass choices tried together; with more, every data space is bounded by itself, each word sent once. A limit
+on time; nothing was measured."""
+
+MOST_SETS = 4096
+"""Sets of levels that may keep one data space, which are tried one by one; with more it is left out of the bound. Those
+of one data space on 12 levels (2,048) take 0.4 s."""
+
+States = Callable[[tuple[int, ...]], Parallelism]
+"""The states of parallelism, by the innermost level that keeps each data space."""
+
+SLACK = 1 - 1e-11
+"""Factor on every bound: the sums here and in the exact model may differ in their last bits."""
+
+
+@dataclass(frozen=True)
+class BoundPart:
+    """One addend of the energy bound, or one of the limits whose largest is the delay bound.
+
+    Attributes:
+        metric: "energy" or "delay".
+        where: The level, the data space or the two levels that it belongs to, in words.
+        value: Energy in pJ, or delay in cycles.
+        source: The reason why no mapping can have less, in words.
+    """
+
+    metric: str
+    where: str
+    value: float
+    source: str
+
+
+@dataclass(frozen=True)
+class LowerBound:
+    """The values that no legal mapping of a map space can undercut.
+
+    Attributes:
+        edp: Energy-delay product, pJ * cycles. May exceed energy * delay, whose best mappings can be different ones.
+        energy: Energy, pJ.
+        delay: Delay, cycles.
+        last_level_accesses: Accesses of the outermost level, words.
+        parts: The parts of the EDP bound: its energy is the sum of their energies, its delay the largest delay.
+    """
+
+    edp: float
+    energy: float
+    delay: float
+    last_level_accesses: float
+    parts: tuple[BoundPart, ...]
+
+    def of(self, metric: str) -> float:
+        """The bound on one of the metrics that a search can minimise, in the unit of that attribute."""
+        return float(getattr(self, metric))
+
+
+def sparse_lower_bound(design: SparseDesign, space: MapSpace, over: Over = never) -> LowerBound | None:
+    """Bounds all metrics of one layer on a sparse design from below.
+
+    The bound of the dense layer, of whose accesses and computes no more is saved than can be saved at most, in memories
+    as large as compression makes them.
+
+    Args:
+        design: The layer on its design.
+        space: Its map space, with the constraints.
+        over: Tells whether time is over.
+
+    Returns:
+        The bound; None where none is proven: see `lower_bound`, and for designs with spatial skipping.
+
+    Raises:
+        OutOfTime: Time was over before the bound was known.
+    """
+    if design.skips_instances:
+        return None
+    roomy = replace(space, architecture=with_room_at_most(design, design.layer.arch))
+    return lower_bound(design.layer, roomy, least_shares(design), over=over)
+
+
+def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | None = None, *,
+                tiled: bool = True, over: Over = never) -> LowerBound | None:
+    """Bounds all metrics of one layer from below.
+
+    Args:
+        layer: The problem on its architecture.
+        space: Its map space, with the constraints.
+        shares: Least shares of the dense accesses and computes that zeros leave; None: everything.
+        tiled: Whether factors divide their dimensions, so that all tiles are known; else every word is sent once.
+        over: Tells whether time is over.
+
+    Returns:
+        The bound; None where none is proven: for an output whose rank is a sum of dimensions, since Timeloop's count
+        of the words that need not be read back can exceed those that are written there.
+
+    Raises:
+        OutOfTime: Time was over before the bound was known.
+    """
+    if any(windowed and written for windowed, written
+           in zip(layer.projection.windowed, layer.projection.read_write, strict=True)):
+        return None
+    inputs, shares = bound_inputs(space, tiled), shares or all_happen(layer)
+    states = cache(partial(parallelism, space, inputs.spread, over=over))
+    kept = [_holders(space, name, layer.reuse.coalesced[:, t])
+            for t, name in enumerate(in_time(space.problem.dataspace_names(), over))]
+    if math.prod(map(len, kept)) <= MOST_CHOICES:
+        bounds = [_joint_bound(layer, inputs, _keep_choice(inputs, states, keepers), shares)
+                  for keepers in in_time(itertools.product(*kept), over)]
+    else:
+        bounds = [_separate_bound(layer, replace(inputs, tiles=(None,) * len(inputs.tiles)), states, kept, shares,
+                                  over)]
+    edp, energy, delay, accesses = (min(getattr(bound, name) for bound in bounds) * SLACK
+                                    for name in ("edp", "energy", "delay", "last_level_accesses"))
+    return LowerBound(edp, energy, delay, accesses, min(bounds, key=lambda bound: bound.edp).parts)
+
+
+def _holders(space: MapSpace, name: str, coalesced: np.ndarray) -> list[tuple[int, ...]]:
+    """Every set of levels that may hold a data space, the innermost first; none is empty.
+
+    Levels that keep it without coalescing, outside of every one that coalesces it, hold nothing
+    (`model/access_counts.py:holding`). Where there are too many sets, an empty one alone: what is sent of the data
+    space is left out of the bound.
+    """
+    if 1 << sum(name in level.open for level in space.levels) > MOST_SETS:
+        return [()]
+    each = [(True,) if name in level.keep else (False,) if name in level.bypass else (False, True)
+            for level in space.levels]
+    rows = (tuple(i for i, kept in enumerate(row) if kept) for row in itertools.product(*each))
+    held = dict.fromkeys(tuple(i for i in row if any(coalesced[j] for j in row if j >= i)) for row in rows)
+    return [row for row in held if row]
+
+
+def _keep_choice(inputs: BoundInputs, states: States, keepers: Keepers) -> KeepChoice:
+    """One choice of the levels that keep each data space, with its parallelism and traffic."""
+    return KeepChoice(keepers, states(tuple(kept[0] if kept else -1 for kept in keepers)),
+                      crossings_of(inputs, keepers))
+
+
+def _joint_bound(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, shares: LeastShares) -> LowerBound:
+    """The bound among the mappings of one choice: the best state of parallelism for each metric."""
+    limits = _cycle_limits(layer, inputs, choice, shares)
+    delay = np.maximum.reduce([addend.value for addend in limits]) + layer.machine.network_latency
+    addends = [*least_total(layer, inputs, choice, _energies(layer, inputs, shares)),
+               *_compute_and_leakage(layer, inputs, choice.states.macs, delay, shares)]
+    energy = np.asarray(sum(addend.value for addend in addends))
+    accesses = np.asarray(sum(addend.value for addend in least_total(layer, inputs, choice, _outermost(layer))))
+    best = int((energy * delay).argmin())
+    parts = tuple(BoundPart(metric, part.where, float(part.value[best]), part.source)
+                  for metric, own in (("energy", addends), ("delay", limits)) for part in own)
+    return LowerBound(float((energy * delay).min()), float(energy.min()), float(delay.min()), float(accesses.min()),
+                      parts)
+
+
+def _separate_bound(layer: PreparedLayer, inputs: BoundInputs, states: States,
+                    kept: Sequence[Sequence[tuple[int, ...]]], shares: LeastShares, over: Over) -> LowerBound:
+    """The bound where there are too many choices: each data space at its cheapest, as if it were alone.
+
+    Without tiles: for a data space alone mostly some tile fits, and some loop outside does not move it.
+
+    Args:
+        layer: The problem on its architecture.
+        inputs: The quantities of its map space.
+        states: The states of parallelism.
+        kept: For each data space every set of levels that may keep it.
+        shares: Least shares of the dense accesses and computes that zeros leave.
+        over: Tells whether time is over.
+    """
+    alone = [[_keep_choice(inputs, states, tuple(keepers if t == tensor else () for t in range(len(kept))))
+              for keepers in in_time(options, over)] for tensor, options in enumerate(kept)]
+    energies: list[BoundPart] = []
+    limits: list[BoundPart] = []
+    accesses = 0.0
+    for options in alone:
+        totals = [least_total(layer, inputs, choice, _energies(layer, inputs, shares))
+                  for choice in in_time(options, over)]
+        cheapest = min(totals, key=lambda total: sum(float(addend.value.min()) for addend in total))
+        energies += [BoundPart("energy", addend.where, float(addend.value.min()), addend.source)
+                     for addend in cheapest]
+        slowest = [max(_cycle_limits(layer, inputs, choice, shares), key=lambda limit: float(limit.value.min()))
+                   for choice in in_time(options, over)]
+        limit = min(slowest, key=lambda limit: float(limit.value.min()))
+        limits.append(BoundPart("delay", limit.where, float(limit.value.min()), limit.source))
+        accesses += min(sum(float(addend.value.min())
+                            for addend in least_total(layer, inputs, choice, _outermost(layer)))
+                        for choice in in_time(options, over))
+    delay = max(part.value for part in limits) + layer.machine.network_latency
+    macs = np.array([max(choice.states.macs.max() for options in alone for choice in options)])
+    energies += [BoundPart("energy", addend.where, float(addend.value[0]), addend.source)
+                 for addend in _compute_and_leakage(layer, inputs, macs, np.array([delay]), shares)]
+    energy = sum(part.value for part in energies)
+    return LowerBound(energy * delay, energy, delay, accesses, (*energies, *limits))
+
+
+def _energies(layer: PreparedLayer, inputs: BoundInputs, shares: LeastShares) -> AccessPrices:
+    """Least energies in pJ per word: blocks are full at best, and one access serves a whole cluster at best."""
+    machine, word = layer.machine, word_energy(layer.machine)
+    shared = np.minimum(1.0, machine.clusters / inputs.instances[:, None])
+    written = np.array(layer.projection.read_write)
+    address = machine.addr_gen * shared
+    each = np.ones((len(shared), len(written)))
+    return AccessPrices((word.read * shared + address * ~written) * shares.reads,
+                        (word.fill * shared + address) * each * shares.fills,
+                        (word.update * shared + address * written) * shares.updates)
+
+
+def _outermost(layer: PreparedLayer) -> AccessPrices:
+    """Prices that count the words of the outermost level, all actions alike."""
+    each = np.zeros((len(layer.arch.levels), len(layer.problem.dataspaces)))
+    each[-1] = 1.0
+    return AccessPrices(each, each, each)
+
+
+def _compute_and_leakage(layer: PreparedLayer, inputs: BoundInputs, macs: np.ndarray,
+                         delay: np.ndarray, shares: LeastShares) -> list[Addend]:
+    """Energy that is not that of accesses: the arithmetic, and leakage of at least the instances in use.
+
+    Instances in use times cycles are at least the MACs over those that hang below one instance.
+
+    Args:
+        layer: The problem on its architecture.
+        inputs: The quantities of its map space.
+        macs: MACs in use in each state of parallelism, [S].
+        delay: Least delay in cycles, [S].
+        shares: Least shares of the computes and of the instances in use that zeros leave.
+
+    Returns:
+        Addends in pJ.
+    """
+    computes, instances = layer.problem.computes * shares.computes, shares.instances
+    parts = [Addend(layer.arch.arithmetic.name, computes * layer.machine.compute_energy * np.ones_like(macs),
+                    f"{layer.problem.computes} multiply-accumulates")]
+    below = np.ones_like(macs)
+    for level, level_space in enumerate(inputs.space.levels):
+        below = below * inputs.spread.below(level)
+        leak = float(layer.machine.leak[level, 0])
+        if leak:
+            busy = np.maximum(delay - layer.machine.network_latency, computes * instances / np.minimum(below, macs))
+            parts.append(Addend(f"{level_space.name} leakage", leak * busy, "instances in use over the least time"))
+    return parts
+
+
+def _cycle_limits(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice,
+                  shares: LeastShares) -> list[Addend]:
+    """Limits in cycles: MACs over those that can work at once; words over bandwidth, level by level."""
+    macs, machine = choice.states.macs, layer.machine
+    result = [Addend(layer.arch.arithmetic.name, layer.problem.computes * shares.computes / macs,
+                     f"{layer.problem.computes} multiply-accumulates on at most {int(macs.max())} units at once")]
+    nothing = np.zeros((len(layer.arch.levels), len(layer.problem.dataspaces)))
+    for level, unit in enumerate(layer.arch.levels):
+        for port, limit, reads, writes in (("read", machine.read_bandwidth, 1, 0),
+                                           ("write", machine.write_bandwidth, 0, 1),
+                                           ("shared", machine.shared_bandwidth, 1, 1)):
+            rate = float(limit[level, 0])
+            if rate < UNLIMITED:
+                each = nothing.copy()
+                each[level] = machine.bandwidth_scale[level, :, 0] / (rate * inputs.instances[level])
+                addends = least_total(layer, inputs, choice, AccessPrices(
+                    each * reads * shares.reads, each * writes * shares.fills, each * writes * shares.updates))
+                cycles = sum((addend.value for addend in addends), np.zeros_like(macs))
+                result.append(Addend(unit.name, cycles, f"{port} bandwidth of {unit.name}: {rate:g} words/cycle "
+                                                        f"on {inputs.instances[level]:g} instances"))
+    return result
+
+
+# Why it holds. A mapping with residuals is one without, of a larger problem, cut off at the bounds. So its spatial
+# loops have any whole factors that the fan-outs hold, and it needs at least as many cycles as there are multiply-
+# accumulates over the units that work. Each distinct word still is sent at least once to each level that keeps it; of
+# joint tiles, whose points divided the bounds, nothing is used. The bound is one on the numbers without Timeloop's
+# faults of rounding (`model.exact.evaluate.UNROUNDED`): Timeloop rounds the instances in use on average down and may
+# print less.
+
+def residual_lower_bound(layer: PreparedLayer, space: MapSpace, over: Over = never) -> LowerBound | None:
+    """Bounds all metrics of one layer from below, whatever whole numbers its factors are.
+
+    Args:
+        layer: The problem on its architecture.
+        space: Its map space, with the constraints.
+        over: Tells whether time is over.
+
+    Returns:
+        The bound; None where none is proven, see `lower_bound`.
+
+    Raises:
+        OutOfTime: Time was over before the bound was known.
+    """
+    return lower_bound(layer, with_any_factor(space), tiled=False, over=over)
+
+
+def with_any_factor(space: MapSpace) -> MapSpace:
+    """The map space with every whole spatial factor that constraints and fan-outs allow."""
+    ranges = [table[0::2].astype(int) for table in factor_ranges(space)]
+    levels = tuple(replace(level, spatial=replace(level.spatial, choices={
+        name: tuple(range(least, most + 1)) for name, least, most in zip(space.problem.bounds, *own, strict=True)}))
+        for level, *own in zip(space.levels, *ranges, strict=True))
+    return replace(space, levels=levels)

@@ -1,0 +1,135 @@
+"""The least share of the dense accesses and computes that a sparse design carries out, whatever the mapping.
+
+Three things take accesses away. Zeros that a format does not store, and tiles that a parent's format knows to be empty,
+leave at least the expected density of the tensor. Gating and skipping leave at least the probability that single words
+of all leaders are nonzero, as larger tiles are empty less often. Computes on two nonzeros always happen.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fadiff_mapper.inputs.spec.arch import Architecture
+from fadiff_mapper.inputs.spec.sparse_optimizations import FIXED, HYPERGEOMETRIC
+from fadiff_mapper.kernel import _kernel
+from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.model.sparse.accesses import TOLERANCE
+from fadiff_mapper.model.sparse.design import SparseDesign, millionths
+
+SLACK = 1 - 1e-9
+"""Factor on every share: sums of probabilities may differ in their last bits."""
+MILLIONTH = 6e-7
+"""What rounding to a millionth takes from a probability at most, and a little more."""
+LARGEST_ROUNDED = 1 << 20
+"""Words of a tile up to which the rounding of its least occupancy is looked at; sparser tensors count as unsafe. A
+limit on time and memory; nothing was measured."""
+
+
+@dataclass(frozen=True)
+class LeastShares:
+    """Shares of the dense numbers of any mapping that are left, or less.
+
+    Attributes:
+        reads: Words read, [L, T].
+        fills: Words filled, [L, T].
+        updates: Words updated, [L, T].
+        computes: Multiply-accumulates that happen.
+        instances: Instances in use.
+    """
+
+    reads: np.ndarray
+    fills: np.ndarray
+    updates: np.ndarray
+    computes: float
+    instances: float
+
+
+def all_happen(layer: PreparedLayer) -> LeastShares:
+    """The shares of a dense design: all 1."""
+    every = np.ones((len(layer.arch.levels), len(layer.problem.dataspaces)))
+    return LeastShares(every, every, every, 1.0, 1.0)
+
+
+def least_shares(design: SparseDesign) -> LeastShares:
+    """The shares of a sparse design without spatial skipping."""
+    problem, levels = design.layer.problem, design.sparse.levels
+    expected = [density * SLACK for density in design.word_densities]
+    known = [least_sent(design, t) * SLACK for t in range(len(expected))]
+    stored = np.ones((len(levels), len(expected)))
+    for t, space in enumerate(problem.dataspaces):
+        formats = [options.formats.get(space.name) for options in levels]
+        for level, own in enumerate(formats):
+            if any(outer is not None for outer in formats[level + 1:]):
+                stored[level, t] = known[t]
+            elif own is not None:
+                stored[level, t] = expected[t]
+            if own is not None and own.compressed and design.layer.arch.levels[level].block_size > 1:
+                stored[level, t] *= known[t]
+    left, names = np.ones(len(expected)), problem.dataspace_names()
+    targets = set()
+    for options in levels:
+        for choice in (one for group in (*options.gating, *options.skipping) for one in group):
+            target = names.index(choice.target)
+            targets.add(target)
+            left[target] = min(left[target], math.prod(expected[names.index(name)] for name in choice.conditions))
+    accessed = stored * left
+    # Reads of outputs are rounded down; so few may be left that none are counted.
+    reads = np.where([space.read_write and t in targets for t, space in enumerate(problem.dataspaces)], 0.0, accessed)
+    return LeastShares(reads, accessed, accessed, _computed(design), max(known, default=1.0))
+
+
+def least_sent(design: SparseDesign, tensor: int) -> float:
+    """The least expected density of tiles of which empty ones are not sent, those counted as empty.
+
+    Timeloop takes the first probability for that of the empty tile, even where tiles cannot be empty (see
+    `sparse.formats.occupancy`). Then anything may be left; 0 stands for that.
+    """
+    model = design.models[tensor]
+    if model.kind == HYPERGEOMETRIC:
+        # Tiles of at most half the words leave room for all nonzeros outside; windows overlap and may be larger.
+        safe = 2 * model.nonzeros <= model.words and not design.layer.projection.windowed[tensor]
+    else:
+        safe = _is_rounded_well(model)
+    return design.word_densities[tensor] if safe else 0.0
+
+
+def _is_rounded_well(model: _kernel.DensityModel) -> bool:
+    """Whether no tile of at least one nonzero is taken to have a least occupancy of 0, which division may round to."""
+    if model.kind != FIXED or model.density <= 2 / LARGEST_ROUNDED:
+        return False
+    words = np.arange(math.floor(1 / model.density), math.ceil(2 / model.density) + 1, dtype=np.float64)
+    below = np.floor(words * model.density)
+    return bool(((below != 1) | (np.floor(below / words * words) == 1)).all())
+
+
+def _computed(design: SparseDesign) -> float:
+    """The share of computes whose operands are both nonzero, which is left whatever is saved."""
+    share = 1.0
+    for density, written in zip(design.word_densities, design.layer.projection.read_write, strict=True):
+        if not written:
+            share *= max(millionths(density) - MILLIONTH, 0.0)
+    return share * (1 - 3 * TOLERANCE)
+
+
+def with_room_at_most(design: SparseDesign, arch: Architecture) -> Architecture:
+    """The architecture with memories that hold, uncompressed, whatever they may hold compressed.
+
+    Args:
+        design: The layer on its design.
+        arch: Its architecture.
+
+    Returns:
+        The same sizes where nothing is compressed; else they grow by the inverse of the least density.
+    """
+    levels = []
+    for level, options in zip(arch.levels, design.sparse.levels, strict=True):
+        densities = [density for density, name in zip(
+            design.word_densities, design.layer.problem.dataspace_names(), strict=True) if name in options.formats]
+        least = min(densities, default=1.0)
+        size = level.size if level.size is None or least >= 1 else (
+            math.ceil(level.size / (least * SLACK)) if least > 0 else None)
+        levels.append(replace(level, size=size))
+    return replace(arch, levels=tuple(levels))

@@ -1,0 +1,702 @@
+"""The least traffic between levels, weighted by price: every joint tile of a level is tried.
+
+Why these are bounds. Let T be the joint tile of a level, V the product of all temporal loops outside it, and d the
+innermost of these loops that runs more than once. A data space that d moves by itself (in a rank of its own) touches
+other words at every step, of this loop and of all outside it; so all words of the joint tile are sent V times. So
+are those of a data space that is kept at a level further in whose instances together cannot hold what the joint
+tile touches: then a loop inside the tile moves it, and Timeloop sends it again for every loop outside that one. In
+all other cases each distinct word is sent at least once. The innermost loop is common to all data spaces, and so
+is the tile, which must hold all that the level keeps. This trade-off underlies the bounds of Hong and Kung (1981);
+here the minimum is taken over the tiles themselves, so that no constant is lost.
+
+Neighbouring windows: the calls of a window deliver at least the union of its tiles. By induction over the loops:
+loop s repeats what is inside it n - 1 times, each time delivering the tile minus what the call before delivered, and
+the union of the shifted tiles has at most that many new words. Links between neighbours only move words that some
+call before delivered. Where d slides a window, a share of the tile is new at every step (see `_new_share`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+
+from fadiff_mapper.inputs.spec.problem import DataSpace, extent_along
+from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.search.lower_bound.parallel import Parallelism, Spread, most_instances, spread_of
+from fadiff_mapper.search.mapspace import MapSpace, reachable
+
+# The traffic of a map space is known long before its prices are: each metric, each bandwidth weighs it anew. So the
+# alternatives are pruned once, and every price looks at the front alone.
+
+MOST_PASSES = 48
+"""Alternatives that are compared with all others; the alternatives after them stay, dominated or not. A limit on time
+that costs no exactness; nothing was measured."""
+
+MOST_ALTERNATIVES = 4_096
+"""Alternatives of one level above which those that are much alike are merged. The bounds of the bundled layers on the
+bundled designs come out the same without."""
+
+CELL = 0.125
+"""Octaves within which amounts are alike, doubled until alternatives are few enough."""
+
+
+def merged(points: np.ndarray) -> np.ndarray:
+    """Puts alternatives that are much alike into one, with the least amount of each row, where there are too many.
+
+    For every cost that does not fall in any row the cheapest of the result costs at most what the cheapest of all does.
+
+    Args:
+        points: N alternatives of C amounts each, [C, N].
+
+    Returns:
+        At most `MOST_ALTERNATIVES` columns, [C, F]; the given ones if they are no more.
+    """
+    octaves = CELL
+    while points.shape[1] > MOST_ALTERNATIVES:
+        cells = np.floor(np.log2(np.maximum(points, 1.0)) / octaves).astype(np.int64)
+        key = np.zeros(points.shape[1], dtype=np.int64)
+        for row in cells - cells.min(axis=1, keepdims=True):  # keys that overflow merge more, which loosens, no more
+            key = key * (row.max() + 1) + row
+        order = key.argsort(kind="stable")
+        starts = np.flatnonzero(np.diff(key[order], prepend=key[order[0]] - 1))
+        points = np.minimum.reduceat(points[:, order], starts, axis=1)
+        octaves *= 2
+    return points
+
+
+def undominated(points: np.ndarray) -> np.ndarray:
+    """Leaves out the columns that another column undercuts or equals in every row.
+
+    For every cost that does not fall in any row the cheapest of all columns is as cheap as the cheapest of the result.
+
+    Args:
+        points: N alternatives of C amounts each, [C, N].
+
+    Returns:
+        F of the columns, [C, F]; a few dominated ones may be left.
+    """
+    least = points.min(axis=1, keepdims=True)
+    everywhere = np.flatnonzero(points[0] == least[0])
+    for row, low in zip(points[1:], least[1:], strict=True):
+        everywhere = everywhere[row[everywhere] == low]
+    if len(everywhere):  # one column undercuts or equals all others, as of most levels' alternatives
+        return points[:, everywhere[:1]]
+    size = np.maximum(least, 1.0)
+    rest, front = points, list[np.ndarray]()
+    total = (points / size).sum(axis=0)  # the column of the least sum is dominated by none, and dominates many
+    while rest.shape[1] and len(front) < MOST_PASSES:
+        best = rest[:, [int(total.argmin())]]
+        front.append(best)
+        left = np.flatnonzero((rest < best).any(axis=0))
+        rest, total = rest.take(left, axis=1), total.take(left)
+    return np.concatenate([*front, rest], axis=1)
+
+
+# A *joint tile* of a level is the set of iterations that one step of the temporal loops outside it covers: the tile
+# of the level times all spatial loops outside it. In every dimension the number of its points divides the bound. The
+# points need not be neighbours, because spatial loops of outer levels stand between them; so words are counted by
+# what any set of so many points must touch.
+
+MOST_TILES = 30_000
+"""Joint tiles of a level that are tried; where there are more, neighbours stand together. All tiles of the bundled
+layers on the bundled designs are tried (28,224 at most). With 230,000 tiles each a bound took 5 s, a hundred times the
+search of a layer."""
+
+REMEMBERED = 2048
+"""Dimensions whose extents are kept: layers of a network share most. A plain limit on memory."""
+
+
+@dataclass(frozen=True)
+class JointTiles:
+    """All joint tiles of one level, N of them or groups of them.
+
+    Attributes:
+        words: Distinct words of each data space that a tile touches at least, [T, N].
+        visits: Iterations of the temporal loops outside at least, all dimensions together, [N].
+        runs: Whether the loops over a dimension outside run more than once, [D, N]; not for the whole dimension alone.
+        steps: Iterations of the loops over each dimension outside, [n_d] for its extents.
+        extents: The number of each tile's extent in a grid over all dimensions, [N], the last dimension innermost.
+        single: Whether each stands for itself, so that the steps are those of the tile and not of a larger one.
+    """
+
+    words: np.ndarray
+    visits: np.ndarray
+    runs: np.ndarray
+    steps: tuple[np.ndarray, ...]
+    extents: np.ndarray
+    single: bool = True
+
+    def take(self, chosen: np.ndarray) -> JointTiles:
+        """Some of the tiles, by their numbers."""
+        return JointTiles(self.words.take(chosen, axis=1), self.visits.take(chosen), self.runs.take(chosen, axis=1),
+                          self.steps, self.extents.take(chosen), self.single)
+
+    def steps_along(self, d: int, chosen: np.ndarray) -> np.ndarray:
+        """Iterations of the loops over one dimension outside some of the tiles, at least."""
+        inside = math.prod(map(len, self.steps[d + 1:]))
+        steps: np.ndarray = self.steps[d].take(self.extents.take(chosen) // inside % len(self.steps[d]))
+        return steps
+
+
+def joint_tiles(space: MapSpace) -> list[JointTiles | None]:
+    """For each level every joint tile that the divisors and the factor constraints allow, in groups where too many.
+
+    Levels with equal choices share the arrays.
+    """
+    levels = space.levels
+    along = [_extents(bound, tuple(here.spatial.choices[name] for here in levels),
+                      tuple(here.temporal.choices[name] for here in levels))
+             for name, bound in space.problem.bounds.items()]
+    extents = list(zip(*along, strict=True))
+    tiles = {choices: _tiles(space, choices) for choices in set(extents)}
+    return [tiles[choices] for choices in extents]
+
+
+def _tiles(space: MapSpace, extents: tuple[tuple[int, ...], ...]) -> JointTiles | None:
+    """The joint tiles of the given numbers of points in each dimension; None where no groups are few enough."""
+    groups = _groups(extents)
+    if groups is None:
+        return None
+    shape = tuple(map(len, groups))
+    number = math.prod(shape)
+
+    def spread(along: np.ndarray) -> np.ndarray:  # from a part of the grid to all tiles
+        return np.broadcast_to(along, shape).reshape(number)
+
+    least, most = (np.ix_(*(np.array(ends, dtype=np.float64) for ends in side))
+                   for side in zip(*(zip(*group, strict=True) for group in groups), strict=True))
+    steps = [bound / points for bound, points in zip(space.problem.bounds.values(), most, strict=True)]
+    by_name = dict(zip(space.problem.dimensions, least, strict=True))
+    return JointTiles(np.stack([spread(scattered_words(ds, by_name)) for ds in space.problem.dataspaces]),
+                      spread(math.prod(steps[1:], start=steps[0])),
+                      np.stack([spread(each > 1) for each in steps]), tuple(each.ravel() for each in steps),
+                      np.arange(number),
+                      all(len(group) == len(choices) for group, choices in zip(groups, extents, strict=True)))
+
+
+def _groups(extents: tuple[tuple[int, ...], ...]) -> list[list[tuple[int, int]]] | None:
+    """The least and the most points of neighbouring extents in each dimension, so that tiles are few enough.
+
+    A tile of a group touches no fewer words than the least points do, and the loops outside take no fewer steps than
+    with the most; so a bound by groups holds, and is the looser the wider they are. The longest dimension's groups are
+    paired until tiles are few enough. The last extent, which may be the whole dimension, stays by itself.
+
+    Args:
+        extents: The numbers of points in each dimension, ascending.
+
+    Returns:
+        Groups by dimension; None where not even the widest are few enough.
+    """
+    groups = [[(points, points) for points in choices] for choices in extents]
+    while math.prod(map(len, groups)) > MOST_TILES:
+        longest = max(range(len(groups)), key=lambda d: len(groups[d]))
+        *inner, last = groups[longest]
+        if len(inner) < 2:
+            return None
+        pairs = [inner[i:i + 2] for i in range(0, len(inner), 2)]
+        groups[longest] = [*((pair[0][0], pair[-1][1]) for pair in pairs), last]
+    return groups
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _extents(bound: int, spatial: tuple[tuple[int, ...], ...],
+             temporal: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+    """The numbers of points that a joint tile of each level can have in one dimension.
+
+    They are the products of the temporal loops up to the level and all spatial loops that the temporal loops outside
+    can complete to the bound.
+
+    Args:
+        bound: The dimension's bound.
+        spatial: The factors that the spatial loops of every level may have.
+        temporal: The same for temporal loops.
+    """
+    levels = range(1, len(temporal) + 1)
+    inside = (reachable(bound, (*spatial, *temporal[:level])) for level in levels)
+    outside = (reachable(bound, temporal[level:]) for level in levels)
+    return tuple(tuple(sorted(points for points in here if bound // points in there))
+                 for here, there in zip(inside, outside, strict=True))
+
+
+def own_terms(dataspace: DataSpace) -> list[dict[str, int]]:
+    """For each rank its dimensions with their coefficients; a dimension counts in the first of its ranks only.
+
+    Coordinates that differ in one rank belong to different words, so the ranks' extents multiply to distinct words
+    once no dimension is counted twice.
+    """
+    used: set[str] = set()
+    ranks = []
+    for rank in dataspace.ranks:
+        terms: dict[str, int] = {}
+        for term in rank:
+            if term.dimension not in used:
+                terms[term.dimension] = terms.get(term.dimension, 0) + term.coefficient
+        used |= {term.dimension for term in rank}
+        ranks.append({name: abs(coefficient) for name, coefficient in terms.items() if coefficient})
+    return ranks
+
+
+def scattered_words(dataspace: DataSpace, points: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Distinct words that a set of iterations touches at least, by its number of points in each dimension.
+
+    The points need not be neighbours: the sums of two sets of a and b numbers have a + b - 1 values at least.
+
+    Args:
+        dataspace: The data space.
+        points: Numbers of points by dimension, arrays that broadcast against each other.
+
+    Returns:
+        Words, an array of the shape that those of the data space's dimensions broadcast to.
+    """
+    result = np.ones(())
+    for terms in own_terms(dataspace):
+        result = result * (1 + sum((points[name] - 1 for name in terms), np.zeros(())))
+    return result
+
+
+def touched_words(dataspace: DataSpace, bounds: Mapping[str, int]) -> float:
+    """Distinct words that the whole problem touches at least: all of a data space but the holes of its strides.
+
+    Dimensions of a rank are added by ascending coefficient. As long as a coefficient is no greater than the extent so
+    far, no hole opens and the extent grows by coefficient * (points - 1). The first greater one lays out disjoint
+    copies; after that only points - 1 more words are certain for each dimension.
+
+    Args:
+        dataspace: The data space.
+        bounds: Extents of the problem by dimension.
+    """
+    result = 1
+    for terms in own_terms(dataspace):
+        count, whole = 1, True
+        for coefficient, points in sorted((coefficient, bounds[name]) for name, coefficient in terms.items()):
+            if whole and coefficient <= count:
+                count += coefficient * (points - 1)
+            elif whole and points > 1:
+                count, whole = count * points, False
+            else:
+                count += points - 1
+        result *= count
+    return float(result)
+
+
+Keepers = tuple[tuple[int, ...], ...]
+"""For each data space the levels that keep it, innermost first; none for one that is left out of the bound."""
+
+
+@dataclass(frozen=True)
+class BoundInputs:
+    """Quantities of one map space that all its traffic bounds start from, computed once.
+
+    Attributes:
+        space: The map space.
+        touched: Distinct words of each data space that the problem touches at least, [T].
+        instances: Instances of each level that can be in use, [L].
+        moving: For each data space the indices of the dimensions that move it by themselves (in a rank of their own).
+        windowed: For each data space whether several dimensions of bounds above 1 share a rank.
+        tiles: For each level its joint tiles; None where there are too many, or where the level has no capacity.
+        spread: The reach of the spatial loops.
+    """
+
+    space: MapSpace
+    touched: np.ndarray
+    instances: np.ndarray
+    moving: tuple[frozenset[int], ...]
+    windowed: tuple[bool, ...]
+    tiles: tuple[JointTiles | None, ...]
+    spread: Spread
+
+
+def bound_inputs(space: MapSpace, tiled: bool = True) -> BoundInputs:
+    """The quantities of a map space that its traffic bounds start from, without joint tiles unless `tiled`."""
+    problem = space.problem
+    levels = range(len(space.levels))
+    index = {name: d for d, name in enumerate(problem.dimensions)}
+    ranks = [[[term.dimension for term in rank if problem.bounds[term.dimension] > 1] for rank in ds.ranks]
+             for ds in problem.dataspaces]
+    bounded = [tiled and space.architecture.levels[level].usable is not None for level in levels]
+    return BoundInputs(
+        space, np.array([touched_words(ds, problem.bounds) for ds in problem.dataspaces]),
+        np.array([most_instances(space, level) for level in levels], dtype=np.float64),
+        tuple(frozenset(index[rank[0]] for rank in own if len(rank) == 1) for own in ranks),
+        tuple(any(len(rank) > 1 for rank in own) for own in ranks),
+        tuple(tiles if limited else None for tiles, limited in zip(joint_tiles(space), bounded, strict=True))
+        if tiled else (None,) * len(bounded),
+        spread_of(space))
+
+
+def capacity(inputs: BoundInputs, level: int) -> float:
+    """Words that all instances of a level can hold together; infinite where the level has no capacity."""
+    usable = inputs.space.architecture.levels[level].usable
+    return float("inf") if usable is None else usable * float(inputs.instances[level])
+
+
+@dataclass(frozen=True)
+class BoundaryTraffic:
+    """The least traffic between levels under one choice of the data spaces kept, as alternatives.
+
+    A crossing is one data space between two levels that keep it, with none between them that does. For every legal
+    mapping some column of `words` is component-wise at most what it sends, so the cheapest column is a lower bound.
+
+    Attributes:
+        tensor: The data space of each of C crossings, the innermost receiver first, [C].
+        inner: The level that receives it, [C].
+        outer: The level that sends it, [C].
+        tops: The levels that receive anything, innermost first.
+        ends: For each of them the number of crossings that lie at or within it.
+        words: For each of them the words received by those crossings in F alternatives, [c, F] with c from `ends`.
+        once: Words of the crossing's data space that the problem touches, [C].
+        unshared: The factor by which neighbouring windows may shrink the words, [C].
+    """
+
+    tensor: np.ndarray
+    inner: np.ndarray
+    outer: np.ndarray
+    tops: tuple[int, ...]
+    ends: tuple[int, ...]
+    words: tuple[np.ndarray, ...]
+    once: np.ndarray
+    unshared: np.ndarray
+
+
+def crossings_of(inputs: BoundInputs, keepers: Keepers) -> BoundaryTraffic:
+    """The crossings of a choice of the data spaces kept, with their alternatives on the joint tiles of every level."""
+    rows = sorted((inner, t, outer) for t, kept in enumerate(keepers) for inner, outer in pairwise(kept))
+    tops = sorted({inner for inner, _, _ in rows})
+    ends = [sum(inner <= top for inner, _, _ in rows) for top in tops]
+    words = tuple(_alternatives(inputs, keepers, [(t, inner) for inner, t, _ in rows[:end]], top)
+                  for top, end in zip(tops, ends, strict=True))
+    inner, tensor, outer = np.array(rows, dtype=np.intp).reshape(-1, 3).T
+    return BoundaryTraffic(tensor, inner, outer, tuple(tops), tuple(ends), words, inputs.touched[tensor],
+                           np.array([unshared(inputs, t, level, above) for level, t, above in rows]))
+
+
+def cheapest(crossings: BoundaryTraffic, cost: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Words of every crossing such that the sum of their costs is a lower bound for every mapping.
+
+    The alternatives of one level's joint tiles bound the crossings at and within that level together. Crossings of
+    disjoint runs of levels may be bounded apart, each run on the tiles of its outermost level, and the sums added;
+    the division into runs with the highest sum is taken, found by dynamic programming over the levels.
+
+    Args:
+        crossings: The crossings and their alternatives.
+        cost: From words [c, F] of the first c crossings to their costs, of the same shape; more words never cost less.
+
+    Returns:
+        Words, [C]; a single entry is no bound by itself.
+    """
+    starts = (0, *crossings.ends)
+    sums, picks = [0.0], list[tuple[int, int]]()  # by the end of a run: its start and the column of its alternatives
+    for end, words in enumerate(crossings.words):
+        costs, options = cost(words), []
+        for start in range(end + 1):
+            total = costs[starts[start]:].sum(axis=0)
+            at = int(total.argmin())
+            options.append((sums[start] + float(total[at]), start, at))
+        most, start, at = max(options, key=lambda option: option[0])
+        sums.append(most)
+        picks.append((start, at))
+    result, end = np.empty(len(crossings.tensor)), len(picks)
+    while end:
+        start, at = picks[end - 1]
+        result[starts[start]:starts[end]] = crossings.words[end - 1][starts[start]:, at]
+        end = start
+    return result
+
+
+def _alternatives(inputs: BoundInputs, keepers: Keepers, keys: Sequence[tuple[int, int]], top: int) -> np.ndarray:
+    """Words of some crossings for the joint tiles of a level and the innermost loop outside them.
+
+    Args:
+        inputs: The quantities of the map space.
+        keepers: The levels that keep each data space.
+        keys: Data space and receiving level of each of c crossings, all at or within `top`.
+        top: The level whose joint tiles are tried.
+
+    Returns:
+        Words, [c, F]; alternatives that need at least as many as another one in every row are left out.
+    """
+    once = np.array([[inputs.touched[t]] for t, _ in keys])
+    tiles = inputs.tiles[top]
+    if tiles is None:
+        return once
+    kept = [t for t, levels in enumerate(keepers) if top in levels]
+    fits = tiles.words[kept].sum(axis=0) <= capacity(inputs, top) * (1 + 1e-12)
+    if not fits.any() or (fits & (tiles.visits == 1)).any():  # nothing is known, or everything fits at once
+        return once
+    tiles = tiles.take(np.flatnonzero(fits))
+    by_tensor = {t: np.maximum(tiles.words[t] * tiles.visits, inputs.touched[t]) for t in {t for t, _ in keys}}
+    moved = [by_tensor[t] for t, _ in keys]
+    stationary = [_stationary(inputs, tiles, key, top, row) for key, row in zip(keys, moved, strict=True)]
+    alternatives = []
+    for d, runs in _innermost_loops(inputs, tiles, keys, top):
+        chosen = np.flatnonzero(runs)
+        if len(chosen):
+            rows = np.empty((len(keys), len(chosen)))
+            for row, (t, level), far, near in zip(rows, keys, moved, stationary, strict=True):
+                if d in inputs.moving[t]:
+                    far.take(chosen, out=row, mode="clip")  # other modes copy once more
+                elif level == top and inputs.windowed[t]:
+                    row[:] = _sliding(inputs, tiles, t, level, d, chosen)
+                else:
+                    row[:] = near if isinstance(near, float) else near.take(chosen)
+            alternatives.append(undominated(rows))
+    return undominated(merged(np.concatenate([merged(each) for each in alternatives], axis=1)))
+
+
+def _innermost_loops(inputs: BoundInputs, tiles: JointTiles, keys: Sequence[tuple[int, int]],
+                     top: int) -> list[tuple[int, np.ndarray]]:
+    """Loops that may be the innermost one of several iterations outside a level's joint tiles.
+
+    Returns:
+        Dimensions, and for which joint tiles the loop may be that one, [N]. Loops that move the same data spaces and
+        slide none bring equal words; the first one stands for all of them.
+    """
+    alike: dict[tuple[object, ...], tuple[int, np.ndarray]] = {}
+    for d, runs in enumerate(tiles.runs):
+        moves = tuple(d in inputs.moving[t] for t, _ in keys)
+        slides = any(level == top and inputs.windowed[t] and not moving
+                     for (t, level), moving in zip(keys, moves, strict=True))
+        kind = (*moves, d if slides else None)
+        first, others = alike.get(kind, (d, runs))
+        alike[kind] = first, others | runs
+    return list(alike.values())
+
+
+def _stationary(inputs: BoundInputs, tiles: JointTiles, key: tuple[int, int], top: int,
+                moved: np.ndarray) -> np.ndarray | float:
+    """Words of one data space sent to one level where the innermost loop outside the joint tile does not move it.
+
+    Every word once; or as if it moved (`moved` [N]), where a level further in cannot hold what the joint tile touches.
+
+    Returns:
+        A number for all tiles, or one for each, [N].
+    """
+    tensor, level = key
+    once = float(inputs.touched[tensor])
+    if level == top or inputs.windowed[tensor]:
+        return once
+    return np.where(tiles.words[tensor] > capacity(inputs, level), moved, once)
+
+
+def _sliding(inputs: BoundInputs, tiles: JointTiles, tensor: int, level: int, d: int,
+             chosen: np.ndarray) -> np.ndarray:
+    """Words of one data space sent to a level, for some of its joint tiles, where loop `d` outside may slide it.
+
+    The first step sends the whole tile, each other one at least the share of it that is new.
+    """
+    new = _new_share(inputs, tiles, tensor, level, d, chosen)
+    sent = tiles.words[tensor, chosen] * (1 + (tiles.visits[chosen] - 1) * new)
+    result: np.ndarray = np.maximum(sent, inputs.touched[tensor])
+    return result
+
+
+def _new_share(inputs: BoundInputs, tiles: JointTiles, tensor: int, level: int, d: int,
+               chosen: np.ndarray) -> np.ndarray:
+    """The least share of a tile that is new at every step where loop `d` slides a window.
+
+    Only where no spatial loop cuts the window up. Every call that loop `d` makes finds the window one step further
+    on; such calls are at least half of all, so half of the share is certain. All of it is where no other loop
+    outside moves the window's rank: each other call, too, finds the window at least one step of `d` away from where
+    the call before left it.
+
+    Args:
+        inputs: The quantities of the map space.
+        tiles: The joint tiles of the level.
+        tensor: The data space.
+        level: The level that receives it.
+        d: The dimension of the innermost loop outside.
+        chosen: The joint tiles asked about, [N].
+
+    Returns:
+        Shares, [N]; 0 where none is proven, and where tiles stand in groups, whose points are not known.
+    """
+    space = inputs.space
+    names, bounds = space.problem.dimensions, space.problem.bounds
+    ranks = [rank for rank in space.problem.dataspaces[tensor].ranks if names[d] in {term.dimension for term in rank}]
+    terms = {term.dimension: term.coefficient for rank in ranks for term in rank if bounds[term.dimension] > 1}
+    whole = all(widest[name] == 1 for widest in inputs.spread.widest[level + 1:] for name in terms)
+    once_each = sum(bounds[term.dimension] > 1 for rank in ranks for term in rank) == len(terms)
+    if not tiles.single or len(ranks) != 1 or names[d] not in terms or not once_each or not whole:
+        return np.zeros(len(chosen))
+    points = {name: bounds[name] / tiles.steps_along(names.index(name), chosen) for name in terms}
+    extent = extent_along([term for term in ranks[0] if term.dimension in terms], points)
+    alone = np.all([points[name] == bounds[name] for name in terms if name != names[d]], axis=0)
+    result: np.ndarray = np.minimum(1.0, terms[names[d]] * points[names[d]] / extent) * np.where(alone, 1.0, 0.5)
+    return result
+
+
+def unshared(inputs: BoundInputs, tensor: int, level: int, outer: int) -> float:
+    """The factor by which neighbouring windows may shrink the words that one level sends to another.
+
+    Receivers whose windows overlap share words. The bound then divides by the whole width of the fan-outs in between
+    that hand the traffic on and spread several dimensions of one rank.
+
+    Args:
+        inputs: The quantities of the map space.
+        tensor: The data space.
+        level: The level that receives; -1 is the arithmetic.
+        outer: The level that sends.
+
+    Returns:
+        At least 1; 1 for a data space without windows.
+    """
+    if not inputs.windowed[tensor]:
+        return 1.0
+    shrink = 1
+    for between in range(level + 2, outer + 1):
+        widest, apart = inputs.spread.widest[between], inputs.spread.apart[between][tensor]
+        for name in inputs.space.problem.dataspaces[tensor].dimensions - apart:
+            shrink *= widest[name]
+    return float(shrink)
+
+
+# One function serves every metric. With energies per word as prices the sum is a bound on access energy; with cycles
+# per word of one level's bandwidth on the delay; with 1 for each word of the outermost level on its accesses.
+
+@dataclass(frozen=True)
+class AccessPrices:
+    """Prices per word of each action, all instances together, in the unit of the bound.
+
+    Attributes:
+        read: Price of a word read, [L, T].
+        fill: Price of a word filled, [L, T].
+        update: Price of a word updated, [L, T].
+    """
+
+    read: np.ndarray
+    fill: np.ndarray
+    update: np.ndarray
+
+
+@dataclass(frozen=True)
+class KeepChoice:
+    """One choice of the levels that keep each data space, with the parallelism and the traffic under it.
+
+    Attributes:
+        keepers: For each data space the levels that keep it; a data space with none is left out of the bound.
+        states: States of parallelism.
+        crossings: The least traffic between the levels.
+    """
+
+    keepers: Keepers
+    states: Parallelism
+    crossings: BoundaryTraffic
+
+
+@dataclass(frozen=True)
+class Addend:
+    """One addend of a bound.
+
+    Attributes:
+        where: The level, the data space or the two levels that it belongs to, in words.
+        value: The addend for each state of parallelism, [S].
+        source: The reason why no mapping can have less, in words.
+    """
+
+    where: str
+    value: np.ndarray
+    source: str
+
+
+def least_total(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, prices: AccessPrices) -> list[Addend]:
+    """The least sum of price * accesses under one choice of the data spaces kept.
+
+    Args:
+        layer: The problem on its architecture.
+        inputs: The quantities of its map space.
+        choice: The levels that keep each data space.
+        prices: Prices per word.
+
+    Returns:
+        Addends; for each state of parallelism no mapping can undercut their sum.
+    """
+    return _operands(layer, inputs, choice, prices) + _traffic(layer, inputs, choice, prices)
+
+
+def _operands(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, prices: AccessPrices) -> list[Addend]:
+    """Accesses by the arithmetic at the innermost level that keeps each data space: a word per MAC and multicast.
+
+    Outputs are updated once for each, and read back (partial sums) but for the first time of every word.
+    """
+    result = []
+    for t, kept in enumerate(choice.keepers):
+        if not kept:
+            continue
+        level, name = kept[0], layer.problem.dataspaces[t].name
+        where = f"{layer.arch.levels[level].name} {name}"
+        words = layer.problem.computes / choice.states.sharing[:, t]
+        source = "one word per multiply-accumulate and multicast"
+        if inputs.spread.below(0) > 1:
+            # Operands may come over links from a neighbouring unit, all but the first time.
+            words = np.full_like(words, inputs.touched[t] / unshared(inputs, t, -1, level))
+            source = "every word once, as units may pass operands on"
+        if layer.projection.read_write[t]:
+            first = inputs.touched[t] * _copies(inputs, t, level)
+            value = prices.update[level, t] * words + prices.read[level, t] * np.maximum(words - first, 0)
+        else:
+            value = prices.read[level, t] * _rounded_down(inputs, t, level, words, 0.5)
+        result.append(Addend(where, value, source))
+    return result
+
+
+def _traffic(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, prices: AccessPrices) -> list[Addend]:
+    """Words between the levels that keep a data space: filled inside and read outside, outputs updated outside too."""
+    across = choice.crossings
+    fill, read = prices.fill[across.inner, across.tensor], prices.read[across.outer, across.tensor]
+    written = np.array(layer.projection.read_write)[across.tensor]
+    update = prices.update[across.outer, across.tensor] * written
+    if not (fill.any() or read.any() or update.any()):
+        return []
+    once, fewer = across.once, across.unshared
+    windowed = np.array(inputs.windowed)[across.tensor]
+    # The first time, partial sums are not read back. Elsewhere rounding may take from both where windows overlap.
+    no_fill = np.where(written, once, windowed * 1.0 * inputs.instances[across.inner])
+    no_read = np.where(written, once, windowed * 0.5 * inputs.instances[across.outer])
+
+    def cost(words: np.ndarray) -> np.ndarray:  # of the first len(words) crossings, in any number of alternatives
+        c, words = len(words), words.reshape(len(words), -1)
+        parts = ((update, words), (fill, np.maximum(words - no_fill[:c, None], 0)),
+                 (read, np.maximum(words / fewer[:c, None] - no_read[:c, None], 0)))
+        return np.asarray(sum(price[:c, None] * amount for price, amount in parts))
+
+    words = cheapest(across, cost)
+    values = cost(words)[:, 0]
+    states = np.ones_like(choice.states.macs)
+    result = []
+    for t, inner, outer, sent, value in zip(across.tensor, across.inner, across.outer, words, values, strict=True):
+        names = [layer.arch.levels[level].name for level in (inner, outer)]
+        source = ("every word once" if sent <= inputs.touched[t] else
+                  f"{sent:.6g} words, {sent / inputs.touched[t]:.3g} times each, as {names[0]} cannot hold more")
+        where = f"{names[1]} -> {names[0]} {layer.problem.dataspaces[t].name}"
+        result.append(Addend(where, value * states, source))
+    return result
+
+
+def _rounded_down(inputs: BoundInputs, tensor: int, level: int, words: np.ndarray | float,
+                  lost: float) -> np.ndarray | float:
+    """Words after rounding to whole numbers per instance.
+
+    Timeloop averages windows that overlap over their receivers; rounding may then take up to `lost` words from each
+    instance.
+    """
+    if not inputs.windowed[tensor]:
+        return words
+    result: np.ndarray = np.maximum(words - lost * inputs.instances[level], 0)
+    return result
+
+
+def _copies(inputs: BoundInputs, tensor: int, level: int) -> float:
+    """Instances of a level that can hold partial sums of the same word at most.
+
+    Each of them has a first write of its own, for which nothing is read back.
+    """
+    spread = 1
+    for outer in range(level + 1, len(inputs.space.levels)):
+        apart = inputs.spread.apart[outer][tensor]
+        spread *= math.prod(widest for name, widest in inputs.spread.widest[outer].items() if name not in apart)
+    return float(min(spread, inputs.instances[level]))

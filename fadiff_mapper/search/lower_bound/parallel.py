@@ -1,0 +1,163 @@
+"""The parallelism that any mapping can reach: the best that fan-outs, divisors and constraints allow spatial loops.
+
+A *state* sums up the spatial loops of a mapping: how many MACs work, and to how many of them one word of each data
+space goes in one access (multicast; for outputs, spatial reduction). More of either never makes a mapping's bound
+higher, so the bound needs only the states that no other state dominates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fadiff_mapper.base.deadline import Over, in_time, never
+from fadiff_mapper.inputs.spec.problem import DataSpace
+from fadiff_mapper.search.mapspace import MapSpace
+
+MOST_STATES = 3000
+"""Beyond this many states the best of each quantity by itself is taken: a looser bound, but still one. A limit on time;
+nothing was measured."""
+
+PAIRED = 256
+"""States that are compared with each other all at once. A plain limit on memory."""
+
+
+@dataclass(frozen=True)
+class Parallelism:
+    """S states of the spatial loops.
+
+    Attributes:
+        macs: MACs in use, [S].
+        sharing: MACs that one access at the innermost level which keeps the data space serves at most, [S, T].
+    """
+
+    macs: np.ndarray
+    sharing: np.ndarray
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The reach of a map space's spatial loops, level by level, innermost first.
+
+    Attributes:
+        widest: For each level the largest spatial factor of each dimension, by its name.
+        apart: For each level and data space the dimensions along whose spatial loops any two receivers want different
+            words of it.
+    """
+
+    widest: tuple[dict[str, int], ...]
+    apart: tuple[tuple[frozenset[str], ...], ...]
+
+    def below(self, level: int) -> int:
+        """Receivers of one instance of a level at most."""
+        return math.prod(self.widest[level].values())
+
+
+def spread_of(space: MapSpace) -> Spread:
+    """The reach of a map space's spatial loops."""
+    widest = tuple({name: max(factors, default=1) for name, factors in level.spatial.choices.items()}
+                   for level in space.levels)
+    return Spread(widest, tuple(tuple(_separating(each, dataspace) for dataspace in space.problem.dataspaces)
+                                for each in widest))
+
+
+def _separating(widest: Mapping[str, int], dataspace: DataSpace) -> frozenset[str]:
+    """Dimensions along whose spatial loops at a level any two receivers want different words of a data space.
+
+    They are the dimensions that move a rank by themselves, or the only one of a rank's dimensions that the level may
+    spread. Where a level spreads two dimensions of one rank, receivers can want the same words (P 1 with R 0 is P 0
+    with R 1), so neither counts.
+
+    Args:
+        widest: The largest spatial factors of the level, by dimension.
+        dataspace: The data space.
+    """
+    dimensions = set()
+    for rank in dataspace.ranks:
+        spread = [term.dimension for term in rank if widest[term.dimension] > 1]
+        dimensions |= {rank[0].dimension} if len(rank) == 1 else set(spread if len(spread) == 1 else ())
+    return frozenset(dimensions)
+
+
+def parallelism(space: MapSpace, spread: Spread, innermost: Sequence[int], over: Over = never) -> Parallelism:
+    """The undominated states of a map space.
+
+    Spatial loops are added from the outermost level inwards. As in Timeloop's check the expansion on each axis fits
+    the mesh of the next unit inwards, however the levels share it. The rule that the factors of one dimension at
+    several levels divide its bound together is left out, which can only add states.
+
+    Args:
+        space: The map space.
+        spread: The reach of its spatial loops.
+        innermost: The innermost level that keeps each data space, [T]; -1 for one that is left out.
+        over: Tells whether time is over.
+
+    Raises:
+        OutOfTime: Time was over before all states were known.
+    """
+    tensors = len(innermost)
+    states: set[tuple[int, ...]] = {(1, 1, *[1] * tensors)}
+    for level in reversed(range(len(space.levels))):
+        unit = space.architecture.levels[level - 1] if level else space.architecture.arithmetic
+        apart = spread.apart[level]
+        for name, widest in spread.widest[level].items():
+            if widest == 1 or not space.levels[level].axes[name]:
+                continue
+            shared = [level <= innermost[t] and name not in apart[t] for t in range(tensors)]
+            states = _extended(states, space, level, name, shared, (unit.mesh_x, unit.mesh_y), over)
+    table = np.array(sorted(states), dtype=np.float64)
+    return Parallelism(table[:, 0] * table[:, 1], table[:, 2:])
+
+
+def _extended(states: set[tuple[int, ...]], space: MapSpace, level: int, name: str, shared: Sequence[bool],
+              mesh: tuple[int, int], over: Over) -> set[tuple[int, ...]]:
+    """The states after one dimension's spatial loop at one level.
+
+    A state is (units along X, units along Y, receivers of one access for each data space). `shared` says for which
+    data spaces the loop's receivers can take the same word; `mesh` is the unit's extent along X and Y.
+    """
+    here = space.levels[level]
+    factors, axes = here.spatial.choices[name], here.axes[name]
+    steps = [(f if axis == "X" else 1, f if axis == "Y" else 1, f) for f in factors for axis in axes]
+    fitting = {(x * dx, y * dy, *(m * f if s else m for m, s in zip(rest, shared, strict=True)))
+               for x, y, *rest in in_time(states, over) for dx, dy, f in steps
+               if x * dx <= mesh[0] and y * dy <= mesh[1]}
+    extended = _undominated(fitting or states, over)
+    return extended if len(extended) <= MOST_STATES else {tuple(max(part) for part in zip(*extended, strict=True))}
+
+
+def _undominated(states: set[tuple[int, ...]], over: Over) -> set[tuple[int, ...]]:
+    """The states without those that another state of the same units along X and Y exceeds in sharing."""
+    by_extent: dict[tuple[int, int], list[tuple[int, ...]]] = {}
+    for state in states:
+        by_extent.setdefault((state[0], state[1]), []).append(state)
+    kept = set()
+    for group in in_time(by_extent.values(), over):
+        if len(group) == 1:
+            kept |= set(group)
+            continue
+        best = np.array(group)
+        if len(best) <= PAIRED:  # states differ, so that one which reaches another everywhere exceeds it somewhere
+            worse = (best[:, None] >= best).all(axis=2).sum(axis=0) > 1
+        else:
+            worse = np.array([(best >= state).all(axis=1).sum() > 1 for state in in_time(best, over)])
+        kept |= {state for state, drop in zip(group, worse, strict=True) if not drop}
+    return kept
+
+
+def most_instances(space: MapSpace, level: int) -> int:
+    """Instances of a storage level that a mapping can use at most: the expansions of the levels further out.
+
+    Never more than the level's mesh has along each axis.
+    """
+    unit = space.architecture.levels[level]
+    x = y = 1
+    for outer in range(level + 1, len(space.levels)):
+        here = space.levels[outer]
+        reach = {axis: math.prod(max(factors) for name, factors in here.spatial.choices.items()
+                                 if factors and axis in here.axes[name]) for axis in "XY"}
+        x, y = x * reach["X"], y * reach["Y"]
+    return min(x, unit.mesh_x) * min(y, unit.mesh_y)

@@ -1,0 +1,416 @@
+"""Architecture + problem + constraints -> map space."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
+
+import numpy as np
+
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.inputs.spec.arch import Architecture
+from fadiff_mapper.inputs.spec.constraints import Constraints, LevelConstraints, LoopConstraint
+from fadiff_mapper.inputs.spec.problem import Problem
+
+PORTION = 1 << 20
+"""Numbers that are tried as divisors at a time: 8 MiB; nothing was measured."""
+
+MOST_DIVISORS = 1024
+"""Divisors of a bound whose factors are chosen. Tables over pairs of them, for every level, then take some 100 MiB. No
+number below 3.6 * 10^8 has more."""
+
+REMEMBERED = 4096
+"""Sets of reachable divisors that are kept: the levels and layers of a network share most of theirs. A plain limit on
+memory."""
+
+
+@cache
+def divisors(number: int) -> tuple[int, ...]:
+    """All divisors of a number from 1 to 2^53, ascending.
+
+    Raises:
+        FadiffError: There are more than `MOST_DIVISORS`.
+    """
+    last = math.isqrt(number)
+    portions = (np.arange(first, min(first + PORTION, last + 1)) for first in range(1, last + 1, PORTION))
+    small = [int(divisor) for portion in portions for divisor in portion[number % portion == 0]]
+    if 2 * len(small) > MOST_DIVISORS:
+        raise FadiffError(f"the bound {number} has {2 * len(small)} divisors, of which factors are chosen; accepted: "
+                          f"at most {MOST_DIVISORS}")
+    return tuple(small + [number // d for d in reversed(small) if d * d != number])
+
+
+def factorizations(bound: int, choices: Iterable[Sequence[int]]) -> dict[int, int]:
+    """Counts ordered factorizations.
+
+    Args:
+        bound: A positive number.
+        choices: The allowed factors at each place.
+
+    Returns:
+        For every divisor of `bound` that can be reached, the number of ways to pick one factor from each of
+        `choices` so that they multiply to it.
+    """
+    ways = {1: 1}
+    for factors in choices:
+        longer: dict[int, int] = {}
+        for product, count in ways.items():
+            for factor in factors:
+                if bound % (product * factor) == 0:
+                    longer[product * factor] = longer.get(product * factor, 0) + count
+        ways = longer
+    return ways
+
+
+def reachable(bound: int, choices: Iterable[Sequence[int]]) -> frozenset[int]:
+    """The divisors of a number that are products of one factor from each choice.
+
+    Args:
+        bound: A positive number.
+        choices: The allowed factors at each place; all those that allow every divisor count as one, and those that
+            allow 1 alone as none.
+    """
+    choices, every = list(choices), divisors(bound)
+    limited = sorted(tuple(choice) for choice in choices if len(choice) < len(every) and tuple(choice) != (1,))
+    free = any(len(choice) == len(every) for choice in choices)
+    return _reachable(bound, (*limited, every) if free else tuple(limited))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _reachable(bound: int, choices: tuple[tuple[int, ...], ...]) -> frozenset[int]:
+    """The divisors that `factorizations` reaches."""
+    return frozenset(factorizations(bound, choices))
+
+
+def factorization_count(bound: int, choices: Sequence[Sequence[int]]) -> int:
+    """Counts the ordered factorizations of a number itself.
+
+    Args:
+        bound: A positive number.
+        choices: The allowed factors at each place.
+
+    Returns:
+        `factorizations(bound, choices)[bound]`, 0 where there is none. The k choices that allow every divisor are
+        counted at once: they share what is left to them, a product of prime powers p^m, in as many ways as the product
+        of binomial(m + k - 1, m).
+    """
+    whole = divisors(bound)
+    limited = [choice for choice in choices if len(choice) < len(whole)]
+    free = len(choices) - len(limited)
+    return sum(ways * _shares(bound // product, free) for product, ways in factorizations(bound, limited).items())
+
+
+def _shares(number: int, places: int) -> int:
+    """Ways to write a number as an ordered product of so many factors."""
+    if not places:
+        return int(number == 1)
+    ways, left = 1, number
+    for prime in divisors(number)[1:]:  # ascending, so that what still divides is prime
+        power = 0
+        while left % prime == 0:
+            left, power = left // prime, power + 1
+        ways *= math.comb(power + places - 1, power)
+    return ways
+
+
+@dataclass(frozen=True)
+class LoopSpace:
+    """The temporal (or spatial) loops of one level.
+
+    The order from the innermost loop outwards is `inner`, then `between` in any order, then `outer`; together they
+    name every dimension. Loops of factor 1 may stand anywhere.
+
+    Attributes:
+        choices: Allowed factors of each dimension, ascending, each a divisor of the bound; one entry is a fixed
+            factor, none is a contradiction.
+        inner: The innermost dimensions in order, innermost first.
+        between: The dimensions whose order is free.
+        outer: The outermost dimensions in order, innermost first.
+    """
+
+    choices: dict[str, tuple[int, ...]]
+    inner: tuple[str, ...]
+    between: tuple[str, ...]
+    outer: tuple[str, ...]
+
+    @property
+    def key(self) -> Hashable:
+        """A value that is equal for equal loops."""
+        return tuple(self.choices.items()), self.inner, self.between, self.outer
+
+
+@dataclass(frozen=True)
+class LevelSpace:
+    """The open choices of one storage level.
+
+    Attributes:
+        name: Name of the level.
+        temporal: Its temporal loops.
+        spatial: Its spatial loops, on the fan-out below it.
+        fanout: Instances along (X, Y) of that fan-out.
+        axes: The axes that each dimension's spatial loop may lie on: "X", "Y", "XY", or "" where it must be 1.
+        keep: Data spaces that must be kept.
+        bypass: Data spaces that must not be kept.
+        open: Data spaces with a choice. Each data space is in exactly one of the three.
+    """
+
+    name: str
+    temporal: LoopSpace
+    spatial: LoopSpace
+    fanout: tuple[int, int]
+    axes: dict[str, str]
+    keep: frozenset[str]
+    bypass: frozenset[str]
+    open: frozenset[str]
+
+    @cached_property
+    def key(self) -> Hashable:
+        """A value that is equal for levels with equal choices."""
+        return (self.name, self.temporal.key, self.spatial.key, self.fanout, tuple(self.axes.items()), self.keep,
+                self.bypass, self.open)
+
+
+@dataclass(frozen=True)
+class MapSpace:
+    """All mappings of a problem onto an architecture within the constraints.
+
+    Attributes:
+        architecture: The architecture.
+        problem: The problem.
+        constraints: The constraints.
+        levels: The choices that these three leave open, per storage level, innermost first.
+    """
+
+    architecture: Architecture
+    problem: Problem
+    constraints: Constraints
+    levels: tuple[LevelSpace, ...]
+
+
+LEVELS_REMEMBERED = 4096
+"""Choices of levels that are kept, 3 kB each: the tiles of a fused group are searched with constraints that differ at
+few levels. Of the 55,000 levels in the searches for a network of 200 layers 65 % were there already, 58 % of them with
+half as many (23 November 2026)."""
+
+Bounds = tuple[tuple[str, int], ...]
+"""Name and extent of each dimension, in the order of the shape."""
+
+
+def build_mapspace(architecture: Architecture, problem: Problem, constraints: Constraints) -> MapSpace:
+    """Builds the map space: all that constraints and hardware leave open.
+
+    Factors divide their dimension. A spatial factor is bounded by the fan-out of the axes it may lie on, and is 1
+    where there is no fan-out. As in `timeloop-mapper`:
+
+    - the outermost level keeps every data space that no constraint makes it bypass;
+    - two orders cannot matter and are taken as they come: the order of the innermost level's temporal loops where no
+      fan-out lies below it, and the order of spatial loops on a fan-out along one axis.
+
+    Unlike there, a level that the v0.4 front end inserts for a fan-out (`StorageLevel.is_dummy`) holds no temporal loop
+    and keeps nothing unless a constraint says so, as the constraints that the front end inserts with it say.
+
+    Args:
+        architecture: The architecture.
+        problem: The problem.
+        constraints: Limits on mappings.
+
+    Returns:
+        The map space. An empty choice of factors is a contradiction, which `conflicts` explains.
+    """
+    bounds, names, outermost = tuple(problem.bounds.items()), problem.dataspace_names(), len(architecture.levels) - 1
+    levels = tuple(
+        _level_space(level.name, architecture.fanout(i), level.is_dummy, i == 0, i == outermost, bounds, names, limits)
+        for i, (level, limits) in enumerate(zip(architecture.levels, constraints.levels, strict=True)))
+    return MapSpace(architecture, problem, constraints, levels)
+
+
+def rounded_up(problem: Problem, constraints: Constraints) -> dict[str, int]:
+    """The bounds of the least problem, from the given one on, that the fixed factors of the constraints divide.
+
+    A mapping of it that is cut off at the given bounds has residual factors. So `timeloop-mapper` understands fixed
+    factors that do not divide a dimension: free factors divide what they leave, rounded up.
+
+    Args:
+        problem: The problem.
+        constraints: Limits on its mappings.
+
+    Returns:
+        Bound by dimension; the problem's own where there is nothing to round.
+    """
+    fixed = {name: math.prod(loops.fixed.get(name, 1) for level in constraints.levels
+                             for loops in (level.temporal, level.spatial)) for name in problem.bounds}
+    return {name: -(-bound // fixed[name]) * fixed[name] for name, bound in problem.bounds.items()}
+
+
+def permitted(bound: int, loops: LoopConstraint, dimension: str, *, pinned: bool = False) -> tuple[int, ...]:
+    """The factors of a dimension that a constraint allows.
+
+    Args:
+        bound: Extent of the dimension.
+        loops: The constraint.
+        dimension: Name of the dimension.
+        pinned: Whether the factor is 1 unless the constraint limits the dimension.
+
+    Returns:
+        Divisors of the bound, ascending.
+    """
+    if not (dimension in loops.fixed or dimension in loops.minimum or dimension in loops.maximum):
+        return (1,) if pinned else divisors(bound)
+    least, most = loops.minimum.get(dimension, 1), loops.maximum.get(dimension, bound)
+    return tuple(d for d in divisors(bound) if least <= d <= most and loops.fixed.get(dimension, d) == d)
+
+
+def spatial_axes(loops: LoopConstraint, fanout: tuple[int, int], dimensions: tuple[str, ...]) -> dict[str, str]:
+    """The axes of a fan-out that each dimension's spatial loop may lie on.
+
+    The first `split` entries of the full permutation lie on X, those of factor 1 counted; without a permutation
+    a fan-out along one axis has the order of the shape.
+
+    Args:
+        loops: The constraint on the spatial loops.
+        fanout: Instances along (X, Y).
+        dimensions: Dimensions in the order of the shape.
+
+    Returns:
+        By dimension "X", "Y", "XY", or "" where the factor must be 1. Axes of a single instance are left out.
+    """
+    wired = "".join(axis for axis, width in zip("XY", fanout, strict=True) if width > 1)
+    if loops.split is None:
+        return dict.fromkeys(dimensions, wired)
+    inner, between, outer = _positions(loops, dimensions, canonical=len(wired) < 2)
+    on_x = between_on_x(loops.split, len(inner), len(between))
+    axes = {name: "X" if i < loops.split else "Y" for i, name in enumerate((*inner, *between, *outer))}
+    if 0 < on_x < len(between):  # their order is free, and with it on which side of the split each lies
+        axes |= dict.fromkeys(between, "XY")
+    return {name: "".join(axis for axis in axes[name] if axis in wired) for name in dimensions}
+
+
+def between_on_x(split: int, inner: int, between: int) -> int:
+    """How many freely ordered dimensions a split puts on X.
+
+    Args:
+        split: Leading entries of the permutation that lie on X.
+        inner: Dimensions in front of them whose order is fixed.
+        between: Freely ordered dimensions.
+    """
+    return min(max(split - inner, 0), between)
+
+
+def _positions(
+    loops: LoopConstraint, dimensions: tuple[str, ...], canonical: bool
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """The permutation as (inner, between, outer), where `canonical` without anything left open."""
+    named = {*loops.inner, *loops.outer}
+    between = tuple(name for name in dimensions if name not in named)
+    if canonical and not named:
+        return between, (), ()
+    return loops.inner, between, loops.outer
+
+
+@lru_cache(maxsize=LEVELS_REMEMBERED)
+def _level_space(name: str, fanout: tuple[int, int], dummy: bool, innermost: bool, outermost: bool, bounds: Bounds,
+                 dataspaces: tuple[str, ...], constraints: LevelConstraints) -> LevelSpace:
+    """The choices of one level, which many problems share; not to be written to.
+
+    Args:
+        name: Name of the level.
+        fanout: Instances along (X, Y) of the fan-out below it.
+        dummy: Whether it is a fan-out without storage.
+        innermost: Whether no other level lies inside it.
+        outermost: Whether no other level lies outside it.
+        bounds: Of the problem.
+        dataspaces: Names of the problem's data spaces.
+        constraints: Limits on the level.
+    """
+    dimensions = tuple(dimension for dimension, _ in bounds)
+    axes = spatial_axes(constraints.spatial, fanout, dimensions)
+    keep, bypass = _forced(frozenset(dataspaces), constraints, dummy, outermost)
+    return LevelSpace(
+        name=name,
+        temporal=_temporal(bounds, dimensions, constraints.temporal, pinned=dummy,
+                           order_matters=not innermost or fanout != (1, 1)),
+        spatial=_spatial(bounds, dimensions, constraints.spatial, fanout, axes),
+        fanout=fanout, axes=axes, keep=keep, bypass=bypass, open=frozenset(dataspaces) - keep - bypass,
+    )
+
+
+def _temporal(bounds: Bounds, dimensions: tuple[str, ...], loops: LoopConstraint, pinned: bool,
+              order_matters: bool) -> LoopSpace:
+    choices = {name: permitted(bound, loops, name, pinned=pinned) for name, bound in bounds}
+    inner, between, outer = _positions(loops, dimensions, canonical=False)
+    if not order_matters:
+        inner, between = inner + between, ()
+    return LoopSpace(choices, inner, between, outer)
+
+
+def _spatial(bounds: Bounds, dimensions: tuple[str, ...], loops: LoopConstraint, fanout: tuple[int, int],
+             axes: dict[str, str]) -> LoopSpace:
+    room = dict(zip("XY", fanout, strict=True))
+    choices = {}
+    for name, bound in bounds:
+        factors, widest = permitted(bound, loops, name), max((room[axis] for axis in axes[name]), default=1)
+        choices[name] = factors[:bisect_right(factors, widest)]
+    return LoopSpace(choices, *_positions(loops, dimensions, canonical=min(fanout) == 1))
+
+
+def _forced(dataspaces: frozenset[str], constraints: LevelConstraints, dummy: bool,
+            outermost: bool) -> tuple[frozenset[str], frozenset[str]]:
+    """(data spaces that a level must keep, data spaces that it must bypass)."""
+    unsaid = dataspaces - constraints.keep - constraints.bypass
+    if outermost:
+        return constraints.keep | unsaid, constraints.bypass
+    return constraints.keep, constraints.bypass | (unsaid if dummy else frozenset())
+
+
+@dataclass(frozen=True)
+class Size:
+    """The four parts of a map space; every mapping is one choice from each.
+
+    The parts hold illegal mappings (fan-outs and capacities are not looked at) and equal ones (orders of loops
+    of factor 1). Python integers: exact at any size.
+
+    Attributes:
+        factorizations: Product over dimensions of the ordered factorizations of the bound over all levels' temporal
+            loops and those spatial loops that have a fan-out, within the constraints.
+        permutations: Product over temporal and spatial loops of all levels of (dimensions in free order)!.
+        bypass: 2 ^ (data spaces that are neither forced to be kept nor to be bypassed, over all levels).
+        splits: Product over fan-outs without a given split of (dimensions + 1).
+    """
+
+    factorizations: int
+    permutations: int
+    bypass: int
+    splits: int
+
+    @property
+    def total(self) -> int:
+        """Number of mappings."""
+        return self.factorizations * self.permutations * self.bypass * self.splits
+
+
+def size(space: MapSpace) -> Size:
+    """Counts a map space as `timeloop-mapper` does, except that a dummy level counts as constrained."""
+    levels = space.levels
+    given_splits = [level.spatial.split for level in space.constraints.levels]
+    return Size(
+        factorizations=math.prod(_dimension_count(space, name) for name in space.problem.dimensions),
+        permutations=math.prod(math.factorial(len(loops.between))
+                               for level in levels for loops in (level.temporal, level.spatial)),
+        bypass=2 ** sum(len(level.open) for level in levels),
+        splits=math.prod(len(space.problem.dimensions) + 1 for level, split in zip(levels, given_splits, strict=True)
+                         if level.fanout != (1, 1) and split is None),
+    )
+
+
+def _dimension_count(space: MapSpace, dimension: str) -> int:
+    """Ordered factorizations of one dimension."""
+    bound = space.problem.bounds[dimension]
+    choices = []
+    for level, hardware, limits in zip(space.levels, space.architecture.levels, space.constraints.levels, strict=True):
+        choices.append(permitted(bound, limits.temporal, dimension, pinned=hardware.is_dummy))
+        if level.fanout != (1, 1):
+            choices.append(permitted(bound, limits.spatial, dimension))
+    return factorization_count(bound, choices)
