@@ -25,8 +25,8 @@ import numpy as np
 from fadiff_mapper.base.deadline import Over, in_time, never
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.search.layer_family import open_keeps
-from fadiff_mapper.search.mapspace import LoopSpace, MapSpace, places
-from fadiff_mapper.search.mapspace.build import between_on_x
+from fadiff_mapper.search.mapspace import MapSpace, places
+from fadiff_mapper.search.mapspace.build import LoopSpace, between_on_x
 
 BLOCK = 1 << 15
 """Factorizations that are laid out together: arrays of some megabytes. Nothing was measured."""

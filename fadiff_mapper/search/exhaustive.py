@@ -16,7 +16,8 @@ from fadiff_mapper.model.loop_nest import Nest, joined
 from fadiff_mapper.search.best_so_far import NO_TERMS, MetricTerms, SearchState, Watcher, unwatched
 from fadiff_mapper.search.enumerate import count, nests, whole_space
 from fadiff_mapper.search.layer_family import LayerFamily, open_keeps
-from fadiff_mapper.search.mapspace import MapSpace, factorization_count, places
+from fadiff_mapper.search.mapspace import MapSpace, places
+from fadiff_mapper.search.mapspace.build import factorization_count
 from fadiff_mapper.search.options import ILLEGAL, SearchOptions
 from fadiff_mapper.search.search_family import SearchOutcome
 
