@@ -22,8 +22,7 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.exact.evaluate_spec import layers_of
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate_nests
-from fadiff_mapper.search.map_layers import checked_task
-from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
+from fadiff_mapper.search.mapping_task import MappingTask, checked_task, mapping_task
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.result import Result, with_nest
 from fadiff_mapper.search.search_many import search_all
