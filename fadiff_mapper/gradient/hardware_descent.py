@@ -25,7 +25,7 @@ import numpy as np
 import torch
 
 from fadiff_mapper.base.errors import FadiffError, OutOfTime
-from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.question import DesignQuestion
 from fadiff_mapper.design.space import DesignSpace, Point, coordinate, design_area_mm2, limit_values, nearest_index
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.fusion.segments import Segment, chains, segments

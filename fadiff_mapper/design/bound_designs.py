@@ -4,7 +4,7 @@
 ones come from the least hardware that the best design's mappings need (DOSA's way to draw hardware), walks to better
 estimates, some at random and, where the caller hands in a descent, its ends.
 
-**Estimates.** The bounds of all layers by themselves (`analysis.lower_bound`) are computed without a search, and how
+**Estimates.** The bounds of all layers by themselves (`search.lower_bound`) are computed without a search, and how
 far a design lies above its bound follows from the mapped ones: 0 to 3 % for most designs of DOSA's space, but 14 to
 59 % for seven designs with U-Net, the more the smaller the memories are. Bounds allow each layer tiles that no single
 order of loops pays for. So the gap has a trend, which reaches beyond the designs mapped, and a part that holds near
@@ -27,9 +27,9 @@ from math import inf, log
 import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError, OutOfTime
-from fadiff_mapper.design.evaluation.design_bounds import LeastFigures
-from fadiff_mapper.design.evaluation.design_question import DesignQuestion
-from fadiff_mapper.design.evaluation.design_result import DesignOutcome, metric_exponents
+from fadiff_mapper.design.layer_entries import LeastFigures
+from fadiff_mapper.design.question import DesignQuestion
+from fadiff_mapper.design.result import DesignOutcome, metric_exponents
 from fadiff_mapper.design.space import DesignSpace, Point, broken_limit, coordinate, design_area_mm2, points_beside
 from fadiff_mapper.fusion.prices import OperatingPoint, chosen, summed
 from fadiff_mapper.inputs.spec.mapping import Mapping
@@ -39,30 +39,22 @@ from fadiff_mapper.model.exact.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import Nest, joined, nest_arrays, pack
 
 
-def pooled(specs: Sequence[Spec], designs: Sequence[Sequence[Mapping]]) -> list[Nest]:
+def pooled(specs: Sequence[Spec], designs: Sequence[Sequence[Mapping]], pool: Sequence[Nest] = ()) -> list[Nest]:
     """The mappings of some designs, one batch for each layer, equal ones once.
 
     Args:
         specs: Every layer on any of the designs.
         designs: For each design the mapping of every layer.
+        pool: Mappings of earlier designs, which come first.
     """
     nests = [pack([mappings[layer] for mappings in designs], spec.problem) for layer, spec in enumerate(specs)]
-    return [nest.take(_first_of_equals(nest)) for nest in nests]
-
-
-def extended(pool: Sequence[Nest], specs: Sequence[Spec], mappings: Sequence[Mapping]) -> list[Nest]:
-    """The pool with the mappings of one more design."""
-    grown = [joined([own, pack([mapping], spec.problem)])
-             for own, spec, mapping in zip(pool, specs, mappings, strict=True)]
-    return [nest.take(_first_of_equals(nest)) for nest in grown]
-
-
-def _first_of_equals(nest: Nest) -> np.ndarray:
-    """The columns of a batch without repetition, in order."""
-    rows = np.concatenate([array.reshape(-1, nest.batch) for array in nest_arrays(nest)])
-    _, first = np.unique(rows, axis=1, return_index=True)
-    ordered: np.ndarray = np.sort(first)
-    return ordered
+    if pool:
+        nests = [joined([before, own]) for before, own in zip(pool, nests, strict=True)]
+    distinct = []
+    for nest in nests:
+        rows = np.concatenate([array.reshape(-1, nest.batch) for array in nest_arrays(nest)])
+        distinct.append(nest.take(np.sort(np.unique(rows, axis=1, return_index=True)[1])))
+    return distinct
 
 
 def borrowed_point(specs: Sequence[Spec], pool: Sequence[Nest], times: Sequence[float],
@@ -84,18 +76,13 @@ def borrowed_point(specs: Sequence[Spec], pool: Sequence[Nest], times: Sequence[
         legal = np.flatnonzero(scores.legal)
         if not len(legal):
             return None
-        best = _undominated(scores.energy[legal], scores.cycles[legal])
-        choices.append([OperatingPoint(often * energy, often * cycles) for energy, cycles in best])
+        energy, cycles = scores.energy[legal], scores.cycles[legal]
+        order = np.lexsort((energy, cycles))
+        least = np.minimum.accumulate(energy[order])
+        undominated = order[np.concatenate([[True], energy[order][1:] < least[:-1]])]
+        points = sorted(((float(energy[i]), float(cycles[i])) for i in undominated), key=lambda both: both[0] * both[1])
+        choices.append([OperatingPoint(often * each, often * its_cycles) for each, its_cycles in points])
     return summed([part[pick] for part, pick in zip(choices, chosen(choices, metric), strict=True)])
-
-
-def _undominated(energy: np.ndarray, cycles: np.ndarray) -> list[tuple[float, float]]:
-    """The points that no other one beats in both, the best product first."""
-    order = np.lexsort((energy, cycles))
-    least = np.minimum.accumulate(energy[order])
-    kept = order[np.concatenate([[True], energy[order][1:] < least[:-1]])]
-    points = [(float(energy[i]), float(cycles[i])) for i in kept]
-    return sorted(points, key=lambda point: point[0] * point[1])
 
 
 TREND, NEAR, NOISE = 0.15, 0.1, 0.01
@@ -329,13 +316,14 @@ class BoundDesigns:
 
     def propose(self, count: int, archive: Sequence[DesignOutcome]) -> list[Point]:
         """See `Proposer.propose`."""
-        known = {outcome.point for outcome in archive}
-        mapped = [outcome for outcome in archive if outcome.feasible]
+        space, known = self.question.space, {outcome.point for outcome in archive}
         rng = np.random.default_rng([self.question.seed, self.rounds])
-        exponents = self._exponents(rng)
-        ranked = sorted(mapped, key=lambda outcome: _logarithm(outcome, exponents))
-        estimates = DesignEstimates(self.question.space, self._judge, exponents,
-                                    {outcome.point: _logarithm(outcome, exponents) for outcome in mapped})
+        each = np.array([metric_exponents(metric) for metric in self.question.metrics], dtype=np.float64)
+        exponents = (rng.dirichlet(np.ones(len(each))) if len(each) > 1 else np.ones(1)) @ each
+        mapped = {outcome.point: metric_logarithm(exponents, outcome.energy_pj, outcome.cycles, outcome.area_mm2)
+                  for outcome in archive if outcome.feasible}
+        ranked = sorted(mapped, key=lambda point: mapped[point])
+        estimates = DesignEstimates(space, self._judge, exponents, mapped)
         expected: dict[Point, float] = {outcome.point: inf for outcome in archive if not outcome.feasible}
 
         def value_at(point: Point) -> float:
@@ -353,8 +341,7 @@ class BoundDesigns:
         if allowed or archive:
             return allowed
         if self.over():  # nothing was judged: any design that may do, the smallest one where others broke limits
-            other = tuple(0 if self.allowed else len(parameter.values) // 2
-                          for parameter in self.question.space.parameters)
+            other = tuple(0 if self.allowed else len(parameter.values) // 2 for parameter in space.parameters)
             return [next((point for point, keeps in self.allowed.items() if keeps), other)]
         # Some limit is to blame: small machines show best how much too low it is.
         refused = (point for point, keeps in self.allowed.items() if not keeps)
@@ -366,22 +353,27 @@ class BoundDesigns:
             raise OutOfTime
         return self.specs_at(point)
 
-    def _exponents(self, rng: np.random.Generator) -> np.ndarray:
-        """The exponents of energy, cycles and area that this round minimises: those of the metrics, mixed at random."""
-        exponents = np.array([metric_exponents(metric) for metric in self.question.metrics], dtype=np.float64)
-        weights = rng.dirichlet(np.ones(len(exponents))) if len(exponents) > 1 else np.ones(1)
-        mixed: np.ndarray = weights @ exponents
-        return mixed
-
-    def _candidates(self, rng: np.random.Generator, ranked: Sequence[DesignOutcome], exponents: np.ndarray,
+    def _candidates(self, rng: np.random.Generator, ranked: Sequence[Point], exponents: np.ndarray,
                     known: Collection[Point]) -> list[Point]:
-        """Designs from which a round's walks begin, the best mapped one first."""
+        """Designs from which a round's walks begin, the best mapped one first.
+
+        After it come its least hardware, in some rounds the ends of a descent from the best design from which none
+        began yet, and new designs at random.
+        """
         scattered = self._scattered(rng, SCATTERED if ranked else SPREAD, known)
         if not ranked:
             return scattered
-        best = ranked[0]
-        least = [] if best.point in self.parents else [self._least(best, exponents)]
-        return [best.point, *least, *self._descended(ranked, exponents), *scattered]
+        best, least, ends = ranked[0], list[Point](), list[Point]()
+        if best not in self.parents:
+            own = pooled(self.read(best), [self.mappings_at(best)])
+            least = [least_hardware(self.question.space, best, lambda point: self._borrowed(point, own, exponents))]
+        fresh = next((point for point in ranked if point not in self.parents), None)
+        if fresh is not None and self.rounds % DESCENDS == 1:
+            self.parents.add(fresh)
+            if self.descent is not None:
+                ends = list(self.descent(self.question, fresh, self.read, self.mappings_at(fresh), exponents,
+                                         self.question.seed + self.rounds, self.over)[:ENDS])
+        return [best, *least, *ends, *scattered]
 
     def _walk(self, expected: dict[Point, float], value_at: Callable[[Point], float]) -> None:
         """Walks from the best estimates to better ones until enough designs have been judged."""
@@ -401,11 +393,13 @@ class BoundDesigns:
         """The first points that keep their distance from those before, then the first of the others."""
         apart, chosen = APART / (1 + self.rounds), list[Point]()
         for point in points:
-            place = place_of(self.question.space, point)
-            if len(chosen) < count and all(
-                    np.linalg.norm(place - place_of(self.question.space, other)) >= apart for other in chosen):
+            if len(chosen) < count and all(self._distance(point, other) >= apart for other in chosen):
                 chosen.append(point)
         return [*chosen, *(point for point in points if point not in chosen)][:count]
+
+    def _distance(self, point: Point, other: Point) -> float:
+        """The distance of two designs in octaves."""
+        return float(np.linalg.norm(place_of(self.question.space, point) - place_of(self.question.space, other)))
 
     def _allowed(self, point: Point) -> bool:
         """Whether a point is a design that keeps all limits."""
@@ -427,17 +421,21 @@ class BoundDesigns:
             self.judged[point] = None if least is None else (least, design_area_mm2(self.read(point)[0]))
         return self.judged[point]
 
-    def _value(self, point: Point, estimates: DesignEstimates, ranked: Sequence[DesignOutcome]) -> float:
-        """The logarithm of the metric that a design is expected to have; infinite where it is not allowed."""
+    def _value(self, point: Point, estimates: DesignEstimates, ranked: Sequence[Point]) -> float:
+        """The logarithm of the metric that a design is expected to have; infinite where it is not allowed.
+
+        Designs without a bound are judged by the mappings of all designs mapped so far, the best `POOL` ones at most.
+        """
         if not self._allowed(point):
             return inf
         value = estimates.of(point)
         if value < inf or not ranked:
             return value
-        self._pool(ranked)
-        place = place_of(self.question.space, point)
-        distance = min(float(np.linalg.norm(place - place_of(self.question.space, outcome.point)))
-                       for outcome in ranked)
+        for other in ranked[:POOL]:
+            if other not in self.pooled:
+                self.pool = pooled(self.read(other), [self.mappings_at(other)], self.pool)
+                self.pooled.append(other)
+        distance = min(self._distance(point, other) for other in ranked)
         return self._borrowed(point, self.pool, estimates.exponents) - TRUST * distance
 
     def _scattered(self, rng: np.random.Generator, count: int, known: Collection[Point]) -> list[Point]:
@@ -454,14 +452,6 @@ class BoundDesigns:
                 break
         return list(found)[:count]
 
-    def _pool(self, ranked: Sequence[DesignOutcome]) -> None:
-        """Adds the mappings of the designs that were mapped since the last round, the best `POOL` ones at most."""
-        for outcome in ranked[:POOL]:
-            if outcome.point not in self.pooled:
-                specs, mappings = self.read(outcome.point), self.mappings_at(outcome.point)
-                self.pool = extended(self.pool, specs, mappings) if self.pool else pooled(specs, [mappings])
-                self.pooled.append(outcome.point)
-
     def _borrowed(self, point: Point, pool: Sequence[Nest], exponents: np.ndarray) -> float:
         """Logarithm of the metric of a design with the best mappings of a pool; infinite where some layer has none."""
         if not self._allowed(point):
@@ -469,23 +459,3 @@ class BoundDesigns:
         specs = self.read(point)
         total = borrowed_point(specs, pool, self.question.loads, self.question.mapping_metric)
         return metric_logarithm(exponents, total.energy_pj, total.cycles, design_area_mm2(specs[0])) if total else inf
-
-    def _least(self, best: DesignOutcome, exponents: np.ndarray) -> Point:
-        """The least hardware for the mappings of a design."""
-        own = pooled(self.read(best.point), [self.mappings_at(best.point)])
-        return least_hardware(self.question.space, best.point, lambda point: self._borrowed(point, own, exponents))
-
-    def _descended(self, ranked: Sequence[DesignOutcome], exponents: np.ndarray) -> list[Point]:
-        """The best ends of a descent from the best design from which none began yet, in some of the rounds."""
-        fresh = [outcome.point for outcome in ranked if outcome.point not in self.parents]
-        if not fresh or self.rounds % DESCENDS != 1:
-            return []
-        self.parents.add(fresh[0])
-        return [] if self.descent is None else list(self.descent(
-            self.question, fresh[0], self.read, self.mappings_at(fresh[0]), exponents,
-            self.question.seed + self.rounds, self.over)[:ENDS])
-
-
-def _logarithm(outcome: DesignOutcome, exponents: np.ndarray) -> float:
-    """Logarithm of the mixed metric of a mapped design."""
-    return metric_logarithm(exponents, outcome.energy_pj, outcome.cycles, outcome.area_mm2)
