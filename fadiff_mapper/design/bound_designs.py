@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache
 from math import inf, log
 
 import numpy as np
@@ -134,43 +134,40 @@ def metric_logarithm(exponents: np.ndarray, energy: float, cycles: float, area: 
     return float(exponents @ np.log([energy, cycles, area or 1.0]))
 
 
-@dataclass
-class DesignEstimates:
-    """Estimates of one round.
+def expected_logarithms(space: DesignSpace, judge: Judge, exponents: np.ndarray,
+                        mapped: dict[Point, float]) -> Callable[[Point], float]:
+    """Estimates of one round: the expected logarithm of the metric of a design.
 
-    Attributes:
+    Args:
         space: The space.
         judge: Bounds of designs, kept by the caller.
         exponents: Exponents of energy, cycles and area in the metric of this round.
         mapped: The logarithm of the metric of every mapped design.
+
+    Returns:
+        A function of designs, exact for a mapped one; infinite where there is no bound.
     """
+    energy, cycles, area_exponent = exponents
 
-    space: DesignSpace
-    judge: Judge
-    exponents: np.ndarray
-    mapped: dict[Point, float]
-
-    def of(self, point: Point) -> float:
-        """The expected logarithm of the metric, exact for a mapped design; infinite where there is no bound."""
-        if point in self.mapped:
-            return self.mapped[point]
-        bound = self._bound(point)
-        return bound + self._gap_at(place_of(self.space, point)) if bound < inf else inf
-
-    def _bound(self, point: Point) -> float:
-        """The logarithm of the bound; infinite where there is none."""
-        judged = self.judge(point)
+    def bound_of(point: Point) -> float:
+        judged = judge(point)
         if judged is None:
             return inf
         least, area = judged
-        energy, cycles, _ = self.exponents
-        return log(max(least.product(energy, cycles), SMALLEST)) + float(self.exponents[2]) * log(area or 1.0)
+        return log(max(least.product(energy, cycles), SMALLEST)) + float(area_exponent) * log(area or 1.0)
 
-    @cached_property
-    def _gap_at(self) -> Callable[[np.ndarray], float]:
+    @cache
+    def gap_at() -> Callable[[np.ndarray], float]:
         """The expected distance above the bound, from the mapped designs that have one."""
-        gaps = {point: value - bound for point, value in self.mapped.items() if (bound := self._bound(point)) < inf}
-        return expected_gaps([place_of(self.space, point) for point in gaps], list(gaps.values()))
+        gaps = {point: value - bound for point, value in mapped.items() if (bound := bound_of(point)) < inf}
+        return expected_gaps([place_of(space, point) for point in gaps], list(gaps.values()))
+
+    def expected(point: Point) -> float:
+        if point in mapped:
+            return mapped[point]
+        bound = bound_of(point)
+        return bound + gap_at()(place_of(space, point)) if bound < inf else inf
+    return expected
 
 
 STRIDES = (3.0, 1.5, 0.75, 0.35, 0.15, 0.0)
@@ -237,8 +234,6 @@ def least_hardware(space: DesignSpace, point: Point, value_at: Callable[[Point],
 
 
 SpecsAt = Callable[[Point], tuple[Spec, ...]]
-MappingsAt = Callable[[Point], tuple[Mapping, ...]]
-LeastAt = Callable[[Point, Callable[[], bool]], LeastFigures | None]
 DesignDescent = Callable[[DesignQuestion, Point, SpecsAt, Sequence[Mapping], np.ndarray, int, Callable[[], bool]],
                          Sequence[Point]]
 """Proposes designs, the most promising first, from a mapped one: see `gradient.hardware_descent.descended_designs`."""
@@ -283,7 +278,6 @@ class BoundDesigns:
     """The proposer of the methods "bounds" and, with a descent, "gradient".
 
     Attributes:
-        question: The question.
         specs_at: Every distinct layer on a design, in the order of `DesignQuestion.layers`; raises FadiffError where it
             is none.
         mappings_at: The exact mappings of a feasible design of the archive, in the same order.
@@ -291,27 +285,20 @@ class BoundDesigns:
             the function that it is given is true.
         over: Asked again and again; once true, descents end and no further design is read or judged.
         descent: Proposes further designs from a mapped one; None: nobody does.
-        rounds: Rounds so far.
-        judged: The bound and the area of the designs judged so far; None where they have no bound.
-        allowed: Whether designs can be read and keep all limits.
-        parents: Designs whose least hardware was looked for, and from which a descent began.
-        pool: Mappings of each layer for judging designs without a bound.
-        pooled: Designs whose mappings are in the pool.
-        idle_rounds: See `Proposer`.
     """
 
     question: DesignQuestion
     specs_at: SpecsAt
-    mappings_at: MappingsAt
-    least_at: LeastAt
+    mappings_at: Callable[[Point], tuple[Mapping, ...]]
+    least_at: Callable[[Point, Callable[[], bool]], LeastFigures | None]
     over: Callable[[], bool] = lambda: False
     descent: DesignDescent | None = None
-    rounds: int = 0
-    judged: dict[Point, tuple[LeastFigures, float] | None] = field(default_factory=dict)
-    allowed: dict[Point, bool] = field(default_factory=dict)
-    parents: set[Point] = field(default_factory=set)
-    pool: list[Nest] = field(default_factory=list)
-    pooled: list[Point] = field(default_factory=list)
+    rounds: int = 0  # so far
+    judged: dict[Point, tuple[LeastFigures, float] | None] = field(default_factory=dict)  # bounds and areas
+    allowed: dict[Point, bool] = field(default_factory=dict)  # whether designs can be read and keep all limits
+    parents: set[Point] = field(default_factory=set)  # designs with a descent, or whose least hardware was looked for
+    pool: list[Nest] = field(default_factory=list)  # mappings of each layer, to judge designs without a bound
+    pooled: list[Point] = field(default_factory=list)  # designs whose mappings are in the pool
     idle_rounds: int = IDLE
 
     def propose(self, count: int, archive: Sequence[DesignOutcome]) -> list[Point]:
@@ -323,12 +310,12 @@ class BoundDesigns:
         mapped = {outcome.point: metric_logarithm(exponents, outcome.energy_pj, outcome.cycles, outcome.area_mm2)
                   for outcome in archive if outcome.feasible}
         ranked = sorted(mapped, key=lambda point: mapped[point])
-        estimates = DesignEstimates(space, self._judge, exponents, mapped)
+        estimate = expected_logarithms(space, self._judge, exponents, mapped)
         expected: dict[Point, float] = {outcome.point: inf for outcome in archive if not outcome.feasible}
 
         def value_at(point: Point) -> float:
             if point not in expected:
-                expected[point] = self._value(point, estimates, ranked)
+                expected[point] = self._value(point, estimate, ranked, exponents)
             return expected[point]
         with suppress(OutOfTime):  # what has been judged by then must do
             for point in self._candidates(rng, ranked, exponents, known):
@@ -421,14 +408,15 @@ class BoundDesigns:
             self.judged[point] = None if least is None else (least, design_area_mm2(self.read(point)[0]))
         return self.judged[point]
 
-    def _value(self, point: Point, estimates: DesignEstimates, ranked: Sequence[Point]) -> float:
+    def _value(self, point: Point, estimate: Callable[[Point], float], ranked: Sequence[Point],
+               exponents: np.ndarray) -> float:
         """The logarithm of the metric that a design is expected to have; infinite where it is not allowed.
 
         Designs without a bound are judged by the mappings of all designs mapped so far, the best `POOL` ones at most.
         """
         if not self._allowed(point):
             return inf
-        value = estimates.of(point)
+        value = estimate(point)
         if value < inf or not ranked:
             return value
         for other in ranked[:POOL]:
@@ -436,7 +424,7 @@ class BoundDesigns:
                 self.pool = pooled(self.read(other), [self.mappings_at(other)], self.pool)
                 self.pooled.append(other)
         distance = min(self._distance(point, other) for other in ranked)
-        return self._borrowed(point, self.pool, estimates.exponents) - TRUST * distance
+        return self._borrowed(point, self.pool, exponents) - TRUST * distance
 
     def _scattered(self, rng: np.random.Generator, count: int, known: Collection[Point]) -> list[Point]:
         """New designs that keep the limits, spread over the space by Latin hypercubes."""

@@ -9,7 +9,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib import import_module
@@ -81,30 +81,25 @@ def _received(content: bytes) -> SharedBench:
     return SharedBench(pickle.loads(content))  # from the process that began the run, as the task around it is
 
 
-@dataclass(frozen=True)
-class TaskDone:
-    """A worker's report on one design."""
-
-    outcome: DesignOutcome | None  # None where time was over
-    plans: tuple[NetworkResult, ...] = ()  # of the best design that this worker has mapped: they are large
-    changed: tuple[Path, ...] = ()  # files of the store that were not as they had been written
+Report = tuple[DesignOutcome | None, tuple[NetworkResult, ...], tuple[Path, ...]]
+"""A worker's report: the outcome, None where time was over; its plans where it is the best design that this worker has
+mapped, as they are large; files of the store that were not as they had been written."""
 
 
 def _task(shared: SharedBench, point: Point, rivals: Sequence[tuple[float, ...]], end: float | None,
-          kept: bool) -> TaskDone:
+          kept: bool) -> Report:
     """A worker's task: evaluates one design until the end of its time; `kept`: whatever it is worth then."""
     bench = shared.bench
 
     def over() -> bool:
         return end is not None and time.time() > end
 
-    if over() and not kept:
-        return TaskDone(None)
-    try:
-        outcome = evaluate_design(bench, point, rivals, over, give_up=not kept)
-    except OutOfTime:
-        return TaskDone(None, changed=tuple(bench.store.changed))
-    return TaskDone(outcome, bench.plans.networks if bench.plans.point == point else (), tuple(bench.store.changed))
+    outcome = None
+    if kept or not over():
+        with suppress(OutOfTime):
+            outcome = evaluate_design(bench, point, rivals, over, give_up=not kept)
+    best = outcome is not None and bench.plans.point == point
+    return outcome, bench.plans.networks if best else (), tuple(bench.store.changed)
 
 
 @contextmanager
@@ -145,11 +140,11 @@ def executor(bench: DesignBench, jobs: int | None = None, backend: str = "proces
             found = shared(_task, [(carried, point, rivals, left.end, left.first_kept and place == 0)
                                    for place, point in enumerate(points)])
             with closing(found):  # a caller who has seen enough gives up the rest
-                for done in found:
-                    if done.outcome is not None:
-                        bench.plans.offer(done.outcome, done.plans)
-                    bench.store.changed |= dict.fromkeys(done.changed)
-                    yield done.outcome
+                for outcome, plans, changed in found:
+                    if outcome is not None:
+                        bench.plans.offer(outcome, plans)
+                    bench.store.changed |= dict.fromkeys(changed)
+                    yield outcome
 
         yield evaluated
 

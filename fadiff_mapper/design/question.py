@@ -27,30 +27,19 @@ class NetworkLayer:
 
 @dataclass(frozen=True)
 class DesignQuestion:
-    """The question for the best design of a space for some networks.
-
-    Attributes:
-        space: The designs.
-        networks: The networks.
-        weights: How often each network runs; energies and cycles are summed with them.
-        metrics: Metrics to minimise, see `result.metric_exponents`; several for a front.
-        fuse: Whether layers may be fused (`network.map_network`); else every layer runs by itself.
-        seed: Seed of every random number.
-        energy: Where energies come from that no table in the design gives, as in `inputs.load.load`.
-        strict: Whether input of the design that Timeloop ignores is an error, as in `inputs.load.load`.
-        calibration: A correction to measured hardware; all cycles of designs are corrected ones then, and nothing is
-            fused or left out for its lower bound. None: the exact model.
-    """
+    """The question for the best design of a space for some networks."""
 
     space: DesignSpace
     networks: tuple[Workload, ...]
-    weights: tuple[float, ...]
-    metrics: tuple[str, ...] = ("edp",)
-    fuse: bool = True
-    seed: int = 0
-    energy: str = "estimate"
-    strict: bool = True
+    weights: tuple[float, ...]  # how often each network runs; energies and cycles are summed with them
+    metrics: tuple[str, ...] = ("edp",)  # to minimise, see `result.metric_exponents`; several for a front
+    fuse: bool = True  # whether layers may be fused (`network.map_network`); else every layer runs by itself
+    seed: int = 0  # of every random number
+    energy: str = "estimate"  # the source of energies that no table in the design gives, as in `inputs.load.load`
+    strict: bool = True  # whether input of the design that Timeloop ignores is an error
     calibration: Calibration | None = None
+    """A correction to measured hardware; all cycles of designs are corrected ones then, and nothing is fused or left
+    out for its lower bound. None: the exact model."""
 
     @cached_property
     def layers(self) -> tuple[Operator, ...]:
@@ -137,40 +126,19 @@ follow the number of workers, as then the answer would. Not measured."""
 
 @dataclass(frozen=True)
 class DesignOptions:
-    """How the answer to a `DesignQuestion` is searched.
+    """How the answer to a `DesignQuestion` is searched; see `api.search_design`."""
 
-    Attributes:
-        method: One of `METHODS`. "bounds" maps the designs of the best lower bounds, "gradient" also those that a
-            descent on hardware, mappings and fusion together ends at (DOSA; needs PyTorch). None: "gradient" where
-            PyTorch is installed, else "bounds".
-        evaluations: Designs to map at most; None: `EVALUATIONS`, or no limit for an exhaustive search and where there
-            is a time limit.
-        time_limit: Seconds for the search with its last steps; None: no limit. Designs that are being mapped then are
-            given up, but the first one where none is known.
-        prune: Whether a design whose lower bound is no better than a known design is left out.
-        neighbours: Whether designs beside the best one are mapped at the end, beyond the evaluations asked for: an
-            octave away, a quarter, and one value; a better one takes its place, until none is better or as many
-            designs have been mapped again as asked for.
-        per_round: Designs proposed at a time; None: by the method. The answer depends on it.
-        jobs: Designs at work at a time; None: one for each core. The answer does not depend on it.
-        backend: One of `executors.BACKENDS`.
-        address: Address of the cluster; see `executors.executor`.
-        shard: (i, n): of every n designs proposed, only the i-th is evaluated, counted from 1; the others are left to
-            runs with other i. None: all.
-        store: Folder in which all that is evaluated is kept for other runs; None: it is kept for this run alone.
-    """
-
-    method: str | None = None
-    evaluations: int | None = None
-    time_limit: float | None = None
-    prune: bool = True
-    neighbours: bool = True
-    per_round: int | None = None
-    jobs: int | None = None
-    backend: str = "processes"
-    address: str | None = None
-    shard: tuple[int, int] | None = None
-    store: Path | None = None
+    method: str | None = None  # one of `METHODS`; None: "gradient" where PyTorch is installed, else "bounds"
+    evaluations: int | None = None  # None: `EVALUATIONS`, or no limit (exhaustive, or with a time limit)
+    time_limit: float | None = None  # seconds for the search with its last steps; None: no limit
+    prune: bool = True  # whether a design whose lower bound is no better than a known design is left out
+    neighbours: bool = True  # whether designs beside the best one are mapped at the end, see `search_design.settled`
+    per_round: int | None = None  # designs proposed at a time; None: by the method. The answer depends on it
+    jobs: int | None = None  # designs at work at a time; None: one for each core. The answer does not depend on it
+    backend: str = "processes"  # one of `executors.BACKENDS`
+    address: str | None = None  # of the cluster, see `executors.executor`
+    shard: tuple[int, int] | None = None  # (i, n): of every n designs proposed only the i-th is evaluated, from 1
+    store: Path | None = None  # of all that is evaluated, shared with other runs; None: for this run alone
 
     @property
     def round(self) -> int:

@@ -62,33 +62,19 @@ class NetworkFigures:
 
 @dataclass(frozen=True, slots=True)
 class DesignOutcome:
-    """One design of a space, and what became of it.
+    """One design of a space, and what became of it; figures are sums over the networks, each times its weight."""
 
-    Attributes:
-        point: Index into the values of every parameter, in the order of the space.
-        parameters: The values of the parameters by name.
-        feasible: Whether it keeps all limits and runs every layer; False also for a design that was not mapped.
-        reason: Why it is not feasible, in words; empty where it is.
-        energy_pj: pJ of all networks, each times its weight; infinite where not feasible.
-        cycles: Cycles likewise.
-        area_mm2: Area in mm2; infinite where it is not known, as the design was refused before.
-        networks: The figures of each network; empty where not feasible.
-        mapped: Whether its layers were mapped: neither refused by a limit nor left out for its lower bound.
-        bounds: For a design left out for its lower bound: least energy in pJ and least cycles; else None.
-        cut_short: Whether time was over before its mappings had been searched to the end.
-    """
-
-    point: tuple[int, ...]
-    parameters: dict[str, ParameterValue]
-    feasible: bool
-    reason: str = ""
-    energy_pj: float = inf
-    cycles: float = inf
-    area_mm2: float = inf
-    networks: tuple[NetworkFigures, ...] = ()
-    mapped: bool = False
-    bounds: tuple[float, float] | None = None
-    cut_short: bool = False
+    point: tuple[int, ...]  # index into the values of every parameter, in the order of the space
+    parameters: dict[str, ParameterValue]  # their values by name
+    feasible: bool  # whether it keeps all limits and runs every layer; False also for one that was not mapped
+    reason: str = ""  # why it is not feasible; empty where it is
+    energy_pj: float = inf  # infinite where not feasible
+    cycles: float = inf  # likewise
+    area_mm2: float = inf  # infinite where it is not known, as the design was refused before
+    networks: tuple[NetworkFigures, ...] = ()  # empty where not feasible
+    mapped: bool = False  # whether its layers were mapped: neither refused by a limit nor left out for its lower bound
+    bounds: tuple[float, float] | None = None  # least energy and cycles of a design left out for its lower bound
+    cut_short: bool = False  # whether time was over before its mappings had been searched to the end
 
     @property
     def edp(self) -> float:

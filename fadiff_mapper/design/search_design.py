@@ -39,25 +39,15 @@ JUDGING = 0.5
 
 @dataclass
 class DesignClock:
-    """Tells how much time a search still has, by what it took so far; all times in seconds.
+    """Tells how much time a search still has, by what it took so far; all times in seconds."""
 
-    Attributes:
-        limit: Time that the search has; None: no limit.
-        designs_after: Says how many designs must be mapped after the search, as far as is known now.
-        start: Its start by `time.time`, as workers on other machines share no other clock.
-        proposals: Time that each round needed to propose its designs.
-        mappings: Time until each round had its first mapped design.
-        judging_end: When the designs of a round have to be proposed.
-        missed: Whether a design was not begun in time, or given up, or no round was begun for want of time.
-    """
-
-    limit: float | None
-    designs_after: Callable[[], int]
-    start: float
-    proposals: list[float] = field(default_factory=list)
-    mappings: list[float] = field(default_factory=list)
-    judging_end: float = inf
-    missed: bool = False
+    limit: float | None  # time that the search has; None: no limit
+    designs_after: Callable[[], int]  # how many designs must be mapped after the search, as far as is known now
+    start: float  # by `time.time`, as workers on other machines share no other clock
+    proposals: list[float] = field(default_factory=list)  # time that each round needed to propose its designs
+    mappings: list[float] = field(default_factory=list)  # time until each round had its first mapped design
+    judging_end: float = inf  # when the designs of a round have to be proposed
+    missed: bool = False  # whether a design was not begun in time or given up, or no round begun for want of time
 
     def over(self) -> bool:
         """Whether the time of the search and of its last steps is over."""

@@ -54,22 +54,13 @@ SOMEWHERE = Where("space")
 
 @dataclass(frozen=True)
 class Parameter:
-    """A quantity of the architecture that a search may choose.
+    """A quantity of the architecture that a search may choose."""
 
-    Attributes:
-        name: Its name in expressions and results.
-        path: The entry of the architecture that takes its value, such as "Scratchpad.attributes.depth"; "" where it
-            acts through ties or templates alone.
-        values: Its values: numbers in ascending order (a lazy range may have a thousand million), or words as written.
-        template: Whether it is a variable of the files' Jinja2 templates.
-        where: Its place, for messages.
-    """
-
-    name: str
-    path: str
-    values: Sequence[Value]
-    template: bool = False
-    where: Where = SOMEWHERE
+    name: str  # in expressions and results
+    path: str  # the entry that takes its value, such as "Buffer.attributes.depth"; "": through ties or templates
+    values: Sequence[Value]  # numbers in ascending order (a range may have a thousand million), or words as written
+    template: bool = False  # whether it is a variable of the files' Jinja2 templates
+    where: Where = SOMEWHERE  # its place, for messages
 
     @property
     def numeric(self) -> bool:
