@@ -334,7 +334,8 @@ def sparse_stats(design: SparseDesign, dense: Evaluation, row: int, found: Spars
     names = design.layer.problem.dataspace_names()
     levels = [{"name": level.name, "cycles": use.cycles, "slowdown": use.slowdown, "max_instances": use.instances,
                "leakage_energy_pj": use.leakage, "energy_pj_total": use.energy, "dataspaces": {
-                   name: (_sparse_space if t in use.tiles else _forgotten)(design, dense, row, found, number, t, sections)
+                   name: (_split_space if t in use.tiles else _forgotten)(design, dense, row, found, number, t,
+                                                                          sections)
                    for t, name in enumerate(names) if dense.nest.keep[number, t, row]}}
               for number, (level, use) in enumerate(zip(design.layer.arch.levels, found.levels, strict=True))]
     return SparseStats(
@@ -367,7 +368,7 @@ def _forgotten(design: SparseDesign, dense: Evaluation, row: int, found: SparseE
         if sections else {"format_tile_size": []})
 
 
-def _sparse_space(design: SparseDesign, dense: Evaluation, row: int, found: SparseEvaluation, number: int, t: int,
+def _split_space(design: SparseDesign, dense: Evaluation, row: int, found: SparseEvaluation, number: int, t: int,
                sections: bool) -> dict[str, Any]:
     """The fields of one data space at one level; bandwidths are those after throttling."""
     use, cost = found.levels[number], found.levels[number].tiles[t]
