@@ -32,7 +32,7 @@ from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.fusion.prices import other_reads
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.sparse.evaluate_sparse_spec import is_sparse
+from fadiff_mapper.model.evaluate_spec import is_sparse
 from fadiff_mapper.network.result import NetworkResult
 from fadiff_mapper.workload.readers.network_text import network_text, shape_id
 

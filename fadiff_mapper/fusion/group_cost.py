@@ -33,7 +33,7 @@ from fadiff_mapper.fusion.tile_evaluation import (
 )
 from fadiff_mapper.model.access_counts import Counts
 from fadiff_mapper.model.energy_latency import Cost, cost
-from fadiff_mapper.model.exact.evaluate import EXACT
+from fadiff_mapper.model.evaluate import EXACT
 from fadiff_mapper.model.legality import Violation
 
 NOC = "networks"

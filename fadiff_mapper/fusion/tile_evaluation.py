@@ -3,7 +3,7 @@
 Problem. A step of the shared loops runs one tile of every layer. Legality and cost need Timeloop's result for the tile:
 the words it keeps, the partial sums it reads back, its access counts. Some of these words other steps leave in place.
 
-Method. The tile becomes a problem with the tile's extents as bounds, which `model.exact` evaluates like any mapping.
+Method. The tile becomes a problem with the tile's extents as bounds, which `model.evaluate` evaluates like any mapping.
 Steps that differ only in the words that earlier steps left in place share a shape, and with it one evaluation.
 `fused_counts` then corrects the counts, which is FADiff's fusion-aware boundary with sigma = 1 for each link:
 
@@ -36,13 +36,12 @@ from fadiff_mapper.fusion.tile_steps import LayerSteps, StepClass, layer_steps, 
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.model.access_counts import Counts
-from fadiff_mapper.model.exact.evaluate import evaluate_nest
+from fadiff_mapper.model.evaluate import evaluate_nest
 from fadiff_mapper.model.legality import Violation, violations
 from fadiff_mapper.model.loop_nest import pack, project
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
-from fadiff_mapper.model.tile_boxes import tiles
-from fadiff_mapper.model.usage import Usage
+from fadiff_mapper.model.tiles import Usage, tiles
 
 Batch = TypeVar("Batch", Counts, Usage)
 """Results of several mappings side by side, whose arrays have the axis B last."""

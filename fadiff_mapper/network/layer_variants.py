@@ -19,9 +19,8 @@ from dataclasses import replace
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.fusion.prices import OperatingPoint, chosen
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.exact.evaluate_spec import layers_of
+from fadiff_mapper.model.evaluate_spec import evaluate_nests, layers_of
 from fadiff_mapper.model.loop_nest import pack
-from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate_nests
 from fadiff_mapper.search.map_layers import checked_task
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.options import SearchOptions

@@ -13,9 +13,8 @@ from fadiff_mapper.fusion.candidates import candidates
 from fadiff_mapper.fusion.estimates import group_bases
 from fadiff_mapper.fusion.prices import other_reads
 from fadiff_mapper.fusion.segments import over_all_runs
-from fadiff_mapper.model.exact.evaluate_spec import layers_of
+from fadiff_mapper.model.evaluate_spec import evaluate_nests, layers_of
 from fadiff_mapper.model.loop_nest import pack
-from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate_nests
 from fadiff_mapper.network.one_design import with_bounds
 from fadiff_mapper.network.partition import CoverPart
 from fadiff_mapper.network.planning_run import EvaluatedGroup, PlanningRun, SegmentState, by_node, repeats_of

@@ -12,7 +12,7 @@ from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import Totals, Workload
 

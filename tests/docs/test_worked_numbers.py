@@ -17,9 +17,9 @@ from fadiff_mapper.fusion.stored_words import intermediate_words, outlasting_wor
 from fadiff_mapper.fusion.tile_steps import layer_steps
 from fadiff_mapper.gradient.gumbel_softmax import ALPHA
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.exact.evaluate import evaluate_one
-from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.model.evaluate import evaluate_one
 from fadiff_mapper.model.smooth import distinct_windows
+from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.network.partition import CoverPart, partition
 from fadiff_mapper.search.explanation.count_breakdown import explain_counts
 

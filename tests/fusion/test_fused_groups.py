@@ -20,8 +20,8 @@ from fadiff_mapper.fusion.stored_words import intermediate_words, operand_words,
 from fadiff_mapper.fusion.tile_evaluation import TileEvaluations
 from fadiff_mapper.fusion.tile_steps import layer_steps
 from fadiff_mapper.inputs.spec.problem import Problem
-from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
-from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
+from fadiff_mapper.model.evaluate import Evaluation, evaluate_nest
+from fadiff_mapper.model.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.workload.window_slide import WindowSlide
