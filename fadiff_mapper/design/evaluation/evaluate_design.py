@@ -153,7 +153,7 @@ def mapped_network(question: DesignQuestion, number: int, specs: Sequence[Spec],
         from fadiff_mapper.network.planning_clock import PlanningClock
         plan = plan_network(network, own, question.network_options, mapped=mapped, clock=PlanningClock(None, stopped))
         return replace(plan, status=OUT_OF_TIME) if stopped() else plan
-    from fadiff_mapper.network.outcome import network_result
+    from fadiff_mapper.network.result import network_result
     status = OUT_OF_TIME if any(layer.status == OUT_OF_TIME for layer in mapped) else "search ended"
     return network_result(network, Hardware(own[0].arch, own[0].tables), mapped, {}, (), (),
                           question.network_options.as_dict(), status, 0.0)
