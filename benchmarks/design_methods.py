@@ -40,7 +40,7 @@ from fadiff_mapper.fusion.prices import OperatingPoint, summed
 from fadiff_mapper.gradient import descent_for_designs
 from fadiff_mapper.gradient.hardware_descent import descended_designs  # noqa: F401  loads torch before time counts
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.exact.evaluate import score
+from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.search.layer_family import random_nests
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.workload import Node, build_workload

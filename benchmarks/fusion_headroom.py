@@ -43,7 +43,7 @@ from fadiff_mapper.base import bundled_files
 from fadiff_mapper.fusion.prices import NOTHING, OperatingPoint, other_reads, summed
 from fadiff_mapper.fusion.segments import Segment, chains, over_all_runs, segments
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.exact.evaluate import evaluate_nest
+from fadiff_mapper.model.evaluate import evaluate_nest
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.network.map_network import TRADES

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from fadiff_mapper.inputs.load import load
     from fadiff_mapper.inputs.spec.mapping import Mapping
     from fadiff_mapper.inputs.spec.spec import Spec
-    from fadiff_mapper.model.exact.stats import Stats
-    from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate
+    from fadiff_mapper.model.evaluate_spec import evaluate
+    from fadiff_mapper.model.stats import Stats
     from fadiff_mapper.network.options import NetworkOptions
     from fadiff_mapper.network.result import NetworkResult
     from fadiff_mapper.search.options import SearchOptions
@@ -50,8 +50,8 @@ _HOME = dict.fromkeys(("map_layer", "map_layers", "map_network", "search_design"
     "FadiffError": "base.errors", "InvalidMapping": "base.errors", "SpecError": "base.errors",
     "__version__": "base.version", "read_calibration": "calibration.correction",
     "DesignSpace": "design.space", "read_space": "design.space",
-    "Mapping": "inputs.spec.mapping", "Spec": "inputs.spec.spec", "Stats": "model.exact.stats", "load": "inputs.load",
-    "evaluate": "model.sparse.evaluate_sparse_spec", "SearchOptions": "search.options",
+    "Mapping": "inputs.spec.mapping", "Spec": "inputs.spec.spec", "Stats": "model.stats", "load": "inputs.load",
+    "evaluate": "model.evaluate_spec", "SearchOptions": "search.options",
     "NetworkOptions": "network.options", "Workload": "workload",
     "load_network": "workload.readers.load_network", "save_network": "workload.readers.network_text",
     "call_mapper": "dropin.calls", "call_model": "dropin.calls"}

@@ -28,7 +28,7 @@ from fadiff_mapper.inputs.spec.mapping import Mapping as LayerMapping
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.kernel._kernel import FusedSegment, NestEstimate, SegmentLayer, SegmentLink
-from fadiff_mapper.model.exact.stats import dense_count
+from fadiff_mapper.model.stats import dense_count
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload.window_slide import WindowSlide
 

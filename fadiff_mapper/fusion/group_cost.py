@@ -3,7 +3,7 @@
 Problem. Timeloop evaluates one layer; a fused group runs tiles of several layers in turn, and words that stay on the
 chip between steps are neither fetched nor written back as the layer by itself would do.
 
-Method. A tile becomes a problem with the tile's extents as bounds, which `model.exact` evaluates like any mapping.
+Method. A tile becomes a problem with the tile's extents as bounds, which `model.evaluate` evaluates like any mapping.
 Steps that differ only in the words that earlier steps left in place share a shape, and with it one evaluation.
 `fused_counts` then corrects the counts, which is FADiff's fusion-aware boundary with sigma = 1 for each link:
 
@@ -42,12 +42,12 @@ from fadiff_mapper.inputs.spec.mapping import Mapping as LayerMapping
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.model.access_counts import Counts
 from fadiff_mapper.model.energy_latency import Cost, cost
-from fadiff_mapper.model.exact.evaluate import EXACT, evaluate_nest
+from fadiff_mapper.model.evaluate import EXACT, evaluate_nest
 from fadiff_mapper.model.legality import Violation, violations
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
-from fadiff_mapper.model.usage import Usage
+from fadiff_mapper.model.tiles import Usage
 
 NOC = "networks"
 """Among the components of a layer: the wires between all levels."""

@@ -49,7 +49,7 @@ from fadiff_mapper.fusion.tile_steps import (
 )
 from fadiff_mapper.model.legality import Violation
 from fadiff_mapper.model.loop_nest import pack, project
-from fadiff_mapper.model.tile_boxes import tiles as box_sizes
+from fadiff_mapper.model.tiles import tiles as box_sizes
 
 
 def group_violations(hardware: Hardware, group: FusedGroup) -> list[Violation]:

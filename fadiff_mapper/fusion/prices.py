@@ -26,8 +26,7 @@ from math import inf
 from typing import Generic, TypeVar
 
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.machine import UNLIMITED, word_energy
-from fadiff_mapper.model.prepared_layer import prepare_layer
+from fadiff_mapper.model.prepared_layer import UNLIMITED, prepare_layer, word_energy
 from fadiff_mapper.workload import Workload
 from fadiff_mapper.workload.producer_consumer import other_inputs
 

@@ -37,8 +37,8 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.workload import Link as NetworkLink
 from fadiff_mapper.workload import Node, Workload
 from fadiff_mapper.workload.operator import REPEAT, Operator, make_operator
-from fadiff_mapper.workload.picked_axes import SCATTERED, TensorAxis
 from fadiff_mapper.workload.producer_consumer import OtherInput, other_inputs
+from fadiff_mapper.workload.tensor_axes import SCATTERED, TensorAxis
 from fadiff_mapper.workload.window_slide import WindowSlide, composed
 
 RUNS = "G"

@@ -35,9 +35,8 @@ from fadiff_mapper.gradient.network_descent import descend, restarts_of
 from fadiff_mapper.gradient.relaxed_network import DescendedHardware, RelaxedMachine, RelaxedNetwork, relaxed_network
 from fadiff_mapper.inputs.spec.mapping import Mapping as LayerMapping
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.exact.evaluate_spec import layer_of
-from fadiff_mapper.model.machine import UNLIMITED
-from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate_mapping
+from fadiff_mapper.model.evaluate_spec import evaluate_mapping, layer_of
+from fadiff_mapper.model.prepared_layer import UNLIMITED
 from fadiff_mapper.network.one_design import by_node, repeats_of
 from fadiff_mapper.search.result import Result
 

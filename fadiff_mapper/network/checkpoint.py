@@ -27,7 +27,7 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.yaml.input_file import decoded, read_bytes
 from fadiff_mapper.inputs.yaml.located import with_places
 from fadiff_mapper.inputs.yaml.place import Where
-from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate_mapping
+from fadiff_mapper.model.evaluate_spec import evaluate_mapping
 from fadiff_mapper.network.options import NetworkOptions
 from fadiff_mapper.network.tile_mappings import BestStrategies, TileEffort
 from fadiff_mapper.search.result import Result

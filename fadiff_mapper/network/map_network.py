@@ -32,9 +32,8 @@ from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.base.rare_collections import rare_collections
 from fadiff_mapper.fusion.prices import OperatingPoint, chosen
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.exact.evaluate_spec import layers_of
+from fadiff_mapper.model.evaluate_spec import evaluate_nests, layers_of
 from fadiff_mapper.model.loop_nest import pack
-from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate_nests
 from fadiff_mapper.network.checkpoint import Checkpoint, opened
 from fadiff_mapper.network.one_design import Design, specs_of
 from fadiff_mapper.network.options import NetworkOptions, check, layer_search

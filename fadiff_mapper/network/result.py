@@ -17,10 +17,9 @@ from fadiff_mapper.fusion.segments import over_all_runs
 from fadiff_mapper.inputs.spec.mapping import Mapping as LayerMapping
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.exact.evaluate_spec import layers_of
-from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.model.evaluate_spec import evaluate_nests, layers_of
 from fadiff_mapper.model.loop_nest import pack
-from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate_nests
+from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.network.one_design import by_node, with_bounds
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import Operator, Totals, Workload

@@ -42,8 +42,8 @@ from fadiff_mapper.inputs.spec.constraints import Constraints, LevelConstraints,
 from fadiff_mapper.inputs.spec.mapping import Mapping as LayerMapping
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.exact.evaluate import score
-from fadiff_mapper.model.exact.evaluate_spec import KnownLayers, shared_layer
+from fadiff_mapper.model.evaluate import score
+from fadiff_mapper.model.evaluate_spec import KnownLayers, shared_layer
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.prepared_layer import PreparedLayer

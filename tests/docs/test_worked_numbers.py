@@ -16,9 +16,9 @@ from fadiff_mapper.fusion.prices import CoverPart, OperatingPoint, partition
 from fadiff_mapper.fusion.tile_steps import intermediate_words, layer_steps, outlasting_words
 from fadiff_mapper.gradient.gumbel_softmax import ALPHA
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.exact.evaluate import evaluate_one
-from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.model.evaluate import evaluate_one
 from fadiff_mapper.model.smooth import distinct_windows
+from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.search.explanation.count_breakdown import explain_counts
 
 

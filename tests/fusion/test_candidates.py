@@ -38,8 +38,8 @@ from fadiff_mapper.fusion.tile_steps import intermediate_words, operand_words, o
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.kernel._kernel import FusedSegment, NestEstimate, SegmentLayer
-from fadiff_mapper.model.exact.evaluate import evaluate_nest
-from fadiff_mapper.model.exact.evaluate_spec import layer_of
+from fadiff_mapper.model.evaluate import evaluate_nest
+from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.network.planning import one_by_one

@@ -18,8 +18,8 @@ from fadiff_mapper.fusion.group_cost import TileEvaluations, group_cost
 from fadiff_mapper.fusion.group_legality import checked_costs, evaluate_group, group_violations, live_words
 from fadiff_mapper.fusion.tile_steps import intermediate_words, layer_steps, operand_words, outlasting_words
 from fadiff_mapper.inputs.spec.problem import Problem
-from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
-from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
+from fadiff_mapper.model.evaluate import Evaluation, evaluate_nest
+from fadiff_mapper.model.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.workload.window_slide import WindowSlide

@@ -35,7 +35,7 @@ from fadiff_mapper.gradient.network_descent import (
 )
 from fadiff_mapper.gradient.relaxed_network import RelaxedNetwork, relaxed_network
 from fadiff_mapper.model.access_counts import Counts
-from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
+from fadiff_mapper.model.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays, pack
 from fadiff_mapper.model.smooth import evaluate_smooth
 from fadiff_mapper.network.checkpoint import Checkpoint

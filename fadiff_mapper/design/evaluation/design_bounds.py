@@ -23,7 +23,7 @@ from fadiff_mapper.design.evaluation.layer_entries import bound_key, design_dige
 from fadiff_mapper.design.evaluation.result_store import ResultStore
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import compute_energy
-from fadiff_mapper.model.sparse.evaluate_sparse_spec import is_sparse
+from fadiff_mapper.model.evaluate_spec import is_sparse
 from fadiff_mapper.search.lower_bound import lower_bound
 from fadiff_mapper.search.mapping_task import mapping_task
 

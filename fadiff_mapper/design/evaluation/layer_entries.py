@@ -19,10 +19,10 @@ from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.yaml.located import plain, with_places
 from fadiff_mapper.inputs.yaml.place import Where
-from fadiff_mapper.model.exact.evaluate import score
+from fadiff_mapper.model.evaluate import score
+from fadiff_mapper.model.evaluate_spec import evaluate_mapping, is_sparse
 from fadiff_mapper.model.loop_nest import pack, unpack
 from fadiff_mapper.model.reuse import with_reuse
-from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate_mapping, is_sparse
 from fadiff_mapper.search.calibrated_choice import calibrated_choice, check_calibrated
 from fadiff_mapper.search.map_layers import checked_task
 from fadiff_mapper.search.mapping_task import MappingTask

@@ -34,8 +34,8 @@ from fadiff_mapper.design.space import DesignSpace, Point, broken_limit, coordin
 from fadiff_mapper.fusion.prices import OperatingPoint, chosen, summed
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.exact.evaluate import score
-from fadiff_mapper.model.exact.evaluate_spec import layer_of
+from fadiff_mapper.model.evaluate import score
+from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import Nest, joined, nest_arrays, pack
 
 

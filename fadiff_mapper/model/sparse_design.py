@@ -16,10 +16,9 @@ from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.sparse_optimizations import FORMATS, Choice, LevelOptimizations, SparseOptimizations
 from fadiff_mapper.inputs.spec.tables import COMPUTE_ACTIONS, Tables, component_actions, compute_energy, storage_energy
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.exact.evaluate import Scores
-from fadiff_mapper.model.expected_shares import ExpectedShares
+from fadiff_mapper.model.evaluate import Scores
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays
-from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.model.prepared_layer import ExpectedShares, PreparedLayer
 
 KINDS = {"actual": ("random_", ""), "gated": ("gated_",), "skipped": ("skipped_", "gated_")}
 """Kind of access -> the prefixes under which Timeloop looks its actions up; the first one in the ERT counts."""

@@ -27,7 +27,7 @@ from fadiff_mapper.inputs.spec.sparse_optimizations import (
     Representation,
 )
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.sparse.design import SparseDesign
+from fadiff_mapper.model.sparse_design import SparseDesign
 
 Box = tuple[int, ...]
 """Extents of a tile along the ranks of its tensor."""

@@ -6,6 +6,7 @@ Tests compare every count, cycle and rejection with recorded runs of the real pr
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,16 +16,74 @@ from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.tables import Tables
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.access_counts import Counts, Delivery, Rounding, from_outside, sum_kinds
-from fadiff_mapper.model.energy_latency import Cost, outermost_accesses
-from fadiff_mapper.model.exact.interconnect import InterconnectUse, interconnect_use
+from fadiff_mapper.model.access_counts import (
+    Counts,
+    Delivery,
+    Rounding,
+    accesses,
+    bypassed,
+    from_outside,
+    holding,
+    sum_kinds,
+)
+from fadiff_mapper.model.energy_latency import Cost, cost, outermost_accesses
+from fadiff_mapper.model.interconnects import InterconnectUse, interconnect_use
 from fadiff_mapper.model.legality import LegalityCheck, Room, excess, legal, limits, outputs_with_holes, untouched_sums
-from fadiff_mapper.model.loop_nest import Nest, active_parts, all_active, nest_arrays, pack
-from fadiff_mapper.model.nest_evaluation import NestEvaluation, evaluate_with
+from fadiff_mapper.model.loop_nest import Active, Nest, active_parts, all_active, nest_arrays, pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
-from fadiff_mapper.model.tile_boxes import Tiles
-from fadiff_mapper.model.usage import Usage, average_usage
+from fadiff_mapper.model.tiles import Tiles, Usage, average_usage, tiles, usage
+
+
+@dataclass(frozen=True)
+class NestEvaluation:
+    """Results of the shared equations for a batch; see the classes named for axes and units.
+
+    Attributes:
+        nest: The mappings, without levels that Timeloop forgets (`access_counts.holding`).
+        tile: Boxes and sizes of tiles.
+        use: Instances in use and compute cycles.
+        raw: Traffic over every boundary as if every level kept every data space.
+        tally: Traffic after levels that bypass a data space have handed theirs outwards.
+        counts: Reads, fills and updates of every level.
+        cost: Cycles and energy.
+    """
+
+    nest: Nest
+    tile: Tiles
+    use: Usage
+    raw: Delivery
+    tally: Delivery
+    counts: Counts
+    cost: Cost
+
+
+def evaluate_with(layer: PreparedLayer, nest: Nest, active: Active, traffic: Callable[[Tiles], Delivery],
+                  rounding: Rounding, use: Usage | None = None) -> NestEvaluation:
+    """Tiles, traffic, accesses and cost of a batch of nests.
+
+    The exact and the smooth evaluation differ in two arguments: in how tiles become traffic (whatever slides, is
+    shared, or hops between neighbours), and in the rounding.
+
+    Args:
+        layer: The prepared layer.
+        nest: B mappings of it, NumPy or torch.
+        active: Loops that may differ from 1, and data spaces whose traffic matters.
+        traffic: Tiles to the tally of every boundary before bypassing.
+        rounding: How counts and cycles become whole numbers.
+        use: Instances in use on average, of a batch with residuals; None: all that are laid out.
+
+    Returns:
+        The results; energy without interconnects.
+    """
+    nest = holding(nest, layer.reuse)
+    tile, use = tiles(nest, layer.projection, active), use or usage(nest, active)
+    raw = traffic(tile)
+    tally = bypassed(raw, nest.keep, layer.reuse)
+    counts = accesses(nest, layer.projection, tile, raw, tally, use.instances, rounding, active,
+                      layer.reuse)
+    return NestEvaluation(nest, tile, use, raw, tally, counts, cost(counts, use, layer.machine, use.computes, rounding))
+
 
 WORTH_A_THREAD = 1024
 """Mappings below which another thread costs more than it brings: its start takes as long as a hundred evaluations.
