@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fadiff_mapper.calibration.correction import Calibration
     from fadiff_mapper.design.search_design import OnDesign
     from fadiff_mapper.design.space import DesignSpace
-    from fadiff_mapper.network.planning_run import OnProgress
+    from fadiff_mapper.network.planning import OnProgress
 
 
 def map_layer(spec: Spec, options: SearchOptions | None = None, *, metric: str | Sequence[str] | None = None,

@@ -33,7 +33,7 @@ from fadiff_mapper.fusion.prices import other_reads
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate_spec import is_sparse
-from fadiff_mapper.network.result import NetworkResult
+from fadiff_mapper.network.result import NetworkResult, network_result
 from fadiff_mapper.workload.readers.network_text import network_text, shape_id
 
 
@@ -226,7 +226,6 @@ def mapped_network(question: DesignQuestion, number: int, specs: Sequence[Spec],
         from fadiff_mapper.network.planning_clock import PlanningClock
         plan = plan_network(network, own, question.network_options, mapped=mapped, clock=PlanningClock(None, stopped))
         return replace(plan, status=OUT_OF_TIME) if stopped() else plan
-    from fadiff_mapper.network.outcome import network_result
     status = OUT_OF_TIME if any(layer.status == OUT_OF_TIME for layer in mapped) else "search ended"
     return network_result(network, Hardware(own[0].arch, own[0].tables), mapped, {}, (), (),
                           question.network_options.as_dict(), status, 0.0)
