@@ -13,7 +13,7 @@ from math import inf
 
 import numpy as np
 
-from fadiff_mapper.model.exact.evaluate import Scores, score
+from fadiff_mapper.model.evaluate import Scores, score
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Array, Nest, array_namespace
 from fadiff_mapper.search.layer_family import LayerFamily, family_of
@@ -149,7 +149,7 @@ class SearchState:
             Values to minimise, [B]: logarithms of the metric for legal mappings, above `ILLEGAL` for the others.
         """
         if self.tasks[0].sparse is not None:
-            from fadiff_mapper.model.sparse.design import score_sparse
+            from fadiff_mapper.model.sparse_design import score_sparse
             scores = score_sparse(self.tasks[0].sparse, nest)
         else:
             scores = score(self.family.layer, nest, threads=self.options.workers,

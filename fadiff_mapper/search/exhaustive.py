@@ -26,7 +26,7 @@ import numpy as np
 
 from fadiff_mapper.base.deadline import Over, in_time, never, with_grace
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.model.exact.evaluate import score
+from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.search.best_so_far import SearchOutcome, SearchState, Watcher
 from fadiff_mapper.search.layer_family import open_keeps

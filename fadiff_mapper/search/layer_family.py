@@ -21,7 +21,7 @@ from itertools import permutations, product
 import numpy as np
 
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.exact.evaluate import score
+from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, Projection, columns
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.mapspace import NONE, FactorTables, MapSpace, factor_tables

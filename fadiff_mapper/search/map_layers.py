@@ -22,12 +22,11 @@ from fadiff_mapper.base.deadline import Over, in_time, never, with_grace
 from fadiff_mapper.base.errors import FadiffError, OutOfTime, attempted
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.exact.evaluate_spec import layers_of
-from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.model.evaluate_spec import evaluate_mapping, evaluate_nests, is_sparse, layers_of
 from fadiff_mapper.model.loop_nest import Nest, cut_off, pack, unpack, without_lasts
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.reuse import with_reuse
-from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate_mapping, evaluate_nests, is_sparse
+from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.search.best_so_far import SearchOutcome
 from fadiff_mapper.search.layer_family import first_of
 from fadiff_mapper.search.mapping_task import MappingTask, checked_task, mapping_task
@@ -241,7 +240,7 @@ class ResultStream:
     def send_first(self, tasks: Sequence[MappingTask]) -> None:
         """Hands on a legal mapping of each problem before the search begins, where one is at hand."""
         if any(task.sparse for task in tasks):
-            from fadiff_mapper.model.sparse.design import score_sparse
+            from fadiff_mapper.model.sparse_design import score_sparse
         for index, task in enumerate(tasks if self.on_better else ()):
             if not self._may_send():
                 return
