@@ -12,7 +12,6 @@ from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.inputs.native.mapping import (
     SEPARATOR,
     LoopFactor,
-    factor_text,
     factors_text,
     parse_factors,
     parse_permutation,
@@ -152,7 +151,7 @@ def _maximize_one(directive: Directive, leaf: LeafNode, left: dict[str, int]) ->
         for dimension in dimensions:
             if dimension in named:
                 raise where.error(f'cannot maximize "{dimension}": it is constrained to '
-                                  f'"{factor_text(named[dimension])}"', "dimensions without a factor")
+                                  f'"{named[dimension]}"', "dimensions without a factor")
         taken = {factor.dimension: factor.value for factor in factors if factor.operator in ("=", ">=")}
         room = capacity
         for value in taken.values():
@@ -452,9 +451,9 @@ def add_factors(first: Iterable[LoopFactor], second: Iterable[LoopFactor]) -> tu
         for other in same:
             range_of_two = {other.operator, factor.operator} == {"<=", ">="}
             if other.value != factor.value and not range_of_two:
-                raise factor.where.error(f'"{factor_text(factor)}" contradicts "{factor_text(other)}" at {other.where}',
+                raise factor.where.error(f'"{factor}" contradicts "{other}" at {other.where}',
                                          "one of them")
-        if factor_text(factor) not in map(factor_text, same):
+        if str(factor) not in map(str, same):
             both.append(factor)
     return tuple(both)
 
@@ -723,5 +722,5 @@ def _check_subjects(nodes: Sequence[LeafNode], groups: dict[str, Group]) -> None
                                             f"{listed(ABOUT[leaf.role])} constraints there")
             for factor in directive.entries.get("factors", ()) if leaf.fanout == 1 else ():
                 if factor.operator != "<=" and factor.value > 1:
-                    raise factor.where.error(f'"{factor_text(factor)}" is spatial, but "{leaf.name}" has no fan-out',
+                    raise factor.where.error(f'"{factor}" is spatial, but "{leaf.name}" has no fan-out',
                                              "spatial: {meshX: ..., meshY: ...}")
