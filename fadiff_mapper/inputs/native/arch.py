@@ -155,7 +155,8 @@ def read_architecture(node: Any, where: Where, key: str = "architecture", lenien
                               listed(names[:-1]))
     named = named_interconnects([component for component in components if component.kind in INTERCONNECT_CLASSES],
                                 [(part.name, part.attributes) for part in (*units, *reversed(memories))], leniency)
-    for inner, outer in reversed([*pairwise((arithmetic[0], *levels))]):
+    meshes: list[StorageLevel | Arithmetic] = [*reversed(levels), arithmetic[0]]
+    for outer, inner in pairwise(meshes):
         for axis, many, few in (("X", inner.mesh_x, outer.mesh_x), ("Y", inner.mesh_y, outer.mesh_y)):
             if many % few:
                 raise where.error(f'mesh{axis} of "{inner.name}" ({many}) is no multiple of that of "{outer.name}" '
@@ -348,7 +349,8 @@ def _block_and_cluster(reader: Reader, word_bits: int) -> tuple[int, int]:
             f"block_size * cluster_size * word bits = {block} * {cluster} * {word_bits} is not the width {width}")
     if cluster and width // cluster < word_bits:
         raise reader.at("width").error(f"a width of {width} bits is too narrow for a cluster of {cluster}")
-    return block or width // (cluster or 1) // word_bits, cluster or width // (word_bits * (block or width // word_bits))
+    block = block or width // (cluster or 1) // word_bits
+    return block, cluster or width // (word_bits * block)
 
 
 def _size(reader: Reader, name: str, kind: str, word_bits: int, block: int) -> int | None:
@@ -494,13 +496,13 @@ def _written(tree: dict[str, Any], around: dict[str, Any]) -> Iterator[WrittenCo
     def attributes(value: object) -> dict[str, Any]:
         return {underscored(str(key)): item for key, item in value.items()} if isinstance(value, dict) else {}
 
-    listed_ones = [(entry, entry, around) for entry in (*entries(tree.get("storage")), *entries([tree.get("arithmetic")]))]
-    around = around | attributes(tree.get("attributes"))
-    for entry, own, inherited in (*listed_ones, *((entry, entry.get("attributes"), around)
-                                                  for entry in entries(tree.get("local")))):
+    inside = around | attributes(tree.get("attributes"))
+    lists = [*entries(tree.get("storage")), *entries([tree.get("arithmetic")])]
+    for entry, own, inherited in (*((entry, entry, around) for entry in lists), *(
+            (entry, entry.get("attributes"), inside) for entry in entries(tree.get("local")))):
         yield WrittenComponent(bare(underscored(str(entry.get("name", "")))), attributes(own), inherited, entry)
     for node in entries(tree.get("subtree")):
-        yield from _written(node, around)
+        yield from _written(node, inside)
 
 
 Attributes = dict[str, Any]

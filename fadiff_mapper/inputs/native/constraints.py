@@ -236,7 +236,7 @@ class _Entry:
         if "factors" in in_attributes:
             yield from self._loops()
         for key, kept in (("keep", True), ("bypass", False)) if "keep" in in_attributes else ():
-            names = attributes.read(key) or ()
+            names = attributes.read(key)
             for i, name in enumerate(self._dataspaces(names) if names else ()):
                 yield name, kept, names.at(i)
         for key in others:
@@ -298,12 +298,16 @@ def _level(statements: Sequence[ConstraintStatement]) -> LevelConstraints:
     """All statements about one level as a value."""
     def loops(kind: str) -> LoopConstraint:
         by_part = {one.part: one for one in statements if one.kind == kind}
-        limits = {which: {part.partition(".")[2]: one.value for part, one in by_part.items()
-                          if part.startswith(f"{which}.")} for which in LIMITS.values()}
-        others = {part: one.value for part, one in by_part.items() if "." not in part and part != "order"}
-        inner, outer = by_part["order"].value if "order" in by_part else ((), ())
-        return LoopConstraint(**limits, **others, inner=inner, outer=outer,
-                              sources={part: str(one.where) for part, one in by_part.items()})
+        values: dict[str, Any] = {which: {} for which in LIMITS.values()}
+        for part, one in by_part.items():
+            which, _, dimension = part.partition(".")
+            if part == "order":
+                values["inner"], values["outer"] = one.value
+            elif dimension:
+                values[which][dimension] = one.value
+            else:
+                values[part] = one.value
+        return LoopConstraint(**values, sources={part: str(one.where) for part, one in by_part.items()})
 
     spaces = [one for one in statements if one.about_keeping]
     return LevelConstraints(
@@ -311,6 +315,7 @@ def _level(statements: Sequence[ConstraintStatement]) -> LevelConstraints:
         keep=frozenset(one.part for one in spaces if one.value),
         bypass=frozenset(one.part for one in spaces if not one.value),
         no_coalesce=frozenset[str]().union(*(one.value for one in statements if one.part == "no_coalesce")),
-        sources={f"{'keep' if one.value else 'bypass'}.{one.part}": str(one.where) for one in spaces}
-        | {"min_parallelism": str(one.where) for one in statements if one.kind == "parallelism"},
+        sources={"min_parallelism" if one.kind == "parallelism" else
+                 f"{'keep' if one.value else 'bypass'}.{one.part}": str(one.where)
+                 for one in [*spaces, *(one for one in statements if one.kind == "parallelism")]},
     )

@@ -122,8 +122,10 @@ def problem_notes(node: Map, problem: Problem) -> list[str]:
     """A sentence for each key of the instance of a problem section, read as `problem`, that has no effect."""
     instance = node.get("instance")
     coefficients = {term.name for ds in problem.dataspaces for rank in ds.ranks for term in rank if term.name}
+    if not isinstance(instance, Map):
+        return []
     return [f"problem.instance.{name} has no effect: extents follow from the projections"
-            for name in (_dropped(instance, [*problem.dimensions, *coefficients]) if isinstance(instance, Map) else ())
+            for name in _dropped(instance, [*problem.dimensions, *coefficients])
             if name in FOR_THE_READER or instance[name] == 1]
 
 

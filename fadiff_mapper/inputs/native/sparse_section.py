@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -103,7 +102,7 @@ def read_sparse_optimizations(node: Any, where: Where, arch: Architecture, probl
     return SparseOptimizations(tuple(levels), "gate" in computes, "skip" in computes, applied)
 
 
-def _actions(options: Seq, names: _Names) -> dict[str, tuple[Choice, ...]]:
+def _actions(options: Seq, names: _Names) -> dict[str, Any]:
     """Field of `LevelOptimizations` -> its choices, those of them that the list names."""
     found: dict[str, list[Choice]] = {}
     for reader in names.readers(options, keys.ACTION_OPTIMIZATION):

@@ -55,7 +55,8 @@ def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: 
     Raises:
         SpecError: A table without name or actions, or an energy that is no number or above `MOST_ENERGY`.
     """
-    version, energy_tables, areas = "0.4", (), {}
+    version, areas = "0.4", {}
+    energy_tables: tuple[EnergyTable, ...] = ()
     if ert is not None:
         reader = Reader(underscored(mapping(ert, ert_where)), leniency, ERT)
         version, rows = reader.read("version"), reader.read("tables")
@@ -178,5 +179,6 @@ def _written_areas(arch: Architecture) -> dict[str, float]:
 
 def total_areas(arch: Architecture, tables: Tables) -> dict[str, float]:
     """um^2 of all instances by component name, outermost first; arguments as for `areas`."""
-    instances = {unit.name: unit.instances for unit in (*arch.levels, arch.arithmetic)}
+    instances = {level.name: level.instances for level in arch.levels}
+    instances[arch.arithmetic.name] = arch.arithmetic.instances
     return {name: area * instances[name] for name, area in areas(arch, tables).items()}

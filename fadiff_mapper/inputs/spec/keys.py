@@ -12,7 +12,7 @@ from typing import Any
 from fadiff_mapper.inputs.spec.sparse_optimizations import BANDED, FIXED, FORMATS, HYPERGEOMETRIC
 from fadiff_mapper.inputs.spec.spec import METRICS
 from fadiff_mapper.inputs.yaml import located
-from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
+from fadiff_mapper.inputs.yaml.leniency import Leniency, Oddity
 from fadiff_mapper.inputs.yaml.located import REQUIRED, Key, Kind
 from fadiff_mapper.inputs.yaml.place import Where
 
@@ -152,7 +152,7 @@ ARCHITECTURE_LISTS = _table(
     ("storage", tables_of("attributes"), REQUIRED, "names and attributes of the memories, from the inside out"))
 COMPONENT = _table(
     ("name", TEXT, REQUIRED, "its name, with a range such as `PE[0..15]` for several instances"),
-    ("class", TEXT, REQUIRED, "contains DRAM, SRAM, regfile, smartbuffer or storage; mac or compute; or is a network's"),
+    ("class", TEXT, REQUIRED, "contains DRAM, SRAM, regfile, smartbuffer or storage; mac or compute; or a network"),
     ("attributes", table_of("attributes"), None, "its attributes"),
     *((key, ANY, None, "for Accelergy") for key in (
         "subclass", "component_class", "required_actions", "actions", "enabled", "area_scale", "energy_scale",
@@ -227,7 +227,8 @@ PROBLEM = _table(
     ("name", TEXT, None, "not read"),
     ("shape", kind(located.anything, "[shape](#shape), or `cnn_layer` or `gemm_ABZ`", anyOf=[
         {"type": "string"}, {"$ref": "#/$defs/shape"}, {"type": "object", "required": ["shape"], "properties": {
-            "shape": {"$ref": "#/$defs/shape"}}, "additionalProperties": False}]), "cnn_layer", "dimensions and tensors"),
+            "shape": {"$ref": "#/$defs/shape"}}, "additionalProperties": False}]), "cnn_layer",
+     "dimensions and tensors"),
     ("instance", table_of("instance"), REQUIRED, "bounds of the dimensions, and coefficients"))
 SHAPE = _table(
     ("flatten", ANY, None, "not modelled"), ("flattened_dimensions", ANY, None, "not modelled"),
@@ -366,7 +367,8 @@ MAPPER = _table(
     *((name if "_" not in name else f"{name} {name.replace('_', '-')}", ANY, None, f"no effect: {why}")
       for name, why in IDLE_OPTIONS.items()))
 
-ERT = _table(("version", TEXT, "0.4", "version of the format"), ("tables", tables_of("energies"), REQUIRED, "one table per component"))
+ERT = _table(("version", TEXT, "0.4", "version of the format"),
+             ("tables", tables_of("energies"), REQUIRED, "one table per component"))
 ENERGIES = _table(_NAME, ("actions", tables_of("action"), REQUIRED, "its actions"))
 ACTION = _table(_NAME, ("energy", real(0), REQUIRED, "pJ"), ("arguments", MAP, None, "values of its arguments"))
 ART = _table(_VERSION, ("tables", tables_of("area"), REQUIRED, "one entry per component"))
@@ -392,7 +394,8 @@ OPTION = _table(
 REPRESENTATION_FORMAT = _table(("data_spaces", tables_of("format"), None, "one entry per tensor"))
 FORMAT = _table(
     ("name", TEXT, REQUIRED, "the tensor"),
-    ("rank_application_order", one("inner_to_outer", "outer_to_inner"), "outer_to_inner", "where loops get ranks first"),
+    ("rank_application_order", one("inner_to_outer", "outer_to_inner"), "outer_to_inner",
+     "the end from which loops get ranks"),
     ("compression_rate", ANY, None, "not modelled"),
     ("ranks", tables_of("rank"), REQUIRED, "formats of the ranks, outermost first"))
 RANK = _table(

@@ -141,7 +141,7 @@ def translated_architecture(document: Map, leniency: Leniency = STRICT) -> Map:
 
 
 def _variables(reader: Reader, leniency: Leniency) -> Map:
-    """The variables section, worked out; the front end makes one of a list of mappings, whose common keys must agree."""
+    """The variables section, worked out; of a list the front end makes one mapping, whose common keys must agree."""
     def one_mapping(value: Any, where: Where) -> Map:
         if not isinstance(value, list):
             return mapping(value, where)
