@@ -33,7 +33,7 @@ from provenance import add_output, heading, markdown, row
 from fadiff_mapper import Workload, load_network, map_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.gradient.layer_descent import STEPS, descend
-from fadiff_mapper.model.exact.evaluate import score
+from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.options import Effort, SearchOptions

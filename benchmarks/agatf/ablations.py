@@ -23,7 +23,7 @@ from fadiff_mapper.gradient.network_descent import descended_network
 from fadiff_mapper.network.map_network import plan_network
 from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.network.options import layer_search
-from fadiff_mapper.network.planning_run import NetworkDescent
+from fadiff_mapper.network.planning import NetworkDescent
 from fadiff_mapper.search.options import Effort
 
 NETWORKS = ("gpt3_6b7_block", "vgg19", "vgg16", "mobilenet_v1", "resnet18")

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 
 from fadiff_mapper.gradient.layer_descent import descend
-from fadiff_mapper.model.exact.evaluate import score
+from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.search.layer_family import kin
 from fadiff_mapper.search.mapping_task import MappingTask

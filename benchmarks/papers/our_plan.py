@@ -6,7 +6,7 @@ import time
 from unittest.mock import patch
 
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.exact.evaluate import score
+from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.network.map_network import plan_network
 from fadiff_mapper.network.options import NetworkOptions, layer_search

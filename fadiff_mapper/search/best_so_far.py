@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fadiff_mapper.model.exact.evaluate import Scores, score
+from fadiff_mapper.model.evaluate import Scores, score
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Array, Nest, array_namespace
 from fadiff_mapper.search.layer_family import LayerFamily
@@ -22,7 +22,7 @@ from fadiff_mapper.search.mapspace import available
 from fadiff_mapper.search.options import ILLEGAL, Progress, SearchOptions
 
 if TYPE_CHECKING:
-    from fadiff_mapper.model.sparse.design import SparseDesign
+    from fadiff_mapper.model.sparse_design import SparseDesign
 
 PRIORITY = 1e-6
 """Weight of each metric relative to the one before: a later metric decides between mappings whose earlier one differs
@@ -105,7 +105,7 @@ class MetricTerms:
             threads: Threads that share the batch.
         """
         if self.sparse is not None:
-            from fadiff_mapper.model.sparse.design import score_sparse
+            from fadiff_mapper.model.sparse_design import score_sparse
             return score_sparse(self.sparse, nest)
         return score(family.layer, nest, threads=threads, room=self.room and self.room.take(member))
 

@@ -17,7 +17,7 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.calibration.correction import Calibration
 from fadiff_mapper.calibration.features import tensor_roles
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.exact.evaluate import score
+from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays
 from fadiff_mapper.search.compiled_space import compiled_space
 from fadiff_mapper.search.mapping_task import MappingTask

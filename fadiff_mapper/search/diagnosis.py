@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import OutOfTime
-from fadiff_mapper.model.exact.evaluate import evaluate_nest
+from fadiff_mapper.model.evaluate import evaluate_nest
 from fadiff_mapper.model.legality import violations
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.prepared_layer import PreparedLayer

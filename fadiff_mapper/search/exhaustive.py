@@ -11,7 +11,7 @@ import numpy as np
 
 from fadiff_mapper.base.deadline import Over, never, with_grace
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.model.exact.evaluate import score
+from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, joined
 from fadiff_mapper.search.best_so_far import NO_TERMS, MetricTerms, SearchState, Watcher, unwatched
 from fadiff_mapper.search.enumerate import count, nests, whole_space

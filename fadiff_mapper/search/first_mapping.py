@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from fadiff_mapper.model.exact.evaluate import score
+from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, columns
 from fadiff_mapper.search.layer_family import Draws, LayerFamily, OpenChoices, decided, draws
 from fadiff_mapper.search.mapspace import NONE

@@ -20,10 +20,9 @@ from fadiff_mapper.base.errors import FadiffError, OutOfTime, listed
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.problem import single_letter
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.exact.evaluate_spec import layers_of
+from fadiff_mapper.model.evaluate_spec import evaluate_mapping, is_sparse, layers_of
 from fadiff_mapper.model.loop_nest import Nest, cut_off, pack, without_lasts
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate_mapping, is_sparse
 from fadiff_mapper.search.first_mapping import first_of
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.mapspace import MapSpace, check_mapping, conflicts, rounded_up

@@ -14,7 +14,7 @@ import numpy as np
 
 from fadiff_mapper.inputs.spec.constraints import Constraints
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.exact.evaluate_spec import layer_of
+from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
@@ -22,7 +22,7 @@ from fadiff_mapper.search.layer_family import LayerFamily, family_of
 from fadiff_mapper.search.mapspace import MapSpace, build_mapspace
 
 if TYPE_CHECKING:
-    from fadiff_mapper.model.sparse.design import SparseDesign
+    from fadiff_mapper.model.sparse_design import SparseDesign
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: N
     """
     layer, sparse = layer or layer_of(spec), None
     if spec.sparse is not None and spec.sparse.applied:
-        from fadiff_mapper.model.sparse.design import expected_shares, prepare_sparse, with_room_for_zeros
+        from fadiff_mapper.model.sparse_design import expected_shares, prepare_sparse, with_room_for_zeros
         sparse = prepare_sparse(layer, spec.sparse, spec.tables)
         roomy = layer_of(replace(spec, arch=with_room_for_zeros(spec.arch, spec.problem, spec.sparse)))
         layer = replace(roomy, shares=expected_shares(sparse))

@@ -5,7 +5,7 @@ for one of 27. From the best of them chains of random moves go on, as those of t
 
 Timeloop rounds the instances in use on average down, and divides the words of a fan-out among all its receivers, so
 that the best mapping by its numbers alone would be the one that the rounding takes most from. A mapping here is as
-good as the worse of two values: Timeloop's own, and the one without these faults (`model.exact.evaluate.UNROUNDED`);
+good as the worse of two values: Timeloop's own, and the one without these faults (`model.evaluate.UNROUNDED`);
 where both forget multiply-accumulates, it is worse by that share.
 """
 

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError, attempted
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.model.evaluate_spec import evaluate_mapping, evaluate_nests
 from fadiff_mapper.model.loop_nest import Nest, cut_off, unpack, without_lasts
 from fadiff_mapper.model.reuse import with_reuse
-from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate_mapping, evaluate_nests
+from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.search.first_mapping import first_of
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Progress
@@ -84,7 +84,7 @@ class ResultStream:
     def send_first(self, tasks: Sequence[MappingTask]) -> None:
         """Hands on a legal mapping of each problem before the search begins, where one is at hand."""
         if any(task.sparse for task in tasks):
-            from fadiff_mapper.model.sparse.design import score_sparse
+            from fadiff_mapper.model.sparse_design import score_sparse
         for index, task in enumerate(tasks if self.on_better else ()):
             if not self._may_send():
                 return

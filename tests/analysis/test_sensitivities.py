@@ -13,7 +13,7 @@ from scipy.optimize import minimize_scalar
 from fadiff_mapper import load
 from fadiff_mapper.base.bundled_files import find
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
+from fadiff_mapper.model.evaluate import Evaluation, evaluate_nest
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.search.sensitivity import shadow_price

@@ -13,7 +13,7 @@ from sparse_inputs import SPARSE, recorded_specs
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.loop_nest import Nest
-from fadiff_mapper.model.sparse.design import score_sparse
+from fadiff_mapper.model.sparse_design import score_sparse
 from fadiff_mapper.search.compiled_space import compiled_space
 from fadiff_mapper.search.lower_bound import sparse_lower_bound
 from fadiff_mapper.search.lower_bound.least_shares import least_sent

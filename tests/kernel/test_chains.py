@@ -15,7 +15,7 @@ from fadiff_mapper import SearchOptions, load
 from fadiff_mapper.base.bundled_files import find
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.exact.evaluate import score
+from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays
 from fadiff_mapper.model.prepared_layer import prepare_layer

@@ -23,7 +23,7 @@ from fadiff_mapper.inputs.spec.arch import Architecture, Interconnect, StorageLe
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import EnergyTable, Tables
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.exact.evaluate import EXACT, UNROUNDED, Scores, evaluate_nest, score, scores_of
+from fadiff_mapper.model.evaluate import EXACT, UNROUNDED, Scores, evaluate_nest, score, scores_of
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest, cut_off, joined, nest_arrays, pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer

@@ -9,8 +9,8 @@ import pytest
 from fadiff_mapper import load
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.exact.evaluate import score
-from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping, evaluate_side_by_side, layer_of, layers_of
+from fadiff_mapper.model.evaluate import score
+from fadiff_mapper.model.evaluate_spec import evaluate_mapping, evaluate_side_by_side, layer_of, layers_of
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.search.first_mapping import first_of

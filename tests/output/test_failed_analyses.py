@@ -148,7 +148,7 @@ def test_the_page_of_a_design(name: str, words: str, tmp_path: Path, monkeypatch
 @pytest.mark.parametrize("what", ["mappings of the best design", "figures by Accelergy"])
 def test_last_figures_and_mappings_of_a_design(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if what.startswith("mappings"):
-        monkeypatch.setattr("fadiff_mapper.design.evaluation.evaluate_design.DesignBench.networks_at", fails)
+        monkeypatch.setattr("fadiff_mapper.design.evaluate_design.DesignBench.networks_at", fails)
     else:
         monkeypatch.setattr("fadiff_mapper.design.search_design.installed", lambda: "accelergy")
         monkeypatch.setattr("fadiff_mapper.design.search_design.evaluate_design", fails)

@@ -15,7 +15,7 @@ from benchmarks.papers.encoded_search import Budget, LayerObjective
 from benchmarks.papers.encoding import Encoding
 from benchmarks.papers.networks import NetworkQuestion
 from fadiff_mapper.fusion.prices import NOTHING
-from fadiff_mapper.model.exact.evaluate import Scores, score
+from fadiff_mapper.model.evaluate import Scores, score
 from fadiff_mapper.network.options import NetworkOptions
 from fadiff_mapper.search.best_so_far import exact_value
 from fadiff_mapper.search.enumerate import nests, whole_space

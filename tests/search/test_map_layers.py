@@ -15,7 +15,7 @@ from fadiff_mapper import FadiffError, SearchOptions, evaluate, load, map_layer,
 from fadiff_mapper.base.bundled_files import designs, find
 from fadiff_mapper.gradient.layer_descent import descend
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.exact.evaluate import score
+from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays, unpack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import constrained_reuse

@@ -15,8 +15,8 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.cli import main
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.exact.evaluate import EXACT, UNROUNDED, evaluate_nest, score, scores_of
-from fadiff_mapper.model.exact.evaluate_spec import layer_of
+from fadiff_mapper.model.evaluate import EXACT, UNROUNDED, evaluate_nest, score, scores_of
+from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import Nest, cut_off, nest_arrays, unpack
 from fadiff_mapper.search import residual_search
 from fadiff_mapper.search.best_so_far import exact_value
