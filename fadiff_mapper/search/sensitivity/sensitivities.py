@@ -23,6 +23,7 @@ from fadiff_mapper.model.access_counts import Counts, Rounding
 from fadiff_mapper.model.energy_latency import Cost, cost
 from fadiff_mapper.model.evaluate import EXACT, Evaluation, evaluate_one
 from fadiff_mapper.model.prepared_layer import UNLIMITED, PreparedLayer
+from fadiff_mapper.model.smooth import SMOOTH
 from fadiff_mapper.model.tiles import Usage
 from fadiff_mapper.search.sensitivity.shadow_price import ShadowPrices, shadow_prices
 
@@ -46,14 +47,6 @@ equally slow ones. Nothing was measured."""
 RISE = 1e-7
 """Relative rise of a bandwidth over which the difference is taken: cycles fall with 1 / bandwidth, so that the
 derivative is off by as much; the rounding of float64 adds 1e-9. By arithmetic; nothing was measured."""
-
-
-def _same(values: Any) -> Any:
-    return values
-
-
-UNROUNDED = Rounding(nearest=_same, down=_same, up=_same)
-"""Cycles before they become whole numbers."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +152,7 @@ def _of_constants(layer: PreparedLayer, evaluation: Evaluation, row: int, metric
         for level, constant in enumerate(present[:, 0]):
             if constant < UNLIMITED:
                 first, last = constant * (1 + HAIR), constant * (1 + HAIR + RISE)
-                before, after = (cost_with(UNROUNDED, **{name: changed(present, level, bandwidth)})
+                before, after = (cost_with(SMOOTH, **{name: changed(present, level, bandwidth)})
                                  for bandwidth in (first, last))
                 found.append((name, level, float(constant), float(after.cycles[0] - before.cycles[0]) / (last - first),
                               float((after.leakage - before.leakage).sum()) / (last - first)))
