@@ -116,16 +116,14 @@ def calibrate(layers: Sequence[MeasuredLayer], *, program: str | None = None, se
     judged = {}
     for name in [program] if program else PROGRAMS:
         points = points_of(layers, name, word_bytes)
-        judged[name] = points, _unseen(points, folds)
+        own = ~points.searched
+        judged[name] = points, verdict(predicted_unseen(points, folds)[own], points.exact[own], points.measured[own])
     name = min(judged, key=lambda name: judged[name][1].error)
     points, unseen = judged[name]
-    learned = points.learned
+    learned, at = points.learned, points.searched
     coefficients, norm = fit(points.tiles[learned], points.table[:, learned], points.measured[learned])
-    searched = None
-    if points.searched.any():
-        at = points.searched
-        searched = verdict(predict(points.tiles[at], points.table[:, at], coefficients, norm), points.exact[at],
-                           points.measured[at])
+    searched = verdict(predict(points.tiles[at], points.table[:, at], coefficients, norm), points.exact[at],
+                       points.measured[at]) if at.any() else None
     return Calibration(name, layers[0].spec.arch.level_names(), word_bytes, coefficients, norm, unseen, searched)
 
 
@@ -142,22 +140,13 @@ def fold_of_layers(layers: Sequence[MeasuredLayer], seed: int) -> np.ndarray:
 
 def points_of(layers: Sequence[MeasuredLayer], program: str, word_bytes: float) -> Points:
     """The points with their features under a program."""
-    parts = [feature_table(program, layer.spec.problem, layer.nest, word_bytes) for layer in layers]
-    return Points(np.concatenate([tiles for tiles, _ in parts]),
-                  np.concatenate([table for _, table in parts], axis=1),
-                  np.concatenate([layer.measured for layer in layers]),
-                  np.concatenate([layer.exact for layer in layers]),
-                  np.repeat(np.arange(len(layers)), [len(layer.measured) for layer in layers]),
-                  np.concatenate([layer.searched for layer in layers]),
-                  np.concatenate([_fits(layer) for layer in layers]))
-
-
-def _fits(layer: MeasuredLayer) -> np.ndarray:
-    """Whether the fan-outs of the architecture are as wide as the spatial loops of every point, [B]."""
-    arch = layer.spec.arch
-    widths = np.array([math.prod(arch.fanout(level)) for level in range(len(arch.levels))])
-    fits: np.ndarray = (layer.nest.spatial.prod(axis=1) <= widths[:, None]).all(axis=0)
-    return fits
+    parts = []
+    for number, layer in enumerate(layers):
+        arch, spread = layer.spec.arch, layer.nest.spatial.prod(axis=1)
+        widths = np.array([math.prod(arch.fanout(level)) for level in range(len(arch.levels))])
+        parts.append((*feature_table(program, layer.spec.problem, layer.nest, word_bytes), layer.measured, layer.exact,
+                      np.full(len(layer.measured), number), layer.searched, (spread <= widths[:, None]).all(axis=0)))
+    return Points(*(np.concatenate(part, axis=-1) for part in zip(*parts, strict=True)))
 
 
 def predicted_unseen(points: Points, folds: np.ndarray) -> np.ndarray:
@@ -176,12 +165,6 @@ def predicted_unseen(points: Points, folds: np.ndarray) -> np.ndarray:
         coefficients, norm = fit(points.tiles[known], points.table[:, known], points.measured[known])
         predicted[unknown] = predict(points.tiles[unknown], points.table[:, unknown], coefficients, norm)
     return predicted
-
-
-def _unseen(points: Points, folds: np.ndarray) -> FitVerdict:
-    """The verdict on all points that no search proposed, each predicted without its layer."""
-    judged = ~points.searched
-    return verdict(predicted_unseen(points, folds)[judged], points.exact[judged], points.measured[judged])
 
 
 def verdict(predicted: np.ndarray, exact: np.ndarray, measured: np.ndarray) -> FitVerdict:
