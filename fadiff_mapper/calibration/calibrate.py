@@ -38,15 +38,9 @@ MOST_STEPS = 150
 
 
 def fit(tiles: np.ndarray, table: np.ndarray, measured: np.ndarray) -> tuple[tuple[float, ...], float]:
-    """Coefficients and p of the correction that is nearest to measured cycles.
+    """Coefficients (in the order of `features.NAMES`) and p of the correction that is nearest to measured cycles, [B].
 
-    Args:
-        tiles: [B]. Tiles of the run.
-        table: [F, B]. Features per tile.
-        measured: [B]. Measured cycles.
-
-    Returns:
-        The coefficients in the order of `features.NAMES`, and p.
+    `tiles` and `table` are those of `feature_table`.
     """
     prior = np.log([*(PRIOR.get(name, PRIOR_ELSE) for name in NAMES), PRIOR_NORM - 1.0])
     target = np.log(measured)
@@ -102,7 +96,7 @@ def calibrate(layers: Sequence[MeasuredLayer], *, program: str | None = None, se
 
     Args:
         layers: Measured points.
-        program: One of `tiled_run.PROGRAMS`; None: the one with the smaller error on layers not learned from.
+        program: One of `features.PROGRAMS`; None: the one with the smaller error on layers not learned from.
         seed: Seed of the split into folds.
 
     Returns:
@@ -150,15 +144,7 @@ def points_of(layers: Sequence[MeasuredLayer], program: str, word_bytes: float) 
 
 
 def predicted_unseen(points: Points, folds: np.ndarray) -> np.ndarray:
-    """Predicts every point by the fit to the layers of the other folds.
-
-    Args:
-        points: Measured points.
-        folds: Fold of every layer, see `fold_of_layers`.
-
-    Returns:
-        [B]. Cycles; 0 for searched points.
-    """
+    """Cycles of every point by the fit to the layers of the other `fold_of_layers`, [B]; 0 for searched points."""
     fold, predicted = folds[points.layer], np.zeros_like(points.measured)
     for number in range(FOLDS):
         known, unknown = points.learned & (fold != number), ~points.searched & (fold == number)
@@ -168,18 +154,10 @@ def predicted_unseen(points: Points, folds: np.ndarray) -> np.ndarray:
 
 
 def verdict(predicted: np.ndarray, exact: np.ndarray, measured: np.ndarray) -> FitVerdict:
-    """Two predictions of the same points side by side.
-
-    Args:
-        predicted: [B]. Corrected cycles.
-        exact: [B]. Cycles of the exact model.
-        measured: [B]. Measured cycles.
-    """
-    def rank(cycles: np.ndarray) -> float:
+    """Corrected cycles and those of the exact model of the same points, [B] each, side by side."""
+    figures = []
+    for cycles in (predicted, exact):
         known = len(measured) > 1 and np.ptp(cycles) > 0 and np.ptp(measured) > 0
-        return float(spearmanr(cycles, measured).statistic) if known else 0.0
-
-    def error(cycles: np.ndarray) -> float:
-        return float(np.mean(np.abs(cycles / measured - 1.0)))
-
-    return FitVerdict(len(measured), rank(predicted), error(predicted), rank(exact), error(exact))
+        figures += [float(spearmanr(cycles, measured).statistic) if known else 0.0,
+                    float(np.mean(np.abs(cycles / measured - 1.0)))]
+    return FitVerdict(len(measured), *figures)

@@ -96,6 +96,9 @@ def tensor_roles(problem: Problem) -> TensorRoles:
 BLOCK = 16
 """Words of a tile that Gemmini's library counts as one block of a product."""
 
+ROUNDING = 1e-9
+"""Quotients of whole numbers this near to a whole number are that number."""
+
 
 @dataclass(frozen=True)
 class TiledRun:
@@ -147,13 +150,7 @@ def as_mapped(nest: Nest, bounds: Sequence[int], roles: TensorRoles) -> TiledRun
 
 
 def gemmini(nest: Nest, bounds: Sequence[int], roles: TensorRoles) -> TiledRun:
-    """The run that Gemmini's library makes of a mapping, see the top of this file.
-
-    Args:
-        nest: B mappings, of NumPy or torch.
-        bounds: [D]. Bounds of the layer.
-        roles: Its dimensions.
-    """
+    """The run that Gemmini's library makes of a mapping, see above; arguments as of `as_mapped`."""
     xp, mapped, bounds = array_namespace(nest.temporal), as_mapped(nest, bounds, roles), list(bounds)
     side, product = mapped.side, mapped.product
     if not product and roles.sliding:
@@ -163,7 +160,8 @@ def gemmini(nest: Nest, bounds: Sequence[int], roles: TensorRoles) -> TiledRun:
     for d, bound in enumerate(bounds):
         tile = mapped.tile[d]
         if product and d not in roles.groups and d not in roles.windows:
-            blocks = xp.clip(down(tile / BLOCK), 1.0, None)
+            whole = tile / BLOCK
+            blocks = xp.clip(_straight(whole, xp.floor(whole + ROUNDING)), 1.0, None)
             counts.append(up(up(bound / side) / blocks))
             tile = xp.clip(blocks * side, None, float(bound))
         else:
@@ -195,17 +193,8 @@ def up(value: Array) -> Array:
     return _straight(value, array_namespace(value).ceil(value - ROUNDING))
 
 
-def down(value: Array) -> Array:
-    """Rounded down; for torch the slope is that of the value itself."""
-    return _straight(value, array_namespace(value).floor(value + ROUNDING))
-
-
-ROUNDING = 1e-9
-"""Quotients of whole numbers this near to a whole number are that number."""
-
-
 def _straight(value: Any, rounded: Any) -> Any:
-    """The rounded value with the slope of the value."""
+    """The rounded value, for torch with the slope of the value."""
     return value + (rounded - value).detach() if hasattr(value, "detach") else rounded
 
 
@@ -225,48 +214,34 @@ CACHE = 2.0 ** 18
 WIDEST = 16
 """Rows of the array that a stream of few words is charged for at most; with 32 or 64 rows no more were seen."""
 
-GROUPS: dict[str, tuple[str, ...]] = {
-    "start-up": ("tile", "convolution"),
-    "compute": ("steps",),
-    "streams": ("streams",),
-    "memory": ("input_beats", "input_misses", "input_lines", "weight_beats", "weight_misses", "weight_lines",
-               "weight_pages", "output_misses"),
+FEATURES = {
+    "tile": ("start-up", "start of a tile"),
+    "convolution": ("start-up", "further start of a convolution's tile"),
+    "steps": ("compute", "compute step"),
+    "streams": ("streams", "row of the array, for each stream of words through it"),
+    "input_beats": ("memory", f"{BEAT} bytes of inputs (or a row of fewer)"),
+    "input_misses": ("memory", "cache line of inputs that misses"),
+    "input_lines": ("memory", "cache line of inputs that misses once for all tiles that share it"),
+    "weight_beats": ("memory", f"{BEAT} bytes of weights (or a row of fewer)"),
+    "weight_misses": ("memory", "cache line of weights that misses"),
+    "weight_lines": ("memory", "cache line of weights that misses once for all tiles that share it"),
+    "weight_pages": ("memory", "page of weights"),
+    "output_misses": ("memory", "cache line of outputs that misses"),
+    "launch": ("once", "start of the run"),
+    "first_tile": ("once", f"{BEAT} bytes of the first tile's operands (or a row of fewer)"),
 }
-"""Features by the part of the machine that they occupy; the parts overlap, tile by tile."""
+"""Features: the part of the machine that they occupy ("once": of the whole run, overlapped by nothing, per tile), and
+what their coefficient is the price of, in cycles."""
 
-ONCE = ("launch", "first_tile")
-"""Features of the whole run that nothing overlaps, per tile."""
-
-NAMES = tuple(name for group in GROUPS.values() for name in group) + ONCE
-"""All features in the order of `features`."""
-
-MEANING = {
-    "tile": "start of a tile", "convolution": "further start of a convolution's tile",
-    "steps": "compute step",
-    "streams": "row of the array, for each stream of words through it",
-    "input_beats": f"{BEAT} bytes of inputs (or a row of fewer)", "input_misses": "cache line of inputs that misses",
-    "input_lines": "cache line of inputs that misses once for all tiles that share it",
-    "weight_beats": f"{BEAT} bytes of weights (or a row of fewer)",
-    "weight_misses": "cache line of weights that misses",
-    "weight_lines": "cache line of weights that misses once for all tiles that share it",
-    "weight_pages": "page of weights",
-    "output_misses": "cache line of outputs that misses",
-    "launch": "start of the run", "first_tile": f"{BEAT} bytes of the first tile's operands (or a row of fewer)",
-}
-"""What the coefficient of each feature is the price of, in cycles."""
+NAMES = tuple(FEATURES)
+MEANING = {name: meaning for name, (_, meaning) in FEATURES.items()}
+GROUPS = {part: tuple(name for name in NAMES if FEATURES[name][0] == part)
+          for part in ("start-up", "compute", "streams", "memory")}
+"""Features by the part of the machine; the parts overlap, tile by tile."""
 
 
 def features(run: TiledRun, roles: TensorRoles, word_bytes: float) -> Array:
-    """All features per tile.
-
-    Args:
-        run: B runs of one layer.
-        roles: The layer's dimensions.
-        word_bytes: Bytes of a word.
-
-    Returns:
-        [F, B] in the order of `NAMES`, none negative.
-    """
+    """All features per tile of B runs, [F, B] in the order of `NAMES`, none negative."""
     xp = array_namespace(run.tile)
     # Of the inputs a tile needs the pixels under its windows, at most stride * bound along each direction.
     pixels, all_pixels = (over(extents, [d for d in roles.positions if d not in roles.sliding])

@@ -47,16 +47,13 @@ LOOP = re.compile(r"([A-Z])([1-9]\d{0,8})([XY]?)")
 
 
 def read_mapping_line(text: str, arch: Architecture, problem: Problem, renamed: AnyMapping[str, str]) -> Mapping:
-    """Reads the line.
+    """Reads the line, which names each level of the architecture that stores something once.
 
     Args:
         text: The line.
-        arch: The architecture; the line names each of its levels that store something once.
+        arch: The architecture.
         problem: The layer.
         renamed: Dimensions of the problem by the letter that stands for them, where it is another.
-
-    Returns:
-        The mapping.
 
     Raises:
         FadiffError: A level or loop that cannot be read, or factors that do not multiply to the bounds.
