@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fadiff_mapper.base.errors import FadiffError, InvalidMapping, SpecError
     from fadiff_mapper.base.version import __version__
     from fadiff_mapper.calibration.correction import read_calibration
-    from fadiff_mapper.design.evaluation.design_result import DesignResult
+    from fadiff_mapper.design.result import DesignResult
     from fadiff_mapper.design.space import DesignSpace, read_space
     from fadiff_mapper.dropin.calls import call_mapper, call_model
     from fadiff_mapper.inputs.load import load
@@ -46,7 +46,7 @@ __all__ = ["DesignResult", "DesignSpace", "FadiffError", "InvalidMapping", "Mapp
            "read_calibration", "read_space", "save_network", "search_design"]
 
 _HOME = dict.fromkeys(("map_layer", "map_layers", "map_network", "search_design"), "api") | {
-    "Result": "search.result", "NetworkResult": "network.result", "DesignResult": "design.evaluation.design_result",
+    "Result": "search.result", "NetworkResult": "network.result", "DesignResult": "design.result",
     "FadiffError": "base.errors", "InvalidMapping": "base.errors", "SpecError": "base.errors",
     "__version__": "base.version", "read_calibration": "calibration.correction",
     "DesignSpace": "design.space", "read_space": "design.space",

@@ -18,13 +18,13 @@ ORDER = (
     "base", "kernel", "inputs.yaml", "inputs.spec", "inputs.native", "inputs.v04", "inputs.energy", "inputs",
     "workload", "workload.readers", "model", "calibration",
     "search.mapspace", "search.lower_bound", "search.sensitivity", "search.explanation", "search",
-    "fusion", "network", "design.space", "design.evaluation", "design.proposers", "design", "gradient", "timeloop",
+    "fusion", "network", "design", "gradient", "timeloop",
     "output.timeloop_files", "output.looptree_files", "output.network_report", "output.design_report",
     "output.terminal", "output", "dropin", "cli", "",
 )
 """The rooms: every folder imports from itself and from those before it, imports for type checking included."""
 
-RESULTS = ("search.result", "network.result", "design.evaluation.design_result")
+RESULTS = ("search.result", "network.result", "design.result")
 """Results write, draw and check themselves: their methods import `output` and `timeloop` when they are called."""
 
 

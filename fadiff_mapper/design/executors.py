@@ -1,4 +1,4 @@
-"""Who evaluates designs: processes of this machine, or a cluster's, through joblib's backends."""
+"""Executors of a round of evaluations: this process, processes of this machine, or a Dask or Ray cluster by joblib."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib import import_module
@@ -19,8 +19,8 @@ from typing import Any, Protocol
 from fadiff_mapper.base.errors import FadiffError, OutOfTime, listed
 from fadiff_mapper.base.extras import require
 from fadiff_mapper.base.worker_processes import Shared, usable_cores, worker_processes
-from fadiff_mapper.design.evaluation.design_result import DesignOutcome
-from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
+from fadiff_mapper.design.evaluate_design import DesignBench, evaluate_design
+from fadiff_mapper.design.result import DesignOutcome
 from fadiff_mapper.design.space import Point
 from fadiff_mapper.network.result import NetworkResult
 
@@ -50,34 +50,19 @@ class TimeLeft:
 
 
 class Evaluated(Protocol):
-    """Evaluates designs."""
+    """Evaluates the designs of a round against rivals (see `evaluate_design`), in the time that is left.
+
+    Outcomes come in the order of the points, each as soon as it and those before it are there (all at once with
+    `WHOLE` backends); None for a design that was not begun in time, or given up.
+    """
 
     def __call__(self, points: Sequence[Point], rivals: Sequence[tuple[float, ...]],
-                 left: TimeLeft = TimeLeft()) -> Iterator[DesignOutcome | None]:
-        """Evaluates the designs of a round.
-
-        Args:
-            points: The designs.
-            rivals: See `evaluate_design`.
-            left: The time of the round.
-
-        Returns:
-            Outcomes in the order of the points, each as soon as it and those before it are there (all at once with
-            `WHOLE` backends); None for a design that was not begun in time, or given up.
-        """
-
-
-InTime = Callable[[Sequence[Point], Sequence[tuple[float, ...]]], Iterator[DesignOutcome | None]]
-"""Evaluates points against rivals as `Evaluated` does, in the time that its maker knows of."""
+                 left: TimeLeft = TimeLeft()) -> Iterator[DesignOutcome | None]: ...
 
 
 @dataclass(frozen=True)
 class SharedBench:
-    """A bench as every task carries it: pickled once for the whole run, and unpacked once by each worker.
-
-    Attributes:
-        bench: The bench.
-    """
+    """A bench as every task carries it: pickled once for the whole run, and unpacked once by each worker."""
 
     bench: DesignBench
 
@@ -96,43 +81,31 @@ def _received(content: bytes) -> SharedBench:
     return SharedBench(pickle.loads(content))  # from the process that began the run, as the task around it is
 
 
-@dataclass(frozen=True)
-class TaskDone:
-    """What a worker has to say about one design.
-
-    Attributes:
-        outcome: The outcome; None where time was over.
-        plans: Its plans where the design is the best that this worker has mapped: they are large.
-        changed: Files of the store that this worker came across and were not as they had been written.
-    """
-
-    outcome: DesignOutcome | None
-    plans: tuple[NetworkResult, ...] = ()
-    changed: tuple[Path, ...] = ()
+Report = tuple[DesignOutcome | None, tuple[NetworkResult, ...], tuple[Path, ...]]
+"""A worker's report: the outcome, None where time was over; its plans where it is the best design that this worker has
+mapped, as they are large; files of the store that were not as they had been written."""
 
 
 def _task(shared: SharedBench, point: Point, rivals: Sequence[tuple[float, ...]], end: float | None,
-          kept: bool) -> TaskDone:
+          kept: bool) -> Report:
     """A worker's task: evaluates one design until the end of its time; `kept`: whatever it is worth then."""
     bench = shared.bench
-    if _past(end) and not kept:
-        return TaskDone(None)
-    try:
-        outcome = evaluate_design(bench, point, rivals, lambda: _past(end), give_up=not kept)
-    except OutOfTime:
-        return TaskDone(None, changed=tuple(bench.store.changed))
-    return TaskDone(outcome, bench.plans.networks if bench.plans.point == point else (), tuple(bench.store.changed))
 
+    def over() -> bool:
+        return end is not None and time.time() > end
 
-def _past(moment: float | None) -> bool:
-    """Whether a time of day is over; None never is."""
-    return moment is not None and time.time() > moment
+    outcome = None
+    if kept or not over():
+        with suppress(OutOfTime):
+            outcome = evaluate_design(bench, point, rivals, over, give_up=not kept)
+    best = outcome is not None and bench.plans.point == point
+    return outcome, bench.plans.networks if best else (), tuple(bench.store.changed)
 
 
 @contextmanager
-def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "processes",
-               address: str | None = None) -> Iterator[Evaluated]:
-    """Workers for one run, as a context manager.
+def executor(bench: DesignBench, jobs: int | None = None, backend: str = "processes",
+             address: str | None = None) -> Iterator[Evaluated]:
+    """The workers of one run, as a context manager.
 
     Neither the number of workers, nor the order in which they end, nor the worker of a design changes an outcome.
 
@@ -167,11 +140,11 @@ def work_force(bench: DesignBench, jobs: int | None = None, backend: str = "proc
             found = shared(_task, [(carried, point, rivals, left.end, left.first_kept and place == 0)
                                    for place, point in enumerate(points)])
             with closing(found):  # a caller who has seen enough gives up the rest
-                for done in found:
-                    if done.outcome is not None:
-                        bench.plans.offer(done.outcome, done.plans)
-                    bench.store.changed |= dict.fromkeys(done.changed)
-                    yield done.outcome
+                for outcome, plans, changed in found:
+                    if outcome is not None:
+                        bench.plans.offer(outcome, plans)
+                    bench.store.changed |= dict.fromkeys(changed)
+                    yield outcome
 
         yield evaluated
 
@@ -188,12 +161,22 @@ def _cluster(backend: str, jobs: int | None, address: str | None) -> Iterator[Sh
     joblib = _installed("joblib", backend)
     with ExitStack() as stack:
         if backend == "dask":
+            distributed = _installed("distributed", backend)
             stack.enter_context(_safe_path())
-            with _interrupts_kept_from_workers():
-                client = _dask_client(address)
+            try:
+                with _interrupts_kept_from_workers():
+                    client = (distributed.Client(address, timeout="20s") if address else
+                              distributed.Client(threads_per_worker=1))
+            except (OSError, ValueError) as error:
+                raise FadiffError(f"address: {address}: no Dask scheduler answers: {error}") from None
             stack.enter_context(client)
         else:
-            _start_ray(address)
+            ray = _installed("ray", backend)
+            try:
+                ray.init(address=address, ignore_reinit_error=True)
+            except (ConnectionError, ValueError) as error:
+                raise FadiffError(f"address: {address}: no Ray cluster answers: {error}") from None
+            import_module("ray.util.joblib").register_ray()
         stack.enter_context(joblib.parallel_config(backend, n_jobs=jobs or -1))
         # One task a message: a design takes seconds, so there is nothing to gain from sending several.
         pool = stack.enter_context(joblib.Parallel(return_as="list" if backend in WHOLE else "generator", batch_size=1))
@@ -211,6 +194,12 @@ def _cluster(backend: str, jobs: int | None, address: str | None) -> Iterator[Sh
                         found.close()
 
         yield shared
+
+
+def _installed(module: str, extra: str) -> Any:
+    """A module of an extra. Raises FadiffError where it is missing."""
+    require(module, extra, f"the backend {extra}")
+    return import_module(module)
 
 
 @contextmanager
@@ -241,28 +230,3 @@ def _interrupts_kept_from_workers() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _dask_client(address: str | None) -> Any:
-    """A client of a Dask cluster. Raises FadiffError."""
-    distributed = _installed("distributed", "dask")
-    try:
-        return distributed.Client(address, timeout="20s") if address else distributed.Client(threads_per_worker=1)
-    except (OSError, ValueError) as error:
-        raise FadiffError(f"address: {address}: no Dask scheduler answers: {error}") from None
-
-
-def _start_ray(address: str | None) -> None:
-    """Connects to a Ray cluster. Raises FadiffError."""
-    ray = _installed("ray", "ray")
-    try:
-        ray.init(address=address, ignore_reinit_error=True)
-    except (ConnectionError, ValueError) as error:
-        raise FadiffError(f"address: {address}: no Ray cluster answers: {error}") from None
-    import_module("ray.util.joblib").register_ray()
-
-
-def _installed(module: str, extra: str) -> Any:
-    """A module of an extra. Raises FadiffError where it is missing."""
-    require(module.partition(".")[0], extra, f"the backend {extra}")
-    return import_module(module)

@@ -32,7 +32,7 @@ LARGEST = 2 ** 24
 
 
 class ResultStore:
-    """Entries by key in a folder.
+    """Entries by key, a hash in hexadecimal digits, in a folder.
 
     Attributes:
         folder: The folder; None keeps nothing.
@@ -63,14 +63,7 @@ class ResultStore:
                     self.folder.rmdir()
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """Reads an entry.
-
-        Args:
-            key: Its hash in hexadecimal digits.
-
-        Returns:
-            The entry; None where there is none, or none that is as it was written.
-        """
+        """Reads an entry; None where there is none, or none that is as it was written."""
         if self.folder is None:
             return None
         path = self._path(key)
@@ -86,15 +79,7 @@ class ResultStore:
         return None
 
     def put(self, key: str, entry: dict[str, Any]) -> None:
-        """Writes an entry.
-
-        Args:
-            key: Its hash in hexadecimal digits.
-            entry: Plain values; JSON keeps every float exactly.
-
-        Raises:
-            FadiffError: The file cannot be written.
-        """
+        """Writes an entry of plain values; JSON keeps every float exactly. Raises FadiffError where it cannot."""
         if self.folder is not None:
             text = json.dumps(entry)
             write_shared(self._path(key),

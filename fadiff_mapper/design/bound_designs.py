@@ -4,7 +4,7 @@
 ones come from the least hardware that the best design's mappings need (DOSA's way to draw hardware), walks to better
 estimates, some at random and, where the caller hands in a descent, its ends.
 
-**Estimates.** The bounds of all layers by themselves (`analysis.lower_bound`) are computed without a search, and how
+**Estimates.** The bounds of all layers by themselves (`search.lower_bound`) are computed without a search, and how
 far a design lies above its bound follows from the mapped ones: 0 to 3 % for most designs of DOSA's space, but 14 to
 59 % for seven designs with U-Net, the more the smaller the memories are. Bounds allow each layer tiles that no single
 order of loops pays for. So the gap has a trend, which reaches beyond the designs mapped, and a part that holds near
@@ -21,15 +21,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache
 from math import inf, log
 
 import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError, OutOfTime
-from fadiff_mapper.design.evaluation.design_bounds import LeastFigures
-from fadiff_mapper.design.evaluation.design_question import DesignQuestion
-from fadiff_mapper.design.evaluation.design_result import DesignOutcome, metric_exponents
+from fadiff_mapper.design.layer_entries import LeastFigures
+from fadiff_mapper.design.question import DesignQuestion
+from fadiff_mapper.design.result import DesignOutcome, metric_exponents
 from fadiff_mapper.design.space import DesignSpace, Point, broken_limit, coordinate, design_area_mm2, points_beside
 from fadiff_mapper.fusion.prices import OperatingPoint, chosen, summed
 from fadiff_mapper.inputs.spec.mapping import Mapping
@@ -39,30 +39,22 @@ from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import Nest, joined, nest_arrays, pack
 
 
-def pooled(specs: Sequence[Spec], designs: Sequence[Sequence[Mapping]]) -> list[Nest]:
+def pooled(specs: Sequence[Spec], designs: Sequence[Sequence[Mapping]], pool: Sequence[Nest] = ()) -> list[Nest]:
     """The mappings of some designs, one batch for each layer, equal ones once.
 
     Args:
         specs: Every layer on any of the designs.
         designs: For each design the mapping of every layer.
+        pool: Mappings of earlier designs, which come first.
     """
     nests = [pack([mappings[layer] for mappings in designs], spec.problem) for layer, spec in enumerate(specs)]
-    return [nest.take(_first_of_equals(nest)) for nest in nests]
-
-
-def extended(pool: Sequence[Nest], specs: Sequence[Spec], mappings: Sequence[Mapping]) -> list[Nest]:
-    """The pool with the mappings of one more design."""
-    grown = [joined([own, pack([mapping], spec.problem)])
-             for own, spec, mapping in zip(pool, specs, mappings, strict=True)]
-    return [nest.take(_first_of_equals(nest)) for nest in grown]
-
-
-def _first_of_equals(nest: Nest) -> np.ndarray:
-    """The columns of a batch without repetition, in order."""
-    rows = np.concatenate([array.reshape(-1, nest.batch) for array in nest_arrays(nest)])
-    _, first = np.unique(rows, axis=1, return_index=True)
-    ordered: np.ndarray = np.sort(first)
-    return ordered
+    if pool:
+        nests = [joined([before, own]) for before, own in zip(pool, nests, strict=True)]
+    distinct = []
+    for nest in nests:
+        rows = np.concatenate([array.reshape(-1, nest.batch) for array in nest_arrays(nest)])
+        distinct.append(nest.take(np.sort(np.unique(rows, axis=1, return_index=True)[1])))
+    return distinct
 
 
 def borrowed_point(specs: Sequence[Spec], pool: Sequence[Nest], times: Sequence[float],
@@ -84,18 +76,13 @@ def borrowed_point(specs: Sequence[Spec], pool: Sequence[Nest], times: Sequence[
         legal = np.flatnonzero(scores.legal)
         if not len(legal):
             return None
-        best = _undominated(scores.energy[legal], scores.cycles[legal])
-        choices.append([OperatingPoint(often * energy, often * cycles) for energy, cycles in best])
+        energy, cycles = scores.energy[legal], scores.cycles[legal]
+        order = np.lexsort((energy, cycles))
+        least = np.minimum.accumulate(energy[order])
+        undominated = order[np.concatenate([[True], energy[order][1:] < least[:-1]])]
+        points = sorted(((float(energy[i]), float(cycles[i])) for i in undominated), key=lambda both: both[0] * both[1])
+        choices.append([OperatingPoint(often * each, often * its_cycles) for each, its_cycles in points])
     return summed([part[pick] for part, pick in zip(choices, chosen(choices, metric), strict=True)])
-
-
-def _undominated(energy: np.ndarray, cycles: np.ndarray) -> list[tuple[float, float]]:
-    """The points that no other one beats in both, the best product first."""
-    order = np.lexsort((energy, cycles))
-    least = np.minimum.accumulate(energy[order])
-    kept = order[np.concatenate([[True], energy[order][1:] < least[:-1]])]
-    points = [(float(energy[i]), float(cycles[i])) for i in kept]
-    return sorted(points, key=lambda point: point[0] * point[1])
 
 
 TREND, NEAR, NOISE = 0.15, 0.1, 0.01
@@ -147,43 +134,40 @@ def metric_logarithm(exponents: np.ndarray, energy: float, cycles: float, area: 
     return float(exponents @ np.log([energy, cycles, area or 1.0]))
 
 
-@dataclass
-class DesignEstimates:
-    """Estimates of one round.
+def expected_logarithms(space: DesignSpace, judge: Judge, exponents: np.ndarray,
+                        mapped: dict[Point, float]) -> Callable[[Point], float]:
+    """Estimates of one round: the expected logarithm of the metric of a design.
 
-    Attributes:
+    Args:
         space: The space.
         judge: Bounds of designs, kept by the caller.
         exponents: Exponents of energy, cycles and area in the metric of this round.
         mapped: The logarithm of the metric of every mapped design.
+
+    Returns:
+        A function of designs, exact for a mapped one; infinite where there is no bound.
     """
+    energy, cycles, area_exponent = exponents
 
-    space: DesignSpace
-    judge: Judge
-    exponents: np.ndarray
-    mapped: dict[Point, float]
-
-    def of(self, point: Point) -> float:
-        """The expected logarithm of the metric, exact for a mapped design; infinite where there is no bound."""
-        if point in self.mapped:
-            return self.mapped[point]
-        bound = self._bound(point)
-        return bound + self._gap_at(place_of(self.space, point)) if bound < inf else inf
-
-    def _bound(self, point: Point) -> float:
-        """The logarithm of the bound; infinite where there is none."""
-        judged = self.judge(point)
+    def bound_of(point: Point) -> float:
+        judged = judge(point)
         if judged is None:
             return inf
         least, area = judged
-        energy, cycles, _ = self.exponents
-        return log(max(least.product(energy, cycles), SMALLEST)) + float(self.exponents[2]) * log(area or 1.0)
+        return log(max(least.product(energy, cycles), SMALLEST)) + float(area_exponent) * log(area or 1.0)
 
-    @cached_property
-    def _gap_at(self) -> Callable[[np.ndarray], float]:
+    @cache
+    def gap_at() -> Callable[[np.ndarray], float]:
         """The expected distance above the bound, from the mapped designs that have one."""
-        gaps = {point: value - bound for point, value in self.mapped.items() if (bound := self._bound(point)) < inf}
-        return expected_gaps([place_of(self.space, point) for point in gaps], list(gaps.values()))
+        gaps = {point: value - bound for point, value in mapped.items() if (bound := bound_of(point)) < inf}
+        return expected_gaps([place_of(space, point) for point in gaps], list(gaps.values()))
+
+    def expected(point: Point) -> float:
+        if point in mapped:
+            return mapped[point]
+        bound = bound_of(point)
+        return bound + gap_at()(place_of(space, point)) if bound < inf else inf
+    return expected
 
 
 STRIDES = (3.0, 1.5, 0.75, 0.35, 0.15, 0.0)
@@ -250,8 +234,6 @@ def least_hardware(space: DesignSpace, point: Point, value_at: Callable[[Point],
 
 
 SpecsAt = Callable[[Point], tuple[Spec, ...]]
-MappingsAt = Callable[[Point], tuple[Mapping, ...]]
-LeastAt = Callable[[Point, Callable[[], bool]], LeastFigures | None]
 DesignDescent = Callable[[DesignQuestion, Point, SpecsAt, Sequence[Mapping], np.ndarray, int, Callable[[], bool]],
                          Sequence[Point]]
 """Proposes designs, the most promising first, from a mapped one: see `gradient.hardware_descent.descended_designs`."""
@@ -296,7 +278,6 @@ class BoundDesigns:
     """The proposer of the methods "bounds" and, with a descent, "gradient".
 
     Attributes:
-        question: The question.
         specs_at: Every distinct layer on a design, in the order of `DesignQuestion.layers`; raises FadiffError where it
             is none.
         mappings_at: The exact mappings of a feasible design of the archive, in the same order.
@@ -304,43 +285,37 @@ class BoundDesigns:
             the function that it is given is true.
         over: Asked again and again; once true, descents end and no further design is read or judged.
         descent: Proposes further designs from a mapped one; None: nobody does.
-        rounds: Rounds so far.
-        judged: The bound and the area of the designs judged so far; None where they have no bound.
-        allowed: Whether designs can be read and keep all limits.
-        parents: Designs whose least hardware was looked for, and from which a descent began.
-        pool: Mappings of each layer for judging designs without a bound.
-        pooled: Designs whose mappings are in the pool.
-        idle_rounds: See `Proposer`.
     """
 
     question: DesignQuestion
     specs_at: SpecsAt
-    mappings_at: MappingsAt
-    least_at: LeastAt
+    mappings_at: Callable[[Point], tuple[Mapping, ...]]
+    least_at: Callable[[Point, Callable[[], bool]], LeastFigures | None]
     over: Callable[[], bool] = lambda: False
     descent: DesignDescent | None = None
-    rounds: int = 0
-    judged: dict[Point, tuple[LeastFigures, float] | None] = field(default_factory=dict)
-    allowed: dict[Point, bool] = field(default_factory=dict)
-    parents: set[Point] = field(default_factory=set)
-    pool: list[Nest] = field(default_factory=list)
-    pooled: list[Point] = field(default_factory=list)
+    rounds: int = 0  # so far
+    judged: dict[Point, tuple[LeastFigures, float] | None] = field(default_factory=dict)  # bounds and areas
+    allowed: dict[Point, bool] = field(default_factory=dict)  # whether designs can be read and keep all limits
+    parents: set[Point] = field(default_factory=set)  # designs with a descent, or whose least hardware was looked for
+    pool: list[Nest] = field(default_factory=list)  # mappings of each layer, to judge designs without a bound
+    pooled: list[Point] = field(default_factory=list)  # designs whose mappings are in the pool
     idle_rounds: int = IDLE
 
     def propose(self, count: int, archive: Sequence[DesignOutcome]) -> list[Point]:
         """See `Proposer.propose`."""
-        known = {outcome.point for outcome in archive}
-        mapped = [outcome for outcome in archive if outcome.feasible]
+        space, known = self.question.space, {outcome.point for outcome in archive}
         rng = np.random.default_rng([self.question.seed, self.rounds])
-        exponents = self._exponents(rng)
-        ranked = sorted(mapped, key=lambda outcome: _logarithm(outcome, exponents))
-        estimates = DesignEstimates(self.question.space, self._judge, exponents,
-                                    {outcome.point: _logarithm(outcome, exponents) for outcome in mapped})
+        each = np.array([metric_exponents(metric) for metric in self.question.metrics], dtype=np.float64)
+        exponents = (rng.dirichlet(np.ones(len(each))) if len(each) > 1 else np.ones(1)) @ each
+        mapped = {outcome.point: metric_logarithm(exponents, outcome.energy_pj, outcome.cycles, outcome.area_mm2)
+                  for outcome in archive if outcome.feasible}
+        ranked = sorted(mapped, key=lambda point: mapped[point])
+        estimate = expected_logarithms(space, self._judge, exponents, mapped)
         expected: dict[Point, float] = {outcome.point: inf for outcome in archive if not outcome.feasible}
 
         def value_at(point: Point) -> float:
             if point not in expected:
-                expected[point] = self._value(point, estimates, ranked)
+                expected[point] = self._value(point, estimate, ranked, exponents)
             return expected[point]
         with suppress(OutOfTime):  # what has been judged by then must do
             for point in self._candidates(rng, ranked, exponents, known):
@@ -353,8 +328,7 @@ class BoundDesigns:
         if allowed or archive:
             return allowed
         if self.over():  # nothing was judged: any design that may do, the smallest one where others broke limits
-            other = tuple(0 if self.allowed else len(parameter.values) // 2
-                          for parameter in self.question.space.parameters)
+            other = tuple(0 if self.allowed else len(parameter.values) // 2 for parameter in space.parameters)
             return [next((point for point, keeps in self.allowed.items() if keeps), other)]
         # Some limit is to blame: small machines show best how much too low it is.
         refused = (point for point, keeps in self.allowed.items() if not keeps)
@@ -366,22 +340,27 @@ class BoundDesigns:
             raise OutOfTime
         return self.specs_at(point)
 
-    def _exponents(self, rng: np.random.Generator) -> np.ndarray:
-        """The exponents of energy, cycles and area that this round minimises: those of the metrics, mixed at random."""
-        exponents = np.array([metric_exponents(metric) for metric in self.question.metrics], dtype=np.float64)
-        weights = rng.dirichlet(np.ones(len(exponents))) if len(exponents) > 1 else np.ones(1)
-        mixed: np.ndarray = weights @ exponents
-        return mixed
-
-    def _candidates(self, rng: np.random.Generator, ranked: Sequence[DesignOutcome], exponents: np.ndarray,
+    def _candidates(self, rng: np.random.Generator, ranked: Sequence[Point], exponents: np.ndarray,
                     known: Collection[Point]) -> list[Point]:
-        """Designs from which a round's walks begin, the best mapped one first."""
+        """Designs from which a round's walks begin, the best mapped one first.
+
+        After it come its least hardware, in some rounds the ends of a descent from the best design from which none
+        began yet, and new designs at random.
+        """
         scattered = self._scattered(rng, SCATTERED if ranked else SPREAD, known)
         if not ranked:
             return scattered
-        best = ranked[0]
-        least = [] if best.point in self.parents else [self._least(best, exponents)]
-        return [best.point, *least, *self._descended(ranked, exponents), *scattered]
+        best, least, ends = ranked[0], list[Point](), list[Point]()
+        if best not in self.parents:
+            own = pooled(self.read(best), [self.mappings_at(best)])
+            least = [least_hardware(self.question.space, best, lambda point: self._borrowed(point, own, exponents))]
+        fresh = next((point for point in ranked if point not in self.parents), None)
+        if fresh is not None and self.rounds % DESCENDS == 1:
+            self.parents.add(fresh)
+            if self.descent is not None:
+                ends = list(self.descent(self.question, fresh, self.read, self.mappings_at(fresh), exponents,
+                                         self.question.seed + self.rounds, self.over)[:ENDS])
+        return [best, *least, *ends, *scattered]
 
     def _walk(self, expected: dict[Point, float], value_at: Callable[[Point], float]) -> None:
         """Walks from the best estimates to better ones until enough designs have been judged."""
@@ -401,11 +380,13 @@ class BoundDesigns:
         """The first points that keep their distance from those before, then the first of the others."""
         apart, chosen = APART / (1 + self.rounds), list[Point]()
         for point in points:
-            place = place_of(self.question.space, point)
-            if len(chosen) < count and all(
-                    np.linalg.norm(place - place_of(self.question.space, other)) >= apart for other in chosen):
+            if len(chosen) < count and all(self._distance(point, other) >= apart for other in chosen):
                 chosen.append(point)
         return [*chosen, *(point for point in points if point not in chosen)][:count]
+
+    def _distance(self, point: Point, other: Point) -> float:
+        """The distance of two designs in octaves."""
+        return float(np.linalg.norm(place_of(self.question.space, point) - place_of(self.question.space, other)))
 
     def _allowed(self, point: Point) -> bool:
         """Whether a point is a design that keeps all limits."""
@@ -427,18 +408,23 @@ class BoundDesigns:
             self.judged[point] = None if least is None else (least, design_area_mm2(self.read(point)[0]))
         return self.judged[point]
 
-    def _value(self, point: Point, estimates: DesignEstimates, ranked: Sequence[DesignOutcome]) -> float:
-        """The logarithm of the metric that a design is expected to have; infinite where it is not allowed."""
+    def _value(self, point: Point, estimate: Callable[[Point], float], ranked: Sequence[Point],
+               exponents: np.ndarray) -> float:
+        """The logarithm of the metric that a design is expected to have; infinite where it is not allowed.
+
+        Designs without a bound are judged by the mappings of all designs mapped so far, the best `POOL` ones at most.
+        """
         if not self._allowed(point):
             return inf
-        value = estimates.of(point)
+        value = estimate(point)
         if value < inf or not ranked:
             return value
-        self._pool(ranked)
-        place = place_of(self.question.space, point)
-        distance = min(float(np.linalg.norm(place - place_of(self.question.space, outcome.point)))
-                       for outcome in ranked)
-        return self._borrowed(point, self.pool, estimates.exponents) - TRUST * distance
+        for other in ranked[:POOL]:
+            if other not in self.pooled:
+                self.pool = pooled(self.read(other), [self.mappings_at(other)], self.pool)
+                self.pooled.append(other)
+        distance = min(self._distance(point, other) for other in ranked)
+        return self._borrowed(point, self.pool, exponents) - TRUST * distance
 
     def _scattered(self, rng: np.random.Generator, count: int, known: Collection[Point]) -> list[Point]:
         """New designs that keep the limits, spread over the space by Latin hypercubes."""
@@ -454,14 +440,6 @@ class BoundDesigns:
                 break
         return list(found)[:count]
 
-    def _pool(self, ranked: Sequence[DesignOutcome]) -> None:
-        """Adds the mappings of the designs that were mapped since the last round, the best `POOL` ones at most."""
-        for outcome in ranked[:POOL]:
-            if outcome.point not in self.pooled:
-                specs, mappings = self.read(outcome.point), self.mappings_at(outcome.point)
-                self.pool = extended(self.pool, specs, mappings) if self.pool else pooled(specs, [mappings])
-                self.pooled.append(outcome.point)
-
     def _borrowed(self, point: Point, pool: Sequence[Nest], exponents: np.ndarray) -> float:
         """Logarithm of the metric of a design with the best mappings of a pool; infinite where some layer has none."""
         if not self._allowed(point):
@@ -469,23 +447,3 @@ class BoundDesigns:
         specs = self.read(point)
         total = borrowed_point(specs, pool, self.question.loads, self.question.mapping_metric)
         return metric_logarithm(exponents, total.energy_pj, total.cycles, design_area_mm2(specs[0])) if total else inf
-
-    def _least(self, best: DesignOutcome, exponents: np.ndarray) -> Point:
-        """The least hardware for the mappings of a design."""
-        own = pooled(self.read(best.point), [self.mappings_at(best.point)])
-        return least_hardware(self.question.space, best.point, lambda point: self._borrowed(point, own, exponents))
-
-    def _descended(self, ranked: Sequence[DesignOutcome], exponents: np.ndarray) -> list[Point]:
-        """The best ends of a descent from the best design from which none began yet, in some of the rounds."""
-        fresh = [outcome.point for outcome in ranked if outcome.point not in self.parents]
-        if not fresh or self.rounds % DESCENDS != 1:
-            return []
-        self.parents.add(fresh[0])
-        return [] if self.descent is None else list(self.descent(
-            self.question, fresh[0], self.read, self.mappings_at(fresh[0]), exponents,
-            self.question.seed + self.rounds, self.over)[:ENDS])
-
-
-def _logarithm(outcome: DesignOutcome, exponents: np.ndarray) -> float:
-    """Logarithm of the mixed metric of a mapped design."""
-    return metric_logarithm(exponents, outcome.energy_pj, outcome.cycles, outcome.area_mm2)

@@ -13,17 +13,14 @@ from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.question import DesignQuestion
 from fadiff_mapper.design.space import Point, design_document
 from fadiff_mapper.inputs.load import find_energies, read_spec
 from fadiff_mapper.inputs.native.arch import read_architecture
-from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.v04 import translated_architecture
 from fadiff_mapper.inputs.yaml.leniency import Leniency
-from fadiff_mapper.inputs.yaml.located import Map
 from fadiff_mapper.network.one_design import with_problem
-from fadiff_mapper.workload import Operator
 
 MOST_SHAPES = 64
 """Shapes of the architecture whose constraints are kept, the latest ones: a limit on memory, not measured."""
@@ -47,7 +44,6 @@ class DesignReader:
     """Reads designs of one space with all layers of a question.
 
     Attributes:
-        question: The question.
         readings: All layers as read with the first design of each shape, each spec with its notes but those on
             energies.
         designs: The latest designs as read.
@@ -59,13 +55,7 @@ class DesignReader:
         self.designs: dict[Point, tuple[Spec, ...]] = {}
 
     def specs(self, point: Point) -> tuple[Spec, ...]:
-        """Reads a design with every layer of the question.
-
-        Args:
-            point: The design.
-
-        Returns:
-            Specs in the order of `DesignQuestion.layers`, equal to those that a full reading gives.
+        """A design with every layer of the question, in the order of `DesignQuestion.layers`, as a full reading gives.
 
         Raises:
             SpecError: The point is no design, or one that a layer's constraints do not fit.
@@ -78,44 +68,36 @@ class DesignReader:
         return self.designs[point]
 
     def _specs(self, point: Point) -> tuple[Spec, ...]:
-        """Reads a design with every layer of the question. Raises SpecError."""
         question, document = self.question, design_document(self.question.space, point)
         leniency = Leniency(question.strict)
         native = translated_architecture(with_problem(document, question.layers[0].literal), leniency)
         arch = read_architecture(native, native.where, leniency=leniency)
         seen = repr([(key, _without_unseen(value) if key == "architecture" else value)
                      for key, value in document.items()])
-        if SPARSE in seen or _mentions_problem(document):
-            return tuple(self._read(document, layer) for layer in question.layers)
-        shape = (seen, *_meshes(arch, FILLING in seen), tuple(leniency.warnings))
-        if shape not in self.readings:
-            return self._first_of(shape, document)
-        known = self.readings[shape]
+
+        def in_full() -> tuple[Spec, ...]:
+            return tuple(read_spec(with_problem(document, layer.literal), question.space.files, question.energy,
+                                   question.strict) for layer in question.layers)
+
+        if SPARSE in seen or any("problem" in text for key, value in document.items()
+                                 if key not in ("problem", "mapping") for text in _texts(value)):
+            return in_full()
+        meshes = [arch.fanout(level) for level in range(len(arch.levels))]
+        shape = (seen, arch.level_names(), tuple(meshes if FILLING in seen else [x * y > 1 for x, y in meshes]),
+                 tuple(leniency.warnings))
+        known = self.readings.get(shape)
+        if known is None:
+            specs = in_full()
+            _, notes = find_energies(document, specs[0].arch, specs[0].literal, question.energy)
+            if len(self.readings) >= MOST_SHAPES:
+                del self.readings[next(iter(self.readings))]
+            self.readings[shape] = tuple(replace(spec, notes=spec.notes[:len(spec.notes) - len(notes)])
+                                         for spec in specs)
+            return specs
         literals = [spec.literal | arch.native for spec in known]
         tables, notes = find_energies(document, arch, literals[0], question.energy)
         return tuple(replace(spec, arch=arch, tables=tables, literal=literal, notes=(*spec.notes, *notes))
                      for spec, literal in zip(known, literals, strict=True))
-
-    def _first_of(self, shape: Hashable, document: Map) -> tuple[Spec, ...]:
-        """Reads the first design of a shape in full, and keeps it; the oldest shape gives way. Raises SpecError."""
-        specs = tuple(self._read(document, layer) for layer in self.question.layers)
-        first = specs[0]
-        _, notes = find_energies(document, first.arch, first.literal, self.question.energy)
-        if len(self.readings) >= MOST_SHAPES:
-            del self.readings[next(iter(self.readings))]
-        self.readings[shape] = tuple(replace(spec, notes=spec.notes[:len(spec.notes) - len(notes)]) for spec in specs)
-        return specs
-
-    def _read(self, document: Map, layer: Operator) -> Spec:
-        """A full reading with one layer. Raises SpecError."""
-        question = self.question
-        return read_spec(with_problem(document, layer.literal), question.space.files, question.energy, question.strict)
-
-
-def _meshes(arch: Architecture, widths: bool) -> tuple[Hashable, ...]:
-    """The names of the levels with their fan-outs, as far as constraints see them: how wide they are, or if any."""
-    meshes = [arch.fanout(level) for level in range(len(arch.levels))]
-    return arch.level_names(), tuple(meshes if widths else [x * y > 1 for x, y in meshes])
 
 
 def _without_unseen(node: Any) -> Any:
@@ -126,14 +108,8 @@ def _without_unseen(node: Any) -> Any:
     return [_without_unseen(value) for value in node] if isinstance(node, list) else node
 
 
-def _mentions_problem(document: Map) -> bool:
-    """Whether an expression of the design may look at the layer."""
-    return any("problem" in text for key, value in document.items() if key not in ("problem", "mapping")
-               for text in _texts(value))
-
-
 def _texts(node: Any) -> Iterator[str]:
-    """All strings in a tree but keys."""
+    """All strings in a tree but keys: expressions among them may look at the layer's problem."""
     if isinstance(node, str):
         yield node
     elif isinstance(node, dict | list):

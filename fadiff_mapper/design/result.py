@@ -9,6 +9,8 @@ from math import inf, isnan, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
+import numpy as np
+
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.inputs.yaml.located import Map
 from fadiff_mapper.network.result import NetworkResult
@@ -42,21 +44,11 @@ def metric_exponents(metric: str) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class NetworkFigures:
-    """The figures of one run of one network on a design.
-
-    Attributes:
-        name: The network.
-        weight: How often it runs.
-        energy_pj: pJ of one run, fused where fusion is better.
-        cycles: Cycles of one run.
-        unfused_energy_pj: pJ of one run, every layer by itself.
-        unfused_cycles: Cycles likewise.
-        fused_groups: Groups of fused layers in its plan.
-    """
+    """The figures of one run of one network on a design: energy in pJ, cycles, both also with every layer by itself."""
 
     name: str
-    weight: float
-    energy_pj: float
+    weight: float  # how often the network runs
+    energy_pj: float  # fused where fusion is better
     cycles: float
     unfused_energy_pj: float
     unfused_cycles: float
@@ -70,33 +62,19 @@ class NetworkFigures:
 
 @dataclass(frozen=True, slots=True)
 class DesignOutcome:
-    """One design of a space, and what became of it.
+    """One design of a space, and what became of it; figures are sums over the networks, each times its weight."""
 
-    Attributes:
-        point: Index into the values of every parameter, in the order of the space.
-        parameters: The values of the parameters by name.
-        feasible: Whether it keeps all limits and runs every layer; False also for a design that was not mapped.
-        reason: Why it is not feasible, in words; empty where it is.
-        energy_pj: pJ of all networks, each times its weight; infinite where not feasible.
-        cycles: Cycles likewise.
-        area_mm2: Area in mm2; infinite where it is not known, as the design was refused before.
-        networks: The figures of each network; empty where not feasible.
-        mapped: Whether its layers were mapped: neither refused by a limit nor left out for its lower bound.
-        bounds: For a design left out for its lower bound: least energy in pJ and least cycles; else None.
-        cut_short: Whether time was over before its mappings had been searched to the end.
-    """
-
-    point: tuple[int, ...]
-    parameters: dict[str, ParameterValue]
-    feasible: bool
-    reason: str = ""
-    energy_pj: float = inf
-    cycles: float = inf
-    area_mm2: float = inf
-    networks: tuple[NetworkFigures, ...] = ()
-    mapped: bool = False
-    bounds: tuple[float, float] | None = None
-    cut_short: bool = False
+    point: tuple[int, ...]  # index into the values of every parameter, in the order of the space
+    parameters: dict[str, ParameterValue]  # their values by name
+    feasible: bool  # whether it keeps all limits and runs every layer; False also for one that was not mapped
+    reason: str = ""  # why it is not feasible; empty where it is
+    energy_pj: float = inf  # infinite where not feasible
+    cycles: float = inf  # likewise
+    area_mm2: float = inf  # infinite where it is not known, as the design was refused before
+    networks: tuple[NetworkFigures, ...] = ()  # empty where not feasible
+    mapped: bool = False  # whether its layers were mapped: neither refused by a limit nor left out for its lower bound
+    bounds: tuple[float, float] | None = None  # least energy and cycles of a design left out for its lower bound
+    cut_short: bool = False  # whether time was over before its mappings had been searched to the end
 
     @property
     def edp(self) -> float:
@@ -214,21 +192,16 @@ EACH = 5
 class OutcomeTable(Sequence[DesignOutcome]):
     """Outcomes in order as columns of numbers, a tenth of what they take as objects; reading one makes it anew.
 
-    Attributes:
-        values: The values of every parameter of the space, by name in its order.
-        networks: The name of every network and how often it runs.
-        points: The index of every parameter's value, design by design.
-        figures: `OWN` numbers and `EACH` numbers for every network, design by design; not a number: there is none.
-        flags: Whether a design is feasible (1), whether it was mapped (2), and whether that was cut short (4).
-        reasons: The reason of every design by its number in `words`.
-        words: Every reason once.
+    Args:
+        values: The values of every parameter of the space by name.
+        networks: Name and weight of every network.
     """
 
     def __init__(self, values: Mapping[str, Sequence[ParameterValue]], networks: Sequence[tuple[str, float]]) -> None:
         self.values, self.networks = values, networks
-        self.points, self.figures = array("I"), array("d")
-        self.flags, self.reasons, self.words = bytearray(), array("I"), list[str]()
-        self._numbers: dict[str, int] = {}
+        self.points, self.figures = array("I"), array("d")  # indices of every design; its figures, nan: none
+        self.flags, self.reasons = bytearray(), array("I")
+        self.words, self.numbers = list[str](), dict[str, int]()  # every reason once, and its number
 
     def append(self, outcome: DesignOutcome) -> None:
         """Adds an outcome of a design of the space, with the figures of all networks or of none."""
@@ -240,10 +213,9 @@ class OutcomeTable(Sequence[DesignOutcome]):
         if not outcome.networks:
             self.figures.extend([nan] * (EACH * len(self.networks)))
         self.flags.append(outcome.feasible | outcome.mapped << 1 | outcome.cut_short << 2)
-        if outcome.reason not in self._numbers:
-            self._numbers[outcome.reason] = len(self.words)
-            self.words.append(outcome.reason)
-        self.reasons.append(self._numbers[outcome.reason])
+        number = self.numbers.setdefault(outcome.reason, len(self.words))
+        self.words += [outcome.reason] if number == len(self.words) else []
+        self.reasons.append(number)
 
     def __len__(self) -> int:
         return len(self.flags)
@@ -259,11 +231,9 @@ class OutcomeTable(Sequence[DesignOutcome]):
     def __getitem__(self, place: slice) -> list[DesignOutcome]: ...
 
     def __getitem__(self, place: int | slice) -> DesignOutcome | list[DesignOutcome]:
-        numbers = range(len(self))[place]
-        return self._outcome(numbers) if isinstance(numbers, int) else [self._outcome(number) for number in numbers]
-
-    def _outcome(self, number: int) -> DesignOutcome:
-        """The outcome of a design by its number."""
+        if isinstance(place, slice):
+            return [self[number] for number in range(len(self))[place]]
+        number = range(len(self))[place]
         size, width = len(self.values), OWN + EACH * len(self.networks)
         point = tuple(self.points[number * size:(number + 1) * size])
         energy, cycles, area, *bounds = self.figures[number * width:number * width + OWN]
@@ -275,3 +245,45 @@ class OutcomeTable(Sequence[DesignOutcome]):
                   for (name, weight), row in zip(self.networks, rows, strict=True) if not isnan(row[0])),
             bool(self.flags[number] & 2), None if isnan(bounds[0]) else (bounds[0], bounds[1]),
             bool(self.flags[number] & 4))
+
+
+def undominated(values: Sequence[tuple[float, ...]]) -> list[int]:
+    """The numbers of the points that no other one beats, in ascending order of the first metric.
+
+    Args:
+        values: The points, of metrics to be minimised. Of equal ones the first counts.
+    """
+    kept: list[int] = []
+    for number in sorted(range(len(values)), key=lambda number: (values[number], number)):
+        if not any(all(mine <= yours for mine, yours in zip(values[other], values[number], strict=True))
+                   for other in kept):
+            kept.append(number)
+    return kept
+
+
+def front_of(outcomes: Sequence[DesignOutcome], metrics: Sequence[str]) -> list[DesignOutcome]:
+    """The feasible designs that no other one beats in every metric, the best in the first metric first."""
+    feasible = [outcome for outcome in outcomes if outcome.feasible]
+    return [feasible[number] for number in undominated(
+        [tuple(outcome.of(metric) for metric in metrics) for outcome in feasible])]
+
+
+def hypervolume(values: Sequence[tuple[float, ...]], reference: tuple[float, ...]) -> float:
+    """The share of the box from 0 to a reference that points dominate.
+
+    Args:
+        values: The points, of one to three metrics to be minimised.
+        reference: The corner of the box, above 0; points beyond it count nothing.
+    """
+    points = np.array([point for point in values if all(v < r for v, r in zip(point, reference, strict=True))])
+    return _volume(points / np.array(reference)) if len(points) else 0.0
+
+
+def _volume(points: np.ndarray) -> float:
+    """The volume [n, d] points dominate in the unit cube: slices along the last metric, each of constant area."""
+    if points.shape[1] == 1:
+        return float(1 - points.min())
+    ordered = points[np.argsort(points[:, -1], kind="stable")]
+    ends = [*ordered[1:, -1], 1.0]
+    return sum((float(end - ordered[number, -1]) * _volume(ordered[:number + 1, :-1])
+                for number, end in enumerate(ends) if end > ordered[number, -1]), 0.0)

@@ -1,34 +1,38 @@
-"""One layer on one design: its best mapping with energy and cycles, or the reason why there is none."""
+"""One layer on one design, from the store or worked out: its best mapping with energy and cycles, and its lower bound.
+
+A stored entry lies under a hash of all that bears on it: the design as Timeloop reads it, the problem, the constraints,
+the options of the search, and the version of the package.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
+from math import inf, sqrt
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError, OutOfTime
 from fadiff_mapper.base.version import __version__
-from fadiff_mapper.calibration.correction import Calibration
-from fadiff_mapper.design.evaluation.design_result import metric_exponents
-from fadiff_mapper.design.evaluation.result_store import ResultStore
+from fadiff_mapper.design.result import metric_exponents
+from fadiff_mapper.design.result_store import ResultStore
 from fadiff_mapper.inputs.native.mapping import literal_mapping, read_mapping
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.spec.tables import compute_energy
 from fadiff_mapper.inputs.yaml.located import plain, with_places
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping, is_sparse
 from fadiff_mapper.model.loop_nest import pack, unpack
 from fadiff_mapper.model.reuse import with_reuse
+from fadiff_mapper.search.best_so_far import SearchOutcome
 from fadiff_mapper.search.calibrated_choice import calibrated_choice, check_calibrated
-from fadiff_mapper.search.map_layers import checked_task
-from fadiff_mapper.search.mapping_task import MappingTask
+from fadiff_mapper.search.lower_bound import lower_bound
+from fadiff_mapper.search.mapping_task import MappingTask, checked_task, mapping_task
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.result import CorrectedCycles, Result
-from fadiff_mapper.search.search_family import SearchOutcome
 from fadiff_mapper.search.search_many import search_all
 
 OUT_OF_TIME = "out of time: the best so far"
@@ -40,69 +44,38 @@ MOST_REASON = 500
 
 @dataclass(frozen=True, slots=True)
 class LayerEntry:
-    """The end of the search of one layer on one design, as plain values.
+    """The end of the search of one layer on one design, as plain values; infinite figures without a mapping."""
 
-    Attributes:
-        energy_pj: pJ of one run; infinite without a mapping.
-        cycles: Cycles of one run; infinite without a mapping.
-        mapping: Its directives, as `spec.native.mapping.literal_mapping` makes them; empty without a mapping.
-        status: How the search ended, in words.
-        evaluations: Mappings evaluated.
-        reason: Why there is no mapping, in words; empty where there is one.
-        exact_choice_cycles: With a calibration, by which `cycles` are corrected then, the corrected cycles of the
-            mapping that the exact model prefers; else 0.
-        exact_choice_energy_pj: The energy of that mapping; else 0.
-    """
-
-    energy_pj: float
-    cycles: float
-    mapping: list[dict[str, Any]]
-    status: str = ""
-    evaluations: int = 0
-    reason: str = ""
-    exact_choice_cycles: float = 0.0
-    exact_choice_energy_pj: float = 0.0
+    energy_pj: float  # pJ of one run
+    cycles: float  # of one run; with a calibration the corrected ones
+    mapping: list[dict[str, Any]]  # directives, as `inputs.native.mapping.literal_mapping` makes them
+    status: str = ""  # how the search ended
+    evaluations: int = 0  # mappings evaluated
+    reason: str = ""  # why there is no mapping; empty where there is one
+    exact_choice_cycles: float = 0.0  # with a calibration: corrected, of the mapping that the exact model prefers
+    exact_choice_energy_pj: float = 0.0  # of that mapping
 
 
 def no_mapping(reason: str) -> LayerEntry:
     """The entry of a layer without a mapping."""
-    return LayerEntry(math.inf, math.inf, [], reason=reason.splitlines()[0][:MOST_REASON])
+    return LayerEntry(inf, inf, [], reason=reason.splitlines()[0][:MOST_REASON])
+
+
+def digest_of(content: Any) -> str:
+    """The hash of plain values in hexadecimal digits."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def design_digest(spec: Spec) -> str:
-    """Hashes what all layers of a design have in common: architecture, energies and sparse optimizations.
-
-    Args:
-        spec: The design with any layer.
-    """
-    return _digest([plain(spec.arch.native), [[table.component, table.actions] for table in spec.tables.ert],
-                    plain(spec.literal.get("sparse_optimizations"))])
+    """Hashes what all layers of a design have in common: architecture, energies and sparse optimizations."""
+    return digest_of([plain(spec.arch.native), [[table.component, table.actions] for table in spec.tables.ert],
+                      plain(spec.literal.get("sparse_optimizations"))])
 
 
 def layer_key(design: str, spec: Spec, options: SearchOptions) -> str:
-    """Hashes all that bears on the mapping of a layer: design, problem, constraints, options and version.
-
-    Args:
-        design: The `design_digest` of the spec.
-        spec: The layer on the design.
-        options: Options of the search.
-    """
-    return _digest(["layer", __version__, design, spec.literal["problem"], spec.constraints.native,
-                    options.as_dict()])
-
-
-def bound_key(design: str, spec: Spec) -> str:
-    """Hashes all that bears on the lower bound of a layer: design, problem, constraints and version.
-
-    Args:
-        design: The `design_digest` of the spec.
-        spec: The layer on the design.
-    """
-    return _digest(["bound", __version__, design, spec.literal["problem"], spec.constraints.native])
-
-
-def _digest(content: Any) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+    """Hashes all that bears on the mapping of a layer; `design` is the `design_digest` of the spec."""
+    return digest_of(["layer", __version__, design, spec.literal["problem"], spec.constraints.native,
+                      options.as_dict()])
 
 
 def layer_entries(specs: Sequence[Spec], options: SearchOptions, store: ResultStore,
@@ -174,66 +147,45 @@ def _searched(specs: Sequence[Spec], options: SearchOptions, stopped: Callable[[
         return {number: _entry(specs[number], task, outcome, options)
                 for (number, task), outcome in zip(tasks.items(), outcomes, strict=True)}
 
-    if give_up:
-        return _in_order(entries | searched(options, stopped))
-    quick = searched(replace(options, effort="quick"), lambda: False)
+    quick = {} if give_up else searched(replace(options, effort="quick"), lambda: False)
     found = searched(options, stopped)
-    if stopped():
+    if quick and stopped():
         energy, cycles, _ = metric_exponents(options.priorities[0])
         found = {number: min(entry, quick[number], key=lambda each: each.energy_pj ** energy * each.cycles ** cycles)
                  for number, entry in found.items()}
-    return _in_order(entries | found)
-
-
-def _in_order(entries: dict[int, LayerEntry]) -> list[LayerEntry]:
-    """The entries of all layers by their number."""
-    return [entries[number] for number in sorted(entries)]
+    entries |= found
+    return [entries[number] for number in range(len(specs))]
 
 
 def _entry(spec: Spec, task: MappingTask, outcome: SearchOutcome, options: SearchOptions) -> LayerEntry:
     """The entry of a layer whose search has ended."""
-    mapping = with_reuse(unpack(outcome.nest, 0, spec.problem), spec.constraints)
+    nest, corrected = outcome.nest, CorrectedCycles(0.0, 0.0, 0.0)
+    mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
     if not outcome.legal:
+        try:
+            evaluate_mapping(spec, mapping)
+            rejection = "it meets no constraint of the design"
+        except FadiffError as error:
+            rejection = str(error)
         return no_mapping(f"no legal mapping was found in {outcome.evaluations} evaluations; of the one that is "
-                          f"nearest: {_rejection(spec, mapping)}")
+                          f"nearest: {rejection}")
     if options.calibration is not None:
-        return _calibrated_entry(spec, task, outcome, options, options.calibration)
-    if is_sparse(spec):
+        nest, corrected = calibrated_choice(task, nest, options.calibration, options.priorities[0], options.seed)
+        mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
+        energy, cycles = float(score(task.layer, nest).energy[0]), corrected.cycles
+    elif is_sparse(spec):
         stats = evaluate_mapping(spec, mapping)
         energy, cycles = stats.energy_pj, float(stats.cycles)
     else:  # the compiled scores are those of the statistics, without their details
-        scores = score(task.layer, outcome.nest)
+        scores = score(task.layer, nest)
         energy, cycles = float(scores.energy[0]), float(scores.cycles[0])
     return LayerEntry(energy, cycles, literal_mapping(mapping, spec.arch, spec.problem), outcome.status,
-                      outcome.evaluations)
-
-
-def _calibrated_entry(spec: Spec, task: MappingTask, outcome: SearchOutcome, options: SearchOptions,
-                      calibration: Calibration) -> LayerEntry:
-    """The entry of a layer whose mapping is chosen by corrected cycles."""
-    nest, corrected = calibrated_choice(task, outcome.nest, calibration, options.priorities[0], options.seed)
-    mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
-    return LayerEntry(float(score(task.layer, nest).energy[0]), corrected.cycles,
-                      literal_mapping(mapping, spec.arch, spec.problem), outcome.status, outcome.evaluations,
-                      exact_choice_cycles=corrected.exact_choice_cycles,
+                      outcome.evaluations, exact_choice_cycles=corrected.exact_choice_cycles,
                       exact_choice_energy_pj=corrected.exact_choice_energy_pj)
-
-
-def _rejection(spec: Spec, mapping: Mapping) -> str:
-    """Timeloop's reason to reject a mapping."""
-    try:
-        evaluate_mapping(spec, mapping)
-    except FadiffError as error:
-        return str(error)
-    return "it meets no constraint of the design"
 
 
 def mapping_of(entry: LayerEntry, spec: Spec) -> Mapping:
     """The mapping of an entry as a value.
-
-    Args:
-        entry: The entry, with a mapping.
-        spec: The layer on the design.
 
     Raises:
         SpecError: The entry was changed, and its mapping is none of this layer.
@@ -246,11 +198,6 @@ def mapped_layer(entry: LayerEntry, spec: Spec, options: SearchOptions) -> Resul
     """The result of a layer's search as `search.map_layers` returns it, without history and lower bound.
 
     All numbers of the mapping are evaluated again, so that none of them hangs on the store.
-
-    Args:
-        entry: The entry, with a mapping.
-        spec: The layer on the design.
-        options: Options of the search.
     """
     mapping, calibration = mapping_of(entry, spec), options.calibration
     corrected = None if calibration is None else CorrectedCycles(
@@ -258,3 +205,75 @@ def mapped_layer(entry: LayerEntry, spec: Spec, options: SearchOptions) -> Resul
         entry.exact_choice_energy_pj)
     return Result(spec, mapping, evaluate_mapping(spec, mapping), entry.status, (), options.as_dict(),
                        entry.evaluations, 0.0, corrected=corrected)
+
+
+@dataclass(frozen=True)
+class LeastFigures:
+    """Values that a sum over layers cannot undercut: energy in pJ, cycles, and the root of the energy-delay product.
+
+    Every layer by itself has a proven bound on energy, cycles and their product (`search.lower_bound`). Sums over
+    layers bound the sums, and by the Cauchy-Schwarz inequality the product of the sums, the EDP, is at least the square
+    of the sum of the roots of the layers' bounds on EDP; this is the sharper one where layers trade energy for cycles.
+    """
+
+    energy_pj: float
+    cycles: float
+    root_edp: float
+
+    def times(self, count: float) -> LeastFigures:
+        """The same for several runs."""
+        return LeastFigures(self.energy_pj * count, self.cycles * count, self.root_edp * count)
+
+    def __add__(self, other: LeastFigures) -> LeastFigures:
+        return LeastFigures(self.energy_pj + other.energy_pj, self.cycles + other.cycles,
+                            self.root_edp + other.root_edp)
+
+    def __sub__(self, other: LeastFigures) -> LeastFigures:
+        return LeastFigures(self.energy_pj - other.energy_pj, self.cycles - other.cycles,
+                            self.root_edp - other.root_edp)
+
+    def of(self, metric: str, area_mm2: float) -> float:
+        """The bound on a metric of a design of known area, see `result.metric_exponents`."""
+        energy, cycles, area = metric_exponents(metric)
+        return float(self.product(energy, cycles) * area_mm2 ** area)
+
+    def product(self, energy: float, cycles: float) -> float:
+        """The bound on energy and cycles to these exponents, multiplied."""
+        both = min(energy, cycles)
+        edp = max(self.energy_pj * self.cycles, self.root_edp ** 2)
+        return float(edp ** both * self.energy_pj ** (energy - both) * self.cycles ** (cycles - both))
+
+
+def arithmetic_bound(spec: Spec) -> LeastFigures:
+    """The bound of a layer by its multiply-accumulates alone, fused or not."""
+    energy = spec.problem.computes * compute_energy(spec.arch.arithmetic, spec.tables)[0]
+    cycles = spec.problem.computes / spec.arch.arithmetic.instances
+    return LeastFigures(energy, cycles, sqrt(energy * cycles))
+
+
+def layer_bound(spec: Spec, design: str, store: ResultStore) -> LeastFigures | None:
+    """The proven bound of a layer that is not fused, stored: who proposes a design and who maps it need the same.
+
+    Args:
+        spec: The layer on the design.
+        design: The `design_digest` of the spec.
+        store: Bounds of earlier runs and of others that run now.
+
+    Returns:
+        The bound; None where none is proven, and for sparse designs.
+
+    Raises:
+        FadiffError: The store cannot be written.
+    """
+    if is_sparse(spec):
+        return None
+    key = digest_of(["bound", __version__, design, spec.literal["problem"], spec.constraints.native])
+    known = store.get(key) or {}
+    try:
+        return None if known["proven"] is None else LeastFigures(**known["proven"])
+    except (TypeError, KeyError):  # not stored yet, or no entry of this kind
+        task = mapping_task(spec)
+        bound = lower_bound(task.layer, task.space)
+        least = None if bound is None else LeastFigures(bound.energy, bound.delay, sqrt(bound.edp))
+        store.put(key, {"proven": least and asdict(least)})
+        return least
