@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fadiff_mapper.calibration.calibrate import calibrate
     from fadiff_mapper.calibration.correction import Calibration, calibration_text, read_calibration
     from fadiff_mapper.calibration.measured_points import read_measured
-    from fadiff_mapper.design.evaluation.design_result import DesignResult
+    from fadiff_mapper.design.result import DesignResult
     from fadiff_mapper.design.search_design import OnDesign
     from fadiff_mapper.design.space import DesignSpace, is_space, read_space
     from fadiff_mapper.dropin.calls import call_mapper, call_model
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from fadiff_mapper.inputs.load import Source, load, load_mapping, read_document, refuse_missing_energies
     from fadiff_mapper.inputs.load_layers import files_of
     from fadiff_mapper.inputs.spec.mapping import Mapping
-    from fadiff_mapper.model.exact.stats import Stats
-    from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate
+    from fadiff_mapper.model.evaluate_spec import evaluate
+    from fadiff_mapper.model.stats import Stats
     from fadiff_mapper.network.one_design import Design
     from fadiff_mapper.network.options import NetworkOptions
-    from fadiff_mapper.network.planning_run import OnProgress
+    from fadiff_mapper.network.planning import OnProgress
     from fadiff_mapper.network.result import NetworkResult
     from fadiff_mapper.search.explanation.explain_run import explain_run, read_run
     from fadiff_mapper.search.options import Progress
@@ -58,12 +58,12 @@ if TYPE_CHECKING:
 _HOME = {
     "base.version": ("__version__",), "calibration.calibrate": ("calibrate",),
     "calibration.correction": ("Calibration", "calibration_text", "read_calibration"),
-    "calibration.measured_points": ("read_measured",), "design.evaluation.design_result": ("DesignResult",),
+    "calibration.measured_points": ("read_measured",), "design.result": ("DesignResult",),
     "design.space": ("DesignSpace", "is_space", "read_space"), "dropin.calls": ("call_mapper", "call_model"),
     "dropin.shim": ("remove_launchers", "write_launchers"),
     "inputs.load": ("load", "load_mapping", "read_document", "refuse_missing_energies"),
-    "inputs.load_layers": ("files_of",), "inputs.spec.mapping": ("Mapping",), "model.exact.stats": ("Stats",),
-    "model.sparse.evaluate_sparse_spec": ("evaluate",), "network.options": ("NetworkOptions",),
+    "inputs.load_layers": ("files_of",), "inputs.spec.mapping": ("Mapping",), "model.stats": ("Stats",),
+    "model.evaluate_spec": ("evaluate",), "network.options": ("NetworkOptions",),
     "network.result": ("NetworkResult",), "search.explanation.explain_run": ("explain_run", "read_run"),
     "search.result": ("Result",), "timeloop.doctor": ("examine",), "timeloop.verify": ("real_model", "verify"),
     "workload": ("Workload",), "workload.coverage": ("require_coverage",),
@@ -330,8 +330,7 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
         FadiffError: An option is out of range, something is not installed, no design evaluated is feasible (the message
             says which limit is to blame), or the folder cannot be written to.
     """
-    from fadiff_mapper.design.design_options import DesignOptions
-    from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+    from fadiff_mapper.design.question import DesignOptions, DesignQuestion
     from fadiff_mapper.design.search_design import kept_back
     from fadiff_mapper.design.search_design import search_design as design_search
     from fadiff_mapper.design.space import DesignSpace, read_space

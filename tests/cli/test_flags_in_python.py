@@ -13,7 +13,8 @@ import pytest
 import fadiff_mapper as fm
 from fadiff_mapper.cli import program_parser
 
-RENAMED = {"files": "sources", "variables": "jinja_data", "lenient": "strict", "quiet": "on_progress", "network": "source", "no_fusion": "fuse", "arch": "space"}
+RENAMED = {"files": "sources", "variables": "jinja_data", "lenient": "strict", "quiet": "on_progress",
+           "network": "source", "no_fusion": "fuse", "arch": "space"}
 """Name of a flag's value on the command line -> in Python, where they differ."""
 
 COMMANDS: dict[str, tuple[tuple[Callable[..., object], ...], dict[str, str]]] = {
