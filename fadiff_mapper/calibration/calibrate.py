@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import least_squares
 from scipy.stats import spearmanr
 
-from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.calibration.correction import Calibration, FitVerdict, feature_table, predict
 from fadiff_mapper.calibration.features import NAMES, PROGRAMS
 from fadiff_mapper.calibration.measured_points import MeasuredLayer
@@ -103,8 +103,12 @@ def calibrate(layers: Sequence[MeasuredLayer], *, program: str | None = None, se
         The calibration, whether or not it is better than the exact model.
 
     Raises:
-        FadiffError: There are too few layers, or a problem has another number of operands.
+        FadiffError: An argument is out of range, there are too few layers, or a problem has another number of operands.
     """
+    if program is not None and program not in PROGRAMS:
+        raise FadiffError(f"program: found {program}; accepted: {listed(PROGRAMS)}")
+    if seed < 0:
+        raise FadiffError(f"seed: found {seed}; accepted: a whole number >= 0")
     word_bytes = layers[0].spec.arch.levels[-1].word_bits / 8
     folds = fold_of_layers(layers, seed)
     judged = {}
