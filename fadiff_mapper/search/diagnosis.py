@@ -56,11 +56,11 @@ class DiagnosisAttempt:
 
 
 def diagnosis(layer: PreparedLayer, space: MapSpace, over: Over = never, seconds: float = SECONDS) -> str:
-    """Says why the mappings of a space are illegal.
+    """Says why the mappings of a space, in which a search met no legal one, are illegal.
 
     Args:
         layer: The problem on its architecture.
-        space: Its map space, in which a search met no legal mapping.
+        space: Its map space.
         over: Tells whether time is over.
         seconds: Time after which the set of constraints to blame is not made smaller.
 
@@ -96,11 +96,6 @@ def diagnosis(layer: PreparedLayer, space: MapSpace, over: Over = never, seconds
 def attempt(layer: PreparedLayer, space: MapSpace, over: Over = never) -> DiagnosisAttempt:
     """Looks for any legal mapping: among all where they are few, else by a short search (`QUICK`).
 
-    Args:
-        layer: The problem on its architecture.
-        space: The map space.
-        over: Tells whether time is over.
-
     Raises:
         OutOfTime: Time was over before a legal mapping was met.
     """
@@ -126,15 +121,11 @@ def attempt(layer: PreparedLayer, space: MapSpace, over: Over = never) -> Diagno
 
 def smallest(asked: Sequence[Demand], empty: Callable[[Sequence[Demand]], bool],
              deadline: float) -> tuple[list[Demand], bool]:
-    """Leaves out demands, half of them at a time first, as long as the rest still leaves no legal mapping.
-
-    Args:
-        asked: All demands, under which there is none.
-        empty: Whether some demands leave no legal mapping.
-        deadline: After this moment (seconds of `time.monotonic`) nothing more is left out.
+    """Leaves out demands, half of them at a time first, as long as the rest is `empty` of legal mappings.
 
     Returns:
-        A small subset that still leaves none, and whether none of its demands can be left out.
+        A small subset that still leaves none, and whether none of its demands can be left out: not where the deadline,
+        seconds of `time.monotonic`, was over.
     """
     needed, size = list(asked), max(1, len(asked) // 2)
     while True:

@@ -39,17 +39,10 @@ def meets(factor: int, limit: str, value: int) -> bool:
 
 
 def check_mapping(space: MapSpace, mapping: Mapping) -> list[str]:
-    """Finds the constraints that a mapping breaks; whether the hardware can run it is another question.
+    """The constraints of a map space that a mapping breaks, a sentence each; not whether the hardware can run it.
 
     An order is checked at the innermost level too, where `timeloop-mapper` ignores it if no fan-out lies below (and
     rightly so, as it changes no count): a mapping found there may break it.
-
-    Args:
-        space: The map space, of which only the constraints count.
-        mapping: The mapping.
-
-    Returns:
-        A sentence for each, with the place of the constraint.
     """
     broken = []
     for level, limits, mapped in zip(space.levels, space.constraints.levels, mapping.levels, strict=True):
@@ -130,9 +123,8 @@ class Demand:
 def demands(space: MapSpace) -> list[Demand]:
     """All constraints on the mappings of a space, beside the hardware itself.
 
-    Returns:
-        Limits on factors, data spaces to keep and to bypass, orders of loops (a spatial one with its split, which
-        counts along it), least utilizations of memories, and the least parallelism.
+    These are limits on factors, data spaces to keep and to bypass, orders of loops (a spatial one with its split, which
+    counts along it), least utilizations of memories, and the least parallelism.
     """
     claims, others = [], []
     for i, (level, limits) in enumerate(zip(space.levels, space.constraints.levels, strict=True)):
@@ -220,14 +212,11 @@ def cores(given: Sequence[Demand], contradict: Callable[[Sequence[Demand]], bool
     Args:
         given: The demands, in the order in which they are tried; earlier ones are dropped first.
         contradict: Whether some demands contradict each other. Must stay true when demands are added.
-        over: Tells whether time is over.
+        over: Tells whether time is over; then OutOfTime is raised.
 
     Yields:
         Subsets that contradict, and no longer do when any one demand is dropped. An empty one contradicts without any
         demand and is the last.
-
-    Raises:
-        OutOfTime: Time was over.
     """
     left = list(given)
     while contradict(left):
@@ -247,10 +236,6 @@ def conflicts(space: MapSpace, over: Over = never) -> list[str]:
 
     The reasons are factors of a dimension that cannot multiply to its bound, spatial factors beyond a fan-out, a
     forced tile beyond a capacity, a data space that is bypassed everywhere, and a least parallelism out of reach.
-
-    Args:
-        space: The map space.
-        over: Tells whether time is over.
 
     Returns:
         A sentence each. One sentence shares no constraint with an earlier one of its sort, so that each has to be
