@@ -111,7 +111,7 @@ def test_dropping_a_demand_never_makes_a_space_smaller() -> None:
 
 
 def test_the_smallest_set_is_found_by_dropping_halves() -> None:
-    asked = [Demand(str(number), lambda space: space) for number in range(40)]
+    asked = [Demand(str(number), "parallelism") for number in range(40)]
     blamed = {"3", "17", "38"}
     calls = []
 
