@@ -16,6 +16,7 @@ import operator
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
+from itertools import pairwise
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError, listed, nearest
@@ -159,7 +160,8 @@ FUNCTION_NAMES = frozenset(FUNCTIONS)
 
 _OPERATORS: Mapping[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Add: ("+", _added), ast.Sub: ("-", operator.sub), ast.Mult: ("*", _multiplied),
-    ast.Div: ("/", operator.truediv), ast.FloorDiv: ("//", operator.floordiv), ast.Mod: ("%", _remainder), ast.Pow: ("**", _power),
+    ast.Div: ("/", operator.truediv), ast.FloorDiv: ("//", operator.floordiv), ast.Mod: ("%", _remainder),
+    ast.Pow: ("**", _power),
     ast.LShift: ("<<", _shifted), ast.RShift: (">>", operator.rshift), ast.BitAnd: ("&", operator.and_),
     ast.BitOr: ("|", operator.or_), ast.BitXor: ("^", operator.xor),
 }
@@ -285,7 +287,7 @@ def _value(node: ast.expr, names: Mapping[str, object], depth: int) -> Any:
             return result
         case ast.Compare(left=left, ops=ops, comparators=rights):
             operands = [inner(part) for part in (left, *rights)]
-            return all(_COMPARE[type(op)](*pair) for op, pair in zip(ops, zip(operands, operands[1:]), strict=True))
+            return all(_COMPARE[type(op)](*pair) for op, pair in zip(ops, pairwise(operands), strict=True))
         case ast.IfExp(test=test, body=body, orelse=orelse):
             return inner(body) if inner(test) else inner(orelse)
         case ast.List(elts=items) | ast.Tuple(elts=items):
