@@ -425,7 +425,8 @@ def primitives(arch: Architecture) -> dict[str, Primitive]:
     Levels without capacity that are no DRAM, such as those that stand only for a fan-out, are left out.
     """
     written = written_components(arch)
-    units = [level for level in reversed(arch.levels) if level.is_dram or (level.size and not level.is_dummy)]
+    units: list[StorageLevel | Arithmetic] = [
+        level for level in reversed(arch.levels) if level.is_dram or (level.size and not level.is_dummy)]
     return {unit.name: _primitive(unit, written[unit.name]) for unit in (*units, arch.arithmetic)}
 
 
@@ -438,7 +439,7 @@ def _primitive(unit: StorageLevel | Arithmetic, written: WrittenComponent) -> Pr
         usable = isinstance(value, int | float) and not isinstance(value, bool) and SMALLEST <= value <= LARGEST
         return float(value) if usable and value is not None else default
 
-    scales = {key: positive(key, 1.0, written.component) for key in ("energy_scale", "area_scale")}
+    scales: dict[str, Any] = {key: positive(key, 1.0, written.component) for key in ("energy_scale", "area_scale")}
     cycle = positive("global_cycle_seconds", USUAL_CYCLE_SECONDS)
     # `45nm`, `"45"` or 45; without a usable number, such as for -1, the usual one is assumed.
     match = TECHNOLOGY.fullmatch(str(attributes.get("technology", "")).strip())

@@ -280,8 +280,8 @@ def _value(node: ast.expr, names: Mapping[str, object], depth: int) -> Any:
             return _UNARY[type(op)](inner(operand))
         case ast.BoolOp(op=op, values=values):  # the first operand whose truth decides, else the last
             result = None
-            for value in values:
-                result = inner(value)
+            for part in values:
+                result = inner(part)
                 if bool(result) is isinstance(op, ast.Or):
                     break
             return result
