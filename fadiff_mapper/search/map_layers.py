@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 from math import inf
@@ -90,7 +90,12 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
     """
     if not specs:
         return []
-    options = _resolved(options or SearchOptions(), specs[0], metric, seed, time_limit)
+    options, asked = options or SearchOptions(), specs[0].mapper
+    metrics = check_metrics((metric,) if isinstance(metric, str) else metric or options.metrics or asked.metrics)
+    options = replace(options, metrics=metrics, seed=options.seed if seed is None else seed,
+                      time_limit=options.time_limit if time_limit is None else time_limit,
+                      threads=asked.num_threads if options.threads is None else options.threads)
+    check_options(options)
     least = 0.0 if deadline is None else LEAST
     if deadline is None:
         deadline = inf if options.time_limit is None else time.monotonic() + options.time_limit
@@ -132,17 +137,6 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
         if options.imperfect:
             outcomes = _with_residuals(specs, tasks, outcomes, options, stopped, last)
         return stream.send_last(tasks, outcomes, bound_of)
-
-
-def _resolved(options: SearchOptions, first: Spec, metric: str | Sequence[str] | None, seed: int | None,
-              time_limit: float | None) -> SearchOptions:
-    """The options with the keyword arguments and the mapper section of the first input in place. Raises FadiffError."""
-    metrics = check_metrics((metric,) if isinstance(metric, str) else metric or options.metrics or first.mapper.metrics)
-    resolved = replace(options, metrics=metrics, seed=options.seed if seed is None else seed,
-                       time_limit=options.time_limit if time_limit is None else time_limit,
-                       threads=first.mapper.num_threads if options.threads is None else options.threads)
-    check_options(resolved)
-    return resolved
 
 
 def _start_nest(spec: Spec, space: MapSpace, mapping: Mapping) -> Nest:
@@ -203,34 +197,23 @@ def _with_bound(result: Result, bound: Callable[[], LowerBound | None]) -> Resul
     return replace(result, bound=found, status=f"{result.status}; {lost}" if lost else result.status)
 
 
-@dataclass
 class ResultStream:
-    """Hands mappings to the caller of a search, problem by problem.
+    """Hands mappings to the caller of a search, problem by problem."""
 
-    Attributes:
-        specs: The problems.
-        options: The options of the search, with its metrics and calibration. With residual factors problems may have
-            been rounded up, so that their mappings are cut off at the bounds.
-        on_progress: Called with the number of a problem whenever its best mapping improves; None: not at all.
-        on_better: Called with the number of a problem and a result to keep; None: not at all.
-        on_end: Called with the number of a problem and its last result; None: not at all.
-        deadline: When time is over, seconds of `time.monotonic`.
-        late: Tells whether there is no time for anything but the last results either.
-        start: When the search began, seconds of `time.monotonic`.
-        handed_at: When each problem's last mapping was handed on, by its number.
-        handings: Seconds that handing on a mapping took, each time.
-    """
+    def __init__(self, specs: Sequence[Spec], options: SearchOptions,
+                 on_progress: Callable[[int, Progress], None] | None = None,
+                 on_better: Callable[[int, Result], None] | None = None,
+                 on_end: Callable[[int, Result], None] | None = None, deadline: float = inf,
+                 late: Over = never) -> None:
+        """Arguments as of `map_layers`; `late` tells whether there is no time for anything but the last results.
 
-    specs: Sequence[Spec]
-    options: SearchOptions
-    on_progress: Callable[[int, Progress], None] | None = None
-    on_better: Callable[[int, Result], None] | None = None
-    on_end: Callable[[int, Result], None] | None = None
-    deadline: float = inf
-    late: Over = never
-    start: float = field(default_factory=time.monotonic)
-    handed_at: dict[int, float] = field(default_factory=dict)
-    handings: list[float] = field(default_factory=list)
+        With residual factors problems may have been rounded up, so that their mappings are cut off at the bounds.
+        """
+        self.specs, self.options, self.deadline, self.late = specs, options, deadline, late
+        self.on_progress, self.on_better, self.on_end = on_progress, on_better, on_end
+        self.start = time.monotonic()
+        self.handed_at: dict[int, float] = {}   # when each problem's last mapping was handed on, by its number
+        self.handings: list[float] = []         # seconds that handing on a mapping took, each time
 
     @property
     def last_s(self) -> float:

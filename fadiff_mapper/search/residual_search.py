@@ -72,10 +72,21 @@ def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, opti
     effort = options.schedule
     brief = replace(options, effort=replace(effort, chains=min(BRIEF_CHAINS, effort.chains),
                                             rounds=min(BRIEF_ROUNDS, effort.rounds), extra_rounds=0, resplit_rate=0.0))
+    # Larger layers have bounds rounded up, of the dimensions that have loops at several places.
+    several, layers = (most > least).sum(axis=0) > 1, {}
+    for multiple in MULTIPLES:
+        grown = {}
+        for (name, bound), more in zip(spec.problem.bounds.items(), several, strict=True):
+            up = -(-bound // multiple) * multiple
+            grown[name] = up if more and up <= bound * (1 + MOST_GROWTH) else bound
+        if grown != spec.problem.bounds and tuple(grown.values()) not in layers:
+            layers[tuple(grown.values())] = mapping_task(replace(spec, problem=replace(spec.problem, bounds=grown)))
     starts, evaluations, legal_evaluations = [outcome.nest], outcome.evaluations, outcome.legal_evaluations
-    for larger in _larger_layers(spec, task, (most > least).sum(axis=0) > 1):
+    for larger in layers.values():
         if over():
             break
+        if larger.impossible:
+            continue
         found, = search([larger], brief, stopped=stopped, deadline=deadline)
         evaluations += found.evaluations
         legal_evaluations += found.legal_evaluations
@@ -101,16 +112,3 @@ def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, opti
                    status="converged: no neighbour with residual factors is better" if ended else outcome.status,
                    evaluations=evaluations + chains.evaluations,
                    legal_evaluations=legal_evaluations + chains.legal_evaluations, history=(*outcome.history, *better))
-
-
-def _larger_layers(spec: Spec, task: MappingTask, several: np.ndarray) -> list[MappingTask]:
-    """The problem with bounds rounded up, of the dimensions that have loops at several places, [D]."""
-    bounds = spec.problem.bounds
-    distinct: dict[tuple[int, ...], MappingTask] = {}
-    for multiple in MULTIPLES:
-        up = {name: -(-bound // multiple) * multiple for name, bound in bounds.items()}
-        grown = {name: up[name] if more and up[name] <= bound * (1 + MOST_GROWTH) else bound
-                 for (name, bound), more in zip(bounds.items(), several, strict=True)}
-        if grown != bounds and tuple(grown.values()) not in distinct:
-            distinct[tuple(grown.values())] = mapping_task(replace(spec, problem=replace(spec.problem, bounds=grown)))
-    return [larger for larger in distinct.values() if not larger.impossible]

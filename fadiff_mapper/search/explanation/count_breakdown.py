@@ -120,7 +120,7 @@ def _cut_off(layer: PreparedLayer, evaluation: Evaluation, row: int, whole: Coun
                                       (nest.spatial, nest.spatial_last, "over the fan-out of"))
         for d, name in enumerate(layer.problem.dimensions) if lasts[level, d, row] != factors[level, d, row])
     lacking = CountTerm(decimal_of(count - whole.count),
-                              f"last runs that are shorter, on average over instances: {shorter}")
+                        f"last runs that are shorter, on average over instances: {shorter}")
     return replace(whole, count=count, corrections=(*whole.corrections, *([lacking] if lacking.value else [])))
 
 
