@@ -61,31 +61,20 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
                before: str | None = None) -> list[Result]:
     """Finds a mapping for each of many problems, all at once; equal problems are mapped once.
 
+    Arguments and errors not named here are those of `api.map_layers`.
+
     Args:
-        specs: The problems, each on its design.
-        options: Effort and parts of the search; None is `SearchOptions()`.
-        metric: One metric, or several in order of priority; takes the place of `options.metrics`.
-        seed: Takes the place of `options.seed`.
-        time_limit: Seconds for all problems together; takes the place of `options.time_limit`.
-        warm_starts: For each problem a mapping to start from, or None; the result is at least as good.
-        on_progress: Called with the number of a problem whenever its best mapping improves.
         on_better: Called with the number of a problem and its first legal mapping, then the best so far at most once
             in `WRITE_EVERY` seconds, then the result.
         on_end: Called with the number of a problem and its result alone.
-        stopped: Asked again and again; once true, the search ends with the best so far.
         deadline: When the time limit is over, seconds of `time.monotonic`, of a caller whose time began earlier; None:
             the limit from now on.
         bounds: False leaves out the lower bounds, some 10 ms a problem; `with_bounds` adds them.
         before: Name of the effort of a search of every problem, one after the other, from which that of `options` goes
             on, so that few are left with random mappings when time is over; None: no such search.
 
-    Returns:
-        One result per problem, in order.
-
     Raises:
-        FadiffError: An option is out of range, constraints contradict each other, a space is too large for an
-            exhaustive search, a warm start is not a legal mapping of its problem, or no legal mapping is found; the
-            results of the other problems have then been passed to `on_better` and `on_end`.
+        FadiffError: As there; the results of all other problems have then been passed to `on_better` and `on_end`.
         OutOfTime: Not all problems were prepared for their search in time.
     """
     if not specs:
@@ -173,12 +162,7 @@ def _with_residuals(specs: Sequence[Spec], tasks: Sequence[MappingTask], outcome
 
 
 def with_bounds(results: Sequence[Result], stopped: Callable[[], bool] = lambda: False) -> list[Result]:
-    """Adds the lower bound over all mappings of the same problem to each result.
-
-    Args:
-        results: Mapped problems, without bounds.
-        stopped: Asked before every bound; once true, the results left stay without.
-    """
+    """Adds the lower bound over all mappings of the same problem to each result, until `stopped`."""
     specs = [result.spec for result in results]
     bounded = list(results)
 

@@ -57,8 +57,7 @@ def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, opti
         task: The same as it was searched.
         outcome: The end of that search, with a legal mapping.
         options: Metrics, seed and effort of the searches of larger layers.
-        stopped: Asked between steps; once true, the search ends with the best so far.
-        deadline: When the search has to end, seconds of `time.monotonic`.
+        stopped, deadline: As of `search_many.search`.
 
     Returns:
         The outcome with the better mapping, with or without residuals.

@@ -87,12 +87,7 @@ class CountExplanation:
 
 
 def explain_counts(layer: PreparedLayer, evaluation: Evaluation, row: int = 0) -> tuple[CountExplanation, ...]:
-    """Explains every access count of one mapping.
-
-    Args:
-        layer: The problem on its architecture.
-        evaluation: The exact evaluation of a batch.
-        row: The row of the batch that is explained.
+    """Explains every access count of one mapping, a row of an evaluated batch.
 
     Returns:
         One explanation for each level, data space that it holds, and action, from the outermost level inwards. With
