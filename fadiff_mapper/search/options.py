@@ -162,9 +162,8 @@ class SearchOptions:
     def as_dict(self) -> dict[str, Any]:
         """All options that bear on the result, by name, for the record that is written with it."""
         plain = replace(self.schedule, descent=None)
-        numbers = {name: getattr(plain, name) for name in plain.__dataclass_fields__ if name != "descent"}
-        record = {name: getattr(self, name) for name in self.__dataclass_fields__
-                  if name not in ("threads", "calibration")}
+        numbers = {name: value for name, value in vars(plain).items() if name != "descent"}
+        record = {name: value for name, value in vars(self).items() if name not in ("threads", "calibration")}
         return (record | {"metrics": self.priorities,
                           "effort": next((name for name, known in EFFORTS.items() if known == plain), numbers)}
                 | (self.calibration.record() if self.calibration else {}))
