@@ -24,7 +24,7 @@ from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, Projection, columns
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.search.mapspace import NONE, FactorTables, MapSpace, factor_tables
+from fadiff_mapper.search.mapspace.build import NONE, FactorTables, MapSpace, factor_tables
 
 MOST_ORDERS = 5040
 """Candidate orders of one level: those for all rankings of seven data spaces. With more, so many are drawn at

@@ -20,7 +20,8 @@ from fadiff_mapper.model.loop_nest import Nest, nest_arrays
 from fadiff_mapper.search.best_so_far import PRIORITY, SHARE_WEIGHT
 from fadiff_mapper.search.layer_family import LayerFamily, first_of, temporal_orders
 from fadiff_mapper.search.mapping_task import MappingTask
-from fadiff_mapper.search.mapspace import available, factor_ranges
+from fadiff_mapper.search.mapspace import available
+from fadiff_mapper.search.mapspace.build import factor_ranges
 from fadiff_mapper.search.options import ILLEGAL, SAME, Effort, Progress, SearchOptions
 
 ORDER_DRAWS = 2

@@ -22,7 +22,7 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.loop_nest import Nest, cut_off, joined, nest_arrays, without_lasts
 from fadiff_mapper.search.best_so_far import SearchOutcome
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
-from fadiff_mapper.search.mapspace import factor_ranges
+from fadiff_mapper.search.mapspace.build import factor_ranges
 from fadiff_mapper.search.options import SAME, Progress, SearchOptions
 from fadiff_mapper.search.refinement import chains_of, compiled_space, cool
 from fadiff_mapper.search.search_many import search
