@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     from fadiff_mapper.calibration.measured_points import read_measured
     from fadiff_mapper.inputs.load import read_document
     from fadiff_mapper.inputs.load_layers import files_of
-    from fadiff_mapper.output.terminal.console import print_calibration
+    from fadiff_mapper.output.console import print_calibration
     if options.program is not None and options.program not in PROGRAMS:
         raise FadiffError(f"--program: found {options.program}; accepted: {listed(PROGRAMS)}")
     if options.seed < 0:

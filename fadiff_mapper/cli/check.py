@@ -27,8 +27,8 @@ def run(options: argparse.Namespace) -> int:
     from fadiff_mapper.inputs.load_layers import files_of
     files, data = files_of(options.files), dict(options.variables)
     if options.vary or is_space(read_document(*files, jinja_data=data)):
-        from fadiff_mapper.output.terminal.spec_summary import print_space
+        from fadiff_mapper.output.print_design import print_space
         print_space(read_space(*files, jinja_data=data, vary=options.vary, strict=not options.lenient))
         return DONE
-    from fadiff_mapper.output.terminal.spec_summary import print_spec
+    from fadiff_mapper.output.print_layer import print_spec
     return print_spec(load_input(options))

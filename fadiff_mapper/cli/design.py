@@ -22,7 +22,7 @@ from fadiff_mapper.cli.arguments import (
     read_calibration_argument,
 )
 from fadiff_mapper.cli.exit_codes import CHECK_FAILED, DONE, INTERRUPTED
-from fadiff_mapper.output.design_report import RUN_FILES, STORE
+from fadiff_mapper.output import RUN_FILES, STORE
 
 if TYPE_CHECKING:
     from fadiff_mapper.design.question import DesignOptions, DesignQuestion
@@ -94,8 +94,8 @@ def run(options: argparse.Namespace) -> int:
     from fadiff_mapper.base.deadline import interruptible
     from fadiff_mapper.gradient import descent_for_designs
     from fadiff_mapper.inputs.load_layers import files_of
-    from fadiff_mapper.output.terminal.console import print_plan_verdicts
-    from fadiff_mapper.output.terminal.design_summary import print_design, progress
+    from fadiff_mapper.output.console import print_plan_verdicts
+    from fadiff_mapper.output.print_design import print_design, progress
     from fadiff_mapper.timeloop.verify import real_model
     program = real_model() if options.verify else None
     question, search, descent = _question(options), _search(options), descent_for_designs(options.method)
@@ -104,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
     with (atomic_files.lock(root), interruptible() as stopped,
           progress(question.metrics[0], quiet=options.quiet) as on_progress):
         from fadiff_mapper.design.search_design import kept_back, search_design
-        from fadiff_mapper.output.design_report.design_files import write_open_folder
+        from fadiff_mapper.output.design_files import write_open_folder
         atomic_files.check_writable(root)
         result = search_design(question, search, on_progress=on_progress, stopped=stopped,
                                kept_back=kept_back(options.begun), descent=descent)

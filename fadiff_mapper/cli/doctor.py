@@ -15,6 +15,6 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Prints a line for every program and library that was looked for."""
-    from fadiff_mapper.output.terminal.console import print_findings
+    from fadiff_mapper.output.console import print_findings
     from fadiff_mapper.timeloop import doctor
     print_findings(doctor.examine())

@@ -19,7 +19,7 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Reads the folder and prints the explanation."""
-    from fadiff_mapper.output.terminal.layer_search import print_counts, print_explained, print_json
+    from fadiff_mapper.output.print_layer import print_counts, print_explained, print_json
     from fadiff_mapper.search.explanation.explain_run import explain_run, read_run
     run = read_run(options.folder)
     explained = explain_run(run, options.count)

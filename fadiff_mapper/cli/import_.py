@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> None:
     """Reads the network, writes its file whole or not at all, and prints what is in it."""
     from fadiff_mapper.base import atomic_files
     from fadiff_mapper.inputs.load_layers import files_of
-    from fadiff_mapper.output.terminal.network_plan import print_network
+    from fadiff_mapper.output.print_network import print_network
     from fadiff_mapper.workload.readers.load_network import load_network
     from fadiff_mapper.workload.readers.network_text import network_text
     output = Path(options.output)

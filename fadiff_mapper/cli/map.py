@@ -25,7 +25,7 @@ from fadiff_mapper.cli.arguments import (
 )
 from fadiff_mapper.cli.exit_codes import CHECK_FAILED, DONE, INTERRUPTED
 from fadiff_mapper.inputs.spec.spec import METRICS
-from fadiff_mapper.output.timeloop_files import RESULT_FILES
+from fadiff_mapper.output import RESULT_FILES
 from fadiff_mapper.search.options import EFFORTS, EXHAUSTIVE_LIMIT, METHODS
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
     from fadiff_mapper.base.deadline import interruptible
     from fadiff_mapper.gradient import with_layer_descent
     from fadiff_mapper.inputs.load_layers import files_of
-    from fadiff_mapper.output.terminal.layer_search import print_results, progress
+    from fadiff_mapper.output.print_layer import print_results, progress
     from fadiff_mapper.search.options import SearchOptions
     if options.imperfect and options.sensitivities:
         raise FadiffError("--sensitivities: found with --imperfect; accepted: one of them, as residual factors have no "
@@ -101,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
         atomic_files.check_names(folder, RESULT_FILES, files_of(options.files))
     deadline = None if search.time_limit is None else options.begun + search.time_limit
     with atomic_files.lock(root), interruptible() as stopped, progress(names, quiet=options.quiet) as on_progress:
-        from fadiff_mapper.output.timeloop_files.run_files import run_files, summary_json
+        from fadiff_mapper.output.run_files import run_files, summary_json
         from fadiff_mapper.search.map_layers import map_layers
         atomic_files.check_writable(root)
         results = map_layers(
@@ -135,7 +135,7 @@ def _verification(names: list[str]) -> Callable[[str, Result], int]:
 
     Raises FadiffError where Timeloop is not installed.
     """
-    from fadiff_mapper.output.terminal.console import print_verdict
+    from fadiff_mapper.output.console import print_verdict
     from fadiff_mapper.timeloop.verify import real_model, verify
     program = real_model()
     return lambda name, result: print_verdict(verify(result.spec, result.mapping, result.stats, program),

@@ -62,10 +62,10 @@ def run(options: argparse.Namespace) -> int:
     from fadiff_mapper.inputs.load import read_document
     from fadiff_mapper.inputs.load_layers import files_of
     from fadiff_mapper.network.options import NetworkOptions, check
-    from fadiff_mapper.output.network_report import PLAN_FILES
-    from fadiff_mapper.output.network_report.network_files import write_held
-    from fadiff_mapper.output.terminal.console import print_plan_verdicts
-    from fadiff_mapper.output.terminal.network_plan import print_plan, progress
+    from fadiff_mapper.output import PLAN_FILES
+    from fadiff_mapper.output.console import print_plan_verdicts
+    from fadiff_mapper.output.network_files import write_held
+    from fadiff_mapper.output.print_network import print_plan, progress
     from fadiff_mapper.timeloop.verify import real_model
     from fadiff_mapper.workload.coverage import require_coverage
     from fadiff_mapper.workload.readers.load_network import load_network

@@ -17,25 +17,27 @@ from test_network_report import Page
 
 from fadiff_mapper.design.space import design_document, read_space
 from fadiff_mapper.inputs.yaml.load import load_text
-from fadiff_mapper.output.design_report.design_files import (
+from fadiff_mapper.output.design_files import (
     design_files,
     design_json,
     network_folders,
     write_design,
     write_open_folder,
 )
-from fadiff_mapper.output.design_report.design_page import (
+from fadiff_mapper.output.design_page import (
+    axis_of,
     better_neighbour,
     design_html,
     designs_csv,
+    draw_convergence,
+    draw_front,
     front_csv,
+    least_of_both,
     level_shares,
     parameter_worths,
 )
-from fadiff_mapper.output.design_report.draw_convergence import draw_convergence
-from fadiff_mapper.output.design_report.draw_front import axis_of, draw_front, least_of_both
-from fadiff_mapper.output.network_report.drawing import Dot, Stroke
-from fadiff_mapper.output.terminal.design_summary import print_design
+from fadiff_mapper.output.drawing import Dot, Stroke
+from fadiff_mapper.output.print_design import print_design
 from fadiff_mapper.search.sensitivity.sensitivities import (
     RepeatedLayer,
     combined_sensitivities,

@@ -1,1 +1,0 @@
-"""The tables, progress and summaries that the command line prints."""
