@@ -15,28 +15,27 @@ from small_machine import OUTCOMES, machine, outcome
 from small_network import HOSTILE, result
 from test_network_report import Page
 
+from fadiff_mapper.design.result import better_neighbour
 from fadiff_mapper.design.space import design_document, read_space
 from fadiff_mapper.inputs.yaml.load import load_text
 from fadiff_mapper.output.design_files import (
     design_files,
     design_json,
+    designs_csv,
+    front_csv,
     network_folders,
     write_design,
     write_open_folder,
 )
 from fadiff_mapper.output.design_page import (
-    axis_of,
-    better_neighbour,
     design_html,
-    designs_csv,
     draw_convergence,
     draw_front,
-    front_csv,
     least_of_both,
     level_shares,
     parameter_worths,
 )
-from fadiff_mapper.output.drawing import Dot, Stroke
+from fadiff_mapper.output.drawing import Dot, Stroke, axis_of
 from fadiff_mapper.output.print_design import print_design
 from fadiff_mapper.search.sensitivity.sensitivities import (
     RepeatedLayer,
