@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import fadiff_mapper
+from fadiff_mapper import api
 
 PACKAGE = Path(fadiff_mapper.__file__).parent
 
@@ -19,7 +20,7 @@ ORDER = (
     "workload", "workload.readers", "model", "calibration",
     "search.mapspace", "search.lower_bound", "search.sensitivity", "search.explanation", "search",
     "fusion", "network", "design", "gradient", "timeloop",
-    "output", "dropin", "cli", "",
+    "output", "dropin", "", "cli",
 )
 """The rooms: every folder imports from itself and from those before it, imports for type checking included."""
 
@@ -64,6 +65,18 @@ def test_a_module_imports_only_from_rooms_before_its_own(name: str) -> None:
 
 def test_the_root_holds_the_public_entry_points_only() -> None:
     assert {path.name for path in PACKAGE.glob("*.py")} == {"__init__.py", "__main__.py", "api.py"}
+
+
+def test_the_command_line_calls_the_public_interface() -> None:
+    used = {name for module, path in modules().items() if room(module) == "cli" for name in imports(path)}
+    others = {name for name in used if room(name) not in ("base", "cli", "output.terminal") and not
+              name.endswith(".options")}
+    assert others == {"api", "inputs.energy.source_names", "inputs.spec.spec", "inputs.yaml.place"}  # words
+
+
+@pytest.mark.parametrize("name", api.__all__)
+def test_every_public_name_is_where_the_interface_looks_for_it(name: str) -> None:
+    assert getattr(api, name) is not None
 
 
 def test_every_room_has_a_sentence() -> None:

@@ -27,13 +27,12 @@ from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping, is_sparse
 from fadiff_mapper.model.loop_nest import pack, unpack
 from fadiff_mapper.model.reuse import with_reuse
+from fadiff_mapper.search.best_so_far import SearchOutcome
 from fadiff_mapper.search.calibrated_choice import calibrated_choice, check_calibrated
 from fadiff_mapper.search.lower_bound import lower_bound
-from fadiff_mapper.search.map_layers import checked_task
-from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
+from fadiff_mapper.search.mapping_task import MappingTask, checked_task, mapping_task
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.result import CorrectedCycles, Result
-from fadiff_mapper.search.search_family import SearchOutcome
 from fadiff_mapper.search.search_many import search_all
 
 OUT_OF_TIME = "out of time: the best so far"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -110,7 +111,8 @@ def test_a_solver_that_steps_beyond_all_numbers_is_uncertain_and_quiet(monkeypat
     spec = matmul(1024)
     assert spec.mapping is not None
     layer = prepare_layer(spec.arch, spec.problem, spec.tables)
-    monkeypatch.setattr(shadow_price, "_solve", lambda problem, over: np.full(len(problem.loops.start) + 1, 800.0))
+    monkeypatch.setattr(shadow_price, "minimize", lambda _, begin, **more: (
+        SimpleNamespace(x=np.full_like(begin, 800.0))))
     assert not shadow_price.shadow_prices(layer, pack([spec.mapping], spec.problem), "energy").certain
 
 

@@ -96,7 +96,7 @@ def test_sensitivities_of_a_sparse_design_are_refused_before_the_search(
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_lower_bound(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fadiff_mapper.search.result_stream.least_of", fails)
+    monkeypatch.setattr("fadiff_mapper.search.map_layers.least_of", fails)
     for found in fm.map_layers([product(), product()], fm.SearchOptions(threads=threads, effort="light")):
         assert found.bound is None
         assert found.stats.cycles > 0

@@ -9,8 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from collections.abc import Mapping as AnyMapping
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -24,6 +23,7 @@ from fadiff_mapper.model.access_counts import Counts, Rounding
 from fadiff_mapper.model.energy_latency import Cost, cost
 from fadiff_mapper.model.evaluate import EXACT, Evaluation, evaluate_one
 from fadiff_mapper.model.prepared_layer import UNLIMITED, PreparedLayer
+from fadiff_mapper.model.smooth import SMOOTH
 from fadiff_mapper.model.tiles import Usage
 from fadiff_mapper.search.sensitivity.shadow_price import ShadowPrices, shadow_prices
 
@@ -36,104 +36,17 @@ PRICES = ("read", "fill", "update", "leak", "compute_energy")
 BANDWIDTHS = ("read_bandwidth", "write_bandwidth", "shared_bandwidth")
 """Fields of `Machine` to differentiate by."""
 
+UNITS = {"leak": "pJ/cycle"} | dict.fromkeys(("read", "fill", "update", "compute_energy"), "pJ") | dict.fromkeys(
+    BANDWIDTHS, "words/cycle") | {"capacity": "words", "fan-out X": "units", "fan-out Y": "units"}
+
 HAIR = 1e-9
-"""Relative rise of a bandwidth before its derivative is taken: far above the rounding of float64, and too small to
-change which level is the slowest but among equally slow ones. Nothing was measured."""
+"""Relative rise of a bandwidth before its derivative is taken, as more of one alone brings nothing where several levels
+are equally slow: far above the rounding of float64, and too small to change which level is the slowest but among
+equally slow ones. Nothing was measured."""
 
 RISE = 1e-7
 """Relative rise of a bandwidth over which the difference is taken: cycles fall with 1 / bandwidth, so that the
 derivative is off by as much; the rounding of float64 adds 1e-9. By arithmetic; nothing was measured."""
-
-
-def _same(values: Any) -> Any:
-    return values
-
-
-UNROUNDED = Rounding(nearest=_same, down=_same, up=_same)
-"""Cycles before they become whole numbers."""
-
-
-@dataclass(frozen=True)
-class ConstantSlope:
-    """The derivatives of cycles and energy by one constant.
-
-    Attributes:
-        name: The constant, a field of `Machine`.
-        level: The storage level, counted from the innermost; 0 for `compute_energy`.
-        constant: Its value.
-        cycles: d cycles / d constant.
-        energy: d energy / d constant, energy in pJ.
-    """
-
-    name: str
-    level: int
-    constant: float
-    cycles: float
-    energy: float
-
-
-def cost_at(layer: PreparedLayer, evaluation: Evaluation, row: int, constants: AnyMapping[str, Any],
-            rounding: Rounding) -> Cost:
-    """The cost of one mapping on a machine with other prices or bandwidths.
-
-    Args:
-        layer: The problem on its architecture.
-        evaluation: The exact evaluation of a batch.
-        row: The mapping, a row of the batch.
-        constants: Fields of `Machine` and their values, [L, 1] each; `compute_energy` is one number.
-        rounding: How accesses and cycles become whole numbers.
-
-    Returns:
-        Energy in pJ and cycles of a batch of one; without the energy of interconnects, which `Cost` never has.
-    """
-    def of_row(array: np.ndarray) -> np.ndarray:
-        return array[..., row:row + 1]
-    counts = Counts(*(of_row(getattr(evaluation.counts, name)) for name in Counts.__dataclass_fields__))
-    use = Usage(of_row(evaluation.use.expansion_x), of_row(evaluation.use.expansion_y),
-                of_row(evaluation.use.compute_cycles))
-    return cost(counts, use, replace(layer.machine, **constants), float(layer.problem.computes), rounding)
-
-
-def slopes(layer: PreparedLayer, evaluation: Evaluation, row: int) -> Iterator[ConstantSlope]:
-    """The derivatives of one mapping's cycles and energy by every constant that the machine has.
-
-    A bandwidth is first raised by `HAIR`: where several levels are equally slow, more of one alone brings nothing.
-
-    Args:
-        layer: The problem on its architecture.
-        evaluation: The exact evaluation of a batch.
-        row: The mapping, a row of the batch.
-
-    Returns:
-        One slope for each price, for each bandwidth that is limited, and for the energy of a multiply-accumulate.
-    """
-    free = {name: np.zeros_like(getattr(layer.machine, name)) for name in PRICES}
-    for name in PRICES:
-        for level, constant in enumerate(np.ravel(getattr(layer.machine, name))):
-            alone = free | {name: _changed(free[name], level, 1.0)}
-            energy = float(cost_at(layer, evaluation, row, alone, EXACT).energy[0])
-            yield ConstantSlope(name, level, float(constant), 0.0, energy)
-    for name in BANDWIDTHS:
-        present = getattr(layer.machine, name)
-        for level, constant in enumerate(present[:, 0]):
-            if constant < UNLIMITED:
-                first, last = constant * (1 + HAIR), constant * (1 + HAIR + RISE)
-                before, after = (cost_at(layer, evaluation, row, {name: _changed(present, level, value)}, UNROUNDED)
-                                 for value in (first, last))
-                yield ConstantSlope(name, level, float(constant),
-                                    float(after.cycles[0] - before.cycles[0]) / (last - first),
-                                    float((after.leakage - before.leakage).sum()) / (last - first))
-
-
-def _changed(values: np.ndarray, level: int, value: float) -> np.ndarray:
-    """A copy of a constant, [L, 1] or one number, with another value at one level."""
-    result = np.array(values, dtype=np.float64)
-    result.flat[level] = value
-    return result
-
-
-UNITS = {"leak": "pJ/cycle"} | dict.fromkeys(("read", "fill", "update", "compute_energy"), "pJ") | dict.fromkeys(
-    BANDWIDTHS, "words/cycle") | {"capacity": "words", "fan-out X": "units", "fan-out Y": "units"}
 
 
 @dataclass(frozen=True)
@@ -182,11 +95,11 @@ def sensitivities(layer: PreparedLayer, evaluation: Evaluation, row: int = 0, me
     Raises:
         OutOfTime: Time was over before all were known.
     """
-    value = _metric(metric, float(evaluation.cycles[row]), float(evaluation.energy[row]))
-    every = _of_constants(layer, evaluation, row, metric)
-    nest = evaluation.nest.take([row])
-    shadow = shadow_prices(layer, nest, metric, over)
-    every += _of_limits(layer, shadow, value)
+    cycles, energy = float(evaluation.cycles[row]), float(evaluation.energy[row])
+    # no constant changes the accesses of the outermost level at a fixed mapping
+    value = {"edp": cycles * energy, "energy": energy, "delay": cycles}.get(metric, 0.0)
+    every = [] if metric == "last_level_accesses" else _of_constants(layer, evaluation, row, metric, value)
+    every += _of_limits(layer, shadow_prices(layer, evaluation.nest.take([row]), metric, over), value)
     return tuple(sorted(every, key=lambda sensitivity: -abs(sensitivity.elasticity)))
 
 
@@ -209,51 +122,68 @@ def refuse_sparse(spec: Spec) -> None:
                           "input without sparse_optimizations")
 
 
-def _metric(metric: str, cycles: float, energy: float) -> float:
-    """The metric's value; 0 for accesses of the outermost level, which no constant changes at a fixed mapping."""
-    return {"edp": cycles * energy, "energy": energy, "delay": cycles}.get(metric, 0.0)
+def _of_constants(layer: PreparedLayer, evaluation: Evaluation, row: int, metric: str,
+                  value: float) -> list[Sensitivity]:
+    """Sensitivities to prices and bandwidths at the fixed mapping; `value` is the metric's."""
+    def of_row(array: np.ndarray) -> np.ndarray:
+        return array[..., row:row + 1]
 
+    counts = Counts(*(of_row(getattr(evaluation.counts, name)) for name in Counts.__dataclass_fields__))
+    use = Usage(*map(of_row, (evaluation.use.expansion_x, evaluation.use.expansion_y, evaluation.use.compute_cycles)))
 
-def _of_constants(layer: PreparedLayer, evaluation: Evaluation, row: int, metric: str) -> list[Sensitivity]:
-    """Sensitivities to prices and bandwidths at the fixed mapping."""
-    if metric == "last_level_accesses":
-        return []
-    cycles, energy = float(evaluation.cycles[row]), float(evaluation.energy[row])
-    value = _metric(metric, cycles, energy)
-    result = []
-    for one in slopes(layer, evaluation, row):
-        slope = {"edp": one.cycles * energy + cycles * one.energy, "energy": one.energy}.get(metric, one.cycles)
-        level = layer.arch.arithmetic if one.name == "compute_energy" else layer.arch.levels[one.level]
-        result.append(Sensitivity(level.name, one.name, one.constant, UNITS[one.name], slope,
-                                  slope * one.constant / value if value else 0.0, "fixed mapping"))
+    def cost_with(rounding: Rounding, **constants: Any) -> Cost:
+        """The cost on a machine with other prices or bandwidths, without the energy of interconnects."""
+        return cost(counts, use, replace(layer.machine, **constants), float(layer.problem.computes), rounding)
+
+    def changed(values: Any, level: int, value: float) -> np.ndarray:
+        """A copy of a constant, [L, 1] or one number, with another value at one level."""
+        result = np.array(values, dtype=np.float64)
+        result.flat[level] = value
+        return result
+
+    free = {name: np.zeros_like(getattr(layer.machine, name)) for name in PRICES}
+    found = []      # constant, level, value, and the derivatives of cycles and of energy
+    for name in PRICES:
+        for level, constant in enumerate(np.ravel(getattr(layer.machine, name))):
+            alone = cost_with(EXACT, **free | {name: changed(free[name], level, 1.0)})
+            found.append((name, level, float(constant), 0.0, float(alone.energy[0])))
+    for name in BANDWIDTHS:
+        present = getattr(layer.machine, name)
+        for level, constant in enumerate(present[:, 0]):
+            if constant < UNLIMITED:
+                first, last = constant * (1 + HAIR), constant * (1 + HAIR + RISE)
+                before, after = (cost_with(SMOOTH, **{name: changed(present, level, bandwidth)})
+                                 for bandwidth in (first, last))
+                found.append((name, level, float(constant), float(after.cycles[0] - before.cycles[0]) / (last - first),
+                              float((after.leakage - before.leakage).sum()) / (last - first)))
+    cycles, energy, result = float(evaluation.cycles[row]), float(evaluation.energy[row]), []
+    for name, level, constant, cycles_slope, energy_slope in found:
+        slope = {"edp": cycles_slope * energy + cycles * energy_slope,
+                 "energy": energy_slope}.get(metric, cycles_slope)
+        owner = layer.arch.arithmetic if name == "compute_energy" else layer.arch.levels[level]
+        result.append(Sensitivity(owner.name, name, constant, UNITS[name], slope,
+                                  slope * constant / value if value else 0.0, "fixed mapping"))
     return result
 
 
 def _of_limits(layer: PreparedLayer, shadow: ShadowPrices, value: float) -> list[Sensitivity]:
-    """Sensitivities to capacities, level by level, and to fan-outs, by the level above them.
+    """Sensitivities to capacities, level by level, and to fan-outs, by the level above them; `value` is the metric's.
 
     A wider fan-out makes room for all units inside, so the elasticities of their limits add up.
     """
-    arch, result = layer.arch, []
-    for index, level in enumerate(arch.levels):
-        held = [(limit, e) for limit, e in zip(shadow.limits, shadow.elasticity, strict=True)
-                if limit.resource == "capacity" and limit.unit == index]
-        for _, elasticity in held:
-            result.append(_limit(level.name, "capacity", float(level.usable or 0), elasticity, value, shadow))
-        for axis, width in zip("XY", arch.fanout(index), strict=True):
-            inside = [e for limit, e in zip(shadow.limits, shadow.elasticity, strict=True)
-                      if limit.resource == f"fan-out {axis}" and limit.unit <= index]
-            if width > 1:
-                result.append(_limit(level.name, f"fan-out {axis}", float(width), np.sum(inside), value, shadow))
-    return result
-
-
-def _limit(level: str, constant: str, available: float, elasticity: float, value: float,
-           shadow: ShadowPrices) -> Sensitivity:
-    """The sensitivity to one limit, from its elasticity; `value` is the metric's."""
-    slope = elasticity * value / available if available else 0.0
-    return Sensitivity(level, constant, available, UNITS[constant], float(slope), float(elasticity),
-                       "continuous optimum", shadow.certain)
+    limits = list(zip(shadow.limits, shadow.elasticity, strict=True))
+    found = []
+    for index, level in enumerate(layer.arch.levels):
+        found += [(level.name, "capacity", float(level.usable or 0), elasticity) for limit, elasticity in limits
+                  if limit.resource == "capacity" and limit.unit == index]
+        found += [(level.name, f"fan-out {axis}", float(width),
+                   np.sum([elasticity for limit, elasticity in limits
+                           if limit.resource == f"fan-out {axis}" and limit.unit <= index]))
+                  for axis, width in zip("XY", layer.arch.fanout(index), strict=True) if width > 1]
+    return [Sensitivity(level, constant, available, UNITS[constant],
+                        float(elasticity * value / available if available else 0.0), float(elasticity),
+                        "continuous optimum", shadow.certain)
+            for level, constant, available, elasticity in found]
 
 
 @dataclass(frozen=True)
