@@ -20,7 +20,7 @@ ORDER = (
     "workload", "workload.readers", "model", "calibration",
     "search.mapspace", "search.lower_bound", "search.sensitivity", "search.explanation", "search",
     "fusion", "network", "design", "gradient", "timeloop",
-    "output", "dropin", "", "cli",
+    "output", "output.terminal", "dropin", "", "cli",
 )
 """The rooms: every folder imports from itself and from those before it, imports for type checking included."""
 
@@ -107,7 +107,7 @@ def test_few_rooms_need_an_extra(package: str) -> None:
 
 
 def test_checking_and_evaluating_load_no_torch() -> None:
-    loaded = ("cli", "output.print_layer", "output.print_design", "model.evaluate",
+    loaded = ("cli", "output.terminal.layers", "output.terminal.designs", "model.evaluate",
               "output.run_files", "search.map_layers", "workload.readers.load_network",
               "search.explanation.explain_run", "search.sensitivity.sensitivities")
     code = (f"import sys, {', '.join(f'fadiff_mapper.{name}' for name in loaded)}; "

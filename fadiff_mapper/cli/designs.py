@@ -83,8 +83,8 @@ def design(options: argparse.Namespace) -> int:
         the best design, evaluated again, is not what the store said.
     """
     from fadiff_mapper import api
-    from fadiff_mapper.output.console import print_plan_verdicts
-    from fadiff_mapper.output.print_design import print_design, progress
+    from fadiff_mapper.output.terminal.console import print_plan_verdicts
+    from fadiff_mapper.output.terminal.designs import print_design, progress
     program, corrected, metrics = real_model(options), calibration(options), options.metric or ["edp"]
     files = api.files_of([options.space, *options.arch])
     space = api.read_space(*files, jinja_data=dict(options.variables), vary=options.vary, limits=dict(options.limits),
@@ -133,7 +133,7 @@ def calibrate(options: argparse.Namespace) -> int:
         The exit code: `CHECK_FAILED` where the correction does not beat the exact model.
     """
     from fadiff_mapper import api
-    from fadiff_mapper.output.console import print_calibration
+    from fadiff_mapper.output.terminal.console import print_calibration
     output, files = Path(options.output), api.files_of(options.arch)
     atomic_files.check_names(output.parent, [output.name], [options.measured, *files])
     layers = api.read_measured(options.measured, api.read_document(*files))

@@ -21,7 +21,7 @@ from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.standard_streams import printable, say, say_error, shown
 from fadiff_mapper.base.text_formats import json_text
 from fadiff_mapper.cli import main
-from fadiff_mapper.output.console import console, table
+from fadiff_mapper.output.terminal.console import console, table
 
 PACKAGE = Path(fadiff_mapper.__file__).parent
 ENCODINGS = ("ascii", "latin-1", "cp437", "shift_jis", "utf-8", "utf-16", None)

@@ -36,7 +36,7 @@ from fadiff_mapper.output.design_page import (
     parameter_worths,
 )
 from fadiff_mapper.output.drawing import Dot, Stroke, axis_of
-from fadiff_mapper.output.print_design import print_design
+from fadiff_mapper.output.terminal.designs import print_design
 from fadiff_mapper.search.sensitivity.sensitivities import (
     RepeatedLayer,
     combined_sensitivities,

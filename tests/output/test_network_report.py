@@ -23,7 +23,7 @@ from fadiff_mapper.output.looptree import looptree_yaml
 from fadiff_mapper.output.network_drawings import NAME, NAMES, draw_schedule, node_lanes, residents
 from fadiff_mapper.output.network_files import network_files, write_held
 from fadiff_mapper.output.network_page import network_html
-from fadiff_mapper.output.print_network import TimeColumn, print_plan
+from fadiff_mapper.output.terminal.networks import TimeColumn, print_plan
 from fadiff_mapper.workload import Node, Totals
 
 

@@ -18,8 +18,15 @@ from fadiff_mapper.inputs.spec.constraints import LoopConstraint
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import compute_energy, energy_sources, storage_energy
 from fadiff_mapper.model.stats import SparseStats, Stats
-from fadiff_mapper.output.console import console, print_corrected, print_notes, print_sources, progress_line, table
 from fadiff_mapper.output.run_files import map_txt
+from fadiff_mapper.output.terminal.console import (
+    console,
+    print_corrected,
+    print_notes,
+    print_sources,
+    progress_line,
+    table,
+)
 from fadiff_mapper.search.explanation.explain_run import FinishedRun, RunExplanation
 from fadiff_mapper.search.mapspace import build_mapspace, conflicts, size
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.progress import ProgressColumn, Task
 
-from fadiff_mapper.output.console import Screen, console, print_corrected, progress_line, table
+from fadiff_mapper.output.terminal.console import Screen, console, print_corrected, progress_line, table
 from fadiff_mapper.workload import Workload, coverage
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from rich.progress import BarColumn
 from fadiff_mapper.base.errors import SpecError
 from fadiff_mapper.design.result import DesignResult, better_neighbour
 from fadiff_mapper.design.space import DesignSpace, Parameter, Point, Value, design_architecture, parameter_values
-from fadiff_mapper.output.console import console, progress_line, table
+from fadiff_mapper.output.terminal.console import console, progress_line, table
 
 if TYPE_CHECKING:
     from fadiff_mapper.design.search_design import DesignProgress

@@ -1,0 +1,1 @@
+"""The tables, progress and summaries that the command line prints."""
