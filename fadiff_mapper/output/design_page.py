@@ -38,7 +38,7 @@ from fadiff_mapper.output.run_files import versions
 
 if TYPE_CHECKING:
     from fadiff_mapper.network.result import NetworkResult
-    from fadiff_mapper.search.sensitivity.sensitivities import Sensitivity
+    from fadiff_mapper.search.explanation.sensitivities import Sensitivity
 
 WIDTH = 1080.0
 """Pixels of every drawing."""
@@ -314,7 +314,7 @@ def best_sensitivities(result: DesignResult, over: Callable[[], bool] = lambda: 
         return ()
     if over():
         raise OutOfTime
-    from fadiff_mapper.search.sensitivity.sensitivities import RepeatedLayer, combined_sensitivities
+    from fadiff_mapper.search.explanation.sensitivities import RepeatedLayer, combined_sensitivities
     layers = [RepeatedLayer(figures.weight * outcome.count, outcome.spec, outcome.mapping, outcome.stats.energy_pj,
                         outcome.stats.cycles)
               for figures, network in zip(result.best.networks, result.mapped_networks, strict=True)

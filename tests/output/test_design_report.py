@@ -37,7 +37,7 @@ from fadiff_mapper.output.design_page import (
 )
 from fadiff_mapper.output.drawing import Dot, Stroke, axis_of
 from fadiff_mapper.output.terminal.designs import print_design
-from fadiff_mapper.search.sensitivity.sensitivities import (
+from fadiff_mapper.search.explanation.sensitivities import (
     RepeatedLayer,
     combined_sensitivities,
     mapping_sensitivities,
