@@ -24,9 +24,10 @@ from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import OutOfTime
 from fadiff_mapper.inputs.spec.arch import Arithmetic, StorageLevel
 from fadiff_mapper.model.energy_latency import outermost_accesses
+from fadiff_mapper.model.evaluate import NestEvaluation
 from fadiff_mapper.model.loop_nest import Nest, active_parts
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.model.smooth import SmoothEvaluation, evaluate_smooth
+from fadiff_mapper.model.smooth import evaluate_smooth
 
 # Only the loops that the mapping has are variables (a loop of factor 1 stays away), in its order and with what it
 # keeps. In logarithms of the factors the tiles, the units in use and, without windows, the traffic are sums of
@@ -144,7 +145,7 @@ def evaluate(layer: PreparedLayer, nest: Nest, loops: MappingLoops, limits: list
     return ContinuousCost(functions[:, 0], (above - below) / (STEP + down))
 
 
-def _own_metric(smooth: SmoothEvaluation, metric: str) -> np.ndarray:
+def _own_metric(smooth: NestEvaluation, metric: str) -> np.ndarray:
     """The factor of a metric that is not cycles, [B]; 1 for the delay."""
     if metric == "last_level_accesses":
         accesses: np.ndarray = outermost_accesses(smooth.counts, smooth.use)
@@ -153,7 +154,7 @@ def _own_metric(smooth: SmoothEvaluation, metric: str) -> np.ndarray:
     return np.ones_like(energy) if metric == "delay" else energy
 
 
-def _asked(nest: Nest, smooth: SmoothEvaluation, limit: MachineLimit) -> np.ndarray:
+def _asked(nest: Nest, smooth: NestEvaluation, limit: MachineLimit) -> np.ndarray:
     """The words of a capacity, or the units of a fan-out, that each row asks for, [B]."""
     if limit.resource == "capacity":
         words: np.ndarray = (smooth.tile.size[limit.unit] * nest.keep[limit.unit]).sum(axis=0)
