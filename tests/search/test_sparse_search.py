@@ -17,10 +17,10 @@ from fadiff_mapper.model.loop_nest import unpack
 from fadiff_mapper.model.sparse_design import score_sparse
 from fadiff_mapper.network.map_network import sparse_tensors
 from fadiff_mapper.network.one_design import specs_of
+from fadiff_mapper.search.explanation.sensitivities import mapping_sensitivities
 from fadiff_mapper.search.layer_family import random_nests
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.options import Effort
-from fadiff_mapper.search.sensitivity.sensitivities import mapping_sensitivities
 from fadiff_mapper.workload.readers.network_text import network_text
 
 
