@@ -170,7 +170,7 @@ def map_layers(specs: Sequence[Spec] | AnyMapping[str, Spec], options: SearchOpt
     names = list(specs) if isinstance(specs, AnyMapping) else []
     problems = list(specs.values() if isinstance(specs, AnyMapping) else specs)
     if sensitivities:
-        from fadiff_mapper.search.sensitivity.sensitivities import mapping_sensitivities, refuse_sparse
+        from fadiff_mapper.search.explanation.sensitivities import mapping_sensitivities, refuse_sparse
         if options.imperfect:
             raise FadiffError("sensitivities: found with imperfect; accepted: one of them, as residual factors have no "
                               "derivatives")

@@ -18,7 +18,7 @@ PACKAGE = Path(fadiff_mapper.__file__).parent
 ORDER = (
     "base", "kernel", "inputs.yaml", "inputs.spec", "inputs.native", "inputs.v04", "inputs.energy", "inputs",
     "workload", "workload.readers", "model", "calibration",
-    "search.mapspace", "search.lower_bound", "search.sensitivity", "search.explanation", "search",
+    "search.mapspace", "search.lower_bound", "search.explanation", "search",
     "fusion", "network", "design", "gradient", "timeloop",
     "output.timeloop_files", "output.looptree_files", "output.network_report", "output.design_report",
     "output.terminal", "output", "dropin", "", "cli",
@@ -110,7 +110,7 @@ def test_few_rooms_need_an_extra(package: str) -> None:
 def test_checking_and_evaluating_load_no_torch() -> None:
     loaded = ("cli", "output.terminal.layer_search", "output.terminal.spec_summary", "model.evaluate",
               "output.timeloop_files.run_files", "search.map_layers", "workload.readers.load_network",
-              "search.explanation.explain_run", "search.sensitivity.sensitivities")
+              "search.explanation.explain_run", "search.explanation.sensitivities")
     code = (f"import sys, {', '.join(f'fadiff_mapper.{name}' for name in loaded)}; "
             "fadiff_mapper.load, fadiff_mapper.evaluate, fadiff_mapper.Workload; "
             "sys.exit('torch' in sys.modules)")
