@@ -15,7 +15,7 @@ from fadiff_mapper.inputs.spec.sparse_optimizations import Representation
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import built_in_storage_energy, component_name, compute_energy, storage_energy
 from fadiff_mapper.model.interconnects import INWARDS, OUTWARDS, PricedInterconnect, priced_interconnects
-from fadiff_mapper.model.stats import SparseStats, Stats, actual_count, dense_count, network_energy
+from fadiff_mapper.model.stats import Stats, actual_count, dense_count, network_energy
 
 ACCESSES = ("reads", "fills", "updates")
 
@@ -56,11 +56,6 @@ def _lines(rows: Rows, width: int, indent: str = "    ") -> list[str]:
     return [f"{indent}{label:<{width}}: {value}" for label, value in rows]
 
 
-def _is_sparse(stats: Stats) -> bool:
-    """Whether Timeloop prints its form for sparse designs."""
-    return isinstance(stats, SparseStats) and stats.sections
-
-
 def storage_accesses(level: dict[str, Any]) -> int:
     """Words read, filled and updated at one level, all instances together; `level` is an entry of `Stats.levels`."""
     return sum(int(space["utilized_instances"] * sum(dense_count(space[access]) for access in ACCESSES))
@@ -69,7 +64,7 @@ def storage_accesses(level: dict[str, Any]) -> int:
 
 def arithmetic_lines(spec: Spec, stats: Stats) -> list[str]:
     """The paragraph on the multiply-accumulate units."""
-    unit, found, sparse = spec.arch.arithmetic, stats.arithmetic, _is_sparse(stats)
+    unit, found, sparse = spec.arch.arithmetic, stats.arithmetic, stats.sections
     energy, area = fixed(found["energy_pj"]), single(areas(spec.arch, spec.tables)[unit.name]) * unit.instances
     specs: Rows = [("Word bits", unit.word_bits), ("Instances", f"{unit.instances} ({unit.mesh_x}*{unit.mesh_y})"),
                    ("Compute energy", f"{fixed(compute_energy(unit, spec.tables)[0])} pJ")]
@@ -94,7 +89,7 @@ def level_lines(spec: Spec, index: int, stats: Stats) -> list[str]:
         index: The level, counted from 0, the innermost.
         stats: Statistics of the mapping.
     """
-    level, found, sparse = spec.arch.levels[index], stats.levels[index], _is_sparse(stats)
+    level, found, sparse = spec.arch.levels[index], stats.levels[index], stats.sections
     area = single(areas(spec.arch, spec.tables)[level.name])
     specs = [*_attributes(spec, level, sparse), *_leakage(spec, index, stats), ("Area", f"{fixed(area)} um^2")]
     lines = [f"=== {level.name} ===", "", "    SPECS", "    -----", *_lines(specs, 32, " " * 8),
@@ -193,7 +188,7 @@ def _dataspace(level: StorageLevel, name: str, space: dict[str, Any]) -> Rows:
 
 def _sparse_dataspace(level: StorageLevel, name: str, space: dict[str, Any],
                       representation: Representation | None) -> list[str]:
-    """The lines on a data space of a sparse design; `space` is its entry in `SparseStats.levels`."""
+    """The lines on a data space of a sparse design; `space` is its entry in `Stats.levels`."""
     lines: list[str] = []
 
     def add(*rows: tuple[str, Any]) -> None:
@@ -364,7 +359,7 @@ def stats_txt(spec: Spec, stats: Stats) -> str:
               f"Energy: {fixed(stats.energy_pj / 1e6)} uJ",
               f"EDP(J*cycle): {edp_j_cycle:.2e}",
               "Area: 0.00 mm^2", ""]
-    if _is_sparse(stats):
+    if stats.sections:
         lines += [*_per_compute(stats, stats.computes, "Algorithmic Computes", "fJ/Algorithmic-Compute"), "",
                   *_per_compute(stats, stats.actual_computes, "Actual Computes", "fJ/Compute")]
     else:

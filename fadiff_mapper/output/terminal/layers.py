@@ -17,7 +17,7 @@ from fadiff_mapper.inputs.native.tables import area_sources, total_areas
 from fadiff_mapper.inputs.spec.constraints import LoopConstraint
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import compute_energy, energy_sources, storage_energy
-from fadiff_mapper.model.stats import SparseStats, Stats
+from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.output.run_files import map_txt
 from fadiff_mapper.output.terminal.console import (
     console,
@@ -138,7 +138,7 @@ def print_stats(stats: Stats) -> None:
     out.print(table(
         "accesses per instance, outermost level first", "level", "data space", "instances", "tile", "reads", "fills",
         "updates", "energy pJ", "cycles", text=2, rows=rows, caption="accesses that happen / of the dense problem; "
-        "tiles as stored" if isinstance(stats, SparseStats) else ""))
+        "tiles as stored" if stats.sparse else ""))
     for warning in stats.warnings:
         out.print(f"warning: {warning}")
 
@@ -230,7 +230,7 @@ def print_explained(run: FinishedRun, explained: RunExplanation) -> None:
                         "value", text=3, rows=(
             (part["metric"], part["where"], part["source"],
              f"{part['value']:.6g} {'pJ' if part['metric'] == 'energy' else 'cycles'}") for part in parts)))
-    if isinstance(run.stats, SparseStats) and run.stats.sections:
+    if run.stats.sections:
         out.print(table(
             "accesses saved, in words per instance: of those of the dense problem some happen, gated ones save "
             "energy, skipped ones time, too; the others are of words that are not stored or never sent",
@@ -250,7 +250,7 @@ def print_explained(run: FinishedRun, explained: RunExplanation) -> None:
     print_counts(explained)
 
 
-def _savings(stats: SparseStats) -> Iterator[tuple[object, ...]]:
+def _savings(stats: Stats) -> Iterator[tuple[object, ...]]:
     """A row per data space and level: the fate of all accesses of the dense problem."""
     for level in reversed(stats.levels):
         for name, space in level["dataspaces"].items():

@@ -38,10 +38,10 @@ from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.access_counts import Counts, Rounding
 from fadiff_mapper.model.energy_latency import Cost, cost, outermost_accesses
-from fadiff_mapper.model.evaluate import EXACT, Evaluation, evaluate_one
+from fadiff_mapper.model.evaluate import EXACT, Evaluation, NestEvaluation, evaluate_one
 from fadiff_mapper.model.loop_nest import Nest, active_parts
 from fadiff_mapper.model.prepared_layer import UNLIMITED, PreparedLayer
-from fadiff_mapper.model.smooth import SMOOTH, SmoothEvaluation, evaluate_smooth
+from fadiff_mapper.model.smooth import SMOOTH, evaluate_smooth
 from fadiff_mapper.model.tiles import Usage
 
 PRICES = ("read", "fill", "update", "leak", "compute_energy")
@@ -234,7 +234,7 @@ class MachineLimit:
     unit: int
     log_available: float
 
-    def asked(self, nest: Nest, smooth: SmoothEvaluation) -> np.ndarray:
+    def asked(self, nest: Nest, smooth: NestEvaluation) -> np.ndarray:
         """The words of a capacity, or the units of a fan-out, that each row asks for, [B]."""
         if self.resource == "capacity":
             words: np.ndarray = (smooth.tile.size[self.unit] * nest.keep[self.unit]).sum(axis=0)
