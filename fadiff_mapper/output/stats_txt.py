@@ -64,7 +64,7 @@ def storage_accesses(level: dict[str, Any]) -> int:
 
 def arithmetic_lines(spec: Spec, stats: Stats) -> list[str]:
     """The paragraph on the multiply-accumulate units."""
-    unit, found, sparse = spec.arch.arithmetic, stats.arithmetic, stats.sections
+    unit, found, sparse = spec.arch.arithmetic, stats.arithmetic, bool(stats.sections)
     energy, area = fixed(found["energy_pj"]), single(areas(spec.arch, spec.tables)[unit.name]) * unit.instances
     specs: Rows = [("Word bits", unit.word_bits), ("Instances", f"{unit.instances} ({unit.mesh_x}*{unit.mesh_y})"),
                    ("Compute energy", f"{fixed(compute_energy(unit, spec.tables)[0])} pJ")]
@@ -89,7 +89,7 @@ def level_lines(spec: Spec, index: int, stats: Stats) -> list[str]:
         index: The level, counted from 0, the innermost.
         stats: Statistics of the mapping.
     """
-    level, found, sparse = spec.arch.levels[index], stats.levels[index], stats.sections
+    level, found, sparse = spec.arch.levels[index], stats.levels[index], bool(stats.sections)
     area = single(areas(spec.arch, spec.tables)[level.name])
     specs = [*_attributes(spec, level, sparse), *_leakage(spec, index, stats), ("Area", f"{fixed(area)} um^2")]
     lines = [f"=== {level.name} ===", "", "    SPECS", "    -----", *_lines(specs, 32, " " * 8),
