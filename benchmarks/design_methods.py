@@ -31,16 +31,15 @@ from dosa_protocol import dosa_search
 from provenance import add_output, markdown
 
 from fadiff_mapper import SearchOptions, Workload, map_layers, read_space
-from fadiff_mapper.design.design_options import DesignOptions
-from fadiff_mapper.design.evaluation.design_question import DesignQuestion
-from fadiff_mapper.design.evaluation.design_reader import DesignReader
+from fadiff_mapper.design.design_reader import DesignReader
+from fadiff_mapper.design.question import DesignOptions, DesignQuestion
 from fadiff_mapper.design.search_design import DesignProgress, search_design
 from fadiff_mapper.design.space import Point, nearest_point
 from fadiff_mapper.fusion.prices import OperatingPoint, summed
 from fadiff_mapper.gradient import descent_for_designs
 from fadiff_mapper.gradient.hardware_descent import descended_designs  # noqa: F401  loads torch before time counts
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.exact.evaluate import score
+from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.search.layer_family import random_nests
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.workload import Node, build_workload

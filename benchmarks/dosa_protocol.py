@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from fadiff_mapper import SearchOptions, map_layers
-from fadiff_mapper.design.evaluation.design_reader import DesignReader
+from fadiff_mapper.design.design_reader import DesignReader
 from fadiff_mapper.design.space import Point, nearest_point
 from fadiff_mapper.gradient.adam import adam_step, one_torch_thread
 from fadiff_mapper.gradient.gumbel_softmax import (
@@ -40,8 +40,8 @@ from fadiff_mapper.gradient.hardware_descent import HardwareCurves, curves_aroun
 from fadiff_mapper.gradient.loss import excess
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.model.energy_latency import cost
-from fadiff_mapper.model.exact.evaluate import score
-from fadiff_mapper.model.exact.evaluate_spec import layer_of
+from fadiff_mapper.model.evaluate import score
+from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import Nest, joined, pack
 from fadiff_mapper.model.smooth import SMOOTH, SmoothEvaluation, evaluate_smooth
 from fadiff_mapper.search.layer_family import DiscreteDecisions, LayerFamily, family_of, kin

@@ -25,7 +25,7 @@ from provenance import Write, add_output, heading, markdown, row
 from fadiff_mapper import load
 from fadiff_mapper.base.bundled_files import find
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.exact.evaluate import score
+from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.search.layer_family import random_nests

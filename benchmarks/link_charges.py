@@ -19,8 +19,7 @@ from fadiff_mapper.fusion.prices import OperatingPoint
 from fadiff_mapper.fusion.segments import Segment
 from fadiff_mapper.inputs.spec.problem import DataSpace, Problem
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.machine import word_energy
-from fadiff_mapper.model.prepared_layer import prepare_layer
+from fadiff_mapper.model.prepared_layer import prepare_layer, word_energy
 
 HOME, SUMS = "Scratchpad", "Accumulator"
 """The home level of intermediates, and the level in which outputs are summed up."""

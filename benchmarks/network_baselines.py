@@ -33,7 +33,7 @@ from provenance import add_output, heading, markdown, row
 from fadiff_mapper import Workload, load_network, map_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.gradient.layer_descent import STEPS, descend
-from fadiff_mapper.model.exact.evaluate import score
+from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.options import Effort, SearchOptions
@@ -107,7 +107,7 @@ def descended(workload: Workload, tasks: Sequence[MappingTask], schedule: Mappin
         The network's EDP, infinite where a layer has no legal mapping, and the CPU seconds of the descent.
     """
     start = time.process_time()
-    effort = Effort(refinement=False, descent=partial(descend, **schedule))
+    effort = Effort(searches=0, descent=partial(descend, **schedule))
     outcomes = search_all(tasks, SearchOptions(effort=effort))
     spent = time.process_time() - start
     scores = [score(task.layer, outcome.nest) for task, outcome in zip(tasks, outcomes, strict=True)]

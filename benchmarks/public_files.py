@@ -45,7 +45,7 @@ from fadiff_mapper.inputs.native.tables import art_yaml, ert_yaml
 from fadiff_mapper.inputs.spec.mapping import Mapping as LoopMapping
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.yaml.located import Map
-from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.timeloop.run_model import SHOW_ALL, read_answer, run_text
 from fadiff_mapper.timeloop.verify import MODEL, TIMEOUT, compared, differences, real_model, verify
 

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from fadiff_mapper.base.errors import FadiffError, InvalidMapping, SpecError
     from fadiff_mapper.base.version import __version__
     from fadiff_mapper.calibration.correction import read_calibration
-    from fadiff_mapper.design.evaluation.design_result import DesignResult
+    from fadiff_mapper.design.result import DesignResult
     from fadiff_mapper.design.space import DesignSpace, read_space
     from fadiff_mapper.dropin.calls import call_mapper, call_model
     from fadiff_mapper.inputs.load import load
     from fadiff_mapper.inputs.spec.mapping import Mapping
     from fadiff_mapper.inputs.spec.spec import Spec
-    from fadiff_mapper.model.exact.stats import Stats
-    from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate
+    from fadiff_mapper.model.evaluate_spec import evaluate
+    from fadiff_mapper.model.stats import Stats
     from fadiff_mapper.network.options import NetworkOptions
     from fadiff_mapper.network.result import NetworkResult
     from fadiff_mapper.search.options import SearchOptions
@@ -46,12 +46,12 @@ __all__ = ["DesignResult", "DesignSpace", "FadiffError", "InvalidMapping", "Mapp
            "read_calibration", "read_space", "save_network", "search_design"]
 
 _HOME = dict.fromkeys(("map_layer", "map_layers", "map_network", "search_design"), "api") | {
-    "Result": "search.result", "NetworkResult": "network.result", "DesignResult": "design.evaluation.design_result",
+    "Result": "search.result", "NetworkResult": "network.result", "DesignResult": "design.result",
     "FadiffError": "base.errors", "InvalidMapping": "base.errors", "SpecError": "base.errors",
     "__version__": "base.version", "read_calibration": "calibration.correction",
     "DesignSpace": "design.space", "read_space": "design.space",
-    "Mapping": "inputs.spec.mapping", "Spec": "inputs.spec.spec", "Stats": "model.exact.stats", "load": "inputs.load",
-    "evaluate": "model.sparse.evaluate_sparse_spec", "SearchOptions": "search.options",
+    "Mapping": "inputs.spec.mapping", "Spec": "inputs.spec.spec", "Stats": "model.stats", "load": "inputs.load",
+    "evaluate": "model.evaluate_spec", "SearchOptions": "search.options",
     "NetworkOptions": "network.options", "Workload": "workload",
     "load_network": "workload.readers.load_network", "save_network": "workload.readers.network_text",
     "call_mapper": "dropin.calls", "call_model": "dropin.calls"}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.design.evaluation.design_result import DesignResult
+from fadiff_mapper.design.result import DesignResult
 from fadiff_mapper.gradient import descent_for_designs, descent_for_network, with_layer_descent
 from fadiff_mapper.inputs.load import Source, read_document
 from fadiff_mapper.inputs.spec.mapping import Mapping
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fadiff_mapper.calibration.correction import Calibration
     from fadiff_mapper.design.search_design import OnDesign
     from fadiff_mapper.design.space import DesignSpace
-    from fadiff_mapper.network.planning_run import OnProgress
+    from fadiff_mapper.network.planning import OnProgress
 
 
 def map_layer(spec: Spec, options: SearchOptions | None = None, *, metric: str | Sequence[str] | None = None,
@@ -181,8 +181,7 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
         FadiffError: An option is out of range, something is not installed, or no design evaluated is feasible; the
             message says which limit is to blame.
     """
-    from fadiff_mapper.design.design_options import DesignOptions
-    from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+    from fadiff_mapper.design.question import DesignOptions, DesignQuestion
     from fadiff_mapper.design.search_design import search_design as design_search
     known, read = _space_of(space, limits, strict), _networks_of(networks, allow_partial)
     question = DesignQuestion(known, read, tuple(weights or (1.0,) * len(read)),

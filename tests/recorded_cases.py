@@ -16,10 +16,10 @@ from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.yaml.located import with_places
 from fadiff_mapper.inputs.yaml.place import Where
-from fadiff_mapper.model.exact.evaluate import Evaluation
-from fadiff_mapper.model.exact.stats import stats_of
+from fadiff_mapper.model.evaluate import Evaluation
 from fadiff_mapper.model.legality import rejection, violations
 from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.model.stats import stats_of
 from fadiff_mapper.timeloop.verify import compared, differences
 
 Json = dict[str, Any]

@@ -27,10 +27,10 @@ from fadiff_mapper.inputs.spec.sparse_optimizations import (
 )
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.exact.evaluate import Scores, evaluate_nest, scores_of
+from fadiff_mapper.model.evaluate import Scores, evaluate_nest, scores_of
 from fadiff_mapper.model.loop_nest import Nest, unpack
-from fadiff_mapper.model.sparse.design import SparseDesign
-from fadiff_mapper.model.sparse.evaluate_sparse import evaluate_sparse
+from fadiff_mapper.model.sparse_accesses import evaluate_sparse
+from fadiff_mapper.model.sparse_design import SparseDesign
 
 SPARSE = RECORDED.with_name("timeloop_sparse.jsonl.gz")
 DESIGNS = ("dot1", "mm2", "fan_cp", "rs_rle", "tensor24", "bitmask3", "dram_only", "gate_mac", "tight_md")

@@ -16,15 +16,15 @@ PACKAGE = Path(fadiff_mapper.__file__).parent
 
 ORDER = (
     "base", "kernel", "inputs.yaml", "inputs.spec", "inputs.native", "inputs.v04", "inputs.energy", "inputs",
-    "workload", "workload.readers", "model", "model.exact", "model.sparse", "calibration",
+    "workload", "workload.readers", "model", "calibration",
     "search.mapspace", "search.lower_bound", "search.sensitivity", "search.explanation", "search",
-    "fusion", "network", "design.space", "design.evaluation", "design.proposers", "design", "gradient", "timeloop",
+    "fusion", "network", "design", "gradient", "timeloop",
     "output.timeloop_files", "output.looptree_files", "output.network_report", "output.design_report",
     "output.terminal", "output", "dropin", "cli", "",
 )
 """The rooms: every folder imports from itself and from those before it, imports for type checking included."""
 
-RESULTS = ("search.result", "network.result", "design.evaluation.design_result")
+RESULTS = ("search.result", "network.result", "design.result")
 """Results write, draw and check themselves: their methods import `output` and `timeloop` when they are called."""
 
 
@@ -95,7 +95,7 @@ def test_few_rooms_need_an_extra(package: str) -> None:
 
 
 def test_checking_and_evaluating_load_no_torch() -> None:
-    loaded = ("cli", "output.terminal.layer_search", "output.terminal.spec_summary", "model.exact.evaluate",
+    loaded = ("cli", "output.terminal.layer_search", "output.terminal.spec_summary", "model.evaluate",
               "output.timeloop_files.run_files", "search.map_layers", "workload.readers.load_network",
               "search.explanation.explain_run", "search.sensitivity.sensitivities")
     code = (f"import sys, {', '.join(f'fadiff_mapper.{name}' for name in loaded)}; "
@@ -112,8 +112,8 @@ from fadiff_mapper.output.timeloop_files.run_files import run_files
 from fadiff_mapper.search.map_layers import map_layers
 
 LATE = ("concurrent.futures", "fadiff_mapper.search.lower_bound", "fadiff_mapper.search.exhaustive",
-        "fadiff_mapper.model.sparse.design", "fadiff_mapper.model.sparse.evaluate_sparse",
-        "fadiff_mapper.model.sparse.sparse_stats", "fadiff_mapper.inputs.energy.estimated_tables",
+        "fadiff_mapper.model.sparse_design", "fadiff_mapper.model.sparse_accesses",
+        "fadiff_mapper.model.sparse_tiles", "fadiff_mapper.inputs.energy.estimated_tables",
         "fadiff_mapper.search.residual_search", "fadiff_mapper.calibration.correction")
 
 def first(index, result):

@@ -15,7 +15,7 @@ from typing import Any
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.inputs.native.merged_input import merged_input
-from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
+from fadiff_mapper.model.evaluate_spec import evaluate_mapping
 from fadiff_mapper.timeloop.verify import compared, differences, numbers
 
 from .tools import Backend, Tool

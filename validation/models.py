@@ -10,11 +10,11 @@ import numpy as np
 
 from fadiff_mapper.gradient.fadiff_as_printed import evaluate_paper
 from fadiff_mapper.model.access_counts import Counts
-from fadiff_mapper.model.exact.evaluate import evaluate_nest
-from fadiff_mapper.model.exact.stats import stats_of
+from fadiff_mapper.model.evaluate import evaluate_nest
 from fadiff_mapper.model.loop_nest import Nest, pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.smooth import evaluate_smooth
+from fadiff_mapper.model.stats import stats_of
 from fadiff_mapper.timeloop.run_model import ModelAnswer
 from fadiff_mapper.timeloop.verify import compared, differences, numbers
 

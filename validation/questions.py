@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fadiff_mapper.inputs.spec.mapping import Mapping
-from fadiff_mapper.model.exact.evaluate import evaluate_nest
+from fadiff_mapper.model.evaluate import evaluate_nest
 from fadiff_mapper.model.loop_nest import Nest, joined, pack, unpack
 
 from .random_mappings import constrained_nests, random_mapping

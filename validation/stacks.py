@@ -35,7 +35,7 @@ from fadiff_mapper.inputs.load import load
 from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.exact.evaluate import evaluate_nest
+from fadiff_mapper.model.evaluate import evaluate_nest
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.search.mapspace.build import divisors

@@ -21,8 +21,7 @@ import yaml
 from fadiff_mapper import map_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.machine import word_energy
-from fadiff_mapper.model.prepared_layer import prepare_layer
+from fadiff_mapper.model.prepared_layer import prepare_layer, word_energy
 from fadiff_mapper.network.options import NetworkOptions
 
 from .install_accelforge import VARIABLE, VERSION

@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fadiff_mapper.model.exact.evaluate import Scores, score
+from fadiff_mapper.model.evaluate import Scores, score
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.search.layer_family import LayerFamily
 from fadiff_mapper.search.mapping_task import MappingTask

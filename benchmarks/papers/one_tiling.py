@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-from fadiff_mapper.model.exact.evaluate import score
+from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.search.options import ILLEGAL
 

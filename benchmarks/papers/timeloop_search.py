@@ -19,8 +19,8 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.load import load_mapping
 from fadiff_mapper.inputs.native.merged_input import merged_input
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.exact.stats import Stats
-from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate_mapping
+from fadiff_mapper.model.evaluate_spec import evaluate_mapping
+from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.timeloop.find_programs import find_real
 from fadiff_mapper.timeloop.run_model import environment
 

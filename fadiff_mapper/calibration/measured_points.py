@@ -35,8 +35,8 @@ from fadiff_mapper.inputs.yaml.input_file import decoded, read_bytes
 from fadiff_mapper.inputs.yaml.load import load_file
 from fadiff_mapper.inputs.yaml.located import Map, plain, with_places
 from fadiff_mapper.inputs.yaml.place import Where
-from fadiff_mapper.model.exact.evaluate import evaluate_nest
-from fadiff_mapper.model.exact.evaluate_spec import layer_of
+from fadiff_mapper.model.evaluate import evaluate_nest
+from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import Nest, pack
 
 # Levels stand outermost first, with their number, innermost 0, and the initials of the data spaces that they keep;

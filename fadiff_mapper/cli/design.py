@@ -25,8 +25,7 @@ from fadiff_mapper.cli.exit_codes import CHECK_FAILED, DONE, INTERRUPTED
 from fadiff_mapper.output.design_report import RUN_FILES, STORE
 
 if TYPE_CHECKING:
-    from fadiff_mapper.design.design_options import DesignOptions
-    from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+    from fadiff_mapper.design.question import DesignOptions, DesignQuestion
 
 
 def add(commands: Commands) -> None:
@@ -121,7 +120,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _question(options: argparse.Namespace) -> DesignQuestion:
     """The space, the networks and the metrics. Raises FadiffError."""
-    from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+    from fadiff_mapper.design.question import DesignQuestion
     from fadiff_mapper.design.space import read_space
     from fadiff_mapper.inputs.load_layers import files_of
     from fadiff_mapper.workload.coverage import require_coverage
@@ -143,7 +142,7 @@ def _question(options: argparse.Namespace) -> DesignQuestion:
 
 def _search(options: argparse.Namespace) -> DesignOptions:
     """The method and the effort."""
-    from fadiff_mapper.design.design_options import DesignOptions
+    from fadiff_mapper.design.question import DesignOptions
     store = Path(options.store) if options.store else Path(options.output) / STORE
     return DesignOptions(options.method, options.evaluations, options.time_limit, jobs=options.jobs,
                          backend=options.backend, address=options.address, shard=options.shard, store=store)

@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
     """
     from fadiff_mapper.base.standard_streams import say
     from fadiff_mapper.base.text_formats import json_text
-    from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate
+    from fadiff_mapper.model.evaluate_spec import evaluate
     from fadiff_mapper.output.terminal.console import print_verdict
     from fadiff_mapper.output.terminal.layer_search import print_stats
     from fadiff_mapper.output.terminal.spec_summary import print_notes

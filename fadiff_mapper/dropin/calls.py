@@ -24,7 +24,7 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.yaml.expressions import Expression, Literal
 from fadiff_mapper.inputs.yaml.load import dump
 from fadiff_mapper.inputs.yaml.located import Map, Seq
-from fadiff_mapper.model.exact.stats import Stats, actual_count
+from fadiff_mapper.model.stats import Stats, actual_count
 from fadiff_mapper.output.timeloop_files.run_files import map_txt
 
 Specification: TypeAlias = Any

@@ -18,9 +18,8 @@ from fadiff_mapper.inputs.load import load
 from fadiff_mapper.inputs.spec.mapping import Mapping as LoopMapping
 from fadiff_mapper.inputs.spec.spec import WARNING, Spec
 from fadiff_mapper.inputs.spec.tables import energy_sources
-from fadiff_mapper.model.exact.stats import Stats
-from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate, is_sparse
-from fadiff_mapper.model.sparse.sparse_stats import SparseStats
+from fadiff_mapper.model.evaluate_spec import evaluate, is_sparse
+from fadiff_mapper.model.stats import SparseStats, Stats
 from fadiff_mapper.output.timeloop_files import RESULT_FILES
 from fadiff_mapper.output.timeloop_files.run_files import program_files, run_files
 from fadiff_mapper.search.map_layers import map_layers

@@ -18,8 +18,7 @@ from fadiff_mapper.model.energy_latency import cost
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, all_active, array_namespace
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.smooth import SMOOTH, SmoothEvaluation, evaluate_smooth
-from fadiff_mapper.model.tile_boxes import product, rank_extent, tiles
-from fadiff_mapper.model.usage import usage
+from fadiff_mapper.model.tiles import product, rank_extent, tiles, usage
 
 
 def evaluate_paper(layer: PreparedLayer, nest: Nest, active: Active | None = None, *,

@@ -25,20 +25,19 @@ import numpy as np
 import torch
 
 from fadiff_mapper.base.errors import FadiffError, OutOfTime
-from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.question import DesignQuestion
 from fadiff_mapper.design.space import DesignSpace, Point, coordinate, design_area_mm2, limit_values, nearest_index
 from fadiff_mapper.fusion import Hardware
+from fadiff_mapper.fusion.estimates import homes
 from fadiff_mapper.fusion.segments import Segment, chains, segments
-from fadiff_mapper.fusion.tile_nests import homes
 from fadiff_mapper.gradient.loss import MachineLimits, excess, machine_limits
 from fadiff_mapper.gradient.network_descent import descend, restarts_of
 from fadiff_mapper.gradient.relaxed_network import DescendedHardware, RelaxedMachine, RelaxedNetwork, relaxed_network
 from fadiff_mapper.inputs.spec.mapping import Mapping as LayerMapping
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.exact.evaluate_spec import layer_of
-from fadiff_mapper.model.machine import UNLIMITED
-from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate_mapping
-from fadiff_mapper.network.planning_run import by_node, repeats_of
+from fadiff_mapper.model.evaluate_spec import evaluate_mapping, layer_of
+from fadiff_mapper.model.prepared_layer import UNLIMITED
+from fadiff_mapper.network.one_design import by_node, repeats_of
 from fadiff_mapper.search.result import Result
 
 CONSTANTS = ("clusters", "block", "read", "fill", "update", "leak", "addr_gen", "read_bandwidth", "write_bandwidth",

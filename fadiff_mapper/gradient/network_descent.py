@@ -37,18 +37,18 @@ import numpy as np
 import torch
 
 from fadiff_mapper.fusion import Hardware, TileLoop
-from fadiff_mapper.fusion.candidates import candidates_along
-from fadiff_mapper.fusion.estimates import Candidate, LayerBase, group_bases
+from fadiff_mapper.fusion.candidates import candidates_along, cuts_whole
+from fadiff_mapper.fusion.estimates import Candidate, LayerBase, group_bases, homes
 from fadiff_mapper.fusion.prices import NetworkPrice, OperatingPoint, summed
 from fadiff_mapper.fusion.segments import Segment, chains, segments
-from fadiff_mapper.fusion.tile_nests import cuts_whole, homes
 from fadiff_mapper.gradient.adam import adam_step, one_torch_thread
 from fadiff_mapper.gradient.gumbel_softmax import FactorPlaces, RelaxedFactors, decode, draw, gumbel
 from fadiff_mapper.gradient.network_cost import RelaxedCost, relaxed_cost
 from fadiff_mapper.gradient.relaxed_network import DescendedHardware, FamilySites, RelaxedNetwork, relaxed_network
-from fadiff_mapper.model.exact.evaluate import score
+from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, pack
-from fadiff_mapper.network.planning_run import DescendedNetwork, by_node, repeats_of
+from fadiff_mapper.network.one_design import by_node, repeats_of
+from fadiff_mapper.network.planning import DescendedNetwork
 from fadiff_mapper.search.layer_family import DiscreteDecisions
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.options import geometric

@@ -38,7 +38,7 @@ class RelaxedMachine:
     """The machines of all restarts.
 
     Attributes:
-        constants: Fields of `model.machine.Machine` by name, [L, R] each; `compute_energy` is [R].
+        constants: Fields of `model.prepared_layer.Machine` by name, [L, R] each; `compute_energy` is [R].
         limits: Capacities and meshes, [R] each where they are not the same for all.
     """
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from fadiff_mapper.model.access_counts import Counts, Rounding
 from fadiff_mapper.model.loop_nest import Array, array_namespace
-from fadiff_mapper.model.machine import UNLIMITED, Machine, in_namespace
-from fadiff_mapper.model.tile_boxes import total
-from fadiff_mapper.model.usage import AverageUsage, Usage, leaking_instances, used_clusters
+from fadiff_mapper.model.prepared_layer import UNLIMITED, Machine, in_namespace
+from fadiff_mapper.model.tiles import AverageUsage, Usage, total
 
 
 @dataclass(frozen=True)
@@ -135,6 +134,21 @@ def outermost_accesses(counts: Counts, use: Usage) -> Array:
     """Accesses of the outermost level in words, reads, fills and updates of all its instances together, [B]."""
     accessed = counts.reads[-1] + counts.fills[-1] + counts.updates[-1]
     return total([accessed[t] for t in range(accessed.shape[0])]) * use.instances[-1]
+
+
+def used_clusters(use: Usage, machine: Machine) -> Array:
+    """Clusters of each level that work, [L, B]: as many as there are instances laid out, at most all clusters."""
+    xp = array_namespace(use.compute_cycles)
+    return xp.minimum(use.laid_out, in_namespace(xp, machine.clusters) * xp.ones_like(use.compute_cycles))
+
+
+def leaking_instances(use: Usage, machine: Machine) -> Array:
+    """Instances of each level that leak, [L, B]: instances in use, and their neighbours behind the same power gate."""
+    xp = array_namespace(use.compute_cycles)
+    if not (machine.gated > 1).any():
+        return use.instances
+    behind_gates = in_namespace(xp, machine.gated) * xp.stack([use.instances[g] for g in machine.gate])
+    return xp.where(in_namespace(xp, machine.gated) > 1, behind_gates, use.instances)
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ import numpy as np
 from fadiff_mapper.base.errors import InvalidMapping
 from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLevel
 from fadiff_mapper.model.loop_nest import Nest, Projection
-from fadiff_mapper.model.tile_boxes import Tiles
-from fadiff_mapper.model.usage import Usage
+from fadiff_mapper.model.tiles import Tiles, Usage
 
 NOWHERE = "one of the tensors is bypassed in all storage levels"
 

@@ -34,15 +34,23 @@ from typing import TypeAlias
 import numpy as np
 
 from fadiff_mapper.inputs.spec.arch import Architecture
-from fadiff_mapper.model.access_counts import Counts, Delivery, Rounding, delivery
+from fadiff_mapper.model.access_counts import (
+    Counts,
+    Delivery,
+    Rounding,
+    TemporalLoops,
+    delivery,
+    demand,
+    first_moving,
+    overlap,
+    sorted_loops,
+)
 from fadiff_mapper.model.energy_latency import Cost, cost
+from fadiff_mapper.model.evaluate import evaluate_with
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, Ranks, all_active, array_namespace
-from fadiff_mapper.model.nest_evaluation import evaluate_with
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.reuse import Reuse
-from fadiff_mapper.model.temporal_reuse import TemporalLoops, demand, first_moving, overlap, sorted_loops
-from fadiff_mapper.model.tile_boxes import Tiles, product, total
-from fadiff_mapper.model.usage import Usage
+from fadiff_mapper.model.tiles import Tiles, Usage, product, total
 
 
 def _same(values: Array) -> Array:

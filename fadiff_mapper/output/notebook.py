@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fadiff_mapper.base.text_formats import html_table, paragraph
-from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.output.network_report.layer_views import LayerShare, LayerView, layer_views
 from fadiff_mapper.output.network_report.page import network_html
 from fadiff_mapper.search.lower_bound import sentence

@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import OutOfTime
-from fadiff_mapper.model.exact.evaluate import evaluate_nest
+from fadiff_mapper.model.evaluate import evaluate_nest
 from fadiff_mapper.model.legality import violations
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.exhaustive import exhaust, measured
-from fadiff_mapper.search.layer_family import family_of
+from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.mapspace import Demand, MapSpace, check_mapping, conflicts, demands, without
 from fadiff_mapper.search.mapspace.conflicts import joined
 from fadiff_mapper.search.options import Effort, Progress, SearchOptions
-from fadiff_mapper.search.search_family import search
+from fadiff_mapper.search.search_many import search
 
 SECONDS = 8.0
 """After so long, the set of constraints to blame is not made smaller: a limit on a user's patience, nothing was
@@ -80,9 +80,14 @@ def diagnosis(layer: PreparedLayer, space: MapSpace, over: Over = never, seconds
     bare = without(space, asked)
     alone = attempt(layer, bare, over)
     if not alone.legal:
-        return f"{_verdict(alone)} even without constraints{_hardware(layer, bare, alone)}"
-    core, minimal = smallest(asked, lambda kept: not attempt(layer, _only(space, asked, kept), over).legal, deadline)
-    judged = attempt(layer, _only(space, asked, core), over)
+        reasons = conflicts(bare) or ([shortcoming(layer, bare, alone.nearest)] if alone.nearest else [])
+        return f"{_verdict(alone)} even without constraints{''.join(f': {reason}' for reason in reasons[:1])}"
+
+    def only(kept: Sequence[Demand]) -> DiagnosisAttempt:
+        return attempt(layer, without(space, [demand for demand in asked if demand not in kept]), over)
+
+    core, minimal = smallest(asked, lambda kept: not only(kept).legal, deadline)
+    judged = only(core)
     claim = judged if judged.proven or not whole.proven else whole
     few = " (any one of them dropped, there is one)" if minimal and len(core) > 1 else ""
     return f"{_verdict(claim)} under {joined([demand.words for demand in core])}{few}{nearest}"
@@ -99,9 +104,10 @@ def attempt(layer: PreparedLayer, space: MapSpace, over: Over = never) -> Diagno
     Raises:
         OutOfTime: Time was over before a legal mapping was met.
     """
-    if conflicts(space, over):
+    size = 0 if conflicts(space, over) else measured(space, ENUMERATED, over)[0]
+    if not size:
         return DiagnosisAttempt(legal=False, proven=True, evaluations=0)
-    family, met = family_of(replace(layer, arch=space.architecture), [space]), []
+    task, met = MappingTask(replace(layer, arch=space.architecture), space), []
 
     def watch(_: int, nest: Nest, step: Progress) -> None:
         if step.legal:
@@ -112,14 +118,10 @@ def attempt(layer: PreparedLayer, space: MapSpace, over: Over = never) -> Diagno
             raise OutOfTime
         return bool(met)
 
-    size = measured(space, ENUMERATED, over)[0]
-    if not size:
-        return DiagnosisAttempt(legal=False, proven=True, evaluations=0)
-    if size <= ENUMERATED:
-        outcome = exhaust(family, QUICK, watcher=watch, stopped=stopped)[0]
-        return DiagnosisAttempt(outcome.legal, True, outcome.evaluations, outcome.nest)
-    outcome = search(family, QUICK, watcher=watch, stopped=stopped)[0]
-    return DiagnosisAttempt(outcome.legal, False, outcome.evaluations, outcome.nest)
+    every = size <= ENUMERATED
+    outcome = (exhaust(task, QUICK, watcher=watch, stopped=stopped) if every
+               else search([task], QUICK, watcher=watch, stopped=stopped)[0])
+    return DiagnosisAttempt(outcome.legal, every, outcome.evaluations, outcome.nest)
 
 
 def smallest(asked: Sequence[Demand], empty: Callable[[Sequence[Demand]], bool],
@@ -147,25 +149,12 @@ def smallest(asked: Sequence[Demand], empty: Callable[[Sequence[Demand]], bool],
         size //= 2
 
 
-def _only(space: MapSpace, asked: Sequence[Demand], kept: Sequence[Demand]) -> MapSpace:
-    """The map space under some of its demands alone."""
-    return without(space, [demand for demand in asked if demand not in kept])
-
-
 def shortcoming(layer: PreparedLayer, space: MapSpace, nest: Nest) -> str:
     """The reason why a mapping (a nest of one row) is illegal: Timeloop's, else the constraint that it breaks."""
     broken = violations(evaluate_nest(layer, nest).checks, 0)
     if broken:
         return f"{broken[0].level}: {broken[0].reason}"
     return "; ".join(check_mapping(space, unpack(nest, 0, space.problem)))
-
-
-def _hardware(layer: PreparedLayer, space: MapSpace, alone: DiagnosisAttempt) -> str:
-    """The limit of the hardware by which the space without constraints is empty, as the end of a sentence."""
-    reasons = conflicts(space)
-    if reasons:
-        return f": {reasons[0]}"
-    return f": {shortcoming(layer, space, alone.nearest)}" if alone.nearest else ""
 
 
 def _verdict(attempted: DiagnosisAttempt) -> str:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from fadiff_mapper.base.extras import require
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.model.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.reuse import with_reuse
-from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate_mapping
+from fadiff_mapper.model.stats import Stats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

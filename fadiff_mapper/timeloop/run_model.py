@@ -50,7 +50,7 @@ def read_answer(folder: Path, dataspaces: Sequence[str]) -> dict[str, Any]:
         dataspaces: The names of the problem's data spaces in order.
 
     Returns:
-        The numbers, named and nested as in `fadiff_mapper.model.exact.stats.Stats`: energies in pJ, counts in words,
+        The numbers, named and nested as in `fadiff_mapper.model.stats.Stats`: energies in pJ, counts in words,
         bandwidths in words per cycle, levels from the innermost outwards.
 
     Raises:

@@ -13,7 +13,7 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.native.merged_input import merged_input
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.network.result import NetworkResult
 from fadiff_mapper.timeloop.find_programs import find_real, identity
 from fadiff_mapper.timeloop.run_model import run_text

@@ -17,11 +17,11 @@ from fadiff_mapper.base import bundled_files
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.inputs.spec.tables import Tables
-from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
-from fadiff_mapper.model.exact.stats import stats_of
+from fadiff_mapper.model.evaluate import Evaluation, evaluate_nest
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
+from fadiff_mapper.model.stats import stats_of
 from fadiff_mapper.search.explanation.count_breakdown import CountExplanation, explain_counts
 
 

@@ -20,7 +20,7 @@ from fadiff_mapper.inputs.spec.constraints import Constraints, LevelConstraints
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import EnergyTable, Tables
-from fadiff_mapper.model.exact.evaluate import Scores, score
+from fadiff_mapper.model.evaluate import Scores, score
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import constrained_reuse, reuse_of

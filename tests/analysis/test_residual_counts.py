@@ -11,8 +11,8 @@ from recorded_cases import RESIDUALS, cases, document, read
 from fadiff_mapper.cli import main
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.inputs.spec.mapping import Mapping
-from fadiff_mapper.model.exact.evaluate import evaluate_one
-from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate_mapping
+from fadiff_mapper.model.evaluate import evaluate_one
+from fadiff_mapper.model.evaluate_spec import evaluate_mapping
 from fadiff_mapper.search.explanation.count_breakdown import explain_counts
 from fadiff_mapper.search.explanation.explain_run import FinishedRun, explain_run
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from scipy.optimize import minimize_scalar
 from fadiff_mapper import load
 from fadiff_mapper.base.bundled_files import find
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
+from fadiff_mapper.model.evaluate import Evaluation, evaluate_nest
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.search.sensitivity import shadow_price
@@ -110,7 +111,8 @@ def test_a_solver_that_steps_beyond_all_numbers_is_uncertain_and_quiet(monkeypat
     spec = matmul(1024)
     assert spec.mapping is not None
     layer = prepare_layer(spec.arch, spec.problem, spec.tables)
-    monkeypatch.setattr(shadow_price, "_solve", lambda problem, over: np.full(len(problem.loops.start) + 1, 800.0))
+    monkeypatch.setattr(shadow_price, "minimize", lambda _, begin, **more: (
+        SimpleNamespace(x=np.full_like(begin, 800.0))))
     assert not shadow_price.shadow_prices(layer, pack([spec.mapping], spec.problem), "energy").certain
 
 

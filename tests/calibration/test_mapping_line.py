@@ -9,7 +9,7 @@ from fadiff_mapper.calibration.measured_points import read_mapping_line
 from fadiff_mapper.inputs.load import read_document, read_spec
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate_mapping
+from fadiff_mapper.model.evaluate_spec import evaluate_mapping
 from fadiff_mapper.network.one_design import with_problem
 from fadiff_mapper.workload.operator import make_operator
 

@@ -14,7 +14,7 @@ from fadiff_mapper.base import bundled_files
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.exact.evaluate import evaluate_nest
+from fadiff_mapper.model.evaluate import evaluate_nest
 from fadiff_mapper.model.loop_nest import cut_off, pack, unpack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 

@@ -20,10 +20,10 @@ from fadiff_mapper.inputs.native.mapping import literal_mapping, read_mapping
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.yaml.located import with_places
 from fadiff_mapper.inputs.yaml.place import Where
-from fadiff_mapper.model.exact.evaluate import evaluate_nest
-from fadiff_mapper.model.exact.evaluate_spec import layer_of
-from fadiff_mapper.model.exact.stats import stats_of
+from fadiff_mapper.model.evaluate import evaluate_nest
+from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import cut_off, pack, unpack, without_lasts
+from fadiff_mapper.model.stats import stats_of
 from fadiff_mapper.output.timeloop_files.run_files import map_txt
 from fadiff_mapper.search.layer_family import random_nests
 from fadiff_mapper.search.mapspace import build_mapspace

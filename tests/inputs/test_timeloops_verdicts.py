@@ -17,7 +17,7 @@ from sparse_inputs import full_scores
 
 from fadiff_mapper import InvalidMapping, evaluate, load
 from fadiff_mapper.model.loop_nest import pack
-from fadiff_mapper.model.sparse.design import score_sparse
+from fadiff_mapper.model.sparse_design import score_sparse
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.timeloop.verify import compared, differences
 

@@ -7,12 +7,11 @@ from hypothesis import given, settings
 from strategies import Case, batches
 
 from fadiff_mapper.inputs.spec.tables import Tables
-from fadiff_mapper.model.access_counts import delivery
-from fadiff_mapper.model.exact.evaluate import evaluate_nest, score
+from fadiff_mapper.model.access_counts import delivery, demand
+from fadiff_mapper.model.evaluate import evaluate_nest, score
 from fadiff_mapper.model.loop_nest import active_parts, pack, project
 from fadiff_mapper.model.prepared_layer import prepare_layer
-from fadiff_mapper.model.temporal_reuse import demand
-from fadiff_mapper.model.tile_boxes import tiles
+from fadiff_mapper.model.tiles import tiles
 
 
 @given(batches())

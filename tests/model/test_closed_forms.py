@@ -15,14 +15,13 @@ from fadiff_mapper.base import bundled_files
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.inputs.spec.tables import Tables
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.access_counts import delivery
-from fadiff_mapper.model.exact.evaluate import evaluate_nest, exact_traffic
+from fadiff_mapper.model.access_counts import delivery, demand
+from fadiff_mapper.model.evaluate import evaluate_nest, exact_traffic
 from fadiff_mapper.model.loop_nest import all_active, nest_arrays, pack, project
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.model.smooth import evaluate_smooth, smooth_delivery, window_steps
-from fadiff_mapper.model.temporal_reuse import demand
-from fadiff_mapper.model.tile_boxes import tiles
+from fadiff_mapper.model.tiles import tiles
 
 WINDOWS = {"conv1d": CONV_1D, "strided": STRIDED, "two_ranks": TWO_RANKS, "three_terms": THREE_TERMS}
 INPUTS = 1

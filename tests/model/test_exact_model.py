@@ -13,7 +13,7 @@ from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLeve
 from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.tables import Tables
-from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
+from fadiff_mapper.model.evaluate import Evaluation, evaluate_nest
 from fadiff_mapper.model.legality import violations
 from fadiff_mapper.model.loop_nest import pack, unpack
 from fadiff_mapper.model.prepared_layer import prepare_layer

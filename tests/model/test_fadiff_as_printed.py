@@ -15,7 +15,7 @@ from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, Interconnec
 from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.inputs.spec.problem import DataSpace, Problem
 from fadiff_mapper.inputs.spec.tables import Tables
-from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
+from fadiff_mapper.model.evaluate import Evaluation, evaluate_nest
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays, pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.smooth import SmoothEvaluation

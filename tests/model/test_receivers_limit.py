@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from fadiff_mapper import FadiffError, Spec, load
-from fadiff_mapper.model.exact.evaluate import evaluate_nest, score, scores_of
+from fadiff_mapper.model.evaluate import evaluate_nest, score, scores_of
+from fadiff_mapper.model.evaluate_spec import evaluate
 from fadiff_mapper.model.legality import MOST_RECEIVERS
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
-from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate
 
 
 def window_over(instances: int, units: int, mesh: int) -> Spec:

@@ -10,8 +10,8 @@ import yaml
 from fadiff_mapper import load
 from fadiff_mapper.inputs.native.mapping import literal_mapping
 from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.model.evaluate_spec import evaluate, evaluate_mapping
 from fadiff_mapper.model.reuse import full_reuse, reuse_of, with_reuse
-from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate, evaluate_mapping
 
 PRODUCT = """
 architecture: {version: '0.3', subtree: [{name: chip, local: [

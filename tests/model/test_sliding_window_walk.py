@@ -14,11 +14,11 @@ from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.tables import Tables
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.exact.evaluate import exact_traffic
+from fadiff_mapper.model.access_counts import demand
+from fadiff_mapper.model.evaluate import exact_traffic
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays, pack, project
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
-from fadiff_mapper.model.temporal_reuse import demand
-from fadiff_mapper.model.tile_boxes import tiles
+from fadiff_mapper.model.tiles import tiles
 
 SLIDING = {"conv1d": CONV_1D, "strided": STRIDED, "two_ranks": TWO_RANKS}
 """Problems with ranks that are sums of dimensions."""

@@ -16,7 +16,7 @@ from fadiff_mapper.base import bundled_files
 from fadiff_mapper.gradient.gumbel_softmax import decode, draw, gumbel, places_of, torch_nest
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.inputs.spec.tables import Tables
-from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest
+from fadiff_mapper.model.evaluate import Evaluation, evaluate_nest
 from fadiff_mapper.model.loop_nest import Nest, active_parts, nest_arrays, pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of

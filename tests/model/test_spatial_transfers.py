@@ -12,13 +12,12 @@ from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.inputs.spec.problem import DataSpace, Problem
 from fadiff_mapper.inputs.spec.tables import Tables
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.access_counts import delivery
-from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest, exact_traffic
+from fadiff_mapper.model.access_counts import delivery, demand
+from fadiff_mapper.model.evaluate import Evaluation, evaluate_nest, exact_traffic
 from fadiff_mapper.model.loop_nest import pack, project
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
-from fadiff_mapper.model.temporal_reuse import demand
-from fadiff_mapper.model.tile_boxes import tiles
+from fadiff_mapper.model.tiles import tiles
 
 
 def design(units: int, registers: bool) -> Architecture:

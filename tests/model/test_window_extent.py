@@ -15,7 +15,7 @@ from fadiff_mapper.inputs.spec.tables import Tables
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.loop_nest import nest_arrays, pack, project
 from fadiff_mapper.model.prepared_layer import prepare_layer
-from fadiff_mapper.model.tile_boxes import rank_extent, tiles, volume
+from fadiff_mapper.model.tiles import rank_extent, tiles, volume
 
 
 @st.composite

@@ -10,7 +10,7 @@ from fused_groups import gemmini, group, hardware, mapping
 from fadiff_mapper.fusion.group_cost import group_cost
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
+from fadiff_mapper.model.evaluate_spec import evaluate_mapping
 from fadiff_mapper.network.result import GroupInNetwork, LayerInNetwork, NetworkResult
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import Node, Totals, build_workload

@@ -96,7 +96,7 @@ def test_sensitivities_of_a_sparse_design_are_refused_before_the_search(
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_lower_bound(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fadiff_mapper.search.result_stream.least_of", fails)
+    monkeypatch.setattr("fadiff_mapper.search.map_layers.least_of", fails)
     for found in fm.map_layers([product(), product()], fm.SearchOptions(threads=threads, effort="light")):
         assert found.bound is None
         assert found.stats.cycles > 0
@@ -148,7 +148,7 @@ def test_the_page_of_a_design(name: str, words: str, tmp_path: Path, monkeypatch
 @pytest.mark.parametrize("what", ["mappings of the best design", "figures by Accelergy"])
 def test_last_figures_and_mappings_of_a_design(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if what.startswith("mappings"):
-        monkeypatch.setattr("fadiff_mapper.design.evaluation.evaluate_design.DesignBench.networks_at", fails)
+        monkeypatch.setattr("fadiff_mapper.design.evaluate_design.DesignBench.networks_at", fails)
     else:
         monkeypatch.setattr("fadiff_mapper.design.search_design.installed", lambda: "accelergy")
         monkeypatch.setattr("fadiff_mapper.design.search_design.evaluate_design", fails)

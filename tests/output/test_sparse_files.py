@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from fadiff_mapper.inputs.load import load
-from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate
+from fadiff_mapper.model.evaluate_spec import evaluate
 from fadiff_mapper.output.timeloop_files.run_files import map_txt
 from fadiff_mapper.output.timeloop_files.stats_txt import stats_txt
 

@@ -25,8 +25,8 @@ from fadiff_mapper.inputs.native.tables import art_yaml, ert_yaml
 from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import Tables, energy_sources
-from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
-from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.model.evaluate_spec import evaluate_mapping
+from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.output.timeloop_files import RESULT_FILES
 from fadiff_mapper.output.timeloop_files.run_files import map_txt, result_json, run_files
 from fadiff_mapper.output.timeloop_files.stats_txt import stats_txt

@@ -12,10 +12,10 @@ from sparse_inputs import recorded_specs, skipping_product
 import fadiff_mapper as fm
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.spec.sparse_optimizations import FIXED, Density
+from fadiff_mapper.model.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.loop_nest import unpack
-from fadiff_mapper.model.sparse.design import score_sparse
-from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate_mapping
-from fadiff_mapper.model.sparse.sparse_stats import SparseStats
+from fadiff_mapper.model.sparse_design import score_sparse
+from fadiff_mapper.model.stats import SparseStats
 from fadiff_mapper.network.map_network import sparse_tensors
 from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.search.layer_family import random_nests

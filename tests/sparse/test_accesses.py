@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.model.sparse.accesses import WRAP, DenseCounts, Operand, saved_accesses, saved_computes
-from fadiff_mapper.model.sparse.formats import StoredTile
-from fadiff_mapper.model.sparse.savings import GATED, SKIPPED, Saving
+from fadiff_mapper.model.sparse_accesses import WRAP, DenseCounts, Operand, saved_accesses, saved_computes
+from fadiff_mapper.model.sparse_savings import GATED, SKIPPED, Saving
+from fadiff_mapper.model.sparse_tiles import StoredTile
 
 COLUMN = {0: StoredTile((1,), 1, None), 1: StoredTile((8,), None, 0)}
 """Two levels that store plainly."""

@@ -11,10 +11,17 @@ from fadiff_mapper.base.errors import FadiffError, InvalidMapping
 from fadiff_mapper.inputs.spec.arch import StorageLevel
 from fadiff_mapper.inputs.spec.sparse_optimizations import RankFormat, Representation
 from fadiff_mapper.kernel._kernel import DensityModel
-from fadiff_mapper.model.sparse.accesses import AccessSplit, TileAccesses
-from fadiff_mapper.model.sparse.costs import StoredSpace, block_ratio, check_arithmetic, check_level, format_bits
-from fadiff_mapper.model.sparse.formats import FiberTree, Occupancy, StoredTile
-from fadiff_mapper.model.sparse.instances import UsedInstances
+from fadiff_mapper.model.sparse_accesses import (
+    AccessSplit,
+    StoredSpace,
+    TileAccesses,
+    block_ratio,
+    check_arithmetic,
+    check_level,
+    format_bits,
+)
+from fadiff_mapper.model.sparse_savings import UsedInstances
+from fadiff_mapper.model.sparse_tiles import FiberTree, Occupancy, StoredTile
 
 NONE = AccessSplit({"actual": 0, "gated": 0, "skipped": 0}, {"actual": ((3, 0),), "gated": ((1, 0),), "skipped": ()})
 

@@ -12,7 +12,7 @@ from sparse_inputs import skipping_product
 import fadiff_mapper as fm
 from fadiff_mapper.gradient.layer_descent import descend
 from fadiff_mapper.model.smooth import evaluate_smooth
-from fadiff_mapper.model.sparse.design import expected_shares, score_sparse
+from fadiff_mapper.model.sparse_design import expected_shares, score_sparse
 from fadiff_mapper.search.layer_family import random_nests
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.mapping_task import mapping_task
@@ -55,7 +55,7 @@ def test_full_tensors_leave_everything() -> None:
 
 
 def test_the_descent_follows_expected_shares() -> None:
-    effort = Effort(refinement=False, descent=partial(descend, restarts=4, steps=3))
+    effort = Effort(searches=0, descent=partial(descend, restarts=4, steps=3))
     options = fm.SearchOptions(threads=1, effort=effort)
     result = map_layers([skipping_product({"A": 0.25, "B": 0.5})], options, metric="energy")[0]
     assert result.status == "descent ended"

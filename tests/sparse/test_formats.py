@@ -21,7 +21,7 @@ from fadiff_mapper.inputs.spec.sparse_optimizations import (
     Representation,
 )
 from fadiff_mapper.kernel._kernel import DensityModel
-from fadiff_mapper.model.sparse.formats import (
+from fadiff_mapper.model.sparse_tiles import (
     FiberTree,
     StoredTile,
     metadata_bits,

@@ -14,8 +14,8 @@ from sparse_inputs import DESIGNS, SPARSE, sparse_document
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.inputs.native.tables import total_areas
-from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate
-from fadiff_mapper.model.sparse.sparse_stats import SparseStats
+from fadiff_mapper.model.evaluate_spec import evaluate
+from fadiff_mapper.model.stats import SparseStats
 
 TWO_DECIMALS = ("ingresses", "link_transfers", "spatial_reductions", "hops")
 

@@ -9,8 +9,8 @@ from recorded_cases import Json
 
 from fadiff_mapper.base.errors import FadiffError, InvalidMapping
 from fadiff_mapper.inputs.load import load
-from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate
-from fadiff_mapper.model.sparse.sparse_stats import SparseStats
+from fadiff_mapper.model.evaluate_spec import evaluate
+from fadiff_mapper.model.stats import SparseStats
 
 VECTORS = {"name": "dot", "dimensions": ["K", "N"], "data_spaces": [
     {"name": "A", "projection": [[["K"]]]}, {"name": "B", "projection": [[["K"]]]},

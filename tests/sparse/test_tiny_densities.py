@@ -9,7 +9,7 @@ import pytest
 from fuzz.sparse_doors import sparse_inputs
 
 from fadiff_mapper import FadiffError, load
-from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate
+from fadiff_mapper.model.evaluate_spec import evaluate
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fadiff_mapper import InvalidMapping, SpecError, evaluate, load
-from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.model.stats import Stats
 
 GEMM: dict[str, Any] = {
     "architecture": {"version": "0.3", "subtree": [{"name": "sys", "local": [

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from fadiff_mapper.inputs.load import load
-from fadiff_mapper.model.exact.evaluate import score
+from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.search.mapspace import build_mapspace, check_mapping

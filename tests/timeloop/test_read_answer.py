@@ -12,7 +12,7 @@ import pytest
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.load import load
-from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate
+from fadiff_mapper.model.evaluate_spec import evaluate
 from fadiff_mapper.timeloop.run_model import STATS, XML, read_answer
 from fadiff_mapper.timeloop.verify import compared, differences
 

@@ -15,8 +15,8 @@ from fadiff_mapper.cli import main
 from fadiff_mapper.dropin.shim import write_launchers
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.exact.stats import Stats
-from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate
+from fadiff_mapper.model.evaluate_spec import evaluate
+from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.timeloop.find_programs import find_real
 from fadiff_mapper.timeloop.run_model import read_answer
 from fadiff_mapper.timeloop.verify import MODEL, Verdict, compared, differences, numbers, real_model, verify

@@ -22,7 +22,7 @@ from fadiff_validation.report.tables import percent
 from fadiff_validation.summary import Row, Summary, summarize
 from fadiff_validation.tools import Backend, Tool
 
-from fadiff_mapper.model.exact.evaluate_spec import evaluate_mapping
+from fadiff_mapper.model.evaluate_spec import evaluate_mapping
 from fadiff_mapper.timeloop.run_model import ModelAnswer
 from fadiff_mapper.timeloop.verify import compared
 

@@ -28,13 +28,13 @@ from fadiff_mapper.inputs.native.arch import INTERCONNECT_CLASSES
 from fadiff_mapper.inputs.native.mapping import literal_mapping, read_mapping
 from fadiff_mapper.inputs.yaml.located import with_places
 from fadiff_mapper.inputs.yaml.place import Where
-from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest, evaluate_one, score
-from fadiff_mapper.model.exact.stats import stats_of
+from fadiff_mapper.model.evaluate import Evaluation, evaluate_nest, evaluate_one, score
+from fadiff_mapper.model.evaluate_spec import evaluate
 from fadiff_mapper.model.legality import rejection, violations
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
-from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate
+from fadiff_mapper.model.stats import stats_of
 from fadiff_mapper.search.explanation.count_breakdown import explain_counts
 from fadiff_mapper.timeloop.run_model import ModelAnswer
 from fadiff_mapper.timeloop.verify import compared

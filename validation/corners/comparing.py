@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fadiff_mapper.model.exact.evaluate import evaluate_one
-from fadiff_mapper.model.exact.stats import stats_of
+from fadiff_mapper.model.evaluate import evaluate_one
 from fadiff_mapper.model.legality import rejection, violations
+from fadiff_mapper.model.stats import stats_of
 from fadiff_mapper.timeloop.run_model import ModelAnswer
 from fadiff_mapper.timeloop.verify import compared, differences
 

@@ -9,7 +9,7 @@ silence.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -231,18 +231,56 @@ REQUIRED: Any = object()
 """The default of a key that must be there."""
 
 
+@dataclass(frozen=True)
+class Kind:
+    """The values that a key accepts.
+
+    Attributes:
+        read: (value, place, leniency) -> the value of the right type; raises SpecError.
+        words: The accepted values in words.
+        schema: The same as JSON Schema, null aside.
+    """
+
+    read: Callable[[Any, Where, Leniency], Any]
+    words: str
+    schema: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of the input.
+
+    Attributes:
+        spellings: Its name, then other spellings, of which the first that is there counts.
+        kind: The values that it accepts; null counts as absent.
+        default: The value where it is absent; `REQUIRED` where it must be there.
+        meaning: A few words for the reference.
+    """
+
+    spellings: tuple[str, ...]
+    kind: Kind
+    default: Any
+    meaning: str
+
+
+Table = Mapping[str, Key]
+"""The keys of one mapping by their names."""
+
+
 @dataclass
 class Reader:
-    """Takes keys from one `Map`; `finish` complains about those that were never asked for.
+    """Takes keys from one `Map`; `finish` complains about those that no one knows: Timeloop drops these in silence.
 
     Attributes:
         node: The mapping that is read.
-        leniency: Decides whether a key that was never asked for is an error.
+        leniency: Decides whether an unknown key is an error.
+        table: The keys that `read` takes.
         asked: All keys asked for so far, in order.
     """
 
     node: Map
     leniency: Leniency = STRICT
+    table: Table = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
 
     def has(self, *names: str) -> bool:
@@ -274,6 +312,12 @@ class Reader:
             raise self.node.where.error(f'the key "{names[0]}" is missing', listed(names))
         return default  # type: ignore[no-any-return]
 
+    def read(self, name: str, *default: Any) -> Any:
+        """Reads the value of a key of the table; a given default replaces the table's."""
+        key = self.table[name]
+        return self.take(key.spellings, lambda value, where: key.kind.read(value, where, self.leniency),
+                         default[0] if default else key.default)
+
     def refuse(self, name: str, why: str) -> None:
         """Refuses a key of valid Timeloop input that is not modelled here; null, false, 0 and empty values may stay.
 
@@ -285,7 +329,7 @@ class Reader:
             raise self.node.at(name).error(f'"{name}" is not supported: {why}')
 
     def finish(self, context: str = "") -> None:
-        """Meets keys that were never asked for, each with the nearest known key.
+        """Meets keys that were never asked for and stand in no table, each with the nearest known key.
 
         Args:
             context: Words after the key in the message, such as " of a coefficient".
@@ -293,10 +337,9 @@ class Reader:
         Raises:
             SpecError: There are such keys, and the reader is strict.
         """
-        if self.node.keys() <= set(self.asked):
-            return
-        accepted = list(dict.fromkeys(self.asked))
-        self.leniency.meet(
-            Oddity(self.node.at(key), f"key {key}{context}",
-                   f'unknown key "{key}"{context}{nearest(str(key), accepted)}', listed(accepted))
-            for key in self.node if key not in self.asked)
+        accepted = list(dict.fromkeys([*(name for key in self.table.values() for name in key.spellings), *self.asked]))
+        if not self.node.keys() <= set(accepted):
+            self.leniency.meet(
+                Oddity(self.node.at(key), f"key {key}{context}",
+                       f'unknown key "{key}"{context}{nearest(str(key), accepted)}', listed(accepted))
+                for key in self.node if key not in accepted)

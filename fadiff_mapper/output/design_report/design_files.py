@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fadiff_mapper.base.atomic_files import lock, write_files
 from fadiff_mapper.base.errors import attempted
 from fadiff_mapper.base.text_formats import json_text, paragraph
-from fadiff_mapper.design.evaluation.design_result import DesignResult
+from fadiff_mapper.design.result import DesignResult
 from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.output.design_report import RUN_FILES, STORE
 from fadiff_mapper.output.design_report.design_page import best_sensitivities, design_html, designs_csv, front_csv
@@ -18,7 +18,7 @@ from fadiff_mapper.output.network_report.network_files import network_files, saf
 from fadiff_mapper.output.timeloop_files.run_files import versions
 
 if TYPE_CHECKING:
-    from fadiff_mapper.design.evaluation.design_result import DesignOutcome
+    from fadiff_mapper.design.result import DesignOutcome
 
 FRONT = "front"
 """The folder with the architecture of every design of a front of several metrics."""

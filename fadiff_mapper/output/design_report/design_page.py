@@ -34,7 +34,7 @@ from fadiff_mapper.output.timeloop_files.run_files import versions
 from fadiff_mapper.workload import Totals
 
 if TYPE_CHECKING:
-    from fadiff_mapper.design.evaluation.design_result import DesignOutcome, DesignResult
+    from fadiff_mapper.design.result import DesignOutcome, DesignResult
     from fadiff_mapper.network.result import NetworkResult
     from fadiff_mapper.search.sensitivity.sensitivities import Sensitivity
 

@@ -22,7 +22,7 @@ from fadiff_mapper.output.network_report.drawing import (
 )
 
 if TYPE_CHECKING:
-    from fadiff_mapper.design.evaluation.design_result import DesignResult
+    from fadiff_mapper.design.result import DesignResult
 
 WIDTH, HEIGHT, GAP, LEFT, TOP, BELOW = 1080.0, 250.0, 36.0, 78.0, 22.0, 40.0
 """Pixels: of the drawing, between its two panels, and around a panel's field."""

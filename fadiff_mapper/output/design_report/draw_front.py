@@ -22,7 +22,7 @@ from fadiff_mapper.output.network_report.drawing import (
 )
 
 if TYPE_CHECKING:
-    from fadiff_mapper.design.evaluation.design_result import DesignOutcome, DesignResult
+    from fadiff_mapper.design.result import DesignOutcome, DesignResult
 
 WIDE = 5.0
 """Quotient of the ends from which on ticks are at 1, 2 and 5 times powers of ten; below, they are equally spaced."""

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLink, Hardware, Shape, Stay, TileLoop
-from fadiff_mapper.fusion.tile_evaluation import fused_mapping
+from fadiff_mapper.fusion.group_cost import fused_mapping
 from fadiff_mapper.fusion.tile_steps import LayerSteps, layer_steps, moved_rank, space_of, step_classes, touched_points
 from fadiff_mapper.inputs.spec.arch import StorageLevel
 from fadiff_mapper.inputs.spec.mapping import Mapping

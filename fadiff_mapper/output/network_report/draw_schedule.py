@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from itertools import islice, product
 
 from fadiff_mapper.fusion.fused_group import FusedGroup, Stay
-from fadiff_mapper.fusion.stored_words import intermediates, operand_words
-from fadiff_mapper.fusion.tile_steps import DimSpan, LayerSteps, layer_steps
+from fadiff_mapper.fusion.tile_steps import DimSpan, LayerSteps, intermediates, layer_steps, operand_words
 from fadiff_mapper.output.network_report.drawing import (
     Drawing,
     Label,

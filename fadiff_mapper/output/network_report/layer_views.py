@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fadiff_mapper.fusion.group_cost import NOC
-from fadiff_mapper.model.exact.stats import Stats, dense_count, network_energy
+from fadiff_mapper.model.stats import Stats, dense_count, network_energy
 from fadiff_mapper.workload import Node
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from fadiff_mapper.output.design_report.design_page import better_neighbour
 from fadiff_mapper.output.terminal.console import console, progress_line, table
 
 if TYPE_CHECKING:
-    from fadiff_mapper.design.evaluation.design_result import DesignOutcome, DesignResult
+    from fadiff_mapper.design.result import DesignOutcome, DesignResult
     from fadiff_mapper.design.search_design import DesignProgress
 
 MOST_SHOWN = 20

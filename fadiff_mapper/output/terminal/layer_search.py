@@ -15,8 +15,7 @@ from rich.table import Table
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.base.standard_streams import say
 from fadiff_mapper.base.text_formats import json_text
-from fadiff_mapper.model.exact.stats import Stats
-from fadiff_mapper.model.sparse.sparse_stats import SparseStats
+from fadiff_mapper.model.stats import SparseStats, Stats
 from fadiff_mapper.output.terminal.console import console, table
 from fadiff_mapper.output.timeloop_files.run_files import map_txt
 from fadiff_mapper.search.explanation.explain_run import FinishedRun, RunExplanation

@@ -18,7 +18,7 @@ from fadiff_mapper.inputs.native.merged_input import merged_input
 from fadiff_mapper.inputs.native.tables import art_yaml, ert_yaml
 from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping, with_residual
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.exact.stats import Stats
+from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.output.timeloop_files.stats_txt import stats_txt
 from fadiff_mapper.search.result import Result
 

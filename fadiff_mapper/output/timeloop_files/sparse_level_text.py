@@ -10,8 +10,8 @@ from fadiff_mapper.inputs.spec.arch import StorageLevel
 from fadiff_mapper.inputs.spec.sparse_optimizations import Representation
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import compute_energy
-from fadiff_mapper.model.sparse.design import StorageEnergies, storage_energies
-from fadiff_mapper.model.sparse.sparse_stats import SparseStats
+from fadiff_mapper.model.sparse_design import StorageEnergies, storage_energies
+from fadiff_mapper.model.stats import SparseStats
 from fadiff_mapper.output.timeloop_files.stats_txt import fixed, single, specified
 
 NO_ADDER = fixed(0.0)

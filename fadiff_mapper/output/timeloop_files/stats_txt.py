@@ -20,8 +20,8 @@ from fadiff_mapper.inputs.spec.tables import (
     compute_energy,
     storage_energy,
 )
-from fadiff_mapper.model.exact.stats import Stats, actual_count, dense_count, network_energy
-from fadiff_mapper.model.priced_interconnects import INWARDS, OUTWARDS, PricedInterconnect, priced_interconnects
+from fadiff_mapper.model.interconnects import INWARDS, OUTWARDS, PricedInterconnect, priced_interconnects
+from fadiff_mapper.model.stats import Stats, actual_count, dense_count, network_energy
 
 
 def fixed(value: float) -> str:
@@ -379,7 +379,7 @@ def _is_sparse(stats: Stats) -> bool:
     """Whether Timeloop prints its form for sparse designs."""
     if type(stats) is Stats:    # dense designs load nothing of sparse ones
         return False
-    from fadiff_mapper.model.sparse.sparse_stats import SparseStats
+    from fadiff_mapper.model.stats import SparseStats
     return isinstance(stats, SparseStats) and stats.sections
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.model import access_counts as counting
-from fadiff_mapper.model.exact.evaluate import Evaluation, evaluate_nest, exact_traffic
+from fadiff_mapper.model.evaluate import Evaluation, evaluate_nest, exact_traffic
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 
 ACTIONS = ("reads", "fills", "updates")

@@ -15,9 +15,9 @@ from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import METRICS, Spec
 from fadiff_mapper.inputs.yaml.input_file import decoded, read_bytes
 from fadiff_mapper.inputs.yaml.place import Where
-from fadiff_mapper.model.exact.evaluate import evaluate_one
-from fadiff_mapper.model.exact.stats import Stats
-from fadiff_mapper.model.sparse.evaluate_sparse_spec import evaluate
+from fadiff_mapper.model.evaluate import evaluate_one
+from fadiff_mapper.model.evaluate_spec import evaluate
+from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.search.explanation.count_breakdown import ACTIONS, CountExplanation, explain_counts
 
 if TYPE_CHECKING:

@@ -22,9 +22,8 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.base.deadline import Over, in_time, never
-from fadiff_mapper.model.machine import UNLIMITED, word_energy
-from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.model.sparse.design import SparseDesign
+from fadiff_mapper.model.prepared_layer import UNLIMITED, PreparedLayer, word_energy
+from fadiff_mapper.model.sparse_design import SparseDesign
 from fadiff_mapper.search.lower_bound.least_shares import LeastShares, all_happen, least_shares, with_room_at_most
 from fadiff_mapper.search.lower_bound.least_traffic import (
     AccessPrices,
@@ -369,7 +368,7 @@ def _cycle_limits(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice,
 # loops have any whole factors that the fan-outs hold, and it needs at least as many cycles as there are multiply-
 # accumulates over the units that work. Each distinct word still is sent at least once to each level that keeps it; of
 # joint tiles, whose points divided the bounds, nothing is used. The bound is one on the numbers without Timeloop's
-# faults of rounding (`model.exact.evaluate.UNROUNDED`): Timeloop rounds the instances in use on average down and may
+# faults of rounding (`model.evaluate.UNROUNDED`): Timeloop rounds the instances in use on average down and may
 # print less.
 
 def residual_lower_bound(layer: PreparedLayer, space: MapSpace, over: Over = never) -> LowerBound | None:

@@ -16,8 +16,8 @@ from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.sparse_optimizations import FIXED, HYPERGEOMETRIC
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.model.sparse.accesses import TOLERANCE
-from fadiff_mapper.model.sparse.design import SparseDesign, millionths
+from fadiff_mapper.model.sparse_accesses import TOLERANCE
+from fadiff_mapper.model.sparse_design import SparseDesign, millionths
 
 SLACK = 1 - 1e-9
 """Factor on every share: sums of probabilities may differ in their last bits."""

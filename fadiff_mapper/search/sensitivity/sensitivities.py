@@ -22,10 +22,9 @@ from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.access_counts import Counts, Rounding
 from fadiff_mapper.model.energy_latency import Cost, cost
-from fadiff_mapper.model.exact.evaluate import EXACT, Evaluation, evaluate_one
-from fadiff_mapper.model.machine import UNLIMITED
-from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.model.usage import Usage
+from fadiff_mapper.model.evaluate import EXACT, Evaluation, evaluate_one
+from fadiff_mapper.model.prepared_layer import UNLIMITED, PreparedLayer
+from fadiff_mapper.model.tiles import Usage
 from fadiff_mapper.search.sensitivity.shadow_price import ShadowPrices, shadow_prices
 
 # The counts are those of the exact evaluation, so that these derivatives are those of the exact model but for the

@@ -1,0 +1,311 @@
+"""The exact evaluation: the numbers of `timeloop-model` for a whole batch of mappings of one problem at once.
+
+Tests compare every count, cycle and rejection with recorded runs of the real program
+(`tests/model/test_recorded_timeloop.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fadiff_mapper.inputs.spec.arch import Architecture
+from fadiff_mapper.inputs.spec.mapping import Mapping
+from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.spec.tables import Tables
+from fadiff_mapper.kernel import _kernel
+from fadiff_mapper.model.access_counts import (
+    Counts,
+    Delivery,
+    Rounding,
+    accesses,
+    bypassed,
+    from_outside,
+    holding,
+    sum_kinds,
+)
+from fadiff_mapper.model.energy_latency import Cost, cost, outermost_accesses
+from fadiff_mapper.model.interconnects import InterconnectUse, interconnect_use
+from fadiff_mapper.model.legality import LegalityCheck, Room, excess, legal, limits, outputs_with_holes, untouched_sums
+from fadiff_mapper.model.loop_nest import Active, Nest, active_parts, all_active, nest_arrays, pack
+from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
+from fadiff_mapper.model.reuse import reuse_of
+from fadiff_mapper.model.tiles import Tiles, Usage, average_usage, tiles, usage
+
+
+@dataclass(frozen=True)
+class NestEvaluation:
+    """Results of the shared equations for a batch; see the classes named for axes and units.
+
+    Attributes:
+        nest: The mappings, without levels that Timeloop forgets (`access_counts.holding`).
+        tile: Boxes and sizes of tiles.
+        use: Instances in use and compute cycles.
+        raw: Traffic over every boundary as if every level kept every data space.
+        tally: Traffic after levels that bypass a data space have handed theirs outwards.
+        counts: Reads, fills and updates of every level.
+        cost: Cycles and energy.
+    """
+
+    nest: Nest
+    tile: Tiles
+    use: Usage
+    raw: Delivery
+    tally: Delivery
+    counts: Counts
+    cost: Cost
+
+
+def evaluate_with(layer: PreparedLayer, nest: Nest, active: Active, traffic: Callable[[Tiles], Delivery],
+                  rounding: Rounding, use: Usage | None = None) -> NestEvaluation:
+    """Tiles, traffic, accesses and cost of a batch of nests.
+
+    The exact and the smooth evaluation differ in two arguments: in how tiles become traffic (whatever slides, is
+    shared, or hops between neighbours), and in the rounding.
+
+    Args:
+        layer: The prepared layer.
+        nest: B mappings of it, NumPy or torch.
+        active: Loops that may differ from 1, and data spaces whose traffic matters.
+        traffic: Tiles to the tally of every boundary before bypassing.
+        rounding: How counts and cycles become whole numbers.
+        use: Instances in use on average, of a batch with residuals; None: all that are laid out.
+
+    Returns:
+        The results; energy without interconnects.
+    """
+    nest = holding(nest, layer.reuse)
+    tile, use = tiles(nest, layer.projection, active), use or usage(nest, active)
+    raw = traffic(tile)
+    tally = bypassed(raw, nest.keep, layer.reuse)
+    counts = accesses(nest, layer.projection, tile, raw, tally, use.instances, rounding, active,
+                      layer.reuse)
+    return NestEvaluation(nest, tile, use, raw, tally, counts, cost(counts, use, layer.machine, use.computes, rounding))
+
+
+WORTH_A_THREAD = 1024
+"""Mappings below which another thread costs more than it brings: its start takes as long as a hundred evaluations.
+`benchmarks/evaluation_throughput.py` measures mappings per second."""
+
+
+def _nearest(values: np.ndarray) -> np.ndarray:
+    """Half away from zero, as C++ rounds (counts are not negative; NumPy would round half to even)."""
+    floor = np.floor(values)
+    rounded: np.ndarray = floor + (values - floor >= 0.5)
+    return rounded
+
+
+EXACT = Rounding(nearest=_nearest, down=np.floor, up=np.ceil)
+"""Timeloop's rounding of counts, vector accesses and cycles."""
+
+UNROUNDED = Rounding(nearest=lambda counts: counts, down=lambda counts: counts, up=np.ceil)
+"""Counts as they are on average over instances; vector accesses and cycles are whole all the same."""
+
+MOST_CALLS = float(1 << 24)
+"""Steps of a walk through residual factors; longer ones are refused. Equal to `MOST_CALLS` of
+`kernel/residual_walk.hpp`. Timeloop has no such limit."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """All exact results of a batch; see the classes named for axes and units.
+
+    Attributes:
+        nest: The mappings.
+        held: [L, T, B]. Whether the level holds the data space: it keeps it, and Timeloop does not forget that
+            (`access_counts.holding`).
+        tile: Boxes and sizes of tiles.
+        use: Instances in use and compute cycles.
+        raw: Traffic over every boundary as if every level kept every data space.
+        tally: Traffic after bypassing.
+        counts: Reads, fills and updates of every level.
+        cost: Cycles, and energy without interconnects.
+        network: Traffic of the interconnects; None where it was not asked for and none of them costs energy.
+        checks: All limits in Timeloop's order.
+        legal: [B]. Whether Timeloop accepts the mapping; the numbers of the others mean nothing.
+    """
+
+    nest: Nest
+    held: np.ndarray
+    tile: Tiles
+    use: Usage
+    raw: Delivery
+    tally: Delivery
+    counts: Counts
+    cost: Cost
+    network: InterconnectUse | None
+    checks: list[LegalityCheck]
+    legal: np.ndarray
+
+    @property
+    def cycles(self) -> np.ndarray:
+        """Cycles of the whole run, [B]."""
+        cycles: np.ndarray = self.cost.cycles
+        return cycles
+
+    @property
+    def energy(self) -> np.ndarray:
+        """Total energy in pJ, interconnects included, [B]."""
+        energy: np.ndarray = self.cost.energy if self.network is None else self.cost.energy + self.network.total
+        return energy
+
+
+@dataclass(frozen=True)
+class ExactTraffic:
+    """Traffic of a batch as if every level kept every data space.
+
+    Attributes:
+        wanted: [L, T, B]. Words that one receiver below each boundary asks for over the whole run; 0 with residuals.
+        delivery: The tally of every boundary, of as many kinds as some mapping needs.
+        calls: [B]. Steps of the walks through loops with residuals; 0 without.
+    """
+
+    wanted: np.ndarray
+    delivery: Delivery
+    calls: np.ndarray
+
+
+def exact_traffic(layer: PreparedLayer, nest: Nest, with_hops: bool) -> ExactTraffic:
+    """Counts the traffic of a batch as Timeloop does, in compiled code.
+
+    Without residuals in closed forms where they hold; elsewhere by the walk of sliding windows
+    (`kernel/window_walk.hpp`) and receiver by receiver (`kernel/receivers.hpp`). With residuals by a walk through the
+    loops (`kernel/residual_walk.hpp`).
+
+    Args:
+        layer: The prepared layer.
+        nest: B mappings of it.
+        with_hops: Whether to count the hops of every fan-out (0 otherwise), and windows in full below levels that
+            bypass the data space too: bypassing rescales their words, not their hops.
+    """
+    wanted, words, multicast, scatter, hop_words, links, calls = _kernel.traffic(layer.compiled, nest_arrays(nest),
+                                                                                 with_hops)
+    fan = nest.spatial.prod(axis=1)[:, None]
+    return ExactTraffic(wanted, Delivery(words, multicast, scatter, fan, links, hop_words), calls)
+
+
+def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, room: Room | None = None,
+                  rounding: Rounding = EXACT) -> Evaluation:
+    """Evaluates one batch, as `timeloop-model` does.
+
+    Args:
+        layer: The prepared layer.
+        nest: B mappings of it, as a NumPy batch.
+        details: Count the hops of every interconnect, priced or not, as `stats.stats_of` needs them.
+        room: Words that may be filled where tensors of other layers lie already; None leaves all to the mapping.
+        rounding: `EXACT`, or `UNROUNDED` for the numbers of a batch with residuals without Timeloop's faults of
+            rounding: instances and receivers are those in use on average, no access is rounded, and
+            multiply-accumulates are those of the problem.
+
+    Returns:
+        All results, of illegal mappings too; those of residual ones that break a limit mean nothing.
+    """
+    with_hops = details or layer.network_priced
+    active, use = active_parts(nest), None
+    if with_hops:  # Timeloop counts the hops of every boundary before bypassing, kept data space or not
+        active = replace(active, counted=np.ones_like(active.counted))
+    traffic = exact_traffic(layer, nest, with_hops)
+    raw = traffic.delivery
+    if nest.residual:
+        use = average_usage(nest, None if rounding is EXACT else float(layer.problem.computes))
+        if rounding is UNROUNDED:  # a share that is no whole number must not depend on the batch
+            active, raw = all_active(nest), replace(raw, fan=use.receivers[:, None])
+    # A bypassed level divides by a traffic of 0 where nothing is kept; such columns are illegal.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shared = evaluate_with(layer, nest, active, lambda _: raw, rounding, use)
+        network = interconnect_use(layer.interconnects, layer.projection, shared.nest.keep, shared.tally,
+                                   shared.counts.partition, shared.use.instances) if with_hops else None
+        checks = [*_untouched(layer, shared), *limits(shared.nest, shared.tile, shared.use, layer.arch, room)]
+    if nest.residual:
+        checks.insert(0, LegalityCheck("calls", layer.arch.arithmetic.name, traffic.calls, MOST_CALLS,
+                                       traffic.calls > MOST_CALLS))
+    return Evaluation(nest, shared.nest.keep, shared.tile, shared.use, shared.raw, shared.tally, shared.counts,
+                      shared.cost, network, checks, legal(checks))
+
+
+def _untouched(layer: PreparedLayer, shared: NestEvaluation) -> list[LegalityCheck]:
+    """`untouched_sums` of the outputs that may have untouched words; nothing for all usual layers without residuals."""
+    outputs = (np.flatnonzero(layer.projection.read_write).tolist() if shared.nest.residual
+               else outputs_with_holes(layer.projection))
+    if not outputs:
+        return []
+    touched = sum_kinds(shared.tally.words) + from_outside(shared.tally.links) / shared.use.instances[:, None]
+    return untouched_sums(outputs, shared.nest, layer.arch, touched, shared.counts.partition)
+
+
+def evaluate_one(arch: Architecture, problem: Problem, tables: Tables, mapping: Mapping, *, details: bool = False,
+                 residuals: bool = False) -> tuple[PreparedLayer, Evaluation]:
+    """Evaluates one mapping with the reuse that its directives leave on.
+
+    Args:
+        arch: The architecture.
+        problem: The layer.
+        tables: ERT and ART in force.
+        mapping: A mapping of the problem onto the architecture.
+        details: See `evaluate_nest`.
+        residuals: Whether the mapping may have residual factors.
+
+    Returns:
+        The prepared layer, and the evaluation of a batch of this one mapping.
+    """
+    layer = prepare_layer(arch, problem, tables, reuse_of(mapping, problem.dataspace_names()))
+    return layer, evaluate_nest(layer, pack([mapping], problem, residuals=residuals), details=details)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The numbers of a batch that a search compares.
+
+    Attributes:
+        cycles: [B]. Cycles of the whole run.
+        energy: [B]. Total energy in pJ.
+        last_level_accesses: [B]. Accesses of the outermost level in words.
+        legal: [B]. Whether Timeloop accepts the mapping.
+        excess: [B]. Octaves by which the mapping breaks its limits, see `legality.excess`; 0 where legal.
+    """
+
+    cycles: np.ndarray
+    energy: np.ndarray
+    last_level_accesses: np.ndarray
+    legal: np.ndarray
+    excess: np.ndarray
+
+
+def scores_of(evaluation: Evaluation) -> Scores:
+    """The scores of an evaluated batch."""
+    return Scores(evaluation.cycles, evaluation.energy, outermost_accesses(evaluation.counts, evaluation.use),
+                  evaluation.legal, excess(evaluation.checks))
+
+
+def score(layer: PreparedLayer, nest: Nest, *, threads: int = 1, room: Room | None = None,
+          rounding: Rounding = EXACT) -> Scores:
+    """Cycles, energy and legality of a batch of any size, by the compiled kernel.
+
+    Args:
+        layer: The prepared layer.
+        nest: B mappings of it.
+        threads: Threads that share the batch. The results do not depend on it.
+        room: Words that may be filled, see `evaluate_nest`.
+        rounding: See `evaluate_nest`.
+
+    Returns:
+        Scores in the order of the batch; cycles, energy and accesses of illegal mappings are 0.
+    """
+    batch = nest.batch
+    out = np.empty((5, batch))
+    words, counted = (None, None) if room is None else (room.words, room.counted)
+    size = max(WORTH_A_THREAD, -(-batch // threads))
+
+    def run(first: int) -> None:
+        _kernel.score(layer.compiled, nest_arrays(nest), words, counted, out, first, min(first + size, batch), False,
+                      rounding is UNROUNDED)
+
+    if size >= batch:
+        run(0)
+    else:
+        from concurrent.futures import ThreadPoolExecutor  # a first mapping needs none
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(run, range(0, batch, size)))
+    return Scores(out[0], out[1], out[2], out[4].astype(np.bool_), out[3])

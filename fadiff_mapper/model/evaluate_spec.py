@@ -1,0 +1,192 @@
+"""The evaluation of a mapping in the input, dense or sparse, as the numbers that `timeloop-model` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.inputs.native.tables import area_sources, total_areas
+from fadiff_mapper.inputs.spec.mapping import Mapping
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.spec.tables import energy_sources
+from fadiff_mapper.model.evaluate import evaluate_nest, evaluate_one
+from fadiff_mapper.model.legality import rejection, violations
+from fadiff_mapper.model.loop_nest import Nest, joined, unpack
+from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
+from fadiff_mapper.model.reuse import constrained_reuse, with_reuse
+from fadiff_mapper.model.stats import Stats, sparse_stats, stats_of
+
+
+def evaluate_side_by_side(specs: Sequence[Spec], layers: Sequence[PreparedLayer],
+                          nests: Sequence[Nest]) -> list[Stats]:
+    """The statistics of one mapping of each of many problems; layers that share their constants make one batch.
+
+    Args:
+        specs: The problems, each on its design.
+        layers: The same, prepared by `layers_of`.
+        nests: For each of them a mapping within its constraints, a nest of one row.
+
+    Returns:
+        Statistics in the order of the problems, equal to those of `evaluate_mapping`.
+
+    Raises:
+        InvalidMapping: Timeloop would reject a mapping.
+    """
+    batches: dict[Hashable, list[int]] = {}
+    for index, layer in enumerate(layers):
+        batches.setdefault((id(layer.compiled), nests[index].residual), []).append(index)
+    found: dict[int, Stats] = {}
+    for batch in batches.values():
+        evaluation = evaluate_nest(layers[batch[0]], joined([nests[index] for index in batch]), details=True)
+        first = _origins(specs[batch[0]])
+        for row, index in enumerate(batch):
+            if not evaluation.legal[row]:
+                raise rejection(violations(evaluation.checks, row))
+            origins = first if _same_sources(specs[index], specs[batch[0]]) else _origins(specs[index])
+            found[index] = stats_of(layers[index], evaluation, row, origins.energies, origins.areas_um2, origins.areas)
+    return [found[index] for index in range(len(specs))]
+
+
+def layer_of(spec: Spec) -> PreparedLayer:
+    """The spec's problem on its architecture, with the reuse that its constraints leave on, for many evaluations."""
+    return prepare_layer(spec.arch, spec.problem, spec.tables,
+                         constrained_reuse(spec.constraints, spec.problem.dataspace_names()))
+
+
+KnownLayers = dict[Hashable, tuple[Spec, PreparedLayer]]
+"""The last layer of every shape of problem that was prepared, with the spec that it was made from."""
+
+
+def layers_of(specs: Sequence[Spec]) -> list[PreparedLayer]:
+    """The layers of `layer_of`; those of problems on one design that differ in their bounds alone share constants.
+
+    Args:
+        specs: The problems. Where designs change, the problems of each had better stand side by side.
+    """
+    known: KnownLayers = {}
+    return [shared_layer(spec, known) for spec in specs]
+
+
+def shared_layer(spec: Spec, known: KnownLayers) -> PreparedLayer:
+    """The layer of `layer_of`, with the constants of one that differs in its bounds alone.
+
+    Args:
+        spec: The problem on its design.
+        known: Layers prepared before; this one takes the place of one of its shape that it can share nothing with.
+    """
+    shape = spec.problem.dimensions, spec.problem.dataspaces
+    if shape not in known or not _alike(spec, known[shape][0]):
+        known[shape] = spec, layer_of(spec)
+    return known[shape][1].resized(spec.problem)
+
+
+def _alike(one: Spec, other: Spec) -> bool:
+    """Whether equally shaped problems have the same constants: equal designs, energies and reuse."""
+    return (_same_design(one, other) and one.tables == other.tables
+            and _switched_off(one) == _switched_off(other))
+
+
+def _same_design(one: Spec, other: Spec) -> bool:
+    """Whether the architectures are equal, with the attributes that no count depends on, such as areas."""
+    return one.arch is other.arch or (one.arch == other.arch and one.arch.native == other.arch.native)
+
+
+def _switched_off(spec: Spec) -> list[tuple[frozenset[str], ...]]:
+    """The data spaces that the constraints let each level not reuse, by kind of reuse."""
+    return [(level.temporal.no_reuse, level.spatial.no_reuse, level.spatial.no_link_transfer,
+             level.temporal.rmw_first_update, level.no_coalesce) for level in spec.constraints.levels]
+
+
+@dataclass(frozen=True)
+class _Origins:
+    """Sources of a design's energies, its areas in um^2 and their sources, by component."""
+
+    energies: dict[str, str]
+    areas_um2: dict[str, float]
+    areas: dict[str, str]
+
+
+def _origins(spec: Spec) -> _Origins:
+    return _Origins(energy_sources(spec.arch, spec.tables), total_areas(spec.arch, spec.tables),
+                    area_sources(spec.arch, spec.tables))
+
+
+def _same_sources(one: Spec, other: Spec) -> bool:
+    """Whether the tables of one design, equal in their numbers, come from the same places."""
+    return (one.tables is other.tables
+            or ([table.source for table in one.tables.ert] == [table.source for table in other.tables.ert]
+                and one.tables.area_source == other.tables.area_source))
+
+
+def is_sparse(spec: Spec) -> bool:
+    """Whether the input says anything about zeros: densities, or sparse optimizations."""
+    return spec.sparse is not None or bool(spec.problem.densities)
+
+
+def evaluate(spec: Spec) -> Stats:
+    """Every count, the cycles and the energy of the mapping in the input, as `timeloop-model` computes them.
+
+    Args:
+        spec: Architecture, problem, mapping and energies, as from `fadiff_mapper.load`.
+
+    Returns:
+        The statistics of the mapping; a `SparseStats` where the input speaks of densities or sparse optimizations.
+
+    Raises:
+        InvalidMapping: Timeloop would reject the mapping; the error has the level and the reason.
+        FadiffError: The input has no mapping, or Timeloop aborts on it.
+    """
+    if spec.mapping is None:
+        raise FadiffError("the input has no mapping section to evaluate; accepted: mapping: with a list of directives")
+    return evaluate_mapping(spec, spec.mapping)
+
+
+def evaluate_mapping(spec: Spec, mapping: Mapping) -> Stats:
+    """The statistics of any mapping of the spec's problem onto its architecture.
+
+    Args:
+        spec: Architecture, problem and energies; a mapping in the input is ignored.
+        mapping: The mapping to evaluate, with the reuse that its directives leave on.
+
+    Raises:
+        InvalidMapping: Timeloop would reject the mapping, or the walk through its residual factors is too long.
+        FadiffError: Timeloop aborts on it.
+    """
+    if not is_sparse(spec):
+        layer, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, details=True, residuals=True)
+        if not evaluation.legal[0]:
+            raise rejection(violations(evaluation.checks, 0))
+        origins = _origins(spec)
+        return stats_of(layer, evaluation, 0, origins.energies, origins.areas_um2, origins.areas)
+    if mapping.imperfect:
+        raise FadiffError("residual factors on a sparse design are not supported; accepted: factors that divide the "
+                          "dimensions, or an input without densities and sparse optimizations")
+    from fadiff_mapper.model.sparse_accesses import evaluate_sparse
+    from fadiff_mapper.model.sparse_design import prepare_sparse
+    layer, dense = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, details=True)
+    design = prepare_sparse(layer, spec.sparse, spec.tables)
+    found = evaluate_sparse(design, dense, 0, mapping)
+    return sparse_stats(design, dense, 0, found, sections=spec.sparse is not None,
+                        energy_source=energy_sources(spec.arch, spec.tables),
+                        areas_um2=total_areas(spec.arch, spec.tables), area_source=area_sources(spec.arch, spec.tables))
+
+
+def evaluate_nests(specs: Sequence[Spec], layers: Sequence[PreparedLayer], nests: Sequence[Nest]) -> list[Stats]:
+    """The statistics of one mapping of each of many problems, those of dense designs side by side.
+
+    Args:
+        specs: The problems, each on its design.
+        layers: The same, prepared by `layers_of`; not used where the input says anything about zeros.
+        nests: For each of them a legal mapping within its constraints, a nest of one row.
+
+    Returns:
+        Statistics in the order of the problems, equal to those of `evaluate_mapping`.
+    """
+    dense = [index for index, spec in enumerate(specs) if not is_sparse(spec)]
+    found = dict(zip(dense, evaluate_side_by_side(
+        [specs[index] for index in dense], [layers[index] for index in dense], [nests[index] for index in dense]),
+        strict=True))
+    return [found[index] if index in found else
+            evaluate_mapping(spec, with_reuse(unpack(nest, 0, spec.problem), spec.constraints))
+            for index, (spec, nest) in enumerate(zip(specs, nests, strict=True))]

@@ -1,1 +1,0 @@
-"""The numbers that `timeloop-model` computes, for whole batches of mappings."""

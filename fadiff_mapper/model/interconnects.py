@@ -1,0 +1,280 @@
+"""Interconnects with what their traffic costs, one entry for every interconnect below every level."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fadiff_mapper.base.errors import SpecError
+from fadiff_mapper.inputs.native.tables import areas
+from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, Interconnect, NamedInterconnect, StorageLevel
+from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.spec.tables import Tables, argued_energies
+from fadiff_mapper.model.access_counts import Delivery
+from fadiff_mapper.model.loop_nest import Projection
+from fadiff_mapper.model.tiles import total as sum_of
+
+if TYPE_CHECKING:
+    from fadiff_mapper.model.prepared_layer import PreparedLayer
+
+INWARDS, OUTWARDS, BOTH_WAYS = 1, 2, 3
+"""Directions of an interconnect, by Timeloop's codes: words inwards, partial sums outwards, both."""
+ANY_NUMBER = 0
+"""Stands for any number of receivers in `PricedInterconnect.transfers`."""
+
+
+@dataclass(frozen=True)
+class PricedInterconnect:
+    """One interconnect below one level. Energies in pJ.
+
+    Attributes:
+        name: Its own name, or "OUTER <==> INNER" of the levels that it connects.
+        kind: "Legacy" (wires), "ReductionTree" or "SimpleMulticast".
+        level: The level outside it.
+        ways: Its directions, one of the codes above. Timeloop counts the words of both on either one.
+        reduces: Whether partial sums cross it once; else they travel inwards once more to be added there.
+        hop: Per word and hop.
+        router: Per word and router.
+        ingress: Per word that enters.
+        adder: Per addition of two partial sums in a reduction tree.
+        transfers: For each data space the energy of a word by its number of receivers, `ANY_NUMBER` for all others.
+    """
+
+    name: str
+    kind: str
+    level: int
+    ways: int
+    reduces: bool
+    hop: float
+    router: float
+    ingress: float
+    adder: float
+    transfers: tuple[Mapping[int, float], ...]
+
+    @property
+    def priced(self) -> bool:
+        """Whether any traffic costs energy."""
+        return bool(self.hop or self.router or self.ingress or self.adder
+                    or any(energy for of in self.transfers for energy in of.values()))
+
+
+def priced_interconnects(arch: Architecture, problem: Problem, tables: Tables) -> tuple[PricedInterconnect, ...]:
+    """All interconnects, innermost first; two below a level with one for each direction.
+
+    Args:
+        arch: The architecture.
+        problem: Gives the order of the data spaces.
+        tables: Energies of multicasts, and areas, from which the length of a hop follows where none is stated.
+
+    Raises:
+        SpecError: The ERT prices a multicast in a way that Timeloop refuses.
+    """
+    widths = _tile_widths(arch, tables)
+    units: tuple[Arithmetic | StorageLevel, ...] = (arch.arithmetic, *arch.levels)
+    found = []
+    for i, level in enumerate(arch.levels):
+        named = [noc for noc in arch.named_interconnects if i in (noc.inwards, noc.outwards)]
+        ways = INWARDS if any(noc.outwards == i for noc in named) else BOTH_WAYS  # one inwards serves both alone
+        found += [_named(noc, i, ways if noc.inwards == i else OUTWARDS, level.interconnect.reduction_supported,
+                         widths[i], problem, tables) for noc in named]
+        if all(noc.inwards != i for noc in named):
+            found.append(_wires(f"{level.name} <==> {units[i].name}", "Legacy", i, ways, level.interconnect,
+                                level.interconnect.reduction_supported, widths[i]))
+    return tuple(found)
+
+
+def _named(noc: NamedInterconnect, level: int, ways: int, reduces: bool, width: float, problem: Problem,
+           tables: Tables) -> PricedInterconnect:
+    """An interconnect of its own."""
+    ways = BOTH_WAYS if noc.inwards == noc.outwards else ways
+    priced = _wires(noc.name, noc.kind, level, ways, noc.wires, reduces or noc.kind != "Legacy", width)
+    if noc.kind == "ReductionTree":
+        return PricedInterconnect(**{**vars(priced), "adder": noc.adder_energy, "router": 0.0, "ingress": 0.0})
+    if noc.kind == "SimpleMulticast":
+        transfers = tuple(_transfers(noc, name, tables) for name in problem.dataspace_names())
+        return PricedInterconnect(**{**vars(priced), "hop": 0.0, "router": 0.0, "ingress": 0.0, "transfers": transfers})
+    return priced
+
+
+def _wires(name: str, kind: str, level: int, ways: int, wires: Interconnect, reduces: bool,
+           width: float) -> PricedInterconnect:
+    stated = width if wires.tile_width is None else wires.tile_width
+    hop = wires.word_bits * stated / 1000 * wires.wire_energy if wires.energy_per_hop is None else wires.energy_per_hop
+    return PricedInterconnect(name, kind, level, ways, reduces or ways == INWARDS, hop, wires.router_energy,
+                              wires.energy_per_ingress, 0.0, ())
+
+
+def _transfers(noc: NamedInterconnect, dataspace: str, tables: Tables) -> dict[int, float]:
+    """pJ of a word of a data space by its number of receivers; those that no entry names cost nothing."""
+    action = f"{noc.action}_{dataspace}" if noc.per_dataspace else noc.action
+    entries = argued_energies(noc.name, action, tables)
+    if len(entries) == 1:
+        return {ANY_NUMBER: entries[0].energy}
+    energies = {}
+    for entry in entries:
+        receivers = entry.arguments.get(noc.receivers)
+        if not isinstance(receivers, int) or isinstance(receivers, bool):
+            raise SpecError(f'ERT: several entries for the action "{action}" of the network "{noc.name}", one without '
+                            f'the argument "{noc.receivers}" of its multicast_factor_argument; accepted: a whole '
+                            "number of receivers in each, or one entry")
+        energies[receivers] = entry.energy
+    return energies
+
+
+def _tile_widths(arch: Architecture, tables: Tables) -> list[float]:
+    """um of a hop below every level: the width of a square with the area of one unit below and all inside it."""
+    wires = [level.interconnect for level in arch.levels] + [noc.wires for noc in arch.named_interconnects]
+    if all(noc.wire_energy == 0 or noc.tile_width is not None for noc in wires):
+        return [0.0] * len(arch.levels)
+    per_instance = areas(arch, tables)
+    units: tuple[Arithmetic | StorageLevel, ...] = (arch.arithmetic, *arch.levels)
+    area, widths = 0.0, []
+    for i, unit in enumerate(units[:-1]):
+        inside = units[i - 1].instances // unit.instances if i else 0
+        area = per_instance[unit.name] + area * inside
+        widths.append(math.sqrt(area))
+    return widths
+
+
+WRAP = 2.0 ** 64
+"""Timeloop adds reductions up in whole numbers of 64 bits without sign."""
+
+
+@dataclass(frozen=True)
+class InterconnectUse:
+    """Traffic and energy of each interconnect; N interconnects, in the order of `PreparedLayer.interconnects`.
+
+    Attributes:
+        words: [K, N, T, B]. Ingresses per kind of transfer, a multicast word counted once, per instance of the level.
+        sent: [K, N, T, B]. Whether there is such a kind; a level that cannot reduce may leave no words of it.
+        hops: [N, T, B]. Average hops of an ingress.
+        reductions: [N, T, B]. Additions of partial sums on the way, per instance of the level; 0 for operands.
+        energy: [N, T, B]. pJ of wires, routers, ingresses and transfers, per instance of the level.
+        link_energy: [N, T, B]. pJ of transfers between neighbouring receivers, per instance of the level.
+        adder_energy: [N, T, B]. pJ of additions in a reduction tree, per instance of the level.
+        spent: [N, T, B]. pJ that Timeloop counts: those of all instances, but of a reduction tree those of one.
+        total: [B]. pJ of all interconnects, the sum of `spent`.
+    """
+
+    words: np.ndarray
+    sent: np.ndarray
+    hops: np.ndarray
+    reductions: np.ndarray
+    energy: np.ndarray
+    link_energy: np.ndarray
+    adder_energy: np.ndarray
+    spent: np.ndarray
+    total: np.ndarray
+
+
+def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Projection, keep: np.ndarray,
+                     tally: Delivery, partition: np.ndarray, instances: np.ndarray) -> InterconnectUse:
+    """Traffic and energy of the interconnects from the tally after bypassing.
+
+    Where a level cannot reduce, its partial sums travel back as well, all but the first of each word of its
+    partition: 2 * words - partition. Hops were counted before bypassing, which changes the words, not the sum of
+    words times hops. Outside the outermost level that keeps a data space nothing travels.
+
+    Args:
+        interconnects: Their energies.
+        projection: Marks the data spaces that are outputs.
+        keep: [L, T, B]. Whether the level keeps the data space.
+        tally: Traffic after bypassing, with hops.
+        partition: [L, T, B]. Words that one instance is responsible for.
+        instances: [L, B]. Instances in use.
+
+    Returns:
+        Traffic and energy of every interconnect.
+    """
+    assert tally.hop_words is not None
+    levels = [noc.level for noc in interconnects]
+    written = np.array(projection.read_write)
+    trees = _rows(interconnects, "ReductionTree")
+    carried = ~trees[:, None] | written  # a reduction tree carries partial sums alone
+    reaches = np.logical_or.accumulate(keep[::-1], axis=0)[::-1][levels] & carried[..., None]
+    words, hop_words = tally.words[:, levels] * reaches, tally.hop_words[:, levels] * reaches
+    multicast = np.broadcast_to(tally.multicast[:, levels], words.shape)
+    sent = words != 0
+    for n, noc in enumerate(interconnects):
+        for t in np.flatnonzero(written) if not noc.reduces else ():
+            sums, first = words[:, n, t], partition[noc.level, t] * keep[noc.level, t]
+            words[:, n, t] = np.where(sums > 0, 2 * sums - first, sums)
+    total, present = words.sum(axis=0), words > 0
+    hop_words[:, trees] = (np.floor(np.log2(multicast)) * 0.5 * words)[:, trees]
+    travelled = (hop_words * present).sum(axis=0)  # a kind of which 2 * words - partition leaves nothing has no hops
+    summed = written & np.array([noc.ways != INWARDS for noc in interconnects])[:, None]
+    reductions, routers = np.zeros_like(total), np.zeros_like(total)
+    for kind in range(len(words)):  # Timeloop adds these up in integers, so every partial sum is truncated
+        added = np.trunc(reductions + (multicast[kind] - 1) * words[kind] * summed[..., None])
+        # Without sign: less than nothing wraps, and the processor makes 0 of the sum that follows, beyond 64 bits.
+        reductions = np.where(added < 0, added + WRAP, np.where(added >= WRAP, 0, added))
+        each = np.where(present[kind], 1 + np.floor(hop_words[kind] / np.where(present[kind], words[kind], 1)), 0)
+        routers = np.floor(routers + each * words[kind])
+
+    def price(name: str) -> np.ndarray:
+        return np.array([getattr(noc, name) for noc in interconnects], dtype=np.float64)[:, None, None]
+
+    energy = travelled * price("hop") + routers * price("router") + total * price("ingress")
+    multicasts = _rows(interconnects, "SimpleMulticast")
+    for i, noc in enumerate(interconnects):
+        if multicasts[i]:
+            energy[i] = _multicast_energy(noc, words[:, i], multicast[:, i])
+    wires = ~(trees | multicasts)[:, None, None]
+    links = tally.links[levels] * (price("hop") + 2 * price("router")) * wires
+    adders = reductions * price("adder")
+    spent = (energy + links + adders) * np.where(trees[:, None], 1.0, instances[levels])[:, None]
+    # one by one: the order in which `sum` adds depends on how many mappings there are, and so would the last bit
+    everything = sum_of([spent[n, t] for n in range(len(spent)) for t in range(spent.shape[1])])
+    hops = np.where(total > 0, travelled / np.where(total > 0, total, 1), 0)
+    return InterconnectUse(words, sent, hops, reductions, energy, links, adders, spent, everything)
+
+
+def _rows(interconnects: Sequence[PricedInterconnect], kind: str) -> np.ndarray:
+    """Marks the interconnects of a kind, [N]."""
+    return np.array([noc.kind == kind for noc in interconnects])
+
+
+def _multicast_energy(noc: PricedInterconnect, words: np.ndarray, multicast: np.ndarray) -> np.ndarray:
+    """pJ of a multicast, [T, B]: of the words with the most receivers, the last ones; Timeloop loses the others.
+
+    Args:
+        noc: The multicast.
+        words: [K, T, B]. Words per kind of transfer, kinds in ascending order of receivers.
+        multicast: [K, T, B]. Receivers of each word.
+    """
+    energy = np.zeros(words.shape[1:])
+    for kind in range(len(words)):
+        for t, of in enumerate(noc.transfers):
+            each = np.full(words.shape[-1], of.get(ANY_NUMBER, 0.0))
+            for receivers, price in of.items():
+                each = np.where(multicast[kind, t] == receivers, price, each)
+            energy[t] = np.where(words[kind, t] > 0, each * words[kind, t], energy[t])
+    return energy
+
+
+def interconnect_faults(layer: PreparedLayer, use: InterconnectUse, instances: list[int], row: int) -> Iterator[str]:
+    """Sentences on faults in Timeloop's count of user-defined networks that change the energy of one mapping.
+
+    Args:
+        layer: The prepared layer.
+        use: Traffic of its interconnects.
+        instances: Instances of every level in use.
+        row: Column of the mapping in the batch.
+    """
+    named = {noc.name for noc in layer.arch.named_interconnects}
+    for number, noc in enumerate(layer.interconnects):
+        if noc.name not in named or not noc.priced:
+            continue
+        tree, outside = noc.kind == "ReductionTree", instances[noc.level]
+        if noc.ways != BOTH_WAYS and not tree:
+            yield f'the network "{noc.name}" carries words one way alone, and Timeloop counts those of both ways on it'
+        if tree and outside > 1 and use.spent[number, :, row].any():
+            yield (f'of the reduction tree "{noc.name}" Timeloop counts the energy of one instance, and {outside} '
+                   "instances of the level outside it are in use")
+        if noc.kind == "SimpleMulticast" and (use.words[:, number, :, row] > 0).sum(axis=0).max() > 1:
+            yield (f'of the words on the network "{noc.name}" that go to different numbers of receivers Timeloop '
+                   "counts the energy of those with the most receivers alone")

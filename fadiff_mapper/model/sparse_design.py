@@ -1,0 +1,246 @@
+"""A layer on a sparse design: what is the same for all its mappings, and their scores by the compiled kernel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLevel
+from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.spec.sparse_optimizations import FORMATS, Choice, LevelOptimizations, SparseOptimizations
+from fadiff_mapper.inputs.spec.tables import COMPUTE_ACTIONS, Tables, component_actions, compute_energy, storage_energy
+from fadiff_mapper.kernel import _kernel
+from fadiff_mapper.model.evaluate import Scores
+from fadiff_mapper.model.loop_nest import Nest, nest_arrays
+from fadiff_mapper.model.prepared_layer import ExpectedShares, PreparedLayer
+
+KINDS = {"actual": ("random_", ""), "gated": ("gated_",), "skipped": ("skipped_", "gated_")}
+"""Kind of access -> the prefixes under which Timeloop looks its actions up; the first one in the ERT counts."""
+ACCESSES = ("read", "fill", "update")
+
+
+@dataclass(frozen=True)
+class StorageEnergies:
+    """pJ of the actions of a storage level; 0 where the ERT has none.
+
+    Attributes:
+        data: By (kind, access), of `KINDS` and `ACCESSES`; per vector access.
+        metadata: The same for the metadata, per access of its memory.
+        decompression: Per word that is decompressed.
+        compression: Per word that is compressed.
+        leak: Per cycle and instance.
+    """
+
+    data: dict[tuple[str, str], float]
+    metadata: dict[tuple[str, str], float]
+    decompression: float
+    compression: float
+    leak: float
+
+
+@dataclass(frozen=True)
+class ComputeEnergies:
+    """pJ of a compute that happens, is gated, or is skipped."""
+
+    actual: float
+    gated: float
+    skipped: float
+
+
+def storage_energies(level: StorageLevel, tables: Tables) -> StorageEnergies:
+    """The energies of a level. Its own `vector_access_energy` replaces the ERT and leaves actual accesses of data only.
+
+    Timeloop tries the names "random_fill", "random_write", "fill", "write" in this order, and so on.
+    """
+    actions = {} if level.vector_access_energy is not None else component_actions(level.name, tables)
+    plain = storage_energy(level, tables)
+
+    def first(kind: str, access: str, middle: str = "") -> float:
+        names = (f"{prefix}{middle}{name}" for prefix in KINDS[kind] for name in dict.fromkeys(
+            (access, "read" if access == "read" else "write")))
+        return next((actions[name] for name in names if name in actions), 0.0)
+
+    every = [(kind, access) for kind in KINDS for access in ACCESSES]
+    return StorageEnergies(
+        {key: first(*key) for key in every} | {("actual", access): getattr(plain, access) for access in ACCESSES},
+        {key: first(*key, "metadata_") for key in every},
+        actions.get("decompression_count", 0.0), actions.get("compression_count", 0.0), plain.leak)
+
+
+def compute_energies(arithmetic: Arithmetic, tables: Tables) -> ComputeEnergies:
+    """The energies of the arithmetic. Without an entry of their own gated and skipped computes cost as much as others;
+    without an ERT they cost nothing."""
+    actions = component_actions(arithmetic.name, tables)
+    gated = ("mac_gated", "mult_gated", "compute_gated", *COMPUTE_ACTIONS[2:])
+
+    def first(names: tuple[str, ...]) -> float:
+        return next((actions[name] for name in names if name in actions), 0.0)
+
+    return ComputeEnergies(compute_energy(arithmetic, tables)[0], first(gated),
+                           first(("mac_skipped", "mult_skipped", "compute_skipped", *gated)))
+
+
+@dataclass(frozen=True)
+class SparseDesign:
+    """A layer on a sparse design with everything that is the same for all its mappings.
+
+    Attributes:
+        layer: The layer, prepared for dense evaluation.
+        sparse: The hardware's treatment of zeros; empty where the input has no such section.
+        models: Density of every data space; none where no optimization is applied.
+        energies: pJ of the actions of every level.
+        compute_energies: pJ of a compute.
+    """
+
+    layer: PreparedLayer
+    sparse: SparseOptimizations
+    models: tuple[_kernel.DensityModel, ...]
+    energies: tuple[StorageEnergies, ...]
+    compute_energies: ComputeEnergies
+
+    @cached_property
+    def word_densities(self) -> list[float]:
+        """The probability that a single word is nonzero, by data space."""
+        return [model.expected([1] * len(space.ranks))
+                for model, space in zip(self.models, self.layer.problem.dataspaces, strict=True)]
+
+    @property
+    def skips_instances(self) -> bool:
+        """Whether some level skips instances (spatial skipping)."""
+        return any(level.spatial_skipping for level in self.sparse.levels)
+
+    @cached_property
+    def compiled(self) -> _kernel.SparseTables:
+        """The same constants for the compiled kernel, made once.
+
+        Raises:
+            FadiffError: The design is larger than the kernel's tables.
+        """
+        arch, problem, sparse = self.layer.arch, self.layer.problem, self.sparse
+        ranks = max((len(own.ranks) for options in sparse.levels for own in options.formats.values()), default=0)
+        for what, size, most in (("formats of {} ranks", ranks, _kernel.MOST_RANKS),
+                                 ("{} storage levels", len(arch.levels), _kernel.MOST_LEVELS),
+                                 ("{} loops", 2 * len(arch.levels) * len(problem.dimensions), _kernel.MOST_LOOPS)):
+            if size > most:
+                raise FadiffError(f"sparse designs with {what.format(size)} are not searched; accepted: at most {most}")
+        names, dims = problem.dataspace_names(), problem.dimensions
+        formats = [options.formats.get(name) for options in sparse.levels for name in names]
+        energies = self.compute_energies
+        return _kernel.SparseTables(self.layer.compiled, {
+            "levels": [_level_table(level, options, own, names)
+                       for level, options, own in zip(arch.levels, sparse.levels, self.energies, strict=True)],
+            "formats": [own and {
+                "inner_to_outer": own.inner_to_outer, "compressed": own.compressed,
+                "ranks": [(FORMATS.index(rank.kind), [[dims.index(name) for name in group] for group in rank.flattened],
+                           rank.metadata_bits, rank.payload_bits) for rank in own.ranks]} for own in formats],
+            "gates_computes": sparse.gates_computes, "skips_computes": sparse.skips_computes,
+            "computes": problem.computes, "compute_energy": [energies.actual, energies.gated, energies.skipped],
+            "models": self.models, "operand_density": [millionths(density) for density in self.word_densities]})
+
+
+def _level_table(level: StorageLevel, options: LevelOptimizations, energies: StorageEnergies,
+                 names: Sequence[str]) -> dict[str, Any]:
+    """One level for the kernel (`kernel/sparse.hpp`, SparseLevel)."""
+    def choices(groups: tuple[Choice, ...]) -> list[list[tuple[int, list[int]]]]:
+        return [[(names.index(one.target), [names.index(name) for name in one.conditions]) for one in group]
+                for group in groups]
+
+    every = [(kind, access) for kind in KINDS for access in ACCESSES]
+    return {
+        "decompresses": level.decompresses, "compresses": level.compresses,
+        "metadata_limit": level.usable_metadata_bits, "word_bits": level.word_bits,
+        "metadata_width": level.metadata.width, "metadata_word_bits": level.metadata.word_bits,
+        "data": [energies.data[key] for key in every], "metadata": [energies.metadata[key] for key in every],
+        "decompression": energies.decompression, "compression": energies.compression, "leak": energies.leak,
+        "gating": choices(options.gating), "skipping": choices(options.skipping),
+        "spatial_skipping": choices(options.spatial_skipping)}
+
+
+def millionths(value: float) -> float:
+    """A probability rounded to a millionth, half away from zero."""
+    return math.floor(value * 1e6 + 0.5) / 1e6
+
+
+def prepare_sparse(layer: PreparedLayer, sparse: SparseOptimizations | None, tables: Tables) -> SparseDesign:
+    """The part of a sparse evaluation that all mappings of a layer share.
+
+    Args:
+        layer: The layer, prepared for dense evaluation.
+        sparse: The hardware's treatment of zeros; None where the input has no such section.
+        tables: The tables in force.
+
+    Raises:
+        FadiffError: A banded tensor is no square matrix, on which Timeloop aborts.
+    """
+    sparse = sparse or SparseOptimizations((LevelOptimizations(),) * len(layer.arch.levels), applied=False)
+    densities = [(layer.problem.density(space.name), space.tile_extents(layer.problem.bounds))
+                 for space in layer.problem.dataspaces]
+    models = tuple(_kernel.DensityModel(density.distribution, density.density, density.band_width, extents)
+                   for density, extents in densities) if sparse.applied else ()
+    return SparseDesign(layer, sparse, models, tuple(storage_energies(level, tables) for level in layer.arch.levels),
+                        compute_energies(layer.arch.arithmetic, tables))
+
+
+def score_sparse(design: SparseDesign, nest: Nest) -> Scores:
+    """Cycles, energy and legality of a batch, by the compiled kernel.
+
+    Args:
+        design: The layer on its design.
+        nest: B mappings of it.
+
+    Returns:
+        Scores in the order of the batch; numbers of illegal mappings are 0. Mappings on which Timeloop aborts count as
+        illegal. A mapping that only compression makes fit is legal.
+    """
+    out = np.empty((5, nest.batch))
+    _kernel.SparseEvaluator(design.compiled).score(nest_arrays(nest), out)
+    return Scores(out[0], out[1], out[2], out[4].astype(np.bool_), out[3])
+
+
+def with_room_for_zeros(arch: Architecture, problem: Problem, sparse: SparseOptimizations) -> Architecture:
+    """A dense design on which a descent may start: with memories as large as compression makes them.
+
+    Returns:
+        The same architecture where nothing is compressed. Otherwise a size grows by the ratio of words to expected
+        nonzeros of tiles of all tensors, all of one size.
+    """
+    names, levels = problem.dataspace_names(), []
+    for level, options in zip(arch.levels, sparse.levels, strict=True):
+        kept = sum(problem.density(name).density if name in options.formats and options.formats[name].compressed
+                   else 1.0 for name in names)
+        size = level.size if level.size is None or kept == len(names) else (
+            math.ceil(level.size * len(names) / max(kept, 0.1)))
+        levels.append(replace(level, size=size))
+    return replace(arch, levels=tuple(levels))
+
+
+def expected_shares(design: SparseDesign) -> ExpectedShares:
+    """Shares of the dense counts that a sparse design leaves, as if every tile were a single word, for a descent.
+
+    Words that a format stores: the density of the tensor. Accesses that a level at or outside saves: the densities of
+    the leaders of the option that saves most. Metadata cost nothing here.
+
+    Returns:
+        Shares by level and data space.
+    """
+    problem, names = design.layer.problem, design.layer.problem.dataspace_names()
+    density = [min(expected, 1.0) for expected in design.word_densities]
+    accesses, saved = np.ones((len(design.sparse.levels), len(names))), np.ones(len(names))
+    for level in reversed(range(len(accesses))):
+        options = design.sparse.levels[level]
+        for group in (*options.gating, *options.skipping):
+            for one in group:
+                t = names.index(one.target)
+                saved[t] = min(saved[t], math.prod(density[names.index(name)] for name in one.conditions))
+        stored = [density[t] if name in options.formats else 1.0 for t, name in enumerate(names)]
+        accesses[level] = saved * stored
+    operands = [t for t, space in enumerate(problem.dataspaces) if not space.read_write]
+    reached, nonzero = (math.prod(float(values[t]) for t in operands) for values in (saved, density))
+    computes = nonzero if design.sparse.gates_computes or design.sparse.skips_computes else reached
+    return ExpectedShares(accesses, computes, nonzero if design.sparse.skips_computes else reached)

@@ -1,0 +1,255 @@
+"""Boxes of points below every boundary, and their words: tiles of levels, windows of ranks.
+
+The first step of the shared equations, see `access_counts.py` for the others and for the axes.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from fadiff_mapper.inputs.spec.problem import extent
+from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, all_active, array_namespace
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Extents and sizes of tiles. The tile of level l is the box that its temporal loops and all loops inside span.
+
+    Attributes:
+        below: [L, D, B]. Points per dimension below boundary l: the tile of one receiver (one point for l = 0).
+        across: [L, D, B]. Points below boundary l of all receivers of one instance together: `below` times the
+            spatial factors of level l, the part of the tile that one temporal iteration of level l touches.
+        size: [L, T, B]. Words of the tile of level l.
+        below_size: [L, T, B]. Words of the boxes `below`.
+        across_size: [L, T, B]. Words of the boxes `across`.
+    """
+
+    below: Array
+    across: Array
+    size: Array
+    below_size: Array
+    across_size: Array
+
+
+def tiles(nest: Nest, projection: Projection, active: Active | None = None) -> Tiles:
+    """The boxes of points at every boundary and their words.
+
+    FADiff eq. (5) multiplies the factors of a data space's dimensions; here a rank that is a sum of dimensions
+    spans its window (see `rank_extent`). Tiles are those of whole runs, where there is one.
+
+    Args:
+        nest: The mappings.
+        projection: Ranks of the data spaces.
+        active: Loops that may differ from 1; None takes all.
+
+    Returns:
+        Tiles of all mappings.
+    """
+    xp = array_namespace(nest.temporal)
+    active = active or all_active(nest)
+    levels = range(nest.temporal.shape[0])
+    none = [None for _ in levels]
+    temporal_last, spatial_last = (nest.temporal_last, nest.spatial_last) if nest.residual else (none, none)
+    boxes, below, across, whole = [xp.ones_like(nest.temporal[0])], [], [], []
+    rests, lasts = boxes.copy(), []  # boxes where all loops further out are in their last iteration; last runs
+
+    def grow(factors: Array, last: Array | None) -> None:
+        if last is not None:
+            rests.append(rests[-1] + boxes[-1] * (last - 1))
+            lasts.append(last)
+        boxes.append(boxes[-1] * factors)
+
+    for level in levels:
+        below.append(len(boxes) - 1)
+        if active.spatial[level].any():
+            grow(nest.spatial[level], spatial_last[level])
+        across.append(len(boxes) - 1)
+        if active.temporal[level].any():
+            grow(nest.temporal[level], temporal_last[level])
+        whole.append(len(boxes) - 1)
+    extents = xp.stack(boxes)
+    if nest.residual:
+        further = boxes[:1]
+        for last in reversed(lasts):
+            further.append(further[-1] * last)
+        extents = xp.where(xp.stack(further[::-1]) > 1, extents, xp.stack(rests))
+    words = volume(extents, projection)
+    return Tiles(extents[below], extents[across], words[whole], words[below], words[across])
+
+
+def volume(extents: Array, projection: Projection) -> Array:
+    """Words of boxes in every data space: the product of the extents of its ranks.
+
+    Args:
+        extents: [N, D, B]. Points per dimension of N boxes.
+        projection: Ranks of the data spaces.
+
+    Returns:
+        [N, T, B].
+    """
+    xp = array_namespace(extents)
+    return xp.stack([product([rank_extent(extents, rank) for rank in ranks]) for ranks in projection.ranks], axis=1)
+
+
+def rank_extent(extents: Array, rank: tuple[tuple[int, int], ...]) -> Array:
+    """Extent of one rank of a data space (`spec.problem.extent`), [N, B], in boxes of extents [N, D, B]."""
+    return extent([(coefficient, extents[:, d]) for d, coefficient in rank])
+
+
+def product(factors: Sequence[Array]) -> Array:
+    """The product in the given order, of at least one factor."""
+    return reduce(operator.mul, factors)
+
+
+def total(terms: Sequence[Array]) -> Array:
+    """The sum in the given order, on which the last bit may depend, of at least one term."""
+    return reduce(operator.add, terms)
+
+
+@dataclass(frozen=True)
+class Usage:
+    """How much of the machine a nest uses.
+
+    Attributes:
+        expansion_x: [L + 1, B]. Instances in use along X; entry 0 is the arithmetic, entry l + 1 is level l.
+        expansion_y: [L + 1, B]. The same along Y.
+        compute_cycles: [B]. Product of all temporal loops: cycles if nothing throttles.
+    """
+
+    expansion_x: Array
+    expansion_y: Array
+    compute_cycles: Array
+
+    @property
+    def laid_out(self) -> Array:
+        """Instances of every storage level that the mapping lays out, [L, B]."""
+        return self.expansion_x[1:] * self.expansion_y[1:]
+
+    @property
+    def instances(self) -> Array:
+        """Used instances of every storage level, [L, B]: all that are laid out."""
+        return self.laid_out
+
+    @property
+    def computes(self) -> Array:
+        """Multiply-accumulates, [B]: the product of all factors, which divide the problem's bounds."""
+        return self.compute_cycles * self.expansion_x[0] * self.expansion_y[0]
+
+
+@dataclass(frozen=True)
+class AverageUsage(Usage):
+    """How much of the machine a nest with residuals uses; last runs of spatial loops leave some instances idle.
+
+    Expansions, which limits hold for, and cycles are those of whole runs, as Timeloop counts them.
+
+    Attributes:
+        average: [L, B]. Instances in use on average.
+        receivers: [L, B]. Receivers of one instance of each level on average.
+        done: [B]. Multiply-accumulates.
+        iterations: [B]. Computes of the first unit of the arithmetic.
+        units: [B]. Units of the arithmetic in use on average, rounded down.
+    """
+
+    average: np.ndarray
+    receivers: np.ndarray
+    done: np.ndarray
+    iterations: np.ndarray
+    units: np.ndarray
+
+    @property
+    def instances(self) -> np.ndarray:
+        """Used instances of every storage level on average, [L, B]."""
+        return self.average
+
+    @property
+    def computes(self) -> np.ndarray:
+        """Multiply-accumulates, [B]."""
+        return self.done
+
+
+def usage(nest: Nest, active: Active | None = None) -> Usage:
+    """Instances in use and compute cycles.
+
+    The expansion of a level is the product of all spatial loops further out (of all of them for the arithmetic).
+
+    Args:
+        nest: The mappings.
+        active: Loops that may differ from 1; None takes all.
+
+    Returns:
+        Expansions and compute cycles of all mappings.
+    """
+    xp = array_namespace(nest.temporal)
+    active = active or all_active(nest)
+    one = xp.ones_like(nest.spatial[:, 0])
+    loops = active.spatial_dims()
+    on_x = product([xp.where(nest.on_y[:, d], one, nest.spatial[:, d]) for d in loops] or [one])
+    on_y = product([xp.where(nest.on_y[:, d], nest.spatial[:, d], one) for d in loops] or [one])
+    cycles = product([xp.prod(nest.temporal[level], axis=0) for level in active.looping_levels()] or [one[0]])
+    return Usage(_outer_products(on_x), _outer_products(on_y), cycles)
+
+
+def average_usage(nest: Nest, problem_computes: float | None = None) -> AverageUsage:
+    """Instances in use on average, and computes, of a batch with residuals.
+
+    A spatial loop with bound n and residual r that runs m times uses (r + n (m - 1)) / m receivers on average. Timeloop
+    rounds the instances in use down in the end, and counts as multiply-accumulates those of the first unit times the
+    units in use, both rounded down: too few where last runs have fewer of both.
+
+    Args:
+        nest: B mappings, NumPy arrays.
+        problem_computes: Multiply-accumulates of the problem, for numbers without Timeloop's rounding; None: with it.
+    """
+    whole, rows = usage(nest), np.arange(nest.batch)
+    runs = np.ones(nest.temporal.shape[1:])  # [D, B]; iterations of all loops so far, the last ones counted as they are
+    used, average = np.ones(nest.batch), np.empty((len(nest.temporal), nest.batch))
+    for level in reversed(range(len(nest.temporal))):
+        average[level] = used
+        runs = nest.temporal_last[level] + nest.temporal[level] * (runs - 1)
+        for on_y in (True, False) if level else ():
+            for position in reversed(range(nest.order.shape[1])):
+                d = nest.spatial_order[level, position]
+                here = nest.on_y[level, d, rows] == on_y
+                bound = np.where(here, nest.spatial[level, d, rows], 1)
+                last = np.where(here, nest.spatial_last[level, d, rows], 1)
+                times = runs[d, rows]
+                used = np.where(bound == last, used * bound, used * (last + bound * (times - 1)) / times)
+        runs = nest.spatial_last[level] + nest.spatial[level] * (runs - 1)
+    units = np.trunc(average[0] * nest.spatial[0].prod(axis=0))
+    iterations = _first_unit(nest)
+    receivers = np.concatenate([units[None], average[:-1]]) / average
+    if problem_computes is None:
+        average, done = np.trunc(average), np.trunc(iterations * units)
+    else:
+        done = np.full(nest.batch, problem_computes)
+    return AverageUsage(whole.expansion_x, whole.expansion_y, whole.compute_cycles, average, receivers, done,
+                        iterations, units)
+
+
+def _first_unit(nest: Nest) -> np.ndarray:
+    """[B]. Computes of the first unit of the arithmetic, on average over the units below one innermost level.
+
+    By dimension, once where all loops further out are in their last iteration and once elsewhere. Of spatial loops
+    further out the first receiver counts, which has a shorter run only where the residual is 1.
+    """
+    ends, others = nest.spatial_last[0], nest.spatial[0]
+    for level in range(len(nest.temporal)):
+        if level:
+            ends = np.where(nest.spatial_last[level] == 1, ends, others)
+        ends, others = ends + (nest.temporal_last[level] - 1) * others, others * nest.temporal[level]
+    shorter = (nest.spatial_last[1:] == 1).all(axis=0) & (nest.temporal_last == 1).all(axis=0)
+    return np.asarray(ends.prod(axis=0) / np.where(shorter, nest.spatial_last[0], nest.spatial[0]).prod(axis=0))
+
+
+def _outer_products(factors: Array) -> Array:
+    """[L + 1, B] from [L, B]: entry l is the product over levels >= l."""
+    xp = array_namespace(factors)
+    running = [xp.ones_like(factors[0])]
+    for level in reversed(range(factors.shape[0])):
+        running.append(running[-1] * factors[level])
+    return xp.stack(running[::-1])
