@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 
 def map_layer(spec: Spec, options: SearchOptions | None = None, *, metric: str | Sequence[str] | None = None,
-              seed: int | None = None, time_limit: float | None = None, warm_start: Mapping | None = None,
+              seed: int | None = None, time_limit: float | None = None, prove: bool | None = None,
+              gap: float | None = None, warm_start: Mapping | None = None,
               on_progress: Callable[[Progress], None] | None = None) -> Result:
     """Finds a mapping of one problem.
 
@@ -41,6 +42,9 @@ def map_layer(spec: Spec, options: SearchOptions | None = None, *, metric: str |
         metric: One metric, or several in order of priority; takes the place of `options.metrics`.
         seed: Takes the place of `options.seed`.
         time_limit: Seconds; takes the place of `options.time_limit`.
+        prove: Whether to go on until it is proved that no mapping is better; takes the place of `options.prove`.
+        gap: Share by which the mapping may be above the least bound when a proof ends; takes the place of
+            `options.gap`.
         warm_start: A mapping to start from; the result is at least as good.
         on_progress: Called whenever the best mapping improves.
 
@@ -51,13 +55,14 @@ def map_layer(spec: Spec, options: SearchOptions | None = None, *, metric: str |
         FadiffError: An option is out of range, constraints contradict each other, the map space is too large for an
             exhaustive search, the warm start is not a legal mapping, or no legal mapping is found.
     """
-    return map_layers([spec], options, metric=metric, seed=seed, time_limit=time_limit, warm_starts=[warm_start],
+    return map_layers([spec], options, metric=metric, seed=seed, time_limit=time_limit, prove=prove, gap=gap,
+                      warm_starts=[warm_start],
                       on_progress=on_progress and (lambda _, step: on_progress(step)))[0]
 
 
 def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
                metric: str | Sequence[str] | None = None, seed: int | None = None, time_limit: float | None = None,
-               warm_starts: Sequence[Mapping | None] = (),
+               prove: bool | None = None, gap: float | None = None, warm_starts: Sequence[Mapping | None] = (),
                on_progress: Callable[[int, Progress], None] | None = None,
                on_better: Callable[[int, Result], None] | None = None,
                stopped: Callable[[], bool] = lambda: False) -> list[Result]:
@@ -69,6 +74,9 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
         metric: One metric, or several in order of priority; takes the place of `options.metrics`.
         seed: Takes the place of `options.seed`.
         time_limit: Seconds for all problems together; takes the place of `options.time_limit`.
+        prove: Whether to go on until it is proved that no mapping is better; takes the place of `options.prove`.
+        gap: Share by which mappings may be above their least bounds when a proof ends; takes the place of
+            `options.gap`.
         warm_starts: For each problem a mapping to start from, or None.
         on_progress: Called with the number of a problem whenever its best mapping improves.
         on_better: Called with the number of a problem and a result to keep: a first one, better ones while the search
@@ -82,7 +90,7 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
         FadiffError: As for `map_layer`; the results of the other problems have then been passed to `on_better`.
     """
     return layer_search.map_layers(specs, with_layer_descent(options or SearchOptions()), metric=metric, seed=seed,
-                                   time_limit=time_limit, warm_starts=warm_starts, on_progress=on_progress,
+                                   time_limit=time_limit, prove=prove, gap=gap, warm_starts=warm_starts, on_progress=on_progress,
                                    on_better=on_better, stopped=stopped)
 
 

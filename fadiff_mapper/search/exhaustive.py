@@ -220,14 +220,14 @@ def _arranged(space: MapSpace, p: int, over: Over) -> Arrangements:
     for real in in_time(chain.from_iterable(combinations(looping, n) for n in range(len(looping) + 1)), over):
         mask, idle = sum(1 << d for d in real), [d for d in range(len(names)) if d not in real]
         first[mask] = len(orders)
-        for order, y_loops in in_time(_orders(space, p, [names[d] for d in real]), over):
+        for order, y_loops in in_time(orders_at(space, p, [names[d] for d in real]), over):
             orders.append((*idle, *(names.index(name) for name in order)))
             on_y.append([name in y_loops for name in names])
         number[mask] = len(orders) - first[mask]
     return Arrangements(number, first, np.array(orders), np.array(on_y))
 
 
-def _orders(space: MapSpace, p: int, real: Sequence[str]) -> Iterator[tuple[tuple[str, ...], frozenset[str]]]:
+def orders_at(space: MapSpace, p: int, real: Sequence[str]) -> Iterator[tuple[tuple[str, ...], frozenset[str]]]:
     """Every order of the loops of several iterations, `real`, at place `p`: X before Y; and those on Y."""
     loops, level = places(space)[p], space.levels[p // 2]
     inner, between, outer = ([name for name in part if name in real] for part in (loops.inner, loops.between,

@@ -53,7 +53,7 @@ SEARCHING = "searching: the best mapping so far"
 
 def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
                metric: str | Sequence[str] | None = None, seed: int | None = None, time_limit: float | None = None,
-               warm_starts: Sequence[Mapping | None] = (),
+               prove: bool | None = None, gap: float | None = None, warm_starts: Sequence[Mapping | None] = (),
                on_progress: Callable[[int, Progress], None] | None = None,
                on_better: Callable[[int, Result], None] | None = None,
                on_end: Callable[[int, Result], None] | None = None,
@@ -67,6 +67,8 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
         metric: One metric, or several in order of priority; takes the place of `options.metrics`.
         seed: Takes the place of `options.seed`.
         time_limit: Seconds for all problems together; takes the place of `options.time_limit`.
+        prove: Takes the place of `options.prove`.
+        gap: Takes the place of `options.gap`.
         warm_starts: For each problem a mapping to start from, or None; the result is at least as good.
         on_progress: Called with the number of a problem whenever its best mapping improves.
         on_better: Called with the number of a problem and its first legal mapping, then the best so far at most once
@@ -90,7 +92,7 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
     """
     if not specs:
         return []
-    options = _resolved(options or SearchOptions(), specs[0], metric, seed, time_limit)
+    options = _resolved(options or SearchOptions(), specs[0], metric, seed, time_limit, prove, gap)
     least = 0.0 if deadline is None else LEAST
     if deadline is None:
         deadline = inf if options.time_limit is None else time.monotonic() + options.time_limit
@@ -111,6 +113,10 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
                         "a longer time limit") from None
     if options.imperfect and any(is_sparse(spec) for spec in specs):
         raise FadiffError("imperfect: found with densities or sparse optimizations; accepted: dense designs")
+    if options.prove:
+        from fadiff_mapper.search.lower_bound.proof import proved, refuse_unprovable  # most searches go without it
+        for task in tasks:
+            refuse_unprovable(task)
     if options.calibration is not None:
         from fadiff_mapper.search.calibrated_choice import check_calibrated  # most searches go without it
         if options.imperfect:
@@ -125,6 +131,8 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
         begun = search_all(tasks, replace(options, effort=before), stopped=stopped, deadline=last, in_turn=True)
         tasks = [replace(task, given=outcome.nest) if outcome.legal else task
                  for task, outcome in zip(tasks, begun, strict=True)]
+    if options.prove:
+        return stream.send_last(tasks, *proved(tasks, options, stream.watch, stopped, last))
     exact = all(spec.problem.bounds == task.space.problem.bounds for spec, task in zip(specs, tasks, strict=True))
     with bounds_of(tasks if bounds and exact else (), options.workers, options.imperfect, late) as bound_of:
         outcomes = search_all(tasks, options, watcher=stream.watch, stopped=stopped, deadline=last,
@@ -135,12 +143,13 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
 
 
 def _resolved(options: SearchOptions, first: Spec, metric: str | Sequence[str] | None, seed: int | None,
-              time_limit: float | None) -> SearchOptions:
+              time_limit: float | None, prove: bool | None, gap: float | None) -> SearchOptions:
     """The options with the keyword arguments and the mapper section of the first input in place. Raises FadiffError."""
     metrics = check_metrics((metric,) if isinstance(metric, str) else metric or options.metrics or first.mapper.metrics)
     resolved = replace(options, metrics=metrics, seed=options.seed if seed is None else seed,
                        time_limit=options.time_limit if time_limit is None else time_limit,
-                       threads=first.mapper.num_threads if options.threads is None else options.threads)
+                       threads=first.mapper.num_threads if options.threads is None else options.threads,
+                       prove=options.prove if prove is None else prove, gap=options.gap if gap is None else gap)
     check_options(resolved)
     return resolved
 

@@ -1,4 +1,4 @@
-"""The spatial choices of a map space: the first division of a proof."""
+"""Schemes: all spatial factors of a mapping and the data spaces that levels keep, the first division of a map space."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-import numpy as np
+from functools import cache
 
 from fadiff_mapper.base.deadline import Over, in_time, never
-from fadiff_mapper.search.enumerate import _orders
+from fadiff_mapper.search.exhaustive import orders_at
+from fadiff_mapper.search.layer_family import open_keeps
 from fadiff_mapper.search.mapspace import MapSpace, available, reachable
 
 Layout = tuple[tuple[int, ...], tuple[bool, ...]]
-"""Order of a level's spatial loops, innermost first, and by dimension whether the loop lies on Y."""
+"""Spatial loops of all levels, [L * D] each: dimensions from the innermost loop outwards, and by dimension whether its
+loop lies on Y."""
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,103 @@ class Scheme:
     """All spatial factors of a mapping, and the data spaces that levels keep.
 
     Attributes:
-        spatial: Spatial factors, [L][D].
+        spatial: Spatial factors of each level, [L][D].
         keep: Whether each level keeps each data space, [L][T].
-        layouts: For each level the layouts of its loops that fit; every combination fits.
     """
 
     spatial: tuple[tuple[int, ...], ...]
     keep: tuple[tuple[bool, ...], ...]
-    layouts: tuple[tuple[tuple[int, ...], tuple[bool, ...]], ...]
+
+
+def schemes(space: MapSpace, over: Over = never) -> Iterator[Scheme]:
+    """Every scheme of a map space of which the meshes have room and whose temporal loops can reach the bounds."""
+    names, problem = space.problem.dataspace_names(), space.problem
+    pairs = open_keeps(space)
+    keeps = []
+    for choice in itertools.product((True, False), repeat=len(pairs)):
+        chosen = dict(zip(pairs, choice, strict=True))
+        keeps.append(tuple(tuple(chosen.get((level, t), name in here.keep) for t, name in enumerate(names))
+                           for level, here in enumerate(space.levels)))
+    left_to_time = [reachable(bound, [level.temporal.choices[name] for level in space.levels])
+                    for name, bound in problem.bounds.items()]
+    least = space.constraints.min_parallelism * available(space)
+    widths = [_widths(space, level) for level in range(len(space.levels))]
+
+    def further_in(level: int, left: tuple[int, ...], reach: frozenset[tuple[int, int]],
+                   spatial: tuple[tuple[int, ...], ...]) -> Iterator[tuple[tuple[int, ...], ...]]:
+        if level < 0:
+            if all(bound in times for bound, times in zip(left, left_to_time, strict=True)) \
+                    and math.prod(map(math.prod, spatial)) >= least:
+                yield spatial
+            return
+        for factors, extents in widths[level].items():
+            if any(bound % factor for bound, factor in zip(left, factors, strict=True)):
+                continue
+            wider = _fitting(space, level, reach, extents)
+            if wider:
+                yield from further_in(level - 1, tuple(bound // factor for bound, factor in
+                                                       zip(left, factors, strict=True)), wider, (factors, *spatial))
+
+    for spatial in in_time(further_in(len(space.levels) - 1, tuple(problem.bounds.values()), frozenset({(1, 1)}), ()),
+                           over):
+        for keep in keeps:
+            yield Scheme(spatial, keep)
+
+
+def layouts(space: MapSpace, scheme: Scheme) -> Iterator[Layout]:
+    """Every layout of a scheme's spatial loops that the meshes have room for."""
+    def further_in(level: int, reach: tuple[int, int]) -> Iterator[tuple[Layout, ...]]:
+        if level < 0:
+            yield ()
+            return
+        for extents, own in _arranged(space, level, scheme.spatial[level]):
+            for wider in _fitting(space, level, frozenset({reach}), frozenset({extents})):
+                for inner in further_in(level - 1, wider):
+                    yield (*inner, own)
+    for levels in further_in(len(space.levels) - 1, (1, 1)):
+        orders, on_y = zip(*levels, strict=True)
+        yield tuple(itertools.chain(*orders)), tuple(itertools.chain(*on_y))
+
+
+def _fitting(space: MapSpace, level: int, reach: frozenset[tuple[int, int]],
+             extents: frozenset[tuple[int, int]]) -> frozenset[tuple[int, int]]:
+    """Units along X and Y in use below a level, from those of the level and the extents of its loops, where they fit."""
+    unit = space.architecture.levels[level - 1] if level else space.architecture.arithmetic
+    wider = {(x * dx, y * dy) for x, y in reach for dx, dy in extents}
+    return frozenset((x, y) for x, y in wider if x <= unit.mesh_x and y <= unit.mesh_y and x * y <= unit.instances)
+
+
+def _widths(space: MapSpace, level: int) -> dict[tuple[int, ...], frozenset[tuple[int, int]]]:
+    """The spatial factors that a level can have, with the extents along X and Y that its layouts can give them."""
+    unit = space.architecture.levels[level - 1] if level else space.architecture.arithmetic
+    names = space.problem.dimensions
+
+    @cache
+    def sides(loops: tuple[int, ...]) -> list[frozenset[str]]:
+        return list({on_y for _, on_y in orders_at(space, 2 * level, [names[d] for d in loops])})
+
+    choices: list[tuple[int, ...]] = [()]
+    for name in names:
+        choices = [(*some, factor) for some in choices for factor in space.levels[level].spatial.choices[name]
+                   if math.prod(some) * factor <= unit.instances]
+    found = {}
+    for factors in choices:
+        loops = tuple(d for d, factor in enumerate(factors) if factor > 1)
+        extents = {(math.prod(factors[d] for d in loops if names[d] not in on_y),
+                    math.prod(factors[d] for d in loops if names[d] in on_y)) for on_y in sides(loops)}
+        fitting = frozenset((x, y) for x, y in extents if x <= unit.mesh_x and y <= unit.mesh_y)
+        if fitting:
+            found[factors] = fitting
+    return found
+
+
+def _arranged(space: MapSpace, level: int, factors: tuple[int, ...]) -> Iterator[tuple[tuple[int, int], Layout]]:
+    """The layouts of a level's loops: extents along X and Y, dimensions from the innermost loop outwards, those on Y."""
+    names = space.problem.dimensions
+    idle = [d for d, factor in enumerate(factors) if factor == 1]
+    for order, on_y in orders_at(space, 2 * level, [name for name, factor in zip(names, factors, strict=True)
+                                                    if factor > 1]):
+        sides = [math.prod(factor for name, factor in zip(names, factors, strict=True) if (name in on_y) == side)
+                 for side in (False, True)]
+        yield (sides[0], sides[1]), ((*(names.index(name) for name in order), *idle),
+                                     tuple(name in on_y for name in names))
