@@ -90,8 +90,8 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
         FadiffError: As for `map_layer`; the results of the other problems have then been passed to `on_better`.
     """
     return layer_search.map_layers(specs, with_layer_descent(options or SearchOptions()), metric=metric, seed=seed,
-                                   time_limit=time_limit, prove=prove, gap=gap, warm_starts=warm_starts, on_progress=on_progress,
-                                   on_better=on_better, stopped=stopped)
+                                   time_limit=time_limit, prove=prove, gap=gap, warm_starts=warm_starts,
+                                   on_progress=on_progress, on_better=on_better, stopped=stopped)
 
 
 def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions | None = None, *,

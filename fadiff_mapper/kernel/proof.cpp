@@ -154,10 +154,11 @@ double Prover::begin(const Scheme& scheme) {
             for (int d = 0; d < dims_; ++d)
                 crossing.neighbours |= layer_.linked[next] && shared_[t] >> d & 1 && spatial(inner + 1, d) > 1;
             if (inner < 0) {  // the arithmetic asks for a word per cycle
-                const bool linked = layer_.linked[t] && used_[0] * 1.0 < macs_ / cycles_;
+                // units side by side may hand on all but the first word, whatever moves it
+                const bool linked = layer_.linked[t] && used_[0] < macs_ / cycles_;
+                const double asked = linked ? distinct(t, bounds_.data(), true) / used_[level] / scatter : cycles_;
                 loose_ |= linked;
-                charge(crossing, {linked ? 0 : cycles_, linked ? 0 : cycles_, false}, fixed_energy_, fixed_reads_.data(),
-                       fixed_writes_.data(), fixed_accessed_);
+                charge(crossing, {asked, asked, linked}, fixed_energy_, fixed_reads_.data(), fixed_writes_.data(), fixed_accessed_);
             } else {
                 crossings_.push_back(crossing);
             }
@@ -543,7 +544,7 @@ void Prover::leaf() {
     // Windows: every order, and every layout.
     if (!permuted_.insert(mapping.factor).second) return;
     double orders = double(scheme_.layouts.size());
-    for (int level = 1; level < levels_; ++level) {
+    for (int level = 0; level < levels_; ++level) {
         int free = 0;
         for (std::uint8_t d : open_.between[level]) free += mapping.looping[2 * level + 1] >> d & 1;
         orders *= std::tgamma(free + 1.0);
@@ -554,7 +555,7 @@ void Prover::leaf() {
     }
     for (const Layout& one : scheme_.layouts) {
         mapping.spatial_order = one.order, mapping.on_y = one.on_y;
-        permute(1, mapping);
+        permute(0, mapping);
     }
 }
 

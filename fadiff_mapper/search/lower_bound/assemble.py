@@ -160,7 +160,8 @@ class LowerBound:
 
     def raised(self, metric: str, least: float) -> LowerBound:
         """The bound where nothing undercuts `least` in a metric, either."""
-        return replace(self, **{metric: max(self.of(metric), least)})
+        values = {name: self.of(name) for name in METRIC_NAMES}
+        return LowerBound(**values | {metric: max(values[metric], least)}, parts=self.parts)
 
 
 def sparse_lower_bound(design: SparseDesign, space: MapSpace, over: Over = never) -> LowerBound | None:

@@ -71,8 +71,9 @@ class MappingProof:
     @property
     def sentence(self) -> str:
         """The proof in words; the percentage is rounded up."""
-        said = f"at most {math.ceil(self.gap * 1e4) / 100:g} % above the best mapping" if self.gap else "no mapping is better"
-        return f"proved: {said}; {self.parts:,} parts bounded, {self.mappings:,} mappings evaluated"
+        above = f"at most {math.ceil(self.gap * 1e4) / 100:g} % above the best possible"
+        return (f"proved: {above if self.gap else 'no mapping is better'}; {self.parts:,} parts of the map space "
+                f"bounded, {self.mappings:,} mappings evaluated")
 
 
 def refuse_unprovable(task: MappingTask) -> None:
@@ -87,8 +88,18 @@ def refuse_unprovable(task: MappingTask) -> None:
              for written, dataspace in zip(layer.projection.read_write, layer.problem.dataspaces, strict=True)):
         found = "an output with a sum or a stride in a rank"
     if found:
-        raise FadiffError(f"{layer.problem.name}: a proof is asked for, found with {found}; accepted: dense designs with "
-                          "full reuse, and outputs with one dimension in every rank")
+        raise FadiffError(f"{layer.problem.name}: a proof is asked for, found with {found}; accepted: dense designs "
+                          "with full reuse, and outputs with one dimension in every rank")
+
+
+def core_of(task: MappingTask, metric: str) -> _kernel.Prover:
+    """The compiled part of a proof."""
+    space, names = task.space, task.space.problem.dimensions
+    orders = [([names.index(name) for name in loops.inner], [names.index(name) for name in loops.between],
+               [names.index(name) for name in loops.outer]) for loops in (level.temporal for level in space.levels)]
+    return _kernel.Prover(task.layer.compiled, [float(bound) for bound in space.problem.bounds.values()],
+                          [[[float(factor) for factor in level.temporal.choices[name]] for name in names]
+                           for level in space.levels], orders, METRICS.index(metric))
 
 
 def prove(task: MappingTask, metric: str, nest: Nest, *, gap: float = 0.0, over: Over = never,
@@ -106,12 +117,7 @@ def prove(task: MappingTask, metric: str, nest: Nest, *, gap: float = 0.0, over:
     scores = score(task.layer, nest)
     value = float({"edp": scores.energy * scores.cycles, "energy": scores.energy, "delay": scores.cycles,
                    "last_level_accesses": scores.last_level_accesses}[metric][0])
-    space, names = task.space, task.space.problem.dimensions
-    orders = [tuple([names.index(name) for name in part] for part in (loops.inner, loops.between, loops.outer))
-              for loops in (level.temporal for level in space.levels)]
-    core = _kernel.Prover(task.layer.compiled, [float(bound) for bound in space.problem.bounds.values()],
-                          [[[float(factor) for factor in level.temporal.choices[name]] for name in names]
-                           for level in space.levels], orders, METRICS.index(metric))
+    space, core = task.space, core_of(task, metric)
     begun: list[Scheme] = []
     parts = mappings = 0
 
@@ -176,18 +182,21 @@ def proved(tasks: Sequence[MappingTask], options: SearchOptions, watcher: Watche
         def over(until: float = until) -> bool:
             return stopped() or time.monotonic() > until
 
+        def watch(_: int, nest: Nest, step: Progress, index: int = index) -> None:
+            watcher(index, nest, step)
+
         outcome, proof = first, prove(task, metric, first.nest, gap=options.gap, over=over, budget=SOON)
         if proof.gap > options.gap and not over():
             if quick is not options:
                 (outcome,) = search_all(
-                    [replace(task, given=proof.nest)], options, stopped=stopped, deadline=now + (until - now) / 2,
-                    watcher=lambda _, nest, step, index=index: watcher(index, nest, step))
+                    [replace(task, given=proof.nest)], options, watcher=watch, stopped=stopped,
+                    deadline=now + (until - now) / 2)
             proof = prove(task, metric, outcome.nest, gap=options.gap, over=over)
         evaluations, history = outcome.evaluations + proof.mappings, outcome.history
         if proof.nest is not outcome.nest:
-            history = (*history, Progress(time.monotonic() - begun, evaluations, outcome.legal_evaluations + proof.mappings,
+            history = (*history, Progress(time.monotonic() - begun, evaluations, outcome.legal_evaluations,
                                           math.log(proof.value), "proof"))
-        status = ("interrupted: " if stopped() else f"out of time after {options.time_limit:g} s: " if over() else "")
+        status = "interrupted: " if stopped() else f"out of time after {options.time_limit:g} s: " if over() else ""
         done[id(first)] = (
             replace(outcome, nest=proof.nest, status=status + proof.sentence, history=history, evaluations=evaluations),
             (lower_bound(task.layer, task.space) or LowerBound(0, 0, 0, 0, ())).raised(metric, proof.least))

@@ -83,7 +83,7 @@ def layouts(space: MapSpace, scheme: Scheme) -> Iterator[Layout]:
 
 def _fitting(space: MapSpace, level: int, reach: frozenset[tuple[int, int]],
              extents: frozenset[tuple[int, int]]) -> frozenset[tuple[int, int]]:
-    """Units along X and Y in use below a level, from those of the level and the extents of its loops, where they fit."""
+    """Units along X and Y in use below a level, from those above it and the extents of its loops, where they fit."""
     unit = space.architecture.levels[level - 1] if level else space.architecture.arithmetic
     wider = {(x * dx, y * dy) for x, y in reach for dx, dy in extents}
     return frozenset((x, y) for x, y in wider if x <= unit.mesh_x and y <= unit.mesh_y and x * y <= unit.instances)
@@ -114,7 +114,7 @@ def _widths(space: MapSpace, level: int) -> dict[tuple[int, ...], frozenset[tupl
 
 
 def _arranged(space: MapSpace, level: int, factors: tuple[int, ...]) -> Iterator[tuple[tuple[int, int], Layout]]:
-    """The layouts of a level's loops: extents along X and Y, dimensions from the innermost loop outwards, those on Y."""
+    """The layouts of a level's loops, each with its extents along X and Y."""
     names = space.problem.dimensions
     idle = [d for d, factor in enumerate(factors) if factor == 1]
     for order, on_y in orders_at(space, 2 * level, [name for name, factor in zip(names, factors, strict=True)
