@@ -19,7 +19,7 @@ from fadiff_mapper.inputs.spec.mapping import Mapping as LoopMapping
 from fadiff_mapper.inputs.spec.spec import WARNING, Spec
 from fadiff_mapper.inputs.spec.tables import energy_sources
 from fadiff_mapper.model.evaluate_spec import evaluate, is_sparse
-from fadiff_mapper.model.stats import SparseStats, Stats
+from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.output.timeloop_files import RESULT_FILES
 from fadiff_mapper.output.timeloop_files.run_files import program_files, run_files
 from fadiff_mapper.search.map_layers import map_layers
@@ -131,7 +131,7 @@ def summary_line(stats: Stats) -> str:
     """
     each = stats.energy_pj / stats.actual_computes if stats.actual_computes else math.inf
     algorithmic = (f"pJ/Algorithmic-Compute = {stats.energy_pj / stats.computes:8.3f} | "
-                   if isinstance(stats, SparseStats) and stats.sections else "")
+                   if stats.sections else "")
     return (f"Utilization = {stats.utilization:4.2f} | {algorithmic}pJ/Compute = {each:8.3f} | "
             f"Cycles = {stats.cycles}")
 

@@ -15,14 +15,15 @@ from collections.abc import Callable
 
 from fadiff_mapper.model.access_counts import Counts, kept_further_out, partitions
 from fadiff_mapper.model.energy_latency import cost
+from fadiff_mapper.model.evaluate import NestEvaluation
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, all_active, array_namespace
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.model.smooth import SMOOTH, SmoothEvaluation, evaluate_smooth
+from fadiff_mapper.model.smooth import SMOOTH, evaluate_smooth
 from fadiff_mapper.model.tiles import product, rank_extent, tiles, usage
 
 
 def evaluate_paper(layer: PreparedLayer, nest: Nest, active: Active | None = None, *,
-                   windows: bool = False) -> SmoothEvaluation:
+                   windows: bool = False) -> NestEvaluation:
     """Counts, cycles (eq. (16)) and energy (eqs. (17) to (19)) of a batch by the paper's equations.
 
     Args:
@@ -37,10 +38,10 @@ def evaluate_paper(layer: PreparedLayer, nest: Nest, active: Active | None = Non
     """
     tile, use = tiles(nest, layer.projection, active), usage(nest, active)
     counts = paper_counts(nest, layer.projection, use.compute_cycles, active, windows=windows)
-    return SmoothEvaluation(tile, use, counts, cost(counts, use, layer.machine, use.computes, SMOOTH))
+    return NestEvaluation(tile, use, counts, cost(counts, use, layer.machine, use.computes, SMOOTH))
 
 
-LAYER_MODELS: dict[str, Callable[[PreparedLayer, Nest, Active | None], SmoothEvaluation]] = {
+LAYER_MODELS: dict[str, Callable[[PreparedLayer, Nest, Active | None], NestEvaluation]] = {
     "refined": evaluate_smooth, "paper": evaluate_paper}
 """Differentiable models of a layer by name (`search.options.MODELS`)."""
 

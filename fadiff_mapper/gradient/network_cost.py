@@ -36,8 +36,9 @@ from fadiff_mapper.gradient.loss import Available, excess, penalty
 from fadiff_mapper.gradient.relaxed_network import FamilySites, LinkTies, RelaxedMachine, RelaxedNetwork
 from fadiff_mapper.model.access_counts import Counts
 from fadiff_mapper.model.energy_latency import cost
+from fadiff_mapper.model.evaluate import NestEvaluation
 from fadiff_mapper.model.loop_nest import Nest
-from fadiff_mapper.model.smooth import SMOOTH, SmoothEvaluation
+from fadiff_mapper.model.smooth import SMOOTH
 from fadiff_mapper.search.layer_family import DiscreteDecisions
 
 
@@ -163,7 +164,7 @@ def _written_parts(network: RelaxedNetwork, batch: FamilySites) -> torch.Tensor:
     return torch.tensor([ties.written[tie] if tie < len(ties) else 0.0 for tie in out_of], dtype=torch.float64)
 
 
-def sigma_weighted_counts(evaluation: SmoothEvaluation, nest: Nest, links: LinkSigmas) -> Counts:
+def sigma_weighted_counts(evaluation: NestEvaluation, nest: Nest, links: LinkSigmas) -> Counts:
     """Weighs a layer's access counts with the sigma of its links: FADiff eqs. (13) to (15).
 
     Args:

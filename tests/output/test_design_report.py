@@ -36,7 +36,7 @@ from fadiff_mapper.output.design_report.draw_convergence import draw_convergence
 from fadiff_mapper.output.design_report.draw_front import axis_of, draw_front, least_of_both
 from fadiff_mapper.output.network_report.drawing import Dot, Stroke
 from fadiff_mapper.output.terminal.design_summary import print_design
-from fadiff_mapper.search.sensitivity.sensitivities import (
+from fadiff_mapper.search.explanation.sensitivities import (
     RepeatedLayer,
     combined_sensitivities,
     mapping_sensitivities,

@@ -62,7 +62,7 @@ def test_sensitivities_of_windows_that_lie_over_a_fan_out_alone(problem: Path, t
 
 def test_sensitivities(problem: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                        capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("fadiff_mapper.search.sensitivity.sensitivities.shadow_prices", fails)
+    monkeypatch.setattr("fadiff_mapper.search.explanation.sensitivities.shadow_prices", fails)
     assert main(["map", "bundled:arch/gemmini_small", str(problem), "--sensitivities", *WORDS[:-1], "--energy",
                  "bundled", "-o", str(tmp_path / "out")]) == 0
     found = stored(tmp_path / "out")

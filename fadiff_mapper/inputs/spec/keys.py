@@ -61,14 +61,17 @@ def one(*accepted: str) -> Kind:
 
 
 def table_of(name: str) -> Kind:
-    """A mapping with the keys of the table of this name in `TABLES`."""
-    return kind(located.mapping, f"[{name}](#{name.replace(' ', '-')})", **{"$ref": f"#/$defs/{name}"})
+    """A mapping with the keys of the table of this name in `inputs/schema.py:TABLES`."""
+    return kind(located.mapping, f"[{name}]({_anchor(name)})", **{"$ref": f"#/$defs/{name}"})
 
 
 def tables_of(name: str) -> Kind:
     """A list of mappings with the keys of the table of this name."""
-    return kind(located.sequence, f"list of [{name}](#{name.replace(' ', '-')})", type="array",
-                items={"$ref": f"#/$defs/{name}"})
+    return kind(located.sequence, f"list of [{name}]({_anchor(name)})", type="array", items={"$ref": f"#/$defs/{name}"})
+
+
+def _anchor(name: str) -> str:
+    return "#" + name.lower().replace(" ", "-").replace(".", "")
 
 
 ANY = kind(located.anything, "anything")
@@ -291,6 +294,7 @@ CONSTRAINT_TYPES = {
 CONSTRAINT = _table(
     _TARGET, ("type", one(*CONSTRAINT_TYPES), REQUIRED, "loops or data spaces"),
     ("attributes", table_of("constraint"), None, "native: some of the keys may lie in here"),
+    ("constraints", tables_of("constraint"), None, "native: several constraints of one target"),
     _FACTORS,
     ("default_max_factor", count(1), None, "largest factor of every dimension without a limit of its own"),
     ("default_min_factor", count(1), None, "least factor of every dimension without a limit of its own"),
@@ -419,9 +423,10 @@ ENTRY = _table(
     ("energy_scale", real(0), None, "factor on its energies"),
     ("enabled", TRUTH, True, "whether it is there at all")) | {
         key: CONTAINER[key] for key in ("attributes", "spatial", "constraints", "sparse_optimizations")}
-BRANCH = _table(("nodes", LIST, None, "its [v0.4 nodes](#v04-node), from the outside in"))
+V04_ARCHITECTURE = _table(_VERSION, ("nodes", tables_of("v0.4 node"), REQUIRED, "its nodes, from the outside in"))
+BRANCH = _table(("nodes", tables_of("v0.4 node"), None, "of a branch: its nodes, from the outside in"))
 SPATIAL = _table(("meshX", count(1), 1, "instances along X"), ("meshY", count(1), 1, "instances along Y"))
 NODE_CONSTRAINTS = _table(
     ("max_overbooked_proportion", ANY, None, "not modelled"),
-    *((key, table_of("constraint entries"), None, f"{what}, as in [constraint](#constraint)") for key, what in (
+    *((key, table_of("constraint"), None, f"{what}, as in [constraint](#constraint)") for key, what in (
         ("spatial", "spatial loops"), ("temporal", "temporal loops"), ("dataspace", "data spaces"))))

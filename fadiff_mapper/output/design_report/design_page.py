@@ -36,7 +36,7 @@ from fadiff_mapper.workload import Totals
 if TYPE_CHECKING:
     from fadiff_mapper.design.result import DesignOutcome, DesignResult
     from fadiff_mapper.network.result import NetworkResult
-    from fadiff_mapper.search.sensitivity.sensitivities import Sensitivity
+    from fadiff_mapper.search.explanation.sensitivities import Sensitivity
 
 WIDTH, NAMES, GAP, VALUE, HEAD, ROW, BAR = 1080.0, 176.0, 40.0, 110.0, 26.0, 22.0, 12.0
 """Pixels: of the drawing, names, between panels, of the number behind a bar, of the heading, of a row, of a bar."""
@@ -351,7 +351,7 @@ def best_sensitivities(result: DesignResult, over: Callable[[], bool] = lambda: 
         return ()
     if over():
         raise OutOfTime
-    from fadiff_mapper.search.sensitivity.sensitivities import RepeatedLayer, combined_sensitivities
+    from fadiff_mapper.search.explanation.sensitivities import RepeatedLayer, combined_sensitivities
     layers = [RepeatedLayer(figures.weight * outcome.count, outcome.spec, outcome.mapping, outcome.stats.energy_pj,
                         outcome.stats.cycles)
               for figures, network in zip(result.best.networks, result.mapped_networks, strict=True)

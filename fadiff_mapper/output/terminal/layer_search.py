@@ -15,7 +15,7 @@ from rich.table import Table
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.base.standard_streams import say
 from fadiff_mapper.base.text_formats import json_text
-from fadiff_mapper.model.stats import SparseStats, Stats
+from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.output.terminal.console import console, table
 from fadiff_mapper.output.timeloop_files.run_files import map_txt
 from fadiff_mapper.search.explanation.explain_run import FinishedRun, RunExplanation
@@ -38,7 +38,7 @@ def print_stats(stats: Stats) -> None:
         print_sources("areas", stats.area_source)
     rows = table("accesses per instance, outermost level first", "level", "data space", "instances", "tile",
                    "reads", "fills", "updates", "energy pJ", "cycles", text=2)
-    if isinstance(stats, SparseStats):
+    if stats.sparse:
         rows.caption = "accesses that happen / of the dense problem; tiles as stored"
         rows.caption_justify = "left"
     for level in reversed(stats.levels):
@@ -176,7 +176,7 @@ def print_explained(run: FinishedRun, explained: RunExplanation) -> None:
             unit = "pJ" if part["metric"] == "energy" else "cycles"
             rows.add_row(part["metric"], part["where"], part["source"], f"{part['value']:.6g} {unit}")
         out.print(rows)
-    if isinstance(run.stats, SparseStats) and run.stats.sections:
+    if run.stats.sections:
         out.print(_savings(run.stats))
     elif explained.sensitivities:
         out.print(_sensitivities(explained))
@@ -185,7 +185,7 @@ def print_explained(run: FinishedRun, explained: RunExplanation) -> None:
     print_counts(explained)
 
 
-def _savings(stats: SparseStats) -> Table:
+def _savings(stats: Stats) -> Table:
     """A row per data space and level: the fate of all accesses of the dense problem."""
     rows = table("accesses saved, in words per instance: of those of the dense problem some happen, gated ones save "
                  "energy, skipped ones time, too; the others are of words that are not stored or never sent",

@@ -11,7 +11,7 @@ from fadiff_mapper.inputs.spec.sparse_optimizations import Representation
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import compute_energy
 from fadiff_mapper.model.sparse_design import StorageEnergies, storage_energies
-from fadiff_mapper.model.stats import SparseStats
+from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.output.timeloop_files.stats_txt import fixed, single, specified
 
 NO_ADDER = fixed(0.0)
@@ -21,7 +21,7 @@ KINDS = {"Actual": "actual", "Gated": "gated", "Skipped": "skipped"}
 
 
 def sparse_arithmetic_lines(spec: Spec, stats: dict[str, Any]) -> list[str]:
-    """The paragraph on the multiply-accumulate units; `stats` is `SparseStats.arithmetic`."""
+    """The paragraph on the multiply-accumulate units; `stats` is `Stats.arithmetic`."""
     unit, computes = spec.arch.arithmetic, stats["computes"]
     area = single(areas(spec.arch, spec.tables)[unit.name]) * unit.instances
     return [f"=== {unit.name} ===", "", "    SPECS", "    -----",
@@ -38,7 +38,7 @@ def sparse_arithmetic_lines(spec: Spec, stats: dict[str, Any]) -> list[str]:
             f"    Area (total)                 : {fixed(area)} um^2", "", ""]
 
 
-def sparse_level_lines(spec: Spec, index: int, stats: SparseStats, leakage: list[tuple[str, Any]]) -> list[str]:
+def sparse_level_lines(spec: Spec, index: int, stats: Stats, leakage: list[tuple[str, Any]]) -> list[str]:
     """The paragraph on one storage level: its attributes, and the accesses of every data space that it keeps.
 
     Args:
@@ -87,7 +87,7 @@ def _line(label: str, value: Any) -> str:
 
 def _dataspace(level: StorageLevel, name: str, space: dict[str, Any],
                representation: Representation | None) -> list[str]:
-    """The lines on a data space at a level; `space` is its entry in `SparseStats.levels`."""
+    """The lines on a data space at a level; `space` is its entry in `Stats.levels`."""
     lines = [_line("Partition size", space["partition_size"]),
              _line("Tile density distribution", space["tile_density_distribution"]),
              _line("Data tile shape", space["data_tile_shape"]),

@@ -304,7 +304,7 @@ def _levels(spec: Spec, stats: Stats) -> list[str]:
 
 def _paragraphs(stats: Stats) -> tuple[Callable[..., list[str]], Callable[..., list[str]]]:
     """The functions that write a paragraph on the arithmetic and on a storage level."""
-    if not _is_sparse(stats):
+    if not stats.sections:
         return arithmetic_lines, level_lines
     from fadiff_mapper.output.timeloop_files.sparse_level_text import sparse_arithmetic_lines, sparse_level_lines
     return sparse_arithmetic_lines, lambda spec, index, sparse: sparse_level_lines(
@@ -375,21 +375,13 @@ def _summary(spec: Spec, stats: Stats) -> list[str]:
             "Area: 0.00 mm^2"]
 
 
-def _is_sparse(stats: Stats) -> bool:
-    """Whether Timeloop prints its form for sparse designs."""
-    if type(stats) is Stats:    # dense designs load nothing of sparse ones
-        return False
-    from fadiff_mapper.model.stats import SparseStats
-    return isinstance(stats, SparseStats) and stats.sections
-
-
 def _per_compute(stats: Stats) -> list[str]:
     """Energy per multiply-accumulate of every component that takes any, and in total.
 
     On a sparse design per algorithmic one, then per actual one.
     """
-    lines = _per(stats, stats.actual_computes, "Actual Computes" if _is_sparse(stats) else "Computes", "fJ/Compute")
-    if not _is_sparse(stats):
+    lines = _per(stats, stats.actual_computes, "Actual Computes" if stats.sections else "Computes", "fJ/Compute")
+    if not stats.sections:
         return lines
     return [*_per(stats, stats.computes, "Algorithmic Computes", "fJ/Algorithmic-Compute"), "", *lines]
 

@@ -72,8 +72,10 @@ def layouts(space: MapSpace, scheme: Scheme) -> Iterator[Layout]:
         if level < 0:
             yield ()
             return
-        for extents, own in _arranged(space, level, scheme.spatial[level]):
-            for wider in _fitting(space, level, frozenset({reach}), frozenset({extents})):
+        factors, dims = scheme.spatial[level], range(len(scheme.spatial[level]))
+        for order, on_y in orders_at(space, 2 * level, [d for d in dims if factors[d] > 1]):
+            own = (*order, *(d for d in dims if factors[d] == 1)), tuple(d in on_y for d in dims)
+            for wider in _fitting(space, level, frozenset({reach}), frozenset({_extents(factors, on_y)})):
                 for inner in further_in(level - 1, wider):
                     yield (*inner, own)
     for levels in further_in(len(space.levels) - 1, (1, 1)):
@@ -92,34 +94,26 @@ def _fitting(space: MapSpace, level: int, reach: frozenset[tuple[int, int]],
 def _widths(space: MapSpace, level: int) -> dict[tuple[int, ...], frozenset[tuple[int, int]]]:
     """The spatial factors that a level can have, with the extents along X and Y that its layouts can give them."""
     unit = space.architecture.levels[level - 1] if level else space.architecture.arithmetic
-    names = space.problem.dimensions
 
     @cache
-    def sides(loops: tuple[int, ...]) -> list[frozenset[str]]:
-        return list({on_y for _, on_y in orders_at(space, 2 * level, [names[d] for d in loops])})
+    def sides(loops: tuple[int, ...]) -> set[frozenset[int]]:
+        return {on_y for _, on_y in orders_at(space, 2 * level, loops)}
 
     choices: list[tuple[int, ...]] = [()]
-    for name in names:
+    for name in space.problem.dimensions:
         choices = [(*some, factor) for some in choices for factor in space.levels[level].spatial.choices[name]
                    if math.prod(some) * factor <= unit.instances]
     found = {}
     for factors in choices:
         loops = tuple(d for d, factor in enumerate(factors) if factor > 1)
-        extents = {(math.prod(factors[d] for d in loops if names[d] not in on_y),
-                    math.prod(factors[d] for d in loops if names[d] in on_y)) for on_y in sides(loops)}
+        extents = {_extents(factors, on_y) for on_y in sides(loops)}
         fitting = frozenset((x, y) for x, y in extents if x <= unit.mesh_x and y <= unit.mesh_y)
         if fitting:
             found[factors] = fitting
     return found
 
 
-def _arranged(space: MapSpace, level: int, factors: tuple[int, ...]) -> Iterator[tuple[tuple[int, int], Layout]]:
-    """The layouts of a level's loops, each with its extents along X and Y."""
-    names = space.problem.dimensions
-    idle = [d for d, factor in enumerate(factors) if factor == 1]
-    for order, on_y in orders_at(space, 2 * level, [name for name, factor in zip(names, factors, strict=True)
-                                                    if factor > 1]):
-        sides = [math.prod(factor for name, factor in zip(names, factors, strict=True) if (name in on_y) == side)
-                 for side in (False, True)]
-        yield (sides[0], sides[1]), ((*(names.index(name) for name in order), *idle),
-                                     tuple(name in on_y for name in names))
+def _extents(factors: tuple[int, ...], on_y: frozenset[int]) -> tuple[int, int]:
+    """Units along X and Y that spatial loops take, by the dimensions on Y."""
+    x, y = (math.prod(factor for d, factor in enumerate(factors) if (d in on_y) == side) for side in (False, True))
+    return x, y
