@@ -278,7 +278,14 @@ Prover::Words Prover::least_words(const Crossing& crossing, const Frame& frame, 
         else if (outside_own) apart *= loop.bound;
     }
     const double touched = std::max(distinct(t, tile, true), distinct(t, grown, false)) / inside;
-    return {touched * repeated, touched * (crossing.neighbours ? apart : repeated), true};
+    if (!crossing.neighbours) return {touched * repeated, touched * repeated, true};
+    // Neighbours hand on what an earlier call delivered to any of them, so that words of all receivers count once.
+    double sent = touched;
+    if (level == crossing.inner) {
+        for (int d = 0; d < dims_; ++d) grown[d] *= scheme_.spatial[std::size_t(level + 1) * dims_ + d];
+        sent = distinct(t, grown, false) / scatter_[std::size_t(level + 1) * tensors_ + t];
+    }
+    return {touched * repeated, std::min(touched * repeated, sent * apart), true};
 }
 
 // The bound of all mappings whose loops outside a level are those of a frame.

@@ -61,7 +61,7 @@ def agrees(task: MappingTask, metric: str) -> None:
     found = best_and_worst(task, metric)
     assume(found is not None)
     best, start = found  # type: ignore[misc]
-    proof = prove(task, metric, start)
+    proof = prove(task.layer, task.space, metric, start)
     assert proof.gap == 0
     assert proof.value == pytest.approx(best, rel=2e-9, abs=1e-9)
     assert values(score(task.layer, proof.nest), metric)[0] == pytest.approx(proof.value, rel=1e-12)
@@ -104,7 +104,7 @@ def test_no_mapping_is_below_the_bound_of_a_part_that_holds_it(case: Case, sizes
 
 def held(task: MappingTask, nest: Nest, metric: str, value: float) -> None:
     """Asserts that at each level some part with the mapping's factors has a bound of at most its value."""
-    core = core_of(task, metric)
+    core = core_of(task.layer, task.space, metric)
     scheme = Scheme(*(tuple(tuple(row) for row in rows[:, :, 0].tolist()) for rows in (nest.spatial, nest.keep)))
     assert scheme in set(schemes(task.space))
     bound = core.begin(nest.spatial.ravel().tolist(), nest.keep.ravel().tolist(), list(layouts(task.space, scheme)))
@@ -161,10 +161,10 @@ def test_without_time_there_is_an_answer_with_its_gap() -> None:
     task = mapping_task(gemm())
     start = map_layer(gemm(), time_limit=0.05)
     nest = pack([start.mapping], start.spec.problem)
-    proof = prove(task, "edp", nest, over=lambda: True)
+    proof = prove(task.layer, task.space, "edp", nest, over=lambda: True)
     assert proof.gap > 0
     assert proof.nest is nest
-    assert proof.least <= prove(task, "edp", nest).value
+    assert proof.least <= prove(task.layer, task.space, "edp", nest).value
     assert "above the best" in proof.sentence
 
 

@@ -8,9 +8,8 @@ too large for that are divided by the loops of one more level.
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from math import inf
 
 from fadiff_mapper.base.deadline import Over, never
@@ -19,13 +18,10 @@ from fadiff_mapper.inputs.spec.spec import METRICS
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest
-from fadiff_mapper.search.best_so_far import SearchOutcome, Watcher
-from fadiff_mapper.search.lower_bound.assemble import LowerBound, lower_bound
+from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.lower_bound.best_first import Look, best_first
 from fadiff_mapper.search.lower_bound.schemes import Scheme, layouts, schemes
-from fadiff_mapper.search.mapping_task import MappingTask
-from fadiff_mapper.search.options import Progress, SearchOptions
-from fadiff_mapper.search.search_many import search_all
+from fadiff_mapper.search.mapspace import MapSpace
 
 BUDGET = 20_000
 """Parts and mappings that the core looks at before a part is divided: some 10 ms, as long as its division takes."""
@@ -76,10 +72,10 @@ class MappingProof:
                 f"bounded, {self.mappings:,} mappings evaluated")
 
 
-def refuse_unprovable(task: MappingTask) -> None:
-    """Raises FadiffError for a problem of which no mapping can be proved to be the best."""
-    found, layer, reuse = None, task.layer, task.layer.reuse
-    if task.sparse is not None:
+def refuse_unprovable(layer: PreparedLayer, sparse: bool) -> None:
+    """Raises FadiffError for a layer of which no mapping can be proved to be the best, such as on a sparse design."""
+    found, reuse = None, layer.reuse
+    if sparse:
         found = "densities or sparse optimizations"
     elif not all(kind.all() for kind in (reuse.held[1:], reuse.multicast, reuse.linked, reuse.first_written,
                                          reuse.coalesced)):
@@ -92,32 +88,33 @@ def refuse_unprovable(task: MappingTask) -> None:
                           "with full reuse, and outputs with one dimension in every rank")
 
 
-def core_of(task: MappingTask, metric: str) -> _kernel.Prover:
+def core_of(layer: PreparedLayer, space: MapSpace, metric: str) -> _kernel.Prover:
     """The compiled part of a proof."""
-    space, names = task.space, task.space.problem.dimensions
+    names = space.problem.dimensions
     orders = [([names.index(name) for name in loops.inner], [names.index(name) for name in loops.between],
                [names.index(name) for name in loops.outer]) for loops in (level.temporal for level in space.levels)]
-    return _kernel.Prover(task.layer.compiled, [float(bound) for bound in space.problem.bounds.values()],
+    return _kernel.Prover(layer.compiled, [float(bound) for bound in space.problem.bounds.values()],
                           [[[float(factor) for factor in level.temporal.choices[name]] for name in names]
                            for level in space.levels], orders, METRICS.index(metric))
 
 
-def prove(task: MappingTask, metric: str, nest: Nest, *, gap: float = 0.0, over: Over = never,
+def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap: float = 0.0, over: Over = never,
           budget: float = inf) -> MappingProof:
     """Searches for a mapping that is better than a known one, until it is proved that there is none.
 
     Args:
-        task: The problem, without room that others take; one that `refuse_unprovable` lets pass.
+        layer: The problem on its architecture; one that `refuse_unprovable` lets pass.
+        space: Its map space.
         metric: The metric to minimise.
         nest: A legal mapping, a nest of one row.
         gap: Share by which the best mapping may exceed the least bound in the end.
         over: Asked again and again; once true, the proof ends with what it has.
         budget: Parts and mappings to look at, about, before the proof ends.
     """
-    scores = score(task.layer, nest)
+    scores = score(layer, nest)
     value = float({"edp": scores.energy * scores.cycles, "energy": scores.energy, "delay": scores.cycles,
                    "last_level_accesses": scores.last_level_accesses}[metric][0])
-    space, core = task.space, core_of(task, metric)
+    core = core_of(layer, space, metric)
     begun: list[Scheme] = []
     parts = mappings = 0
 
@@ -153,52 +150,3 @@ def prove(task: MappingTask, metric: str, nest: Nest, *, gap: float = 0.0, over:
 
     proof = best_first(first(), look, value, gap, lambda: over() or parts + mappings > budget)
     return MappingProof(proof.value, proof.answer or nest, proof.least, parts, mappings)
-
-
-def proved(tasks: Sequence[MappingTask], options: SearchOptions, watcher: Watcher, stopped: Over,
-           deadline: float) -> tuple[list[SearchOutcome], Callable[[int], LowerBound | None]]:
-    """Searches every task until its mapping is proved to be the best in the first metric, up to the gap of the options.
-
-    Args:
-        tasks: The problems; all pass `refuse_unprovable`.
-        options: Effort and parts of the search, and the gap.
-        watcher: Called whenever a search improves the best mapping of a task.
-        stopped: Asked between steps; once true, everything ends with what it has.
-        deadline: When everything has to end, seconds of `time.monotonic`; problems share what is left evenly.
-
-    Returns:
-        One outcome per task, and the lower bound of a task by its number.
-    """
-    begun, metric = time.monotonic(), options.priorities[0]
-    quick = replace(options, effort="quick") if options.effort == "full" else options
-    outcomes = search_all(tasks, quick, watcher=watcher, stopped=stopped, deadline=deadline)
-    done: dict[int, tuple[SearchOutcome, LowerBound | None]] = {}  # by outcome: equal problems have the same
-    for index, (task, first) in enumerate(zip(tasks, outcomes, strict=True)):
-        if id(first) in done or not first.legal:
-            continue
-        now = time.monotonic()
-        until = now + (deadline - now) / (len(tasks) - index)
-
-        def over(until: float = until) -> bool:
-            return stopped() or time.monotonic() > until
-
-        def watch(_: int, nest: Nest, step: Progress, index: int = index) -> None:
-            watcher(index, nest, step)
-
-        outcome, proof = first, prove(task, metric, first.nest, gap=options.gap, over=over, budget=SOON)
-        if proof.gap > options.gap and not over():
-            if quick is not options:
-                (outcome,) = search_all(
-                    [replace(task, given=proof.nest)], options, watcher=watch, stopped=stopped,
-                    deadline=now + (until - now) / 2)
-            proof = prove(task, metric, outcome.nest, gap=options.gap, over=over)
-        evaluations, history = outcome.evaluations + proof.mappings, outcome.history
-        if proof.nest is not outcome.nest:
-            history = (*history, Progress(time.monotonic() - begun, evaluations, outcome.legal_evaluations,
-                                          math.log(proof.value), "proof"))
-        status = "interrupted: " if stopped() else f"out of time after {options.time_limit:g} s: " if over() else ""
-        done[id(first)] = (
-            replace(outcome, nest=proof.nest, status=status + proof.sentence, history=history, evaluations=evaluations),
-            (lower_bound(task.layer, task.space) or LowerBound(0, 0, 0, 0, ())).raised(metric, proof.least))
-    found = [done.get(id(outcome), (outcome, None)) for outcome in outcomes]
-    return [outcome for outcome, _ in found], lambda index: found[index][1]

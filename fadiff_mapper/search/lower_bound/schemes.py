@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from fadiff_mapper.base.deadline import Over, in_time, never
-from fadiff_mapper.search.exhaustive import orders_at
-from fadiff_mapper.search.layer_family import open_keeps
 from fadiff_mapper.search.mapspace import MapSpace, available, reachable
+from fadiff_mapper.search.mapspace.orders import orders_at
 
 Layout = tuple[tuple[int, ...], tuple[bool, ...]]
 """Spatial loops of all levels, [L * D] each: dimensions from the innermost loop outwards, and by dimension whether its
@@ -34,7 +33,7 @@ class Scheme:
 def schemes(space: MapSpace, over: Over = never) -> Iterator[Scheme]:
     """Every scheme of a map space of which the meshes have room and whose temporal loops can reach the bounds."""
     names, problem = space.problem.dataspace_names(), space.problem
-    pairs = open_keeps(space)
+    pairs = [(level, t) for level, here in enumerate(space.levels) for t, name in enumerate(names) if name in here.open]
     keeps = []
     for choice in itertools.product((True, False), repeat=len(pairs)):
         chosen = dict(zip(pairs, choice, strict=True))
