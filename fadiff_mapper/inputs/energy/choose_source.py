@@ -34,16 +34,13 @@ def check_choice(choice: str) -> None:
 
 
 def find_tables(arch: Architecture, given: Tables, choice: str, literal: Mapping[str, Any]) -> SourcedTables:
-    """Finds the energies and areas of an architecture.
+    """Finds the energies and areas of an architecture. An area in the input counts under every choice.
 
     Args:
         arch: The architecture.
         given: The tables in the input, which come first; some choices complete them.
         choice: One of `CHOICES`.
         literal: Sections of the input, of which Accelergy reads the compound components.
-
-    Returns:
-        The tables. An area in the input counts under every choice.
 
     Raises:
         FadiffError: The choice is unknown, or Accelergy is asked for and is not there, cannot be asked, or fails.

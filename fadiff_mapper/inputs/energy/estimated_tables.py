@@ -58,14 +58,7 @@ Figures = dict[str, np.ndarray]
 
 @cache
 def figures(name: str) -> Figures:
-    """A recorded table, read once.
-
-    Args:
-        name: "sram", "sram_held_out", "regfile", "intmac" or "fpmac".
-
-    Returns:
-        Its columns by name, not to be written to; energies in pJ, areas in um^2.
-    """
+    """A recorded table, "sram", "sram_held_out", "regfile", "intmac" or "fpmac", read once and not to be written to."""
     header, *rows = _rows(name)
     return {column: np.array(values, dtype=np.float64)
             for column, values in zip(header, zip(*rows, strict=True), strict=True)}
@@ -136,12 +129,9 @@ def clock_ns(cycle_seconds: float) -> float:
 
 @cache
 def _arithmetic_constants(unit_class: str, clock: float, wide: bool) -> tuple[tuple[float, float], ...]:
-    """(adder per bit, multiplier per square of bits) of each of `ARITHMETIC`, fitted to the recorded figures.
+    """(adder per bit, multiplier per square of bits) of each of `ARITHMETIC`, fitted to the figures of this clock.
 
-    Args:
-        unit_class: "intmac" or "fpmac".
-        clock: The clock in ns as in the tables.
-        wide: Whether the figures are those of a unit of double precision.
+    `wide`: whether the figures are those of a floating-point unit of double precision.
     """
     table = figures(unit_class)
     rows = table["cycle_ns"] == clock
@@ -202,14 +192,7 @@ class SramRegressor:
     most: tuple[float, ...]
 
     def estimate(self, memories: Any) -> Any:
-        """Estimates energies and areas.
-
-        Args:
-            memories: `INPUTS` of the memories, [..., 5], an array of NumPy or torch.
-
-        Returns:
-            `OUTPUTS`, [..., 4], in pJ and um^2; differentiable in the inputs.
-        """
+        """`OUTPUTS` [..., 4], in pJ and um^2, of memories with `INPUTS` [..., 5], NumPy or torch; differentiable."""
         xp = array_namespace(memories)
         memories, share = asked(memories)
 
@@ -232,12 +215,8 @@ class SramRegressor:
 def asked(memories: Any) -> tuple[Any, Any]:
     """Banks too small for CACTI as Accelergy's plug-in prices them: shares of larger ones.
 
-    Args:
-        memories: `INPUTS`, [..., 5], NumPy or torch.
-
-    Returns:
-        `INPUTS` of the memories about which CACTI is asked, [..., 5], and the share of each of their `OUTPUTS`,
-        [..., 4]. Leakage and area are proportional to rows and bits; an access is not.
+    From `INPUTS` [..., 5], NumPy or torch, to those of the memories about which CACTI is asked, [..., 5], and the share
+    of each of their `OUTPUTS`, [..., 4]. Leakage and area are proportional to rows and bits; an access is not.
     """
     xp = array_namespace(memories)
     depth, width, banks = memories[..., 0], memories[..., 1], memories[..., 3]
@@ -269,16 +248,7 @@ def from_dict(content: dict[str, Any]) -> SramRegressor:
 
 
 def relative_errors(regressor: SramRegressor, memories: np.ndarray, recorded: np.ndarray) -> np.ndarray:
-    """Errors of a network on recorded figures.
-
-    Args:
-        regressor: The network.
-        memories: `INPUTS`, [N, 5].
-        recorded: Recorded `OUTPUTS`, [N, 4].
-
-    Returns:
-        |estimate / figure - 1|, [N, 4].
-    """
+    """|estimate / figure - 1| [N, 4] of a network, for memories [N, 5] whose `OUTPUTS` [N, 4] are recorded."""
     errors: np.ndarray = np.abs(regressor.estimate(memories) / recorded - 1)
     return errors
 
@@ -468,7 +438,6 @@ def estimated(arch: Architecture, given: Tables) -> Tables:
     """Completes tables with estimates.
 
     Args:
-        arch: The architecture.
         given: The tables in the input.
 
     Returns:

@@ -74,7 +74,6 @@ def read_constraints(
         document: The merged input in the native dialect.
         levels: Storage levels, innermost first.
         fanouts: Fan-out (X, Y) below each level.
-        problem: The problem.
         leniency: Decides about keys and factors that Timeloop ignores.
 
     Returns:

@@ -72,7 +72,6 @@ def parse_factors(value: Any, where: Where, dimensions: AnyMapping[str, int], *,
 
     Args:
         value: A string or a list of strings.
-        where: Its place.
         dimensions: Bound by dimension.
         bounded: Whether a factor may be at most its dimension. The factors of a mapping are checked as a product
             instead.
@@ -179,7 +178,6 @@ def parse_permutation(value: Any, where: Where, dimensions: Collection[str], *, 
 
     Args:
         value: A string or a list of strings.
-        where: Its place.
         dimensions: Names of the problem's dimensions.
         commas: Whether a string may hold commas, which the v0.4 front end reads; `timeloop-model` crashes on them.
         idle: Dimensions without a loop here. Where those that are left out are idle too, Timeloop puts up with an idle
@@ -234,7 +232,6 @@ def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem,
 
     Args:
         node: The list of directives.
-        where: Its place.
         arch: The architecture, whose levels the directives name.
         problem: The problem, whose dimensions and data spaces they name.
         leniency: Decides about keys and lists that Timeloop ignores, and types of directives that it refuses.
@@ -350,11 +347,6 @@ def _outermost_residuals(mapping: Mapping, dimension: str) -> Iterator[str]:
 
 def literal_mapping(mapping: Mapping, arch: Architecture, problem: Problem) -> list[dict[str, Any]]:
     """A mapping as directives that `timeloop-model` reads, with nothing left to its defaults.
-
-    Args:
-        mapping: The mapping.
-        arch: Its architecture.
-        problem: Its problem.
 
     Returns:
         Directives from the outermost level inwards: data spaces, temporal loops, and spatial loops where there is a

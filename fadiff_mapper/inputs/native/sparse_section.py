@@ -52,7 +52,6 @@ def read_sparse_optimizations(node: Any, where: Where, arch: Architecture, probl
 
     Args:
         node: `{targets: [...]}`, each target with a name and any of its three parts.
-        where: Its place.
         arch: The architecture, whose levels the targets name.
         problem: The problem, whose data spaces and dimensions they name.
         leniency: Decides about keys that Timeloop ignores.

@@ -43,9 +43,7 @@ def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: 
 
     Args:
         ert: The ERT section, or None.
-        ert_where: Its place.
         art: The ART section, or None.
-        art_where: Its place.
         source: Where energies and areas come from, for the report; `IN_INPUT` for the user's own files.
         leniency: Decides about unknown keys.
 

@@ -206,14 +206,7 @@ class Architecture:
     native: dict[str, Any] = field(repr=False, compare=False, default_factory=dict)
 
     def fanout(self, level: int) -> tuple[int, int]:
-        """Instances inwards of one instance of a storage level.
-
-        Args:
-            level: Number of the storage level; below level 0 lies the arithmetic.
-
-        Returns:
-            (X, Y): the quotients of the meshes of the next level inwards and of this one.
-        """
+        """Instances (X, Y) inwards of one instance of a storage level, of the arithmetic below level 0."""
         outer = self.levels[level]
         inner = self.levels[level - 1] if level else self.arithmetic
         return inner.mesh_x // outer.mesh_x, inner.mesh_y // outer.mesh_y

@@ -47,14 +47,7 @@ class LevelMapping:
     spatial_last: dict[str, int] = field(default_factory=dict, hash=False)
 
     def axis_factors(self, axis: str) -> dict[str, int]:
-        """The spatial loops on one axis.
-
-        Args:
-            axis: "X" or "Y".
-
-        Returns:
-            Factor by dimension, from the innermost loop outwards; factors of 1 are left out.
-        """
+        """The spatial factors above 1 on the axis "X" or "Y", by dimension, from the innermost loop outwards."""
         names = self.spatial_order[: self.split] if axis == "X" else self.spatial_order[self.split:]
         return {name: self.spatial[name] for name in names if self.spatial[name] > 1}
 
@@ -95,8 +88,7 @@ class Mapping:
     def loop_nest_html(self, level_names: Sequence[str]) -> str:
         """The loop nest as a table of HTML, outermost level and outermost loops first; loops of bound 1 are left out.
 
-        Args:
-            level_names: A name per storage level, innermost first, as in `Architecture.level_names`.
+        `level_names`: a name per storage level, innermost first, as in `Architecture.level_names`.
         """
         rows = []
         for name, level in reversed(list(zip(level_names, self.levels, strict=True))):
@@ -110,11 +102,5 @@ class Mapping:
 
 
 def with_residual(dimension: str, factor: int, last: dict[str, int]) -> str:
-    """A factor as Timeloop writes it: "4", or "4,2" where the last run has 2 iterations.
-
-    Args:
-        dimension: Its dimension.
-        factor: The factor.
-        last: Residuals by dimension.
-    """
+    """A factor as Timeloop writes it: "4", or "4,2" where the last run has 2 iterations (`last`: by dimension)."""
     return f"{factor},{last[dimension]}" if dimension in last else str(factor)

@@ -71,14 +71,7 @@ class DataSpace:
         return frozenset(term.dimension for rank in self.ranks for term in rank)
 
     def tile_extents(self, tile: dict[str, int]) -> tuple[int, ...]:
-        """Extents of the box that a tile of iterations touches, by `extent_along`.
-
-        Args:
-            tile: Points of the tile by dimension.
-
-        Returns:
-            Words along each rank.
-        """
+        """Words along each rank of the box that a tile of iterations, its points by dimension, touches."""
         return tuple(extent_along(rank, tile) for rank in self.ranks)
 
 
@@ -151,11 +144,7 @@ class Problem:
         return self.densities.get(dataspace, DENSE)
 
     def resized(self, shape: Sequence[int]) -> Problem:
-        """Makes a tile of a layer a problem of its own.
-
-        Args:
-            shape: Extents of the tile, in the order of the dimensions.
-        """
+        """A tile of a layer, its extents in the order of the dimensions, as a problem of its own."""
         return replace(self, bounds=dict(zip(self.dimensions, shape, strict=True)))
 
     def tensor_size(self, dataspace: DataSpace) -> int:

@@ -147,11 +147,7 @@ class BranchNode:
 
 
 def read_tree(architecture: Map, names: Names) -> BranchNode:
-    """Reads the tree of an architecture.
-
-    Args:
-        architecture: The section, with a list under `nodes`.
-        names: Values that expressions can use: variables, and the document.
+    """Reads the tree of an architecture, a section with a list under `nodes`; expressions can use the names.
 
     Raises:
         SpecError: Unknown tags, keys and classes, names given twice, missing attributes, and parts that are not
@@ -307,13 +303,9 @@ class NativeLevel:
 def place_levels(tree: BranchNode) -> tuple[NativeLevel, ...]:
     """Lays the tree out as levels, from the outside in; disabled components and !Nothing are left out.
 
-    Interconnects of their own stand where they are written, see `NativeLevel.is_network`.
-
-    A fan-out of any node becomes a dummy level before it. Dummy levels have the mesh of the level around them: the
-    fan-out lies between them and the next level in.
-
-    Raises:
-        SpecError: The innermost level is not a compute component.
+    Interconnects of their own stand where they are written, see `NativeLevel.is_network`. A fan-out of any node becomes
+    a dummy level before it. Dummy levels have the mesh of the level around them: the fan-out lies between them and the
+    next level in. Raises SpecError where the innermost level is no compute component.
     """
     levels: list[NativeLevel] = []
     mesh_x = mesh_y = 1
@@ -342,7 +334,7 @@ def place_levels(tree: BranchNode) -> tuple[NativeLevel, ...]:
 
 def native_architecture(tree: BranchNode, levels: tuple[NativeLevel, ...], variables: Map,
                         leniency: Leniency = STRICT) -> Map:
-    """The native architecture, equal to the one that the front end writes.
+    """The native architecture, equal to the one that the front end writes, with one component per level.
 
     Args:
         tree: The tree.
@@ -350,13 +342,7 @@ def native_architecture(tree: BranchNode, levels: tuple[NativeLevel, ...], varia
         variables: The variables, which become attributes of the one subtree. An outermost container lends it its
             name and adds its attributes.
         leniency: Decides about the width of a memory in the native dialect's words, which Timeloop understands, and
-            about widths that a container alone gives.
-
-    Returns:
-        `{version, subtree: [{name, attributes, local}]}` with one component per level.
-
-    Raises:
-        SpecError: A memory has no width or datawidth.
+            about widths that a container alone gives. A memory without any is a SpecError.
     """
     first = next(_enabled(tree), None)
     name, attributes = "top_level", variables

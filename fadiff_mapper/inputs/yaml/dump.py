@@ -27,13 +27,9 @@ _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"}
 
 
 def dump(value: Any) -> str:
-    """Writes a value as YAML.
+    """Writes dicts, lists, strings, numbers, booleans and None as YAML, with the tags of a `Map` or `Seq`.
 
-    Args:
-        value: Dicts, lists, strings, numbers, booleans and None; the tag of a `Map` or `Seq` is kept.
-
-    Raises:
-        TypeError: A value of any other type.
+    Raises TypeError for a value of any other type.
     """
     lines: list[str] = []
     flow = _flow(value)

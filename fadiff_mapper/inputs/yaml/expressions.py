@@ -201,15 +201,10 @@ def evaluate(text: str, names: Mapping[str, object]) -> Any:
 
 
 def resolve(value: Any, names: Mapping[str, object]) -> Any:
-    """The value of a variable or attribute as the v0.4 front end understands it.
+    """The value of a variable or attribute as the v0.4 front end understands it. Errors as in `evaluate`.
 
-    Args:
-        value: As read from the file. Only unquoted text is changed: a whole number or boolean is converted, any
-            other text is evaluated; text that results is as if it had been quoted.
-        names: Values by name, see `evaluate`.
-
-    Raises:
-        ExpressionError: The text is no expression over `names`; the front end asks for quotes there.
+    Only unquoted text is changed: a whole number or boolean is converted, any other text is evaluated; text that
+    results is as if it had been quoted.
     """
     if not isinstance(value, str) or isinstance(value, Literal):
         return value

@@ -21,12 +21,7 @@ YAML = "a YAML file"
 
 
 def open_input(path: Path, accepted: str, most: int) -> tuple[BinaryIO, int]:
-    """Opens a file to read.
-
-    Args:
-        path: The file.
-        accepted: What is accepted in its place, for the messages.
-        most: Bytes that it may have.
+    """Opens a file of at most so many bytes to read; `accepted` says in messages what is wanted in its place.
 
     Returns:
         The open file and its bytes.

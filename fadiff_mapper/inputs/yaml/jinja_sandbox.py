@@ -63,7 +63,6 @@ def render(text: str, file: str, functions: Mapping[str, Function], data: Mappin
     """Renders a template; text without template syntax is returned as it is.
 
     Args:
-        text: The template.
         file: Its name for messages.
         functions: Functions that it may call, by name. They report a mistake of the template's author as ValueError.
         data: Variables by name.

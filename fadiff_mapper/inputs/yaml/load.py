@@ -36,7 +36,7 @@ SUFFIXES = (".yaml", ".yml", ".jinja", ".jinja2", ".j2", ".txt")
 
 
 def load_files(paths: Sequence[str | Path], *, jinja_data: Mapping[str, object] | None = None) -> Map:
-    """Reads YAML files into one mapping of their top-level keys.
+    """Reads YAML files into one mapping of their top-level keys. Raises SpecError.
 
     A key that several files give is combined as Timeloop's front end does: mappings key by key, lists one after
     the other, an empty or equal value once; anything else is a contradiction. A file given twice counts once.
@@ -44,9 +44,6 @@ def load_files(paths: Sequence[str | Path], *, jinja_data: Mapping[str, object] 
     Args:
         paths: The files, in the order in which lists are joined.
         jinja_data: Variables of the files' templates.
-
-    Raises:
-        SpecError: Whatever is wrong, with file and line.
     """
     trees: dict[Path, Map] = {}
     for file in [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]:
@@ -58,15 +55,7 @@ def load_files(paths: Sequence[str | Path], *, jinja_data: Mapping[str, object] 
 
 
 def load_file(path: str | Path, *, jinja_data: Mapping[str, object] | None = None) -> Map:
-    """Reads one YAML file with a mapping at the top.
-
-    Args:
-        path: The file.
-        jinja_data: Variables of its template; its budget of work covers all that it includes.
-
-    Raises:
-        SpecError: Whatever is wrong, with file and line.
-    """
+    """Reads one YAML file with a mapping at the top; one budget of work covers all that it includes."""
     return mapping(_TemplateScope(Path(path), jinja_data or {}, Budget()).load().value, Where(str(path), 1))
 
 

@@ -72,12 +72,7 @@ class Seq(list[Any]):
 
 
 def with_places(value: Any, where: Where) -> Any:
-    """Turns dicts and lists into `Map` and `Seq`, recursively.
-
-    Args:
-        value: Any value; a `Map` or `Seq` is returned as it is, a scalar too.
-        where: Place of the value; its entries are placed below.
-    """
+    """Turns dicts and lists into `Map` and `Seq`, recursively, with places below `where`; those that are such stay."""
     if isinstance(value, Map | Seq):
         return value
     if isinstance(value, dict):
@@ -127,14 +122,9 @@ CHECKS_KEPT = 64
 
 @lru_cache(maxsize=CHECKS_KEPT)
 def number(minimum: float | None = None, *, above: float | None = None) -> Check[float]:
-    """A check for a finite number; the type, int or float, is kept.
+    """A check for a finite number, at least `minimum` or greater than `above`; the type, int or float, is kept.
 
-    Args:
-        minimum: The least accepted value.
-        above: Values must be greater than this.
-
-    Returns:
-        A check that also takes text such as "1e-9", as YAML 1.1 reads such a number as text.
+    Text such as "1e-9" counts, too, as YAML 1.1 reads such a number as text.
     """
     wanted = "a number" + (f" >= {minimum:g}" if minimum is not None else "") + (
         f" > {above:g}" if above is not None else "")
@@ -319,11 +309,7 @@ class Reader:
                          default[0] if default else key.default)
 
     def refuse(self, name: str, why: str) -> None:
-        """Refuses a key of valid Timeloop input that is not modelled here; null, false, 0 and empty values may stay.
-
-        Raises:
-            SpecError: The key says something; the message tells why it is not supported.
-        """
+        """Refuses a key of valid Timeloop input that is not modelled here; null, false, 0 and empty values may stay."""
         self.asked.append(name)
         if self.node.get(name):
             raise self.node.at(name).error(f'"{name}" is not supported: {why}')
@@ -331,11 +317,7 @@ class Reader:
     def finish(self, context: str = "") -> None:
         """Meets keys that were never asked for and stand in no table, each with the nearest known key.
 
-        Args:
-            context: Words after the key in the message, such as " of a coefficient".
-
-        Raises:
-            SpecError: There are such keys, and the reader is strict.
+        `context`: words after the key in the message, such as " of a coefficient".
         """
         accepted = list(dict.fromkeys([*(name for key in self.table.values() for name in key.spellings), *self.asked]))
         if not self.node.keys() <= set(accepted):

@@ -137,7 +137,6 @@ def parse(text: str, file: str, lines: Sequence[tuple[str, int]] | None = None,
     """Reads the one YAML document in a text.
 
     Args:
-        text: The document.
         file: Name of the text for messages.
         lines: File and line (from 1) of each line of the text, where the lines do not stand in `file` itself but
             were produced by a template.
