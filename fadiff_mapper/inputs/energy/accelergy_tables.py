@@ -273,17 +273,11 @@ def rounded(value: float) -> float:
 
 @dataclass(frozen=True)
 class AccelergyAnswer:
-    """One answer of Accelergy.
+    """One answer of Accelergy."""
 
-    Attributes:
-        tables: Its ERT and ART.
-        files: The files that it writes for such an input, and its `LOG`, by name.
-        notes: A sentence about attributes that it was not told, if there are such.
-    """
-
-    tables: Tables
-    files: Mapping[str, str]
-    notes: tuple[str, ...] = ()
+    tables: Tables  # its ERT and ART
+    files: Mapping[str, str]  # the files that it writes for such an input, and its `LOG`, by name
+    notes: tuple[str, ...] = ()  # a sentence about attributes that it was not told, if there are such
 
 
 def complete_answer(arch: Architecture, literal: Mapping[str, Any], program: str, *,

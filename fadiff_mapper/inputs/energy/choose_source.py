@@ -16,15 +16,10 @@ from fadiff_mapper.inputs.spec.tables import Tables, component_name
 
 @dataclass(frozen=True)
 class SourcedTables:
-    """The outcome of the choice.
+    """The outcome of the choice."""
 
-    Attributes:
-        tables: The tables in force.
-        notes: Sentences about sources that were passed over, and about what a source was not told.
-    """
-
-    tables: Tables
-    notes: tuple[str, ...] = ()
+    tables: Tables  # the tables in force
+    notes: tuple[str, ...] = ()  # sentences about sources that were passed over, and about what a source was not told
 
 
 def check_choice(choice: str) -> None:

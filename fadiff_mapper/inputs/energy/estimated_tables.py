@@ -156,7 +156,6 @@ RISING = ("depth", "width_bits", "n_rw_ports")
 """Inputs with which every output rises."""
 OUTPUTS = ("read_pj", "write_pj", "leak_pj", "area_um2")
 """Axis of the outputs, in order; leakage in pJ per cycle of 1 ns."""
-
 LEAST_ROWS = 64
 LEAST_BITS = 32
 """The smallest bank about which Accelergy's plug-in asks CACTI; it scales smaller ones, which `asked` repeats."""
@@ -168,28 +167,20 @@ FEW_ROWS = 0.78
 
 @dataclass(frozen=True)
 class SramRegressor:
-    """A fully connected network of binary logarithms, normalised on both sides, beside a power law.
+    """A fully connected network of binary logarithms, normalised on both sides, beside a power law."""
 
-    Attributes:
-        shift: Means that are taken off the logarithms, (inputs [5], outputs [4]).
-        scale: Deviations by which they are divided, (inputs [5], outputs [4]).
-        skip: Exponents of the power law on normalised logarithms, [4, 5]: it carries the slopes beyond the figures,
-            where tanh is flat.
-        layers: (weights [out, in], bias [out]) of each layer; tanh between them.
-        held_out: Mean and worst relative error of each output on figures that the fit has not seen.
-        worst: Largest relative error of each output on any figure.
-        least: The smallest inputs that the fit has seen.
-        most: The largest inputs that the fit has seen.
-    """
-
-    shift: tuple[np.ndarray, np.ndarray]
-    scale: tuple[np.ndarray, np.ndarray]
+    shift: tuple[np.ndarray, np.ndarray]  # means that are taken off the logarithms, (inputs [5], outputs [4])
+    scale: tuple[np.ndarray, np.ndarray]  # deviations by which they are divided, (inputs [5], outputs [4])
+    # Exponents of the power law on normalised logarithms, [4, 5]: it carries the slopes beyond the figures, where tanh
+    # is flat.
     skip: np.ndarray
+    # (weights [out, in], bias [out]) of each layer; tanh between them.
     layers: tuple[tuple[np.ndarray, np.ndarray], ...]
+    # Mean and worst relative error of each output on figures that the fit has not seen.
     held_out: dict[str, tuple[float, float]]
-    worst: dict[str, float]
-    least: tuple[float, ...]
-    most: tuple[float, ...]
+    worst: dict[str, float]  # largest relative error of each output on any figure
+    least: tuple[float, ...]  # the smallest inputs that the fit has seen
+    most: tuple[float, ...]  # the largest inputs that the fit has seen
 
     def estimate(self, memories: Any) -> Any:
         """`OUTPUTS` [..., 4], in pJ and um^2, of memories with `INPUTS` [..., 5], NumPy or torch; differentiable."""
@@ -265,15 +256,11 @@ Rounding: TypeAlias = Callable[[Array], Array]
 
 @dataclass(frozen=True)
 class ComponentFigures:
-    """The figures of one component; each has the shape to which its attributes broadcast.
+    """The figures of one component; each has the shape to which its attributes broadcast."""
 
-    Attributes:
-        actions: pJ by action: "read", "write", "update" and "leak" (per cycle) of a memory, "compute" of arithmetic.
-        area_um2: Area in um^2.
-    """
-
+    # pJ by action: "read", "write", "update" and "leak" (per cycle) of a memory, "compute" of arithmetic.
     actions: dict[str, Array]
-    area_um2: Array
+    area_um2: Array  # area in um^2
 
 
 def smooth_figures(kind: str, attributes: Attributes) -> ComponentFigures:
@@ -368,25 +355,15 @@ def _arrays(*values: Array) -> list[Array]:
 
 @dataclass(frozen=True)
 class Primitive:
-    """One component, or the memory that a cluster of instances shares.
+    """One component, or the memory that a cluster of instances shares."""
 
-    Attributes:
-        kind: One of `KINDS`.
-        attributes: As `smooth_figures` takes them for this kind.
-        energy_scale: Factor on all its energies.
-        area_scale: Factor on its area.
-        sharers: Instances of the level that share the component.
-        assumed: Whether the architecture is silent about its technology, or the type of a DRAM.
-        dram_type: Type of a DRAM, else empty.
-    """
-
-    kind: str
-    attributes: dict[str, float]
-    energy_scale: float = 1.0
-    area_scale: float = 1.0
-    sharers: int = 1
-    assumed: bool = False
-    dram_type: str = ""
+    kind: str  # one of `KINDS`
+    attributes: dict[str, float]  # as `smooth_figures` takes them for this kind
+    energy_scale: float = 1.0  # factor on all its energies
+    area_scale: float = 1.0  # factor on its area
+    sharers: int = 1  # instances of the level that share the component
+    assumed: bool = False  # whether the architecture is silent about its technology, or the type of a DRAM
+    dram_type: str = ""  # type of a DRAM, else empty
 
 
 def primitives(arch: Architecture) -> dict[str, Primitive]:

@@ -42,26 +42,17 @@ BANDWIDTH_SCALE = "per_dataspace_bandwidth_consumption_scale"
 MOST_LEVELS = 64
 """Storage levels, fan-outs of the v0.4 dialect included. Machines have fewer than 10; nothing was measured."""
 RANGE = re.compile(r"\[\s*(\d+)\s*\.\.\s*(\d+)\s*\]")
-
 LEVEL_ATTRIBUTES = tuple(spelling for key in keys.LEVEL.values() for spelling in key.spellings)
 """The attributes of a component that change a result. Others go to Accelergy and are kept as they are."""
 
 
 class Component(NamedTuple):
-    """One component of the architecture.
+    """One component of the architecture."""
 
-    Attributes:
-        name: Name without its range.
-        kind: Its class.
-        attributes: As written, hyphenated words rewritten.
-        instances: Instances by the ranges of names.
-        where: Its place.
-    """
-
-    name: str
+    name: str  # name without its range
     kind: str
-    attributes: Map
-    instances: int
+    attributes: Map  # as written, hyphenated words rewritten
+    instances: int  # instances by the ranges of names
     where: Where
 
     def is_one_of(self, words: Sequence[str]) -> bool:
@@ -443,19 +434,12 @@ def _interconnect(component: Component, inwards: int | None, outwards: int | Non
 
 @dataclass(frozen=True)
 class WrittenComponent:
-    """One component as written.
+    """One component as written."""
 
-    Attributes:
-        name: Name without its range.
-        own: Its own attributes, old hyphenated words rewritten.
-        inherited: Attributes of the nodes around it, in the same way.
-        component: All its keys, as they are.
-    """
-
-    name: str
-    own: dict[str, Any]
-    inherited: dict[str, Any]
-    component: dict[str, Any]
+    name: str  # name without its range
+    own: dict[str, Any]  # its own attributes, old hyphenated words rewritten
+    inherited: dict[str, Any]  # attributes of the nodes around it, in the same way
+    component: dict[str, Any]  # all its keys, as they are
 
     @property
     def attributes(self) -> dict[str, Any]:

@@ -37,22 +37,15 @@ PARTS = {"fixed": "factor of", "maximum": "maximum factor of", "minimum": "minim
 
 @dataclass(frozen=True)
 class ConstraintStatement:
-    """One property of one level.
+    """One property of one level."""
 
-    Attributes:
-        level: Number of the storage level.
-        kind: "temporal", "spatial", "dataspace" or "parallelism".
-        part: For loops "fixed.C", "minimum.C", "maximum.C" (C: a dimension), "order", "split" or a switch of reuse; for
-            data spaces the name of one, or "no_coalesce"; for parallelism "min".
-        value: A number, an `Order`, a set of data spaces, or whether a data space is kept.
-        where: Place of the statement.
-    """
-
-    level: int
-    kind: str
+    level: int  # number of the storage level
+    kind: str  # "temporal", "spatial", "dataspace" or "parallelism"
+    # For loops "fixed.C", "minimum.C", "maximum.C" (C: a dimension), "order", "split" or a switch of reuse; for data
+    # spaces the name of one, or "no_coalesce"; for parallelism "min".
     part: str
-    value: Any
-    where: Where
+    value: Any  # a number, an `Order`, a set of data spaces, or whether a data space is kept
+    where: Where  # place of the statement
 
     @property
     def about_keeping(self) -> bool:

@@ -30,7 +30,6 @@ REWRITTEN = (
 )
 """Every word that Timeloop rewrites, as it is afterwards. Timeloop's own list has two more, `network_word_bits` and
 `payload_word_bits`, which it never finds: `word-bits` is rewritten before them, and the first hyphen stays."""
-
 _HYPHENATED = re.compile(
     rf"\b(?:{'|'.join(sorted((word.replace('_', '-') for word in REWRITTEN), key=len, reverse=True))})"
     r"\b(?!-|>|\.hpp|\.cpp)", re.ASCII)

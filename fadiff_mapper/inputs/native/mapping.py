@@ -37,20 +37,13 @@ _RESIDUAL = re.compile(r"\s*,\s*(?P<last>\d+)(?=[\s,A-Za-z_]|$)")
 
 @dataclass(frozen=True)
 class LoopFactor:
-    """One factor, or a limit on one.
+    """One factor, or a limit on one."""
 
-    Attributes:
-        dimension: Its dimension.
-        operator: "=", "<=" or ">=".
-        value: At least 1; a 0 in the text, for the whole dimension, is already the dimension's bound.
-        where: Place of the text.
-        last: The residual of an imperfect factor (`P=4,2`): iterations of the last run. None: as many as in all runs.
-    """
-
-    dimension: str
-    operator: str
-    value: int
-    where: Where
+    dimension: str  # its dimension
+    operator: str  # "=", "<=" or ">="
+    value: int  # at least 1; a 0 in the text, for the whole dimension, is already the dimension's bound
+    where: Where  # place of the text
+    # The residual of an imperfect factor (`P=4,2`): iterations of the last run. None: as many as in all runs.
     last: int | None = None
 
     def __str__(self) -> str:

@@ -40,7 +40,6 @@ NAMED_SHAPES: dict[str, dict[str, Any]] = {
     },
 }
 """The shapes that Timeloop ships with and that an old problem file names by `shape: NAME`."""
-
 MOST_NAMES = 64
 """Dimensions, data spaces or coefficients of a shape. Published ones have fewer than 10; nothing was measured."""
 MOST_COMPUTES = 2 ** 53

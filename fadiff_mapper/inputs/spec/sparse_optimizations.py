@@ -30,8 +30,6 @@ class Density:
 
 DENSE = Density()
 """The density of a tensor for which the input gives none."""
-
-
 COORDINATE_PAYLOAD, RUN_LENGTH, BITMASK = "cp", "rle", "b"
 UNCOMPRESSED_BITMASK, OFFSET_PAIR = "ub", "uop"
 COMPRESSED_FORMATS = (COORDINATE_PAYLOAD, RUN_LENGTH, BITMASK)

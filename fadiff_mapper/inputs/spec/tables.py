@@ -98,16 +98,12 @@ FILL_ACTIONS = ("random_fill", "random_write", "fill", "write")
 UPDATE_ACTIONS = ("random_update", "random_write", "update", "write")
 COMPUTE_ACTIONS = ("mac_random", "mult_random", "mac", "mult", "compute")
 """The names under which Timeloop looks an action up in the ERT; the first one that is there counts."""
-
 UNNAMED_ROOT = "system"
 """Where tables need a parent for their components and the architecture names none."""
-
 RANGE = re.compile(r"\[[^\]]*\]")
 """The range of instances in the full name of a component, such as "[0..3]"."""
-
 REMEMBERED = 1 << 12
 """Names of components that are remembered: those of a few designs. A plain limit on memory."""
-
 DRAM_PJ_PER_16_BITS = 200.0
 SRAM_PJ_PER_KIB = 5 / 99.5
 SRAM_LEAST_KIB = 0.5

@@ -51,19 +51,13 @@ ABOUT = {"container": ("spatial",), "network": ("spatial",), "nothing": ("datasp
 
 @dataclass(frozen=True)
 class Directive:
-    """The constraints of one kind on one node.
+    """The constraints of one kind on one node."""
 
-    Attributes:
-        kind: "spatial", "temporal" or "dataspace"; "utilization" for a target of that type.
-        where: Place of the constraint.
-        entries: Checked values by key: tuples of `LoopFactor` or of names, an `Order`, numbers.
-        places: Place of each entry.
-    """
-
-    kind: str
-    where: Where
+    kind: str  # "spatial", "temporal" or "dataspace"; "utilization" for a target of that type
+    where: Where  # place of the constraint
+    # Checked values by key: tuples of `LoopFactor` or of names, an `Order`, numbers.
     entries: dict[str, Any] = field(default_factory=dict)
-    places: dict[str, Where] = field(default_factory=dict)
+    places: dict[str, Where] = field(default_factory=dict)  # place of each entry
 
     def at(self, key: str) -> Where:
         """Place of an entry."""
@@ -84,16 +78,11 @@ Group = dict[str, Directive]
 
 @dataclass(frozen=True)
 class ExpressionScope:
-    """The surroundings in which constraints are read.
+    """The surroundings in which constraints are read."""
 
-    Attributes:
-        problem: The problem, whose dimensions and data spaces they name.
-        names: Values that expressions can use.
-        leniency: Decides about factors above their dimension, which the front end counts with and Timeloop ignores.
-    """
-
-    problem: Problem
-    names: Names
+    problem: Problem  # the problem, whose dimensions and data spaces they name
+    names: Names  # values that expressions can use
+    # Decides about factors above their dimension, which the front end counts with and Timeloop ignores.
     leniency: Leniency
 
 

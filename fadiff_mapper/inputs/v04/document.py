@@ -48,17 +48,11 @@ def is_v04(document: Map) -> bool:
 
 @dataclass(frozen=True)
 class Translation:
-    """A v0.4 document in the native dialect, and its problem, which the translation had to read.
+    """A v0.4 document in the native dialect, and its problem, which the translation had to read."""
 
-    Attributes:
-        document: The native document; every entry keeps its place in the user's files.
-        problem: The value of `document["problem"]`, see `read_problem`.
-        literal_problem: The same as plain data for writing it out.
-    """
-
-    document: Map
-    problem: Problem
-    literal_problem: dict[str, Any]
+    document: Map  # the native document; every entry keeps its place in the user's files
+    problem: Problem  # the value of `document["problem"]`, see `read_problem`
+    literal_problem: dict[str, Any]  # the same as plain data for writing it out
 
 
 def translate(document: Map, leniency: Leniency = STRICT) -> Translation:

@@ -16,7 +16,6 @@ from fadiff_mapper.inputs.yaml.expressions import Expression, Literal
 
 MAX_FLOW = 100
 """Characters of the longest list that is written in one line: a matter of taste alone."""
-
 REMEMBERED = 4096
 """Texts of which is kept whether they need quotes: documents repeat their keys."""
 

@@ -16,7 +16,6 @@ from fadiff_mapper.inputs.yaml.place import Where
 
 MAX_BYTES = 4 << 20
 """Bytes of one YAML file. A plain safety limit; nothing was measured."""
-
 YAML = "a YAML file"
 
 

@@ -14,33 +14,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Oddity:
-    """Input that Timeloop reads without a complaint, and not as its author meant it.
-
-    Attributes:
-        where: Its place.
-        subject: The key or text in question; a file with the same one several times gets one warning.
-        found: The mistake in words, with the nearest accepted key.
-        accepted: The accepted alternatives.
-        outcome: The treatment that Timeloop gives it, for the warning; empty where `found` says so already.
-    """
+    """Input that Timeloop reads without a complaint, and not as its author meant it."""
 
     where: Where
-    subject: str
-    found: str
-    accepted: str
+    subject: str  # the key or text in question; a file with the same one several times gets one warning
+    found: str  # the mistake in words, with the nearest accepted key
+    accepted: str  # the accepted alternatives
+    # The treatment that Timeloop gives it, for the warning; empty where `found` says so already.
     outcome: str = "Timeloop ignores it"
 
 
 @dataclass(frozen=True)
 class Leniency:
-    """Decides about oddities, and collects the warnings of one reading.
+    """Decides about oddities, and collects the warnings of one reading."""
 
-    Attributes:
-        strict: Whether an oddity is an error.
-        collected: File and subject -> the first warning, and the number of places that it stands for.
-    """
-
-    strict: bool
+    strict: bool  # whether an oddity is an error
+    # File and subject -> the first warning, and the number of places that it stands for.
     collected: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
 
     def meet(self, oddities: Iterable[Oddity]) -> None:

@@ -26,7 +26,6 @@ from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.inputs.yaml.templates import Budget, Rendered, is_template
 
 __all__ = ["dump", "load_files", "load_text"]
-
 MAX_INCLUDES_DEEP = 20
 """Files that include one another. A plain safety limit; nothing was measured."""
 INCLUDE_UNITS = 2_000
@@ -92,24 +91,15 @@ def combined(trees: Sequence[Map]) -> Map:
 
 @dataclass
 class _TemplateScope:
-    """One file while it is read, with the state that it hands on to the files that it includes.
+    """One file while it is read, with the state that it hands on to the files that it includes."""
 
-    Attributes:
-        file: The file.
-        data: Variables of templates.
-        budget: Work that templates may still do, shared by all of them.
-        around: Folders in which the including files look for others.
-        depth: Number of files around this one.
-        folders: Folders in which it looks for files, its own first.
-        included: Trees included so far; the rendered text refers to them by number.
-    """
-
-    file: Path
-    data: Mapping[str, object]
-    budget: Budget
-    around: tuple[Path, ...] = ()
-    depth: int = 0
-    folders: list[Path] = field(init=False)
+    file: Path  # the file
+    data: Mapping[str, object]  # variables of templates
+    budget: Budget  # work that templates may still do, shared by all of them
+    around: tuple[Path, ...] = ()  # folders in which the including files look for others
+    depth: int = 0  # number of files around this one
+    folders: list[Path] = field(init=False)  # folders in which it looks for files, its own first
+    # Trees included so far; the rendered text refers to them by number.
     included: list[Built] = field(default_factory=list)
 
     def load(self) -> Built:

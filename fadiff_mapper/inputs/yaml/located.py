@@ -21,10 +21,8 @@ from fadiff_mapper.inputs.yaml.place import Where
 T = TypeVar("T")
 Check = Callable[[Any, Where], T]
 """Takes a value and its place; returns it as the wanted type, or raises SpecError with that place."""
-
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 """Characters that no text has: they steer terminals, turn the direction of what follows, or cannot be written."""
-
 MOST_SHOWN_BITS = 1024
 """Bits of a whole number that is shown in a message; Python refuses to write numbers of more than 4,300 digits."""
 
@@ -86,36 +84,29 @@ def plain(value: Any) -> Any:
     """The same value as ordinary dicts and lists, for writing it out; tags and places are lost."""
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return value
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def kind_of(value: object) -> str:
     """The name of a value's type for a message, scalars with the value itself (at most 60 characters)."""
-    names = {dict: "a mapping", list: "a list", str: "a string", bool: "a boolean", int: "a number",
-             float: "a number"}
     if isinstance(value, int) and value.bit_length() > MOST_SHOWN_BITS:
         return f"a number of {value.bit_length()} bits"
+    if isinstance(value, dict | list):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    names = {str: "a string", bool: "a boolean", int: "a number", float: "a number"}
+    name = next((name for base, name in names.items() if isinstance(value, base)), "")
     shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "..."
-    for base, name in names.items():
-        if isinstance(value, base) and not (base is int and isinstance(value, bool)):
-            return name if isinstance(value, dict | list) else f"{name} ({shown})"
-    return "nothing" if value is None else type(value).__name__
+    return f"{name} ({shown})" if name else "nothing" if value is None else type(value).__name__
 
 
 # Checks: (value, where) -> value of the right type, or SpecError.
 
 LARGEST = 1e30
 """The largest number that is read: sums and products of a few such numbers stay within a float's range."""
-
 SMALLEST = 1e-30
 """The smallest number other than 0 that is read, without its sign: quotients stay within a float's range as well."""
-
 LARGEST_WHOLE = 2 ** 53
 """The largest whole number that is read: up to here counts in float64 are exact."""
-
-
 CHECKS_KEPT = 64
 """Checks for numbers that are kept, as readers ask for the same few again and again."""
 
@@ -223,34 +214,22 @@ REQUIRED: Any = object()
 
 @dataclass(frozen=True)
 class Kind:
-    """The values that a key accepts.
+    """The values that a key accepts."""
 
-    Attributes:
-        read: (value, place, leniency) -> the value of the right type; raises SpecError.
-        words: The accepted values in words.
-        schema: The same as JSON Schema, null aside.
-    """
-
+    # (value, place, leniency) -> the value of the right type; raises SpecError.
     read: Callable[[Any, Where, Leniency], Any]
-    words: str
-    schema: dict[str, Any]
+    words: str  # the accepted values in words
+    schema: dict[str, Any]  # the same as JSON Schema, null aside
 
 
 @dataclass(frozen=True)
 class Key:
-    """One key of the input.
+    """One key of the input."""
 
-    Attributes:
-        spellings: Its name, then other spellings, of which the first that is there counts.
-        kind: The values that it accepts; null counts as absent.
-        default: The value where it is absent; `REQUIRED` where it must be there.
-        meaning: A few words for the reference.
-    """
-
-    spellings: tuple[str, ...]
-    kind: Kind
-    default: Any
-    meaning: str
+    spellings: tuple[str, ...]  # its name, then other spellings, of which the first that is there counts
+    kind: Kind  # the values that it accepts; null counts as absent
+    default: Any  # the value where it is absent; `REQUIRED` where it must be there
+    meaning: str  # a few words for the reference
 
 
 Table = Mapping[str, Key]
@@ -259,19 +238,12 @@ Table = Mapping[str, Key]
 
 @dataclass
 class Reader:
-    """Takes keys from one `Map`; `finish` complains about those that no one knows: Timeloop drops these in silence.
+    """Takes keys from one `Map`; `finish` complains about those that no one knows: Timeloop drops these in silence."""
 
-    Attributes:
-        node: The mapping that is read.
-        leniency: Decides whether an unknown key is an error.
-        table: The keys that `read` takes.
-        asked: All keys asked for so far, in order.
-    """
-
-    node: Map
-    leniency: Leniency = STRICT
-    table: Table = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
+    node: Map  # the mapping that is read
+    leniency: Leniency = STRICT  # decides whether an unknown key is an error
+    table: Table = field(default_factory=dict)  # the keys that `read` takes
+    asked: list[str] = field(default_factory=list)  # all keys asked for so far, in order
 
     def has(self, *names: str) -> bool:
         """Whether any of the keys is written, a null included."""
