@@ -165,17 +165,9 @@ def _checked_keys(document: Map, leniency: Leniency) -> str:
 
 def find_energies(document: Map, arch: Architecture, literal: AnyMapping[str, Any], energy: str,
                   leniency: Leniency = STRICT) -> tuple[Tables, tuple[str, ...]]:
-    """Finds the energies and areas of a document whose architecture has been read.
+    """The tables in force for a document whose architecture has been read, and notes on energies that are missing.
 
-    Args:
-        document: The merged input, see `read_document`, in either dialect.
-        arch: Its architecture.
-        literal: Its sections, see `Spec.literal`.
-        energy: As in `load`.
-        leniency: Decides about unknown keys of the tables.
-
-    Returns:
-        (the tables in force, notes on energies that are missing)
+    `literal`: the document's sections, see `Spec.literal`. Leniency is about unknown keys of the tables.
     """
     given = read_tables(document.get("ERT"), document.at("ERT"), document.get("ART"), document.at("ART"), IN_INPUT,
                         leniency)

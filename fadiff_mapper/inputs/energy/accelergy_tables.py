@@ -191,20 +191,16 @@ def assembled(hardware: DescribedHardware, answered: Tables, energies_by: Mappin
               areas_by: Mapping[str, str]) -> dict[str, Any]:
     """The sections of Accelergy's files for an input: ERT, ART, their summaries, and the flattened architecture.
 
-    The energy of a compound component's action is the sum over its steps: the energy of the primitive action, times
-    its scale, times the components of the range that it names, times the scale of the component. Its area is the sum
-    over its parts: area times scale times components (Accelergy's `ERT_generator.py`, `ART_generator.py`).
+    The energy of a compound component's action is the sum over its steps: the energy of the primitive action, times its
+    scale, times the components of the range that it names, times the scale of the component. Its area is the sum over
+    its parts: area times scale times components (Accelergy's `ERT_generator.py`, `ART_generator.py`). Accelergy lists
+    primitive components first, and none without actions in an ERT. A missing figure is a FadiffError.
 
     Args:
+        hardware: The components.
         answered: Accelergy's tables for the request of this hardware, in full precision.
         energies_by: The plug-in that estimated the energies of each component of the request.
         areas_by: The same of areas; empty where Accelergy does not say so, and the summaries are then left out.
-
-    Returns:
-        Section -> its content. Accelergy lists primitive components first, and none without actions in an ERT.
-
-    Raises:
-        FadiffError: A figure is missing.
     """
     tables = {component_name(table.component): table for table in answered.ert}
     areas = {component_name(name): area for name, area in answered.art.items()}
@@ -334,14 +330,9 @@ def answer(arch: Architecture, literal: Mapping[str, Any], program: str, environ
 
 def answer_about_files(files: Sequence[str], program: str, environment: Mapping[str, str],
                        time_limit: float = TIME_LIMIT_S) -> AccelergyAnswer:
-    """Asks Accelergy about input files as they are, which it may run as code; nothing is kept. Errors as in `answer`.
+    """Asks Accelergy about input files as they are, by absolute paths; nothing is kept. Errors as in `answer`.
 
-    Args:
-        files: Absolute paths. What they say must be trusted: their text is evaluated, and functions and plug-ins that
-            they name are loaded.
-        program: Path of the `accelergy` command.
-        environment: Environment variables of the run.
-        time_limit: Seconds for the run.
+    The files must be trusted: their text is evaluated, and functions and plug-ins that they name are loaded.
     """
     written = ask(files, program, environment, time_limit)
     ert, art = (_section(written, kind) for kind in ("ERT", "ART"))

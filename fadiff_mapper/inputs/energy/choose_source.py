@@ -32,7 +32,6 @@ def find_tables(arch: Architecture, given: Tables, choice: str, literal: Mapping
     """Finds the energies and areas of an architecture. An area in the input counts under every choice.
 
     Args:
-        arch: The architecture.
         given: The tables in the input, which come first; some choices complete them.
         choice: One of `CHOICES`.
         literal: Sections of the input, of which Accelergy reads the compound components.

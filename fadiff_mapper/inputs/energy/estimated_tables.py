@@ -412,14 +412,10 @@ def _primitive(unit: StorageLevel | Arithmetic, written: WrittenComponent) -> Pr
 
 
 def estimated(arch: Architecture, given: Tables) -> Tables:
-    """Completes tables with estimates.
+    """Completes the tables in the input with estimates.
 
-    Args:
-        given: The tables in the input.
-
-    Returns:
-        The tables with an ERT row for every component that they do not price completely, and an ART row for every one
-        whose area neither they nor the architecture state. Levels that stand only for a fan-out need none.
+    They get an ERT row for every component that they do not price completely, and an ART row for every one whose area
+    neither they nor the architecture state. Levels that stand only for a fan-out need none.
 
     Raises:
         SpecError: An estimate is beyond the range of numbers that are read: continued too far.

@@ -359,12 +359,9 @@ def _wires(reader: Reader, kind: str, word_bits: int) -> Interconnect:
 
 def named_interconnects(components: Sequence[Component], units: Sequence[tuple[str, Map]],
                         leniency: Leniency) -> tuple[NamedInterconnect, ...]:
-    """The interconnects that levels refer to by name.
+    """The interconnects (of a class of `INTERCONNECT_CLASSES`) that levels refer to by name.
 
-    Args:
-        components: Those with a class of `INTERCONNECT_CLASSES`.
-        units: Name and attributes of the arithmetic and of the storage levels, innermost first.
-        leniency: Decides about misspelt attributes.
+    `units`: name and attributes of the arithmetic and of the storage levels, innermost first.
 
     Raises:
         SpecError: A level names an interconnect that does not exist, neighbours name different ones, one stands in

@@ -57,17 +57,11 @@ def read_constraints(
     document: Map, levels: Sequence[StorageLevel], fanouts: Sequence[tuple[int, int]], problem: Problem,
     leniency: Leniency = STRICT
 ) -> Constraints:
-    """Reads the constraints of a document; architecture and map-space sections count alike, as in Timeloop.
+    """Reads the constraints of a native document; architecture and map-space sections count alike, as in Timeloop.
 
     A partial permutation fixes loops on the inside, and after `_` on the outside; the other loops lie in between
     in any order. Factors of 1 are no loops, so they stand anywhere. `split` counts every dimension of the full
-    spatial permutation, those with factor 1 too.
-
-    Args:
-        document: The merged input in the native dialect.
-        levels: Storage levels, innermost first.
-        fanouts: Fan-out (X, Y) below each level.
-        leniency: Decides about keys and factors that Timeloop ignores.
+    spatial permutation, those with factor 1 too. Levels and fan-outs (X, Y) below them are innermost first.
 
     Returns:
         The limits per level; `native` holds them as plain lists with every factor and permutation as a string.

@@ -12,19 +12,12 @@ from fadiff_mapper.inputs.yaml.load import dump
 
 
 def merged_input(spec: Spec, mapping: Mapping | None = None) -> str:
-    """Architecture, problem, tables and mapping in Timeloop's native dialect: no expressions, templates or tags.
+    """Architecture, problem, tables and mapping as YAML in Timeloop's native dialect: without expressions and tags.
 
     The tables are written wherever Timeloop would otherwise ask Accelergy, that is, for every architecture written
     as a tree; the old list format without tables keeps Timeloop's built-in energies. Constraints on the map space
     are left out: `timeloop-model` only checks a mapping against them, and that check rejects mappings that its own
     mapper found.
-
-    Args:
-        spec: Architecture, problem and tables.
-        mapping: The mapping; None leaves the section out.
-
-    Returns:
-        The text of a YAML file.
     """
     return dump(merged_sections(spec, mapping))
 

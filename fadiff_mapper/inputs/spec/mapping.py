@@ -13,38 +13,25 @@ from fadiff_mapper.base.text_formats import html_table
 
 @dataclass(frozen=True)
 class LevelMapping:
-    """The loops of one storage level. Orders run from the innermost loop to the outermost and name every dimension.
+    """The loops of one storage level. Orders run from the innermost loop to the outermost and name every dimension."""
 
-    Attributes:
-        temporal: Factor of each dimension, 1 where there is no loop.
-        order: Order of the temporal loops.
-        spatial: Factor of each dimension on the fan-out below this level, 1 where there is no loop.
-        spatial_order: Order of the spatial loops.
-        split: Leading entries of `spatial_order` that lie on the X axis, loops of factor 1 counted; the others lie
-            on Y.
-        keep: Data spaces that the level stores; the others bypass it.
-        no_temporal_reuse: Data spaces that the level is sent anew on every call.
-        no_multicast: Data spaces that the level sends to each receiver separately.
-        no_link_transfer: Data spaces that its receivers do not hand on to each other.
-        rmw_first_update: Outputs that the level reads back for their first update too.
-        no_coalesce: Data spaces that pass through the level word by word, without being held there for another use.
-        temporal_last: Residuals: iterations of a loop's last run, for the dimensions whose last run is shorter.
-        spatial_last: The same for the spatial loops.
-    """
-
-    temporal: dict[str, int] = field(hash=False)
-    order: tuple[str, ...]
+    temporal: dict[str, int] = field(hash=False)  # factor of each dimension, 1 where there is no loop
+    order: tuple[str, ...]  # order of the temporal loops
+    # Factor of each dimension on the fan-out below this level, 1 where there is no loop.
     spatial: dict[str, int] = field(hash=False)
-    spatial_order: tuple[str, ...]
+    spatial_order: tuple[str, ...]  # order of the spatial loops
+    # Leading entries of `spatial_order` that lie on the X axis, loops of factor 1 counted; the others lie on Y.
     split: int
-    keep: frozenset[str]
-    no_temporal_reuse: frozenset[str] = frozenset()
-    no_multicast: frozenset[str] = frozenset()
-    no_link_transfer: frozenset[str] = frozenset()
-    rmw_first_update: frozenset[str] = frozenset()
+    keep: frozenset[str]  # data spaces that the level stores; the others bypass it
+    no_temporal_reuse: frozenset[str] = frozenset()  # data spaces that the level is sent anew on every call
+    no_multicast: frozenset[str] = frozenset()  # data spaces that the level sends to each receiver separately
+    no_link_transfer: frozenset[str] = frozenset()  # data spaces that its receivers do not hand on to each other
+    rmw_first_update: frozenset[str] = frozenset()  # outputs that the level reads back for their first update too
+    # Data spaces that pass through the level word by word, without being held there for another use.
     no_coalesce: frozenset[str] = frozenset()
+    # Residuals: iterations of a loop's last run, for the dimensions whose last run is shorter.
     temporal_last: dict[str, int] = field(default_factory=dict, hash=False)
-    spatial_last: dict[str, int] = field(default_factory=dict, hash=False)
+    spatial_last: dict[str, int] = field(default_factory=dict, hash=False)  # the same for the spatial loops
 
     def axis_factors(self, axis: str) -> dict[str, int]:
         """The spatial factors above 1 on the axis "X" or "Y", by dimension, from the innermost loop outwards."""

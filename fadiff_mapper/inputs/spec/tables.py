@@ -22,33 +22,22 @@ NO_ENERGY = "none: 0 pJ, as no table has an entry for it"
 
 @dataclass(frozen=True)
 class ArguedEnergy:
-    """The energy of an action with arguments, such as a multicast to so many receivers.
-
-    Attributes:
-        action: Its name.
-        energy: pJ.
-        arguments: The arguments as written.
-    """
+    """The energy of an action with arguments, such as a multicast to so many receivers."""
 
     action: str
-    energy: float
-    arguments: dict[str, Any] = field(default_factory=dict)
+    energy: float  # pJ
+    arguments: dict[str, Any] = field(default_factory=dict)  # the arguments as written
 
 
 @dataclass(frozen=True)
 class EnergyTable:
-    """Energies of one component.
+    """Energies of one component."""
 
-    Attributes:
-        component: Full name as in the file, such as "system.PE[0..15].spad".
-        actions: pJ by action; the largest where an action is listed twice.
-        source: Where the energies come from, for the report, such as "ERT in the input".
-        argued: All entries as written where some have arguments or an action is listed twice.
-    """
-
-    component: str
-    actions: dict[str, float] = field(default_factory=dict)
+    component: str  # full name as in the file, such as "system.PE[0..15].spad"
+    actions: dict[str, float] = field(default_factory=dict)  # pJ by action; the largest where an action is listed twice
+    # Where the energies come from, for the report, such as "ERT in the input".
     source: str = field(default="", compare=False)
+    # All entries as written where some have arguments or an action is listed twice.
     argued: tuple[ArguedEnergy, ...] = ()
 
     @property
@@ -59,37 +48,24 @@ class EnergyTable:
 
 @dataclass(frozen=True)
 class Tables:
-    """The ERT and ART in force.
+    """The ERT and ART in force."""
 
-    Attributes:
-        ert: Energies by component; none where Timeloop's built-in values count.
-        art: Area in um^2 by full component name, as in the file.
-        version: Version that the ERT states.
-        area_source: Where the areas in `art` come from, for the report, by the same names.
-    """
-
-    ert: tuple[EnergyTable, ...] = ()
-    art: dict[str, float] = field(default_factory=dict)
-    version: str = "0.4"
+    ert: tuple[EnergyTable, ...] = ()  # energies by component; none where Timeloop's built-in values count
+    art: dict[str, float] = field(default_factory=dict)  # area in um^2 by full component name, as in the file
+    version: str = "0.4"  # version that the ERT states
+    # Where the areas in `art` come from, for the report, by the same names.
     area_source: dict[str, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
 class ComponentEnergy:
-    """Energies of one storage level.
+    """Energies of one storage level."""
 
-    Attributes:
-        read: pJ per vector access.
-        fill: pJ per vector access that brings words from the next level outwards.
-        update: pJ per vector access that takes results from further in.
-        leak: pJ per cycle and instance.
-        built_in: The actions ("read", "fill", "update") that the ERT lacks and Timeloop estimates.
-    """
-
-    read: float
-    fill: float
-    update: float
-    leak: float
+    read: float  # pJ per vector access
+    fill: float  # pJ per vector access that brings words from the next level outwards
+    update: float  # pJ per vector access that takes results from further in
+    leak: float  # pJ per cycle and instance
+    # The actions ("read", "fill", "update") that the ERT lacks and Timeloop estimates.
     built_in: frozenset[str] = frozenset()
 
 

@@ -309,13 +309,9 @@ def native_architecture(tree: BranchNode, levels: tuple[NativeLevel, ...], varia
                         leniency: Leniency = STRICT) -> Map:
     """The native architecture, equal to the one that the front end writes, with one component per level.
 
-    Args:
-        tree: The tree.
-        levels: Its levels, see `place_levels`.
-        variables: The variables, which become attributes of the one subtree. An outermost container lends it its
-            name and adds its attributes.
-        leniency: Decides about the width of a memory in the native dialect's words, which Timeloop understands, and
-            about widths that a container alone gives. A memory without any is a SpecError.
+    The variables become attributes of the one subtree; an outermost container lends it its name and adds its
+    attributes. Leniency is about the width of a memory in the native dialect's words, which Timeloop understands, and
+    about widths that a container alone gives; a memory without any is a SpecError.
     """
     first = next(_enabled(tree), None)
     name, attributes = "top_level", variables

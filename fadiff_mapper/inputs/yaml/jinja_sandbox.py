@@ -57,13 +57,9 @@ Function = Callable[..., Any]
 
 def render(text: str, file: str, functions: Mapping[str, Function], data: Mapping[str, object],
            budget: Budget) -> Rendered:
-    """Renders a template; text without template syntax is returned as it is.
+    """Renders a template, a file's text; text without template syntax is returned as it is.
 
-    Args:
-        file: Its name for messages.
-        functions: Functions that it may call, by name. They report a mistake of the template's author as ValueError.
-        data: Variables by name.
-        budget: The work that it may do.
+    Functions that it may call report a mistake of its author as ValueError.
 
     Raises:
         SpecError: A mistake, undefined name, unavailable feature, or exhausted budget, with file and line of the
