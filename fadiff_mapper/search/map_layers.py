@@ -261,15 +261,7 @@ class ResultStream:
 
     def send_last(self, tasks: Sequence[MappingTask], outcomes: Sequence[SearchOutcome],
                   bound_of: Callable[[int], LowerBound | None]) -> list[Result]:
-        """Hands on the final results, with history, options and lower bound.
-
-        Args:
-            tasks: The problems as they were searched.
-            outcomes: The end of each search.
-            bound_of: The lower bound of a problem, by its number.
-
-        Returns:
-            One result per problem, in order.
+        """Hands on the final results, with history, options and lower bound (`bound_of` a problem, by its number).
 
         Raises:
             FadiffError: Some problems have no legal mapping, each with its reason; raised once all others have been
@@ -324,19 +316,14 @@ class ResultStream:
 @contextmanager
 def bounds_of(tasks: Sequence[MappingTask], threads: int, imperfect: bool,
               over: Over = never) -> Iterator[Callable[[int], LowerBound | None]]:
-    """Lower bounds of problems, worked out while a search runs where there is a thread to spare.
+    """Lower bounds of problems, worked out while a search runs where there is a thread to spare, else when asked for.
 
     A search leaves the interpreter to others most of its time, and of a batch of small layers the bounds take a third
     of all CPU time.
 
-    Args:
-        tasks: The problems; none: nobody asks for bounds.
-        threads: Threads at work; with one, a bound is worked out when it is asked for.
-        imperfect: The search takes residual factors, too.
-        over: Tells whether time is over.
-
     Yields:
-        The lower bound of a problem, by its number; None where none is known. Raises OutOfTime where there was no time.
+        The lower bound of a problem, by its number; None where none is known, or none was asked for (no `tasks`).
+        Raises OutOfTime where there was no time.
     """
     if not tasks:
         yield lambda index: None
@@ -355,12 +342,7 @@ def bounds_of(tasks: Sequence[MappingTask], threads: int, imperfect: bool,
 
 
 def least_of(task: MappingTask, imperfect: bool = False, over: Over = never) -> LowerBound | None:
-    """The lower bound over all mappings of a problem; None where none is known.
-
-    Args:
-        task: The problem.
-        imperfect: Over those with residual factors as well.
-        over: Tells whether time is over.
+    """The lower bound over all mappings of a problem, residual ones too where `imperfect`; None where none is known.
 
     Raises:
         OutOfTime: Time was over before the bound was known.

@@ -29,13 +29,7 @@ SAME = 1e-9
 
 
 def check_metrics(metrics: object) -> tuple[str, ...]:
-    """The metrics of a list or tuple.
-
-    Args:
-        metrics: Names of metrics in order of priority.
-
-    Returns:
-        The same as a tuple.
+    """The metrics of a list or tuple, in order of priority, as a tuple.
 
     Raises:
         FadiffError: The value is no list or tuple, is empty, or has an unknown metric.

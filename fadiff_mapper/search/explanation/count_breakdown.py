@@ -102,10 +102,10 @@ def explain_counts(layer: PreparedLayer, evaluation: Evaluation, row: int = 0) -
     if nest.residual:
         whole = evaluate_nest(layer, replace(nest, temporal_last=None, spatial_last=None), details=True)
         return tuple(_cut_off(layer, evaluation, row, one) for one in explain_counts(layer, whole, row))
-    wanted = exact_traffic(layer, nest, with_hops=False).wanted[..., row]
+    _, wanted, _ = exact_traffic(layer, nest, with_hops=False)
     return tuple(explanation for level in reversed(range(len(layer.arch.levels)))
                  for tensor in range(len(layer.problem.dataspaces)) if evaluation.held[level, tensor, row]
-                 for explanation in _of_level(layer, evaluation, row, wanted, level, tensor))
+                 for explanation in _of_level(layer, evaluation, row, wanted[..., row], level, tensor))
 
 
 def _cut_off(layer: PreparedLayer, evaluation: Evaluation, row: int, whole: CountExplanation) -> CountExplanation:

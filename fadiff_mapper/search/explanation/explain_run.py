@@ -21,7 +21,7 @@ from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.search.explanation.count_breakdown import ACTIONS, CountExplanation, explain_counts
 
 if TYPE_CHECKING:
-    from fadiff_mapper.search.sensitivity.sensitivities import Sensitivity
+    from fadiff_mapper.search.explanation.sensitivities import Sensitivity
 
 # Folders are edited and mixed up, so a run is evaluated again before anything is explained: its mapping has to give
 # the numbers that are stored beside it.
@@ -161,6 +161,6 @@ def explain_run(run: FinishedRun, count: Sequence[str] | None = None) -> RunExpl
     # the sensitivities are those of the dense model, without residuals
     if run.mapping.imperfect or (spec.sparse is not None and spec.sparse.applied):
         return RunExplanation(metric, bound, (), counts)
-    from fadiff_mapper.search.sensitivity.sensitivities import sensitivities
+    from fadiff_mapper.search.explanation.sensitivities import sensitivities
     found, lost = attempted("sensitivities", lambda: sensitivities(layer, evaluation, metric=metric))
     return RunExplanation(metric, bound, found or (), counts, lost)
