@@ -169,7 +169,7 @@ def map_layers(specs: Sequence[Spec] | AnyMapping[str, Spec], options: SearchOpt
             folder cannot be written to. The results of the other problems have then been written.
     """
     from fadiff_mapper.gradient import with_layer_descent
-    from fadiff_mapper.output.timeloop_files import RESULT_FILES
+    from fadiff_mapper.output import RESULT_FILES
     from fadiff_mapper.search import map_layers as layer_search
     options = with_layer_descent(options or SearchOptions())
     names = list(specs) if isinstance(specs, AnyMapping) else []
@@ -191,7 +191,7 @@ def map_layers(specs: Sequence[Spec] | AnyMapping[str, Spec], options: SearchOpt
     def keep(index: int, result: Result) -> None:
         if output is not None:
             from fadiff_mapper.base.atomic_files import write_files
-            from fadiff_mapper.output.timeloop_files.run_files import run_files
+            from fadiff_mapper.output.run_files import run_files
             write_files(folders[index], run_files(result))
         if on_better is not None:
             on_better(index, result)
@@ -210,7 +210,7 @@ def map_layers(specs: Sequence[Spec] | AnyMapping[str, Spec], options: SearchOpt
             keep(index, results[index])
         if output is not None and len(problems) > 1:
             from fadiff_mapper.base.atomic_files import write_files
-            from fadiff_mapper.output.timeloop_files.run_files import summary_json
+            from fadiff_mapper.output.run_files import summary_json
             write_files(root, {SUMMARY: summary_json(names, results)})
     return results
 
@@ -256,8 +256,8 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
     from fadiff_mapper.network import map_network as network_search
     from fadiff_mapper.network.options import NetworkOptions
     from fadiff_mapper.network.planning_clock import command_clock
-    from fadiff_mapper.output.network_report import PLAN_FILES
-    from fadiff_mapper.output.network_report.network_files import write_held
+    from fadiff_mapper.output import PLAN_FILES
+    from fadiff_mapper.output.network_files import write_held
     from fadiff_mapper.workload.coverage import require_coverage
     require_coverage(workload, allow_partial, "allow_partial=True")
     options = options or NetworkOptions()
@@ -341,8 +341,8 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
     from fadiff_mapper.design.space import DesignSpace, read_space
     from fadiff_mapper.gradient import descent_for_designs
     from fadiff_mapper.inputs.load import source_files
-    from fadiff_mapper.output.design_report import RUN_FILES, STORE
-    from fadiff_mapper.output.design_report.design_files import write_open_folder
+    from fadiff_mapper.output import RUN_FILES, STORE
+    from fadiff_mapper.output.design_files import write_open_folder
     from fadiff_mapper.workload import Workload
     from fadiff_mapper.workload.coverage import require_coverage
     from fadiff_mapper.workload.readers.load_network import load_network

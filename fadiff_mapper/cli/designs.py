@@ -84,7 +84,7 @@ def design(options: argparse.Namespace) -> int:
     """
     from fadiff_mapper import api
     from fadiff_mapper.output.terminal.console import print_plan_verdicts
-    from fadiff_mapper.output.terminal.design_summary import print_design, progress
+    from fadiff_mapper.output.terminal.designs import print_design, progress
     program, corrected, metrics = real_model(options), calibration(options), options.metric or ["edp"]
     files = api.files_of([options.space, *options.arch])
     space = api.read_space(*files, jinja_data=dict(options.variables), vary=options.vary, limits=dict(options.limits),

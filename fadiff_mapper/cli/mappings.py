@@ -51,9 +51,8 @@ def evaluate(options: argparse.Namespace) -> int:
     from fadiff_mapper import api
     from fadiff_mapper.base.standard_streams import say
     from fadiff_mapper.base.text_formats import json_text
-    from fadiff_mapper.output.terminal.console import print_verdict
-    from fadiff_mapper.output.terminal.layer_search import print_stats
-    from fadiff_mapper.output.terminal.spec_summary import print_notes
+    from fadiff_mapper.output.terminal.console import print_notes, print_verdict
+    from fadiff_mapper.output.terminal.layers import print_stats
     spec, program = load_input(options), real_model(options)
     stats = api.evaluate(spec)
     if options.json:
@@ -105,7 +104,7 @@ def map_problems(options: argparse.Namespace) -> int:
     """
     from fadiff_mapper import api
     from fadiff_mapper.output.terminal.console import print_verdict
-    from fadiff_mapper.output.terminal.layer_search import print_results, progress
+    from fadiff_mapper.output.terminal.layers import print_results, progress
     search = layer_options.SearchOptions(
         tuple(options.metric or ()), options.seed, options.time_limit, options.jobs, options.method, options.model,
         options.effort, options.imperfect, options.exhaustive_limit, calibration(options), options.prove, options.gap)
@@ -159,7 +158,7 @@ def map_network(options: argparse.Namespace) -> int:
     """
     from fadiff_mapper import api
     from fadiff_mapper.output.terminal.console import print_plan_verdicts
-    from fadiff_mapper.output.terminal.network_plan import print_plan, progress
+    from fadiff_mapper.output.terminal.networks import print_plan, progress
     program = real_model(options)
     search = network_options.NetworkOptions(
         options.metric, not options.no_fusion, options.seed, options.time_limit, options.jobs, options.method,
@@ -192,7 +191,7 @@ def add_explain(commands: Commands) -> None:
 def explain(options: argparse.Namespace) -> None:
     """Reads the folder and prints the explanation."""
     from fadiff_mapper.api import explain_run, read_run
-    from fadiff_mapper.output.terminal.layer_search import print_counts, print_explained, print_json
+    from fadiff_mapper.output.terminal.layers import print_counts, print_explained, print_json
     run = read_run(options.folder)
     explained = explain_run(run, options.count)
     if options.json:

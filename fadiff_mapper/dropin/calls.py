@@ -24,7 +24,7 @@ from fadiff_mapper.inputs.yaml.expressions import Expression, Literal
 from fadiff_mapper.inputs.yaml.load import dump
 from fadiff_mapper.inputs.yaml.located import Map, Seq
 from fadiff_mapper.model.stats import Stats, actual_count
-from fadiff_mapper.output.timeloop_files.run_files import map_txt
+from fadiff_mapper.output.run_files import map_txt
 
 Specification: TypeAlias = Any
 """A front end's object (`pytimeloop.timeloopfe`, `timeloopfe`), one file, a list of files, or a dict."""

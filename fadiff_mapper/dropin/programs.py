@@ -20,8 +20,8 @@ from fadiff_mapper.inputs.spec.spec import WARNING, Spec
 from fadiff_mapper.inputs.spec.tables import energy_sources
 from fadiff_mapper.model.evaluate_spec import evaluate, is_sparse
 from fadiff_mapper.model.stats import Stats
-from fadiff_mapper.output.timeloop_files import RESULT_FILES
-from fadiff_mapper.output.timeloop_files.run_files import program_files, run_files
+from fadiff_mapper.output import RESULT_FILES
+from fadiff_mapper.output.run_files import program_files, run_files
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.mapspace import rounded_up
 from fadiff_mapper.search.options import SearchOptions

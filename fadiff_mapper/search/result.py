@@ -95,7 +95,7 @@ class Result:
         Raises:
             FadiffError: A file cannot be written.
         """
-        from fadiff_mapper.output.timeloop_files.run_files import write_layer
+        from fadiff_mapper.output.run_files import write_layer
         write_layer(self, folder)
 
     def with_sensitivities(self) -> Result:
