@@ -213,13 +213,13 @@ def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Pr
     energy = travelled * price("hop") + routers * price("router") + total * price("ingress")
     for n, noc in enumerate(interconnects):
         # of the words with the most receivers the last ones: Timeloop loses the others; kinds ascend by receivers
-        for t, of in enumerate(noc.transfers if multicasts[n] else ()):
-            energy[n, t] = 0.0
-            for sent_to, own in zip(multicast[:, n, t], words[:, n, t], strict=True):
+        for space, of in enumerate(noc.transfers if multicasts[n] else ()):
+            energy[n, space] = 0.0
+            for sent_to, own in zip(multicast[:, n, space], words[:, n, space], strict=True):
                 each = np.full_like(own, of.get(ANY_NUMBER, 0.0))
                 for receivers, per_word in of.items():
                     each = np.where(sent_to == receivers, per_word, each)
-                energy[n, t] = np.where(own > 0, each * own, energy[n, t])
+                energy[n, space] = np.where(own > 0, each * own, energy[n, space])
     wires = ~(trees | multicasts)[:, None, None]
     links = tally.links[levels] * (price("hop") + 2 * price("router")) * wires
     adders = reductions * price("adder")

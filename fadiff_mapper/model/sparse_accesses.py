@@ -190,11 +190,10 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -
         actions = np.concatenate([*blocks, *np.moveaxis(lines, 1, 0), [decompressions, compressions] * conversions])
         energy = np.where((average > 0) & (clusters > 0), np.add.accumulate(actions)[-1] / members, 0.0)
     addresses = np.where(layer.projection.read_write, busy[UPDATE], busy[READ]) + busy[FILL]
-    prices = design.compute_energies
-    arithmetic = computes[0] * prices.actual + computes[2] * prices.skipped + computes[1] * prices.gated
+    actual, gated, skipped = (done * price for done, price in zip(computes, design.compute_energies, strict=True))
     cost = summed_cost(asked[0][..., None], asked[1][..., None], energy[..., None], average[..., None],
-                       (addresses * machine.addr_gen * clusters)[..., None], np.array([arithmetic]), use, machine,
-                       clusters[..., None], EXACT)
+                       (addresses * machine.addr_gen * clusters)[..., None], np.array([actual + skipped + gated]), use,
+                       machine, clusters[..., None], EXACT)
     # added up as in Timeloop, data space by data space: the order decides how a half is printed
     energies = total([cost.spent[:, t] + cost.leakage / len(names) for t in range(len(names))])
     cost = replace(cost, level_energy=energies, energy=total([cost.compute_energy, *energies]))
