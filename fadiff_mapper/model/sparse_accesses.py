@@ -230,10 +230,11 @@ def saved_accesses(words: np.ndarray, units: np.ndarray, column: AnyMapping[int,
     reductions = np.zeros(words.shape[1])
     compressions, decompressions = np.zeros((2, words.shape[1]), np.uint64)
     wrapped, done = np.zeros(words.shape[1], np.bool_), set[int]()
-    for level, tile in column.items():
-        if tile.ranks:  # a density a last digit above 1 adds one access (a fault of Timeloop's)
-            ways = slice(None if written else UPDATE)
-            left[ways, level] = unsigned(left[ways, level] - np.floor(left[ways, level] * (1 - tile.density)))
+    if formatted := [level for level, tile in column.items() if tile.ranks]:
+        # a density a last digit above 1 adds one access (a fault of Timeloop's)
+        stored = left[:None if written else UPDATE, formatted]
+        sparsity = 1 - np.array([column[level].density for level in formatted])
+        left[:len(stored), formatted] = unsigned(stored - np.floor(stored * sparsity))
 
     def split(level: int, saving: Saving, *, below_another: bool) -> None:
         """The accesses of a level that saves some; of metadata those of the ranks that are sent to the child."""
@@ -278,16 +279,16 @@ def saved_accesses(words: np.ndarray, units: np.ndarray, column: AnyMapping[int,
             split(inner, Saving(kind, rest), below_another=True)
         if level not in done and level in column and level not in skipped:
             split(level, savings[level], below_another=False)
-    for level in column:
-        if level not in done:
-            found[ACTUAL, :, level], found_units[ACTUAL, :, level] = unsigned(left[:, level]), units[:, level]
-            reductions[level] = words[READ, level] if written else 0
-            # With an option that saves nothing as the level skips instances they stay the dense ones, in Timeloop by a
-            # case that it leaves out.
-            if level not in savings:
-                updates = words[UPDATE, level]
-                reductions[level] = math.ceil(reductions[level] * float(found[ACTUAL, UPDATE, level]) / updates) if (
-                    updates) else 0
+    rest = [level for level in column if level not in done]
+    found[ACTUAL][:, rest], found_units[ACTUAL][:, rest] = unsigned(left[:, rest]), units[:, rest]
+    for level in rest if written else ():
+        reductions[level] = words[READ, level]
+        # With an option that saves nothing as the level skips instances they stay the dense ones, in Timeloop by a
+        # case that it leaves out.
+        if level not in savings:
+            updates = words[UPDATE, level]
+            reductions[level] = math.ceil(words[READ, level] * float(found[ACTUAL, UPDATE, level]) / updates) if (
+                updates) else 0
     for level, tile in column.items():
         if tile.compressed:
             continue

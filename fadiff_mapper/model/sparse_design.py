@@ -12,7 +12,14 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLevel
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.sparse_optimizations import FORMATS, Choice, LevelOptimizations, SparseOptimizations
-from fadiff_mapper.inputs.spec.tables import COMPUTE_ACTIONS, Tables, component_actions, compute_energy, storage_energy
+from fadiff_mapper.inputs.spec.tables import (
+    COMPUTE_ACTIONS,
+    ComponentEnergy,
+    Tables,
+    component_actions,
+    compute_energy,
+    storage_energy,
+)
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import Scores
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays
@@ -48,11 +55,13 @@ NAMES = {(middle, kind, access): tuple(f"{prefix}{middle}{name}" for prefix in p
 """The names under which Timeloop looks an action up: "random_fill", "random_write", "fill", "write", and so on."""
 
 
-def storage_energies(level: StorageLevel, tables: Tables) -> StorageEnergies:
+def storage_energies(level: StorageLevel, tables: Tables, plain: ComponentEnergy | None = None) -> StorageEnergies:
     """The energies of a level. Its own `vector_access_energy` replaces the ERT and leaves actual accesses of data only.
+
+    `plain`: those of the dense design, where they are known.
     """
     actions = {} if level.vector_access_energy is not None else component_actions(level.name, tables)
-    plain = storage_energy(level, tables)
+    plain = plain or storage_energy(level, tables)
     found = {key: next((actions[name] for name in names if name in actions), 0.0) for key, names in NAMES.items()}
     data, metadata = ({key[1:]: energy for key, energy in found.items() if key[0] == middle}
                       for middle in ("", "metadata_"))
@@ -174,8 +183,9 @@ def prepare_sparse(layer: PreparedLayer, sparse: SparseOptimizations | None, tab
                  for space in layer.problem.dataspaces]
     models = tuple(_kernel.DensityModel(density.distribution, density.density, density.band_width, extents)
                    for density, extents in densities) if sparse.applied else ()
-    return SparseDesign(layer, sparse, models, tuple(storage_energies(level, tables) for level in layer.arch.levels),
-                        compute_energies(layer.arch.arithmetic, tables))
+    energies = tuple(storage_energies(level, tables, plain)
+                     for level, plain in zip(layer.arch.levels, layer.energies, strict=True))
+    return SparseDesign(layer, sparse, models, energies, compute_energies(layer.arch.arithmetic, tables))
 
 
 def score_sparse(design: SparseDesign, nest: Nest) -> Scores:
