@@ -40,8 +40,8 @@ def _csv_cell(value: object) -> object:
 def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A `table` element with a caption, a row of headings and one row per entry, every text escaped.
 
-    Integers and floating-point numbers are aligned to the right, each in a `data` element whose `value` is the exact number;
-    None is an empty cell; everything else is text.
+    Integers and floating-point numbers are aligned to the right, each in a `data` element whose `value` is the exact
+    number; None is an empty cell; everything else is text.
     """
     head = "".join(f'<th style="text-align: left">{escape(column)}</th>' for column in columns)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
