@@ -20,8 +20,7 @@ ORDER = (
     "workload", "workload.readers", "model", "calibration",
     "search.mapspace", "search.lower_bound", "search.explanation", "search",
     "fusion", "network", "design", "gradient", "timeloop",
-    "output.timeloop_files", "output.looptree_files", "output.network_report", "output.design_report",
-    "output.terminal", "output", "dropin", "", "cli",
+    "output", "output.terminal", "dropin", "", "cli",
 )
 """The rooms: every folder imports from itself and from those before it, imports for type checking included."""
 
@@ -108,8 +107,8 @@ def test_few_rooms_need_an_extra(package: str) -> None:
 
 
 def test_checking_and_evaluating_load_no_torch() -> None:
-    loaded = ("cli", "output.terminal.layer_search", "output.terminal.spec_summary", "model.evaluate",
-              "output.timeloop_files.run_files", "search.map_layers", "workload.readers.load_network",
+    loaded = ("cli", "output.terminal.layers", "output.terminal.designs", "model.evaluate",
+              "output.run_files", "search.map_layers", "workload.readers.load_network",
               "search.explanation.explain_run", "search.explanation.sensitivities")
     code = (f"import sys, {', '.join(f'fadiff_mapper.{name}' for name in loaded)}; "
             "fadiff_mapper.load, fadiff_mapper.evaluate, fadiff_mapper.Workload; "
@@ -121,7 +120,7 @@ FIRST_MAPPING = """
 import sys
 from fadiff_mapper import load
 from fadiff_mapper.base.bundled_files import find
-from fadiff_mapper.output.timeloop_files.run_files import run_files
+from fadiff_mapper.output.run_files import run_files
 from fadiff_mapper.search.map_layers import map_layers
 
 LATE = ("concurrent.futures", "fadiff_mapper.search.lower_bound", "fadiff_mapper.search.exhaustive",

@@ -26,7 +26,8 @@ def check(options: argparse.Namespace) -> int:
         The exit code: `CHECK_FAILED` where no mapping can meet the constraints.
     """
     from fadiff_mapper import api
-    from fadiff_mapper.output.terminal.spec_summary import print_space, print_spec
+    from fadiff_mapper.output.terminal.designs import print_space
+    from fadiff_mapper.output.terminal.layers import print_spec
     files, data = api.files_of(options.files), dict(options.variables)
     if options.vary or api.is_space(api.read_document(*files, jinja_data=data)):
         print_space(api.read_space(*files, jinja_data=data, vary=options.vary, strict=not options.lenient))
@@ -48,7 +49,7 @@ def add_import(commands: Commands) -> None:
 def import_network(options: argparse.Namespace) -> None:
     """Reads the network, writes its file whole or not at all, and prints what is in it."""
     from fadiff_mapper import api
-    from fadiff_mapper.output.terminal.network_plan import print_network
+    from fadiff_mapper.output.terminal.networks import print_network
     output = Path(options.output)
     atomic_files.check_names(output.parent, [output.name], api.files_of([options.model]))
     network = api.load_network(options.model, **sizes(options))

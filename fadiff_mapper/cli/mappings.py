@@ -51,9 +51,8 @@ def evaluate(options: argparse.Namespace) -> int:
     from fadiff_mapper import api
     from fadiff_mapper.base.standard_streams import say
     from fadiff_mapper.base.text_formats import json_text
-    from fadiff_mapper.output.terminal.console import print_verdict
-    from fadiff_mapper.output.terminal.layer_search import print_stats
-    from fadiff_mapper.output.terminal.spec_summary import print_notes
+    from fadiff_mapper.output.terminal.console import print_notes, print_verdict
+    from fadiff_mapper.output.terminal.layers import print_stats
     spec, program = load_input(options), real_model(options)
     stats = api.evaluate(spec)
     if options.json:
@@ -86,6 +85,10 @@ def add_map(commands: Commands) -> None:
                         help="how long each problem is searched (default full)")
     parser.add_argument("--imperfect", action="store_true",
                         help="also search factors that do not divide their dimension (Timeloop's imperfect factors)")
+    parser.add_argument("--prove", action="store_true",
+                        help="go on until it is proved that no mapping is better (dense designs)")
+    parser.add_argument("--gap", type=float, default=0.0, metavar="SHARE",
+                        help="with --prove: stop once the mapping is so close to the least bound (default 0)")
     parser.add_argument("--sensitivities", action="store_true",
                         help="also store what a little more of each constant of the machine would change")
     add_calibration(parser)
@@ -101,10 +104,10 @@ def map_problems(options: argparse.Namespace) -> int:
     """
     from fadiff_mapper import api
     from fadiff_mapper.output.terminal.console import print_verdict
-    from fadiff_mapper.output.terminal.layer_search import print_results, progress
+    from fadiff_mapper.output.terminal.layers import print_results, progress
     search = layer_options.SearchOptions(
         tuple(options.metric or ()), options.seed, options.time_limit, options.jobs, options.method, options.model,
-        options.effort, options.imperfect, options.exhaustive_limit, calibration(options))
+        options.effort, options.imperfect, options.exhaustive_limit, calibration(options), options.prove, options.gap)
     with reading_in_time(options):
         specs = load_inputs(options)
     program, names, start = real_model(options), list(specs), options.warm_start
@@ -155,7 +158,7 @@ def map_network(options: argparse.Namespace) -> int:
     """
     from fadiff_mapper import api
     from fadiff_mapper.output.terminal.console import print_plan_verdicts
-    from fadiff_mapper.output.terminal.network_plan import print_plan, progress
+    from fadiff_mapper.output.terminal.networks import print_plan, progress
     program = real_model(options)
     search = network_options.NetworkOptions(
         options.metric, not options.no_fusion, options.seed, options.time_limit, options.jobs, options.method,
@@ -188,7 +191,7 @@ def add_explain(commands: Commands) -> None:
 def explain(options: argparse.Namespace) -> None:
     """Reads the folder and prints the explanation."""
     from fadiff_mapper.api import explain_run, read_run
-    from fadiff_mapper.output.terminal.layer_search import print_counts, print_explained, print_json
+    from fadiff_mapper.output.terminal.layers import print_counts, print_explained, print_json
     run = read_run(options.folder)
     explained = explain_run(run, options.count)
     if options.json:

@@ -48,7 +48,7 @@ def machine_limits(arch: Architecture) -> MachineLimits:
 
 def penalty(layer: PreparedLayer, places: FactorPlaces, theta: torch.Tensor, nest: Nest, evaluation: NestEvaluation,
             min_parallelism: float = 0.0, limits: MachineLimits | None = None) -> torch.Tensor:
-    """P_map + P_mem of eq. (20).
+    """P_map + P_mem of eq. (20) in squared octaves, [B]; 0 where every rule holds.
 
     Args:
         layer: The prepared layer.
@@ -58,9 +58,6 @@ def penalty(layer: PreparedLayer, places: FactorPlaces, theta: torch.Tensor, nes
         evaluation: Their evaluation.
         min_parallelism: Least share of the arithmetic's instances in use, in [0, 1]; 0 asks for nothing.
         limits: Capacities and meshes in place of the architecture's own, as while a machine is designed.
-
-    Returns:
-        [B]. Squared octaves; 0 where every rule holds.
     """
     limits = limits or machine_limits(layer.arch)
     return (validity(places, theta) + spatial(limits, evaluation) + capacity(layer, limits, nest, evaluation)
@@ -80,14 +77,9 @@ def excess(asked: torch.Tensor, available: Available) -> torch.Tensor:
 
 
 def validity(places: FactorPlaces, theta: torch.Tensor) -> torch.Tensor:
-    """Eq. (21): continuous tiling factors below 1, also that of the place which takes what the others leave.
+    """Eq. (21): squared octaves, [B], by which continuous factors, exp2 of theta [P, D, B], are below 1.
 
-    Args:
-        places: The free places.
-        theta: [P, D, B]. log2 of the continuous factors, so that a factor below 1 is a negative number.
-
-    Returns:
-        [B]. Squared octaves.
+    That of the place which takes what the others leave counts, too.
     """
     member = places.member_of(theta.shape[-1])
     leftover = places.residual[member].permute(1, 2, 0) > 0

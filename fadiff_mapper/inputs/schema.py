@@ -40,15 +40,9 @@ SECTIONS = {
 
 
 def json_schema(kind: str) -> dict[str, Any]:
-    """A JSON Schema (draft 2020-12) of the files of one kind, in either dialect.
+    """A JSON Schema (draft 2020-12) of the files of one kind of `SECTIONS`, in either dialect, as plain data.
 
     It holds names and types of keys, one mapping by itself: whether the parts fit each other is left to the readers.
-
-    Args:
-        kind: One of `SECTIONS`.
-
-    Returns:
-        The schema as plain data.
     """
     def ref(name: str) -> dict[str, Any]:
         return {"$ref": f"#/$defs/{name}"}

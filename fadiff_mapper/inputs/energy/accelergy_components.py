@@ -39,51 +39,34 @@ INSTANCES = re.compile(r"\[(-?\d+)\.\.(-?\d+)\]", re.ASCII)
 ACCEPTED = "numbers, words in quotes, and arithmetic with them and with attributes"
 RANGES = "a range of whole numbers, such as 0..3"
 SCALES = ("area_scale", "energy_scale")
-
 Names = Mapping[str, Any]
 """Values of attributes, arguments or variables by name."""
 
 
 @dataclass(frozen=True)
 class PrimitiveComponent:
-    """A component that a plug-in of Accelergy knows, in the architecture or within a compound component.
+    """A component that a plug-in of Accelergy knows, in the architecture or within a compound component."""
 
-    Attributes:
-        name: Full name with ranges; within a compound component from there on, such as "lane[0..3].adder".
-        kind: Its class.
-        attributes: Values by name.
-        area_scale: Factor on its area; within a compound component those of all components around it included.
-        energy_scale: Factor on its energies, in the same way.
-        actions: The actions that the architecture asks for; none within a compound component.
-        spare: The attributes that it has from the containers around it, whatever they are for, or for Timeloop alone.
-    """
-
-    name: str
+    name: str  # full name with ranges; within a compound component from there on, such as "lane[0..3].adder"
     kind: str
-    attributes: Names
+    attributes: Names  # values by name
+    # Factor on its area; within a compound component those of all components around it included.
     area_scale: float = 1.0
-    energy_scale: float = 1.0
-    actions: tuple[str, ...] = ()
+    energy_scale: float = 1.0  # factor on its energies, in the same way
+    actions: tuple[str, ...] = ()  # the actions that the architecture asks for; none within a compound component
+    # The attributes that it has from the containers around it, whatever they are for, or for Timeloop alone.
     spare: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class PartAction:
-    """An action of primitive components within a compound one.
+    """An action of primitive components within a compound one."""
 
-    Attributes:
-        name: Name of the components as the action gives it: of those of a range it may call one, or some.
-        part: The component.
-        action: Name of the action.
-        arguments: Values by name.
-        energy_scale: Factor on the energy, those of the actions around it included.
-    """
-
-    name: str
-    part: PrimitiveComponent
-    action: str
-    arguments: Names
-    energy_scale: float
+    name: str  # name of the components as the action gives it: of those of a range it may call one, or some
+    part: PrimitiveComponent  # the component
+    action: str  # name of the action
+    arguments: Names  # values by name
+    energy_scale: float  # factor on the energy, those of the actions around it included
 
 
 @dataclass(frozen=True)
@@ -108,16 +91,11 @@ class CompoundComponent:
 
 @dataclass(frozen=True)
 class DescribedHardware:
-    """All components of an input.
+    """All components of an input."""
 
-    Attributes:
-        version: Version of Accelergy's format that the input states; plug-ins may tell versions apart.
-        components: In the order of the architecture.
-        unknown: Attributes of containers that cannot be worked out, such as functions; no component has them.
-    """
-
-    version: str
-    components: tuple[PrimitiveComponent | CompoundComponent, ...]
+    version: str  # version of Accelergy's format that the input states; plug-ins may tell versions apart
+    components: tuple[PrimitiveComponent | CompoundComponent, ...]  # in the order of the architecture
+    # Attributes of containers that cannot be worked out, such as functions; no component has them.
     unknown: frozenset[str] = frozenset()
 
     @property
@@ -164,22 +142,15 @@ def instances(name: str) -> int:
 
 @dataclass
 class _Rules:
-    """How text is worked out.
+    """How text is worked out."""
 
-    Attributes:
-        legacy: Whether the input states a version before 0.4, in which text that is no expression is a word.
-        classes: The definitions of compound components by class.
-        added: Actions that have been called of a class without being defined, by class: from then on it has them, and
-            they cost nothing.
-        left: What `MOST_WORK` leaves.
-        unknown: See `DescribedHardware`.
-    """
-
-    legacy: bool
-    classes: Mapping[str, Mapping[str, Any]]
+    legacy: bool  # whether the input states a version before 0.4, in which text that is no expression is a word
+    classes: Mapping[str, Mapping[str, Any]]  # the definitions of compound components by class
+    # Actions that have been called of a class without being defined, by class: from then on it has them, and they cost
+    # nothing.
     added: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    left: int = MOST_WORK
-    unknown: set[str] = field(default_factory=set)
+    left: int = MOST_WORK  # what `MOST_WORK` leaves
+    unknown: set[str] = field(default_factory=set)  # see `DescribedHardware`
 
     def spend(self, work: int, place: str) -> None:
         """Pays for values to be worked out. Raises SpecError."""
@@ -324,16 +295,13 @@ class _Rules:
 
 @dataclass
 class _Expansion:
-    """One compound component, of a name, class and values, on its way to primitive ones.
-
-    Attributes:
-        places: Class and attributes of everything inside it, by name without ranges.
-    """
+    """One compound component, of a name, class and values, on its way to primitive ones."""
 
     rules: _Rules
     name: str
     kind: str
     attributes: Names
+    # Class and attributes of everything inside it, by name without ranges.
     places: dict[str, tuple[str, Names]] = field(default_factory=dict)
 
     def parts(self, kind: str, attributes: Names, path: str, area: float,

@@ -84,19 +84,12 @@ def why_not(arch: Architecture) -> str | None:
 
 
 def request(hardware: DescribedHardware) -> str:
-    """Writes the input of Accelergy.
+    """Writes the input of Accelergy, the text of a YAML file.
 
-    A component of the architecture that is primitive is asked about as it is, under its number. For a part of a
-    compound component there is a component whose class has nothing else: only so can an action have arguments.
-
-    Args:
-        hardware: The components.
-
-    Returns:
-        The text of a YAML file. Energies and areas come back under `asked_name`, `part_name` and `action_name`.
-
-    Raises:
-        SpecError: A value is more than a number, a truth value or plain words; it is named.
+    A component of the architecture that is primitive is asked about as it is, under its number (`asked_name`). For a
+    part of a compound component there is a component whose class has nothing else (`part_name`): only so can an action
+    have arguments (`action_name`). Raises SpecError for a value that is more than a number, a truth value or plain
+    words.
     """
     version = plain_value(hardware.version, "version")
     local = [{"name": asked_name(number), "class": _name(one.kind, one.name),
@@ -198,21 +191,16 @@ def assembled(hardware: DescribedHardware, answered: Tables, energies_by: Mappin
               areas_by: Mapping[str, str]) -> dict[str, Any]:
     """The sections of Accelergy's files for an input: ERT, ART, their summaries, and the flattened architecture.
 
-    The energy of a compound component's action is the sum over its steps: the energy of the primitive action, times
-    its scale, times the components of the range that it names, times the scale of the component. Its area is the sum
-    over its parts: area times scale times components (Accelergy's `ERT_generator.py`, `ART_generator.py`).
+    The energy of a compound component's action is the sum over its steps: the energy of the primitive action, times its
+    scale, times the components of the range that it names, times the scale of the component. Its area is the sum over
+    its parts: area times scale times components (Accelergy's `ERT_generator.py`, `ART_generator.py`). Accelergy lists
+    primitive components first, and none without actions in an ERT. A missing figure is a FadiffError.
 
     Args:
         hardware: The components.
         answered: Accelergy's tables for the request of this hardware, in full precision.
         energies_by: The plug-in that estimated the energies of each component of the request.
         areas_by: The same of areas; empty where Accelergy does not say so, and the summaries are then left out.
-
-    Returns:
-        Section -> its content. Accelergy lists primitive components first, and none without actions in an ERT.
-
-    Raises:
-        FadiffError: A figure is missing.
     """
     tables = {component_name(table.component): table for table in answered.ert}
     areas = {component_name(name): area for name, area in answered.art.items()}
@@ -281,26 +269,18 @@ def rounded(value: float) -> float:
 
 @dataclass(frozen=True)
 class AccelergyAnswer:
-    """One answer of Accelergy.
+    """One answer of Accelergy."""
 
-    Attributes:
-        tables: Its ERT and ART.
-        files: The files that it writes for such an input, and its `LOG`, by name.
-        notes: A sentence about attributes that it was not told, if there are such.
-    """
-
-    tables: Tables
-    files: Mapping[str, str]
-    notes: tuple[str, ...] = ()
+    tables: Tables  # its ERT and ART
+    files: Mapping[str, str]  # the files that it writes for such an input, and its `LOG`, by name
+    notes: tuple[str, ...] = ()  # a sentence about attributes that it was not told, if there are such
 
 
 def complete_answer(arch: Architecture, literal: Mapping[str, Any], program: str, *,
                     time_limit: float = TIME_LIMIT_S) -> AccelergyAnswer:
-    """Accelergy's tables for an architecture, complete; arguments as for `answer`.
+    """Accelergy's tables for an architecture, complete; arguments and errors as for `answer`.
 
-    Raises:
-        SpecError: The input says more than can be worked out or handed over.
-        FadiffError: Accelergy fails, or leaves a component without a price. Both messages say how to do without it.
+    FadiffError, too, where a component is left without a price. Messages say how to do without Accelergy.
     """
     try:
         found = answer(arch, literal, program, os.environ, time_limit)
@@ -318,7 +298,6 @@ def answer(arch: Architecture, literal: Mapping[str, Any], program: str, environ
     """Asks Accelergy about an architecture; the answer comes from the cache where it was asked before.
 
     Args:
-        arch: The architecture.
         literal: Sections of the input (see `Spec.literal`), of which Accelergy reads the compound components.
         program: Path of the `accelergy` command.
         environment: Environment variables of the run.
@@ -351,17 +330,9 @@ def answer(arch: Architecture, literal: Mapping[str, Any], program: str, environ
 
 def answer_about_files(files: Sequence[str], program: str, environment: Mapping[str, str],
                        time_limit: float = TIME_LIMIT_S) -> AccelergyAnswer:
-    """Asks Accelergy about input files as they are, which it may run as code; nothing is kept.
+    """Asks Accelergy about input files as they are, by absolute paths; nothing is kept. Errors as in `answer`.
 
-    Args:
-        files: Absolute paths. What they say must be trusted: their text is evaluated, and functions and plug-ins that
-            they name are loaded.
-        program: Path of the `accelergy` command.
-        environment: Environment variables of the run.
-        time_limit: Seconds for the run.
-
-    Raises:
-        FadiffError: As in `answer`.
+    The files must be trusted: their text is evaluated, and functions and plug-ins that they name are loaded.
     """
     written = ask(files, program, environment, time_limit)
     ert, art = (_section(written, kind) for kind in ("ERT", "ART"))
@@ -430,11 +401,9 @@ def first_line(text: str) -> str:
 
 
 def installed_version(program: str, environment: Mapping[str, str]) -> str:
-    """The version of Accelergy; "" where the command is no Python script or gives no answer.
+    """The version of Accelergy; "" where the command, a path, is no Python script or gives no answer.
 
-    Args:
-        program: Path of the command. The Python in its first line is asked, as several may be installed.
-        environment: Environment variables of that Python.
+    The Python in its first line is asked, as several may be installed.
     """
     try:
         with open(program, "rb") as file:

@@ -58,14 +58,7 @@ Figures = dict[str, np.ndarray]
 
 @cache
 def figures(name: str) -> Figures:
-    """A recorded table, read once.
-
-    Args:
-        name: "sram", "sram_held_out", "regfile", "intmac" or "fpmac".
-
-    Returns:
-        Its columns by name, not to be written to; energies in pJ, areas in um^2.
-    """
+    """A recorded table, "sram", "sram_held_out", "regfile", "intmac" or "fpmac", read once and not to be written to."""
     header, *rows = _rows(name)
     return {column: np.array(values, dtype=np.float64)
             for column, values in zip(header, zip(*rows, strict=True), strict=True)}
@@ -136,12 +129,9 @@ def clock_ns(cycle_seconds: float) -> float:
 
 @cache
 def _arithmetic_constants(unit_class: str, clock: float, wide: bool) -> tuple[tuple[float, float], ...]:
-    """(adder per bit, multiplier per square of bits) of each of `ARITHMETIC`, fitted to the recorded figures.
+    """(adder per bit, multiplier per square of bits) of each of `ARITHMETIC`, fitted to the figures of this clock.
 
-    Args:
-        unit_class: "intmac" or "fpmac".
-        clock: The clock in ns as in the tables.
-        wide: Whether the figures are those of a unit of double precision.
+    `wide`: whether the figures are those of a floating-point unit of double precision.
     """
     table = figures(unit_class)
     rows = table["cycle_ns"] == clock
@@ -166,7 +156,6 @@ RISING = ("depth", "width_bits", "n_rw_ports")
 """Inputs with which every output rises."""
 OUTPUTS = ("read_pj", "write_pj", "leak_pj", "area_um2")
 """Axis of the outputs, in order; leakage in pJ per cycle of 1 ns."""
-
 LEAST_ROWS = 64
 LEAST_BITS = 32
 """The smallest bank about which Accelergy's plug-in asks CACTI; it scales smaller ones, which `asked` repeats."""
@@ -178,38 +167,23 @@ FEW_ROWS = 0.78
 
 @dataclass(frozen=True)
 class SramRegressor:
-    """A fully connected network of binary logarithms, normalised on both sides, beside a power law.
+    """A fully connected network of binary logarithms, normalised on both sides, beside a power law."""
 
-    Attributes:
-        shift: Means that are taken off the logarithms, (inputs [5], outputs [4]).
-        scale: Deviations by which they are divided, (inputs [5], outputs [4]).
-        skip: Exponents of the power law on normalised logarithms, [4, 5]: it carries the slopes beyond the figures,
-            where tanh is flat.
-        layers: (weights [out, in], bias [out]) of each layer; tanh between them.
-        held_out: Mean and worst relative error of each output on figures that the fit has not seen.
-        worst: Largest relative error of each output on any figure.
-        least: The smallest inputs that the fit has seen.
-        most: The largest inputs that the fit has seen.
-    """
-
-    shift: tuple[np.ndarray, np.ndarray]
-    scale: tuple[np.ndarray, np.ndarray]
+    shift: tuple[np.ndarray, np.ndarray]  # means that are taken off the logarithms, (inputs [5], outputs [4])
+    scale: tuple[np.ndarray, np.ndarray]  # deviations by which they are divided, (inputs [5], outputs [4])
+    # Exponents of the power law on normalised logarithms, [4, 5]: it carries the slopes beyond the figures, where tanh
+    # is flat.
     skip: np.ndarray
+    # (weights [out, in], bias [out]) of each layer; tanh between them.
     layers: tuple[tuple[np.ndarray, np.ndarray], ...]
+    # Mean and worst relative error of each output on figures that the fit has not seen.
     held_out: dict[str, tuple[float, float]]
-    worst: dict[str, float]
-    least: tuple[float, ...]
-    most: tuple[float, ...]
+    worst: dict[str, float]  # largest relative error of each output on any figure
+    least: tuple[float, ...]  # the smallest inputs that the fit has seen
+    most: tuple[float, ...]  # the largest inputs that the fit has seen
 
     def estimate(self, memories: Any) -> Any:
-        """Estimates energies and areas.
-
-        Args:
-            memories: `INPUTS` of the memories, [..., 5], an array of NumPy or torch.
-
-        Returns:
-            `OUTPUTS`, [..., 4], in pJ and um^2; differentiable in the inputs.
-        """
+        """`OUTPUTS` [..., 4], in pJ and um^2, of memories with `INPUTS` [..., 5], NumPy or torch; differentiable."""
         xp = array_namespace(memories)
         memories, share = asked(memories)
 
@@ -232,12 +206,8 @@ class SramRegressor:
 def asked(memories: Any) -> tuple[Any, Any]:
     """Banks too small for CACTI as Accelergy's plug-in prices them: shares of larger ones.
 
-    Args:
-        memories: `INPUTS`, [..., 5], NumPy or torch.
-
-    Returns:
-        `INPUTS` of the memories about which CACTI is asked, [..., 5], and the share of each of their `OUTPUTS`,
-        [..., 4]. Leakage and area are proportional to rows and bits; an access is not.
+    From `INPUTS` [..., 5], NumPy or torch, to those of the memories about which CACTI is asked, [..., 5], and the share
+    of each of their `OUTPUTS`, [..., 4]. Leakage and area are proportional to rows and bits; an access is not.
     """
     xp = array_namespace(memories)
     depth, width, banks = memories[..., 0], memories[..., 1], memories[..., 3]
@@ -269,16 +239,7 @@ def from_dict(content: dict[str, Any]) -> SramRegressor:
 
 
 def relative_errors(regressor: SramRegressor, memories: np.ndarray, recorded: np.ndarray) -> np.ndarray:
-    """Errors of a network on recorded figures.
-
-    Args:
-        regressor: The network.
-        memories: `INPUTS`, [N, 5].
-        recorded: Recorded `OUTPUTS`, [N, 4].
-
-    Returns:
-        |estimate / figure - 1|, [N, 4].
-    """
+    """|estimate / figure - 1| [N, 4] of a network, for memories [N, 5] whose `OUTPUTS` [N, 4] are recorded."""
     errors: np.ndarray = np.abs(regressor.estimate(memories) / recorded - 1)
     return errors
 
@@ -295,15 +256,11 @@ Rounding: TypeAlias = Callable[[Array], Array]
 
 @dataclass(frozen=True)
 class ComponentFigures:
-    """The figures of one component; each has the shape to which its attributes broadcast.
+    """The figures of one component; each has the shape to which its attributes broadcast."""
 
-    Attributes:
-        actions: pJ by action: "read", "write", "update" and "leak" (per cycle) of a memory, "compute" of arithmetic.
-        area_um2: Area in um^2.
-    """
-
+    # pJ by action: "read", "write", "update" and "leak" (per cycle) of a memory, "compute" of arithmetic.
     actions: dict[str, Array]
-    area_um2: Array
+    area_um2: Array  # area in um^2
 
 
 def smooth_figures(kind: str, attributes: Attributes) -> ComponentFigures:
@@ -398,25 +355,15 @@ def _arrays(*values: Array) -> list[Array]:
 
 @dataclass(frozen=True)
 class Primitive:
-    """One component, or the memory that a cluster of instances shares.
+    """One component, or the memory that a cluster of instances shares."""
 
-    Attributes:
-        kind: One of `KINDS`.
-        attributes: As `smooth_figures` takes them for this kind.
-        energy_scale: Factor on all its energies.
-        area_scale: Factor on its area.
-        sharers: Instances of the level that share the component.
-        assumed: Whether the architecture is silent about its technology, or the type of a DRAM.
-        dram_type: Type of a DRAM, else empty.
-    """
-
-    kind: str
-    attributes: dict[str, float]
-    energy_scale: float = 1.0
-    area_scale: float = 1.0
-    sharers: int = 1
-    assumed: bool = False
-    dram_type: str = ""
+    kind: str  # one of `KINDS`
+    attributes: dict[str, float]  # as `smooth_figures` takes them for this kind
+    energy_scale: float = 1.0  # factor on all its energies
+    area_scale: float = 1.0  # factor on its area
+    sharers: int = 1  # instances of the level that share the component
+    assumed: bool = False  # whether the architecture is silent about its technology, or the type of a DRAM
+    dram_type: str = ""  # type of a DRAM, else empty
 
 
 def primitives(arch: Architecture) -> dict[str, Primitive]:
@@ -465,15 +412,10 @@ def _primitive(unit: StorageLevel | Arithmetic, written: WrittenComponent) -> Pr
 
 
 def estimated(arch: Architecture, given: Tables) -> Tables:
-    """Completes tables with estimates.
+    """Completes the tables in the input with estimates.
 
-    Args:
-        arch: The architecture.
-        given: The tables in the input.
-
-    Returns:
-        The tables with an ERT row for every component that they do not price completely, and an ART row for every one
-        whose area neither they nor the architecture state. Levels that stand only for a fan-out need none.
+    They get an ERT row for every component that they do not price completely, and an ART row for every one whose area
+    neither they nor the architecture state. Levels that stand only for a fan-out need none.
 
     Raises:
         SpecError: An estimate is beyond the range of numbers that are read: continued too far.

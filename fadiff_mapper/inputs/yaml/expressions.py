@@ -138,7 +138,6 @@ def rounded(value: Any, digits: int | None = None) -> Any:
 
 
 CONSTANTS: Mapping[str, float] = {"pi": math.pi, "e": math.e, "tau": math.tau, "inf": math.inf, "nan": math.nan}
-
 _PLAIN_MATH = (
     math.acos, math.acosh, math.asin, math.asinh, math.atan, math.atan2, math.atanh, math.ceil, math.copysign,
     math.cos, math.cosh, math.degrees, math.dist, math.erf, math.erfc, math.exp, math.expm1, math.fabs, math.floor,
@@ -146,7 +145,6 @@ _PLAIN_MATH = (
     math.isnan, math.isqrt, math.ldexp, math.lgamma, math.log, math.log10, math.log1p, math.log2, math.modf,
     math.radians, math.remainder, math.sin, math.sinh, math.sqrt, math.tan, math.tanh, math.trunc,
 )
-
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     **{function.__name__: function for function in _PLAIN_MATH},
     "abs": abs, "bool": bool, "float": float, "int": int, "len": len, "list": list, "max": max, "min": min,
@@ -157,7 +155,6 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 CONSTANT_NAMES = frozenset(CONSTANTS)
 FUNCTION_NAMES = frozenset(FUNCTIONS)
 """Names that mean something in every expression, whatever names the caller gives."""
-
 _OPERATORS: Mapping[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Add: ("+", _added), ast.Sub: ("-", operator.sub), ast.Mult: ("*", _multiplied),
     ast.Div: ("/", operator.truediv), ast.FloorDiv: ("//", operator.floordiv), ast.Mod: ("%", _remainder),
@@ -201,15 +198,10 @@ def evaluate(text: str, names: Mapping[str, object]) -> Any:
 
 
 def resolve(value: Any, names: Mapping[str, object]) -> Any:
-    """The value of a variable or attribute as the v0.4 front end understands it.
+    """The value of a variable or attribute as the v0.4 front end understands it. Errors as in `evaluate`.
 
-    Args:
-        value: As read from the file. Only unquoted text is changed: a whole number or boolean is converted, any
-            other text is evaluated; text that results is as if it had been quoted.
-        names: Values by name, see `evaluate`.
-
-    Raises:
-        ExpressionError: The text is no expression over `names`; the front end asks for quotes there.
+    Only unquoted text is changed: a whole number or boolean is converted, any other text is evaluated; text that
+    results is as if it had been quoted.
     """
     if not isinstance(value, str) or isinstance(value, Literal):
         return value

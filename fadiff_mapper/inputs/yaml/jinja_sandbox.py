@@ -37,7 +37,6 @@ MAX_OUTPUT = 8 << 20
 """Characters that one template may produce."""
 DEPTH = 50
 """Levels of nesting that an indented JSON text is priced for; YAML is limited to as many."""
-
 LEFT_OUT = ("attr", "random", "urlize")
 """Filters of Jinja's that do not exist here: Python's attributes, chance, and links have no place in input files."""
 NAMES = tuple(sorted(name for name in FILTERS if name not in LEFT_OUT))
@@ -51,23 +50,16 @@ _METHODS = ("endswith", "get", "items", "keys", "lower", "split", "startswith", 
 # The statements of Jinja that exist here; `include` and `import` are functions of the front end instead.
 _STATEMENTS = (nodes.Template, nodes.Output, nodes.For, nodes.If, nodes.Macro, nodes.Assign, nodes.AssignBlock,
                nodes.With, nodes.ExprStmt)
-
 _PAID = (nodes.Call, nodes.Concat, nodes.BinExpr, nodes.Filter, nodes.Getitem)
 """Expressions whose value may be much larger than the text that asks for it."""
-
 Function = Callable[..., Any]
 
 
 def render(text: str, file: str, functions: Mapping[str, Function], data: Mapping[str, object],
            budget: Budget) -> Rendered:
-    """Renders a template; text without template syntax is returned as it is.
+    """Renders a template, a file's text; text without template syntax is returned as it is.
 
-    Args:
-        text: The template.
-        file: Its name for messages.
-        functions: Functions that it may call, by name. They report a mistake of the template's author as ValueError.
-        data: Variables by name.
-        budget: The work that it may do.
+    Functions that it may call report a mistake of its author as ValueError.
 
     Raises:
         SpecError: A mistake, undefined name, unavailable feature, or exhausted budget, with file and line of the

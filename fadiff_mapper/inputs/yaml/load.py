@@ -26,7 +26,6 @@ from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.inputs.yaml.templates import Budget, Rendered, is_template
 
 __all__ = ["dump", "load_files", "load_text"]
-
 MAX_INCLUDES_DEEP = 20
 """Files that include one another. A plain safety limit; nothing was measured."""
 INCLUDE_UNITS = 2_000
@@ -36,7 +35,7 @@ SUFFIXES = (".yaml", ".yml", ".jinja", ".jinja2", ".j2", ".txt")
 
 
 def load_files(paths: Sequence[str | Path], *, jinja_data: Mapping[str, object] | None = None) -> Map:
-    """Reads YAML files into one mapping of their top-level keys.
+    """Reads YAML files into one mapping of their top-level keys. Raises SpecError.
 
     A key that several files give is combined as Timeloop's front end does: mappings key by key, lists one after
     the other, an empty or equal value once; anything else is a contradiction. A file given twice counts once.
@@ -44,9 +43,6 @@ def load_files(paths: Sequence[str | Path], *, jinja_data: Mapping[str, object] 
     Args:
         paths: The files, in the order in which lists are joined.
         jinja_data: Variables of the files' templates.
-
-    Raises:
-        SpecError: Whatever is wrong, with file and line.
     """
     trees: dict[Path, Map] = {}
     for file in [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]:
@@ -58,15 +54,7 @@ def load_files(paths: Sequence[str | Path], *, jinja_data: Mapping[str, object] 
 
 
 def load_file(path: str | Path, *, jinja_data: Mapping[str, object] | None = None) -> Map:
-    """Reads one YAML file with a mapping at the top.
-
-    Args:
-        path: The file.
-        jinja_data: Variables of its template; its budget of work covers all that it includes.
-
-    Raises:
-        SpecError: Whatever is wrong, with file and line.
-    """
+    """Reads one YAML file with a mapping at the top; one budget of work covers all that it includes."""
     return mapping(_TemplateScope(Path(path), jinja_data or {}, Budget()).load().value, Where(str(path), 1))
 
 
@@ -103,24 +91,15 @@ def combined(trees: Sequence[Map]) -> Map:
 
 @dataclass
 class _TemplateScope:
-    """One file while it is read, with the state that it hands on to the files that it includes.
+    """One file while it is read, with the state that it hands on to the files that it includes."""
 
-    Attributes:
-        file: The file.
-        data: Variables of templates.
-        budget: Work that templates may still do, shared by all of them.
-        around: Folders in which the including files look for others.
-        depth: Number of files around this one.
-        folders: Folders in which it looks for files, its own first.
-        included: Trees included so far; the rendered text refers to them by number.
-    """
-
-    file: Path
-    data: Mapping[str, object]
-    budget: Budget
-    around: tuple[Path, ...] = ()
-    depth: int = 0
-    folders: list[Path] = field(init=False)
+    file: Path  # the file
+    data: Mapping[str, object]  # variables of templates
+    budget: Budget  # work that templates may still do, shared by all of them
+    around: tuple[Path, ...] = ()  # folders in which the including files look for others
+    depth: int = 0  # number of files around this one
+    folders: list[Path] = field(init=False)  # folders in which it looks for files, its own first
+    # Trees included so far; the rendered text refers to them by number.
     included: list[Built] = field(default_factory=list)
 
     def load(self) -> Built:

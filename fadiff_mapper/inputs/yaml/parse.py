@@ -28,8 +28,6 @@ from fadiff_mapper.inputs.yaml.place import Where
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,999})|0x[0-9a-fA-F]{1,999}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _SPECIAL = {".inf": float("inf"), "+.inf": float("inf"), "-.inf": float("-inf"), ".nan": float("nan")}
-
-
 REMEMBERED = 4096
 """Texts whose values are kept: files repeat their numbers and words."""
 
@@ -111,7 +109,6 @@ MAX_DEPTH = 100
 """Levels of nesting in one document, aliases written out. A safety limit far below Python's on recursion."""
 INCLUDED_TAG = "!include_loaded"
 """`!include_loaded 3` stands for the fourth of the `included` values."""
-
 _CORE = "tag:yaml.org,2002:"
 _LOCAL_TAG = re.compile(r"![A-Za-z_][\w-]*")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -119,17 +116,11 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Built(NamedTuple):
-    """A value with its extent, aliases written out.
+    """A value with its extent, aliases written out."""
 
-    Attributes:
-        value: A `Map`, `Seq` or scalar.
-        size: Number of values in it, itself included.
-        height: Levels of nesting; 1 for a scalar.
-    """
-
-    value: Any
-    size: int
-    height: int
+    value: Any  # a `Map`, `Seq` or scalar
+    size: int  # number of values in it, itself included
+    height: int  # levels of nesting; 1 for a scalar
 
 
 def parse(text: str, file: str, lines: Sequence[tuple[str, int]] | None = None,
@@ -137,7 +128,6 @@ def parse(text: str, file: str, lines: Sequence[tuple[str, int]] | None = None,
     """Reads the one YAML document in a text.
 
     Args:
-        text: The document.
         file: Name of the text for messages.
         lines: File and line (from 1) of each line of the text, where the lines do not stand in `file` itself but
             were produced by a template.
@@ -169,24 +159,17 @@ def parse(text: str, file: str, lines: Sequence[tuple[str, int]] | None = None,
 
 @dataclass
 class _Document:
-    """State of the reading of one document.
+    """State of the reading of one document."""
 
-    Attributes:
-        file: Name of the text for messages.
-        lines: File and line of each line of the text, where a template produced it; else None.
-        included: Values for `!include_loaded`.
-        stream: Events of the parser, consumed as values are built.
-        nodes: Values built so far.
-        anchors: Values by anchor; None while the anchored value itself is built.
-        unmerged: Values tagged `!nomerge`, whose tag is taken off in the end: it has then done its work.
-    """
-
-    file: str
+    file: str  # name of the text for messages
+    # File and line of each line of the text, where a template produced it; else None.
     lines: Sequence[tuple[str, int]] | None
-    included: Sequence[Built]
-    stream: Iterator[Any]
-    nodes: int = 0
+    included: Sequence[Built]  # values for `!include_loaded`
+    stream: Iterator[Any]  # events of the parser, consumed as values are built
+    nodes: int = 0  # values built so far
+    # Values by anchor; None while the anchored value itself is built.
     anchors: dict[str, Built | None] = field(default_factory=dict)
+    # Values tagged `!nomerge`, whose tag is taken off in the end: it has then done its work.
     unmerged: list[Map | Seq] = field(default_factory=list)
 
     def at(self, line: int, path: str = "") -> Where:

@@ -1,12 +1,11 @@
-"""All files of a finished run: Timeloop's own files, under their names, and two more of this project."""
+"""The files of one mapped layer, in the layouts of Timeloop's programs, and a JSON with all results."""
 
 from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,10 +15,10 @@ from fadiff_mapper.base.version import __version__
 from fadiff_mapper.inputs.native.mapping import literal_mapping, map_yaml
 from fadiff_mapper.inputs.native.merged_input import merged_input
 from fadiff_mapper.inputs.native.tables import art_yaml, ert_yaml
-from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping, with_residual
+from fadiff_mapper.inputs.spec.mapping import Mapping, with_residual
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.stats import Stats
-from fadiff_mapper.output.timeloop_files.stats_txt import stats_txt
+from fadiff_mapper.output.stats_txt import stats_txt
 from fadiff_mapper.search.result import Result
 
 
@@ -39,54 +38,33 @@ def map_txt(spec: Spec, mapping: Mapping, stats: Stats) -> str:
     Args:
         spec: The input.
         mapping: The mapping to print.
-        stats: Its statistics, for the words of tiles.
+        stats: Its statistics, for the words of tiles: all, and those that are stored (the same without compression).
     """
     lines: list[str] = []
-    header = ""
-    depth = 0
-    names = spec.problem.dataspace_names()
+    header, depth = "", 0
     for level, level_stats in zip(reversed(mapping.levels), reversed(stats.levels), strict=True):
         if depth and not header:
             lines.append("")
-        header = _header(names, level_stats)
+        tiles = {name: (space.get("data_tile_shape", space["utilized_capacity"]), space["utilized_capacity"])
+                 for name in spec.problem.dataspace_names() if (space := level_stats["dataspaces"].get(name))}
+        words = "".join(f"{name}:{all_} ({used}) " for name, (all_, used) in tiles.items())
+        header = f"{level_stats['name']} [ {words}]"
         lines.append(header + " ")
-        for loop in _loops(level):
-            lines += _underline(header)
-            header = ""
+        loops = [f"for {name} in [0:{with_residual(name, level.temporal[name], level.temporal_last)})"
+                 for name in reversed(level.order) if level.temporal[name] > 1]
+        loops += [f"for {name} in [0:{with_residual(name, factor, level.spatial_last)}) (Spatial-{axis})"
+                  for axis in "YX" for name, factor in reversed(level.axis_factors(axis).items())]
+        for loop in loops:
+            lines += ["-" * len(header)] if header else []
             lines.append(f"| {'  ' * depth}{loop}")
-            depth += 1
-    lines += _underline(header)
+            header, depth = "", depth + 1
+    lines += ["-" * len(header)] if header else []
     lines.append(f"| {'  ' * depth}<< Compute >>")
     return "\n".join(lines) + "\n"
 
 
-def _header(names: tuple[str, ...], level: dict[str, Any]) -> str:
-    """A level's name and the words of its tiles: all, and those that are stored (the same without compression)."""
-    kept = {name: level["dataspaces"][name] for name in names if name in level["dataspaces"]}
-    tiles = {name: (space.get("data_tile_shape", space["utilized_capacity"]), space["utilized_capacity"])
-             for name, space in kept.items()}
-    return f"{level['name']} [ " + "".join(f"{name}:{all_} ({used}) " for name, (all_, used) in tiles.items()) + "]"
-
-
-def _underline(header: str) -> list[str]:
-    return ["-" * len(header)] if header else []
-
-
-def _loops(level: LevelMapping) -> Iterator[str]:
-    """The loops of one level from the outermost inwards: temporal, then spatial on Y, then on X."""
-    for name in reversed(level.order):
-        if level.temporal[name] > 1:
-            yield f"for {name} in [0:{with_residual(name, level.temporal[name], level.temporal_last)})"
-    for axis in "YX":
-        for name, factor in reversed(level.axis_factors(axis).items()):
-            yield f"for {name} in [0:{with_residual(name, factor, level.spatial_last)}) (Spatial-{axis})"
-
-
 def result_json(result: Result) -> str:
     """The result of one layer as JSON text.
-
-    Args:
-        result: The mapped layer.
 
     Returns:
         An object with status, mapping (directives), stats (`Stats.to_dict`), corrected (where there is a
@@ -96,14 +74,18 @@ def result_json(result: Result) -> str:
         too, stand under `timing`: the rest is the same whenever the same versions run with the same options, unless a
         time limit cut the run short. Numbers that are not finite are null.
     """
-    spec = result.spec
+    spec, bound = result.spec, None
+    if result.bound is not None:  # a mapping that may not be the last has none, nor loads what makes them
+        from fadiff_mapper.search.lower_bound import bound_record
+        bound = bound_record(result.bound, result.metric, result.value)
     content = {
         "status": result.status,
         "mapping": literal_mapping(result.mapping, spec.arch, spec.problem),
         "stats": result.stats.to_dict(),
         **({"corrected": {"cycles": result.corrected.cycles, "edp": result.stats.energy_pj * result.corrected.cycles,
                           "exact_choice_cycles": result.corrected.exact_choice_cycles}} if result.corrected else {}),
-        "bound": _bound(result),
+        "bound": bound,
+        "gap": result.gap,
         "sensitivities": [sensitivity.to_dict() for sensitivity in result.sensitivities],
         "energy_source": result.stats.energy_source,
         "area_source": result.stats.area_source,
@@ -117,14 +99,6 @@ def result_json(result: Result) -> str:
         "timing": {"total_s": result.time_s, "history_s": [step["time_s"] for step in result.history]},
     }
     return json_text(content) + "\n"
-
-
-def _bound(result: Result) -> dict[str, Any] | None:
-    """The lower bound for the record; a mapping that may not be the last has none, nor loads what makes them."""
-    if result.bound is None:
-        return None
-    from fadiff_mapper.search.lower_bound import bound_record
-    return bound_record(result.bound, result.metric, result.value)
 
 
 def summary_json(names: Sequence[str], results: Sequence[Result]) -> str:
@@ -148,24 +122,6 @@ def summary_json(names: Sequence[str], results: Sequence[Result]) -> str:
     return json_text({"layers": layers, "cycles": cycles, "energy_pj": energy, "edp": cycles * energy}) + "\n"
 
 
-def run_files(result: Result) -> dict[str, str]:
-    """The files of a searched layer.
-
-    Args:
-        result: The mapped layer.
-
-    Returns:
-        File name -> text: the files of `timeloop-mapper`, `fadiff.result.json`, and `fadiff.input.yaml`, which repeats
-        the evaluation of the mapping here and in `timeloop-model`.
-    """
-    spec, mapping = result.spec, result.mapping
-    return program_files("timeloop-mapper", spec, mapping, result.stats) | {
-        "timeloop-mapper.map.yaml": map_yaml(spec, mapping),
-        "fadiff.input.yaml": merged_input(spec, mapping),
-        "fadiff.result.json": result_json(result),
-    }
-
-
 def program_files(program: str, spec: Spec, mapping: Mapping, stats: Stats) -> dict[str, str]:
     """The files of one evaluated mapping that `timeloop-mapper` and `timeloop-model` both leave behind.
 
@@ -184,6 +140,22 @@ def program_files(program: str, spec: Spec, mapping: Mapping, stats: Stats) -> d
         f"{program}.ERT.yaml": ert_yaml(spec),
         f"{program}.ART.yaml": art_yaml(spec),
     }
+
+
+def reproducing_files(program: str, spec: Spec, mapping: Mapping, stats: Stats) -> dict[str, str]:
+    """The files of `program_files`, the mapping as a constraint, and `fadiff.input.yaml`.
+
+    The latter repeats the evaluation of the mapping here and in `timeloop-model`.
+    """
+    return program_files(program, spec, mapping, stats) | {
+        "timeloop-mapper.map.yaml": map_yaml(spec, mapping),
+        "fadiff.input.yaml": merged_input(spec, mapping)}
+
+
+def run_files(result: Result) -> dict[str, str]:
+    """The files of a searched layer by name: those of `timeloop-mapper`, the input again, and the result as JSON."""
+    return reproducing_files("timeloop-mapper", result.spec, result.mapping, result.stats) | {
+        "fadiff.result.json": result_json(result)}
 
 
 def write_layer(result: Result, folder: str | Path) -> None:

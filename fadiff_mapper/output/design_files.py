@@ -1,24 +1,22 @@
-"""All files of a designed machine but the page."""
+"""All files of a designed machine: architectures, tables of all designs, mappings, and one page that shows them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fadiff_mapper.base.atomic_files import lock, write_files
 from fadiff_mapper.base.errors import attempted
-from fadiff_mapper.base.text_formats import json_text, paragraph
-from fadiff_mapper.design.result import DesignResult
+from fadiff_mapper.base.text_formats import csv_text, json_text, paragraph
+from fadiff_mapper.design.result import DesignOutcome, DesignResult
 from fadiff_mapper.inputs.yaml.dump import dump
-from fadiff_mapper.output.design_report import RUN_FILES, STORE
-from fadiff_mapper.output.design_report.design_page import best_sensitivities, design_html, designs_csv, front_csv
-from fadiff_mapper.output.network_report.network_files import network_files, safe_name
-from fadiff_mapper.output.timeloop_files.run_files import versions
-
-if TYPE_CHECKING:
-    from fadiff_mapper.design.result import DesignOutcome
+from fadiff_mapper.output import RUN_FILES, STORE
+from fadiff_mapper.output.design_page import best_sensitivities, design_html
+from fadiff_mapper.output.network_files import network_files, safe_name
+from fadiff_mapper.output.run_files import versions
 
 FRONT = "front"
 """The folder with the architecture of every design of a front of several metrics."""
@@ -27,21 +25,17 @@ FRONT = "front"
 def design_files(result: DesignResult) -> Iterator[tuple[str, dict[str, str]]]:
     """All files of a run folder but the page.
 
-    Args:
-        result: The end of a search.
-
     Yields:
         Folder, and its texts by file name: the folder "" with the best design's architecture, both tables and the run
         as JSON; `FRONT`; and a folder per network with all that `network` writes.
     """
-    folders = network_folders(result)
     best = {"architecture.yaml": architecture_yaml(result, 1)} if result.documents else {}
     yield "", {**best, "front.csv": front_csv(result), "designs.csv": designs_csv(result.outcomes),
                "fadiff.design.json": design_json(result)}
     if len(result.front) > 1:
         yield FRONT, {f"{number:03d}.yaml": architecture_yaml(result, number) for number in
                       range(1, len(result.documents) + 1)}
-    for folder, network in zip(folders, result.mapped_networks, strict=True):
+    for folder, network in zip(network_folders(result), result.mapped_networks, strict=True):
         for inner, texts in network_files(network).items():
             yield str(PurePosixPath(folder, inner)), texts
 
@@ -86,11 +80,57 @@ def design_json(result: DesignResult) -> str:
 
 def _record(outcome: DesignOutcome) -> dict[str, Any]:
     """A design as plain values; figures that are not known are null."""
-    figures = {name: value if value < float("inf") else None for name, value in
-               (("energy_pj", outcome.energy_pj), ("cycles", outcome.cycles), ("edp", outcome.edp),
-                ("area_mm2", outcome.area_mm2))}
+    figures = {name: value if (value := getattr(outcome, name)) < float("inf") else None for name in
+               ("energy_pj", "cycles", "edp", "area_mm2")}
     return {"parameters": dict(outcome.parameters), "feasible": outcome.feasible, "reason": outcome.reason, **figures,
             "networks": [asdict(network) for network in outcome.networks]}
+
+
+FIGURES = ("energy_pj", "cycles", "edp", "area_mm2")
+ABOUT = ("number", "feasible", "reason", "mapped", "least_energy_pj", "least_cycles")
+"""Columns besides the figures and the parameters. `least_` are lower bounds, of designs that they left out."""
+
+
+def front_csv(result: DesignResult) -> str:
+    """The best design, or the front of several metrics: number among all designs, parameters, figures, metrics."""
+    numbers = {outcome.point: number for number, outcome in enumerate(result.outcomes, 1)}
+    metrics = [metric for metric in result.metrics if metric not in FIGURES]
+    return _table(result.outcomes, metrics, (
+        (outcome, {"number": numbers[outcome.point], **{metric: outcome.of(metric) for metric in metrics}})
+        for outcome in result.front))
+
+
+def designs_csv(outcomes: Sequence[DesignOutcome]) -> str:
+    """Every design that was proposed, in the order of proposal; a figure that is not known is an empty cell."""
+    return _table(outcomes, ABOUT[1:], (
+        (outcome, {"number": number, "feasible": outcome.feasible, "reason": outcome.reason, "mapped": outcome.mapped,
+                   "least_energy_pj": outcome.bounds[0] if outcome.bounds else None,
+                   "least_cycles": outcome.bounds[1] if outcome.bounds else None})
+        for number, outcome in enumerate(outcomes, 1)))
+
+
+def _table(outcomes: Sequence[DesignOutcome], further: Sequence[str],
+           rows: Iterable[tuple[DesignOutcome, dict[str, Any]]]) -> str:
+    """CSV of designs, each with its cells in further columns: numbers, parameters, figures, these columns, networks.
+
+    A parameter of the name of another column is told apart from it. A figure that is not known is an empty cell. A
+    single network is what the figures are of already, but for its fused groups.
+    """
+    def parameters(outcome: DesignOutcome) -> dict[str, Any]:
+        return {f"parameter.{name}" if name in (*FIGURES, *ABOUT) else name: value
+                for name, value in outcome.parameters.items()}
+
+    def networks(outcome: DesignOutcome) -> dict[str, Any]:
+        return {f"{network.name}.{figure}": getattr(network, figure) for network in outcome.networks
+                for figure in ("energy_pj", "cycles", "unfused_energy_pj", "unfused_cycles", "fused_groups")}
+
+    def cells(outcome: DesignOutcome, others: dict[str, Any]) -> dict[str, Any]:
+        figures = {name: value for name in FIGURES if math.isfinite(value := getattr(outcome, name))}
+        return {**parameters(outcome), **figures, **others, **networks(outcome)}
+
+    columns = ("number", *(parameters(outcomes[0]) if outcomes else ()), *FIGURES, *further,
+               *next((tuple(networks(outcome)) for outcome in outcomes if outcome.networks), ()))
+    return csv_text(columns, (map(cells(outcome, others).get, columns) for outcome, others in rows))
 
 
 def write_design(result: DesignResult, folder: str | Path) -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from fadiff_mapper.fusion.group_cost import NOC
 from fadiff_mapper.model.stats import Stats, dense_count, network_energy
-from fadiff_mapper.workload import Node
 
 if TYPE_CHECKING:
     from fadiff_mapper.network.result import NetworkResult
@@ -21,19 +20,12 @@ MOVES = ("reads", "fills", "updates")
 
 @dataclass(frozen=True)
 class LayerShare:
-    """Costs of one layer, all its runs together.
-
-    Attributes:
-        energy_pj: Energy in pJ.
-        cycles: Cycles.
-        components: Arithmetic, level or `NETWORKS` (all wires) -> pJ; these add up to `energy_pj`.
-        outermost: Data space -> words read, filled and updated at the outermost level.
-    """
+    """Costs of one layer, all its runs together."""
 
     energy_pj: float
     cycles: float
-    components: dict[str, float]
-    outermost: dict[str, float]
+    components: dict[str, float]  # arithmetic, level or `NOC` (all wires) -> pJ; these add up to `energy_pj`
+    outermost: dict[str, float]  # data space -> words read, filled and updated at the outermost level
 
     @property
     def outermost_words(self) -> float:
@@ -43,50 +35,40 @@ class LayerShare:
 
 @dataclass(frozen=True)
 class LayerView:
-    """One layer of the network with all its runs.
+    """One layer of the network with all its runs."""
 
-    Attributes:
-        name: Its node in the network.
-        op: Its operator.
-        bounds: Dimensions with bounds above 1 as text, such as "M64 C32".
-        repeat: How often it runs.
-        macs: Multiply-accumulates of all runs.
-        group: Number of its fused group, counted from 1; None where it runs by itself.
-        recomputed: Multiply-accumulates of the plan beyond `macs`, for halos that are computed again.
-        planned: Its costs in the plan.
-        alone: Its costs without fusion; equal to `planned` where it is in no group.
-    """
-
-    name: str
-    op: str
-    bounds: str
-    repeat: int
-    macs: int
-    group: int | None
-    recomputed: int
+    name: str  # of its node in the network
+    op: str  # its operator
+    bounds: str  # dimensions with bounds above 1, such as "M64 C32"
+    repeat: int  # how often it runs
+    macs: int  # multiply-accumulates of all runs
+    group: int | None  # number of its fused group, counted from 1; None where it runs by itself
+    recomputed: int  # multiply-accumulates of the plan beyond `macs`, for halos that are computed again
     planned: LayerShare
-    alone: LayerShare
+    alone: LayerShare  # without fusion; equal to `planned` where it is in no group
 
 
 def layer_views(result: NetworkResult) -> tuple[LayerView, ...]:
     """A view of every layer of the network, in topological order; equal layers have one share by themselves."""
     groups = {name: number for number, outcome in enumerate(result.groups, 1) for name in outcome.nodes}
     problems = {name: index for index, outcome in enumerate(result.layers) for name in outcome.nodes}
-    posed = {node.name: (problems[node.name], node.layer.repeat) for node in result.workload.layers if node.layer}
-    built = _built(result)
-    shares = {(index, repeat): _alone(result.layers[index].stats, repeat, built)
-              for index, repeat in dict.fromkeys(posed.values())}
-    return tuple(_layer_view(result, node, groups.get(node.name), shares[posed[node.name]])
-                 for node in result.workload.layers)
+    shares: dict[tuple[int, int], LayerShare] = {}
+    views = []
+    for node in result.workload.layers:
+        layer, number = node.layer, groups.get(node.name)
+        assert layer is not None
+        key = problems[node.name], layer.repeat
+        if key not in shares:
+            shares[key] = _alone(result.layers[key[0]].stats, layer.repeat, _built(result))
+        planned, recomputed = (shares[key], 0) if number is None else _in_group(result, number, node.name)
+        bounds = " ".join(f"{dim}{bound}" for dim, bound in layer.problem.bounds.items() if bound > 1)
+        views.append(LayerView(node.name, layer.op, bounds, layer.repeat, layer.macs, number, recomputed, planned,
+                               shares[key]))
+    return tuple(views)
 
 
 def component_names(result: NetworkResult, views: tuple[LayerView, ...]) -> tuple[str, ...]:
-    """Names of the components of all shares: arithmetic, levels from the innermost, wires where they cost anything.
-
-    Args:
-        result: The plan.
-        views: Its layers, from `layer_views`.
-    """
+    """Names of the components of all shares: arithmetic, levels from the innermost, wires where they cost anything."""
     wired = any(NOC in share.components for view in views for share in (view.planned, view.alone))
     return (*_built(result), NOC) if wired else _built(result)
 
@@ -105,15 +87,6 @@ def dataspace_names(views: tuple[LayerView, ...]) -> tuple[str, ...]:
 def outermost_words(views: tuple[LayerView, ...]) -> tuple[float, float]:
     """Words at the outermost level over the whole network: (as planned, every layer by itself)."""
     return sum(view.planned.outermost_words for view in views), sum(view.alone.outermost_words for view in views)
-
-
-def _layer_view(result: NetworkResult, node: Node, number: int | None, alone: LayerShare) -> LayerView:
-    """The view of a layer of group `number`, None for no group, that costs `alone` by itself."""
-    layer = node.layer
-    assert layer is not None
-    planned, recomputed = (alone, 0) if number is None else _in_group(result, number, node.name)
-    bounds = " ".join(f"{dim}{bound}" for dim, bound in layer.problem.bounds.items() if bound > 1)
-    return LayerView(node.name, layer.op, bounds, layer.repeat, layer.macs, number, recomputed, planned, alone)
 
 
 def _alone(stats: Stats, repeat: int, built: tuple[str, ...]) -> LayerShare:

@@ -15,8 +15,6 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLink, Hardware, Shape, Stay, TileLoop
 from fadiff_mapper.fusion.group_cost import fused_mapping
 from fadiff_mapper.fusion.tile_steps import LayerSteps, layer_steps, moved_rank, space_of, step_classes, touched_points
-from fadiff_mapper.inputs.spec.arch import StorageLevel
-from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.problem import DataSpace, Problem, Term
 from fadiff_mapper.inputs.spec.tables import compute_energy, storage_energy
 from fadiff_mapper.inputs.yaml.load import dump
@@ -24,33 +22,19 @@ from fadiff_mapper.inputs.yaml.located import Map
 from fadiff_mapper.inputs.yaml.place import Where
 
 # LoopTree reads one problem per layer and joins them by the names of their tensors: an intermediate carries the same
-# name in the layer that writes it and in the layer that reads it. Ranks belong to one layer alone. `mapping_tree`
-# takes both kinds of names from here.
+# name in the layer that writes it and in the layer that reads it. Ranks belong to one layer alone. Layers are counted
+# from 0 here and from 1 in LoopTree's names.
 
 def rank_name(dim: str, index: int) -> str:
-    """LoopTree's rank for a dimension of layer `index`, counted from 0; LoopTree wants ranks unique over all layers."""
+    """LoopTree's rank for a dimension of layer `index`; LoopTree wants ranks unique over all layers."""
     return f"{dim}_{index + 1}"
 
 
 def tensor_name(group: FusedGroup, index: int, space: str) -> str:
-    """LoopTree's tensor for a data space of a layer; reader and writer of an intermediate give the same name.
-
-    Args:
-        group: The fused group.
-        index: The layer, counted from 0.
-        space: Name of one of the layer's data spaces.
-
-    Returns:
-        `<space>_<layer>` with layers counted from 1; for the intermediate that the layer reads, its writer's name.
-    """
+    """LoopTree's tensor `<space>_<layer>` for a data space; an intermediate has its writer's name in both layers."""
     if index and group.links[index - 1].tensor == space:
         return f"{group.layers[index - 1].problem.output.name}_{index}"
     return f"{space}_{index + 1}"
-
-
-def einsum_name(index: int) -> str:
-    """LoopTree's name for layer `index`, counted from 0."""
-    return f"E{index + 1}"
 
 
 def looptree_problem(group: FusedGroup) -> list[dict[str, Any]]:
@@ -63,56 +47,45 @@ def looptree_problem(group: FusedGroup) -> list[dict[str, Any]]:
         For each layer its `shape` (name, dimensions, data spaces with projections) and its `instance`: the bounds as
         constraints of isl, `0 <= rank < bound`.
     """
-    return [_einsum(group, index) for index in range(len(group.layers))]
-
-
-def _einsum(group: FusedGroup, index: int) -> dict[str, Any]:
-    problem = group.layers[index].problem
-    spaces = []
-    for space in problem.dataspaces:
-        axes, name = _axes(group, index, space), tensor_name(group, index, space.name)
-        entry: dict[str, Any] = {"name": name, "dimensions": [f"{name}_{axis}" for axis in range(len(axes))],
-                                 "projection": f"[ {', '.join(axes)} ]"}
-        spaces.append(entry | ({"read_write": True} if space.read_write else {}))
-    bounds = " and ".join(f"0 <= {rank_name(dim, index)} < {bound}" for dim, bound in problem.bounds.items())
-    return {"shape": {"name": einsum_name(index), "dimensions": [rank_name(dim, index) for dim in problem.dimensions],
-                      "data_spaces": spaces}, "instance": bounds}
+    einsums = []
+    for index, problem in enumerate(layer.problem for layer in group.layers):
+        spaces = []
+        for space in problem.dataspaces:
+            axes, name = _axes(group, index, space), tensor_name(group, index, space.name)
+            spaces.append({"name": name, "dimensions": [f"{name}_{axis}" for axis in range(len(axes))],
+                           "projection": f"[ {', '.join(axes)} ]"} | ({"read_write": True} if space.read_write else {}))
+        bounds = " and ".join(f"0 <= {rank_name(dim, index)} < {bound}" for dim, bound in problem.bounds.items())
+        einsums.append({"shape": {"name": f"E{index + 1}",
+                                  "dimensions": [rank_name(dim, index) for dim in problem.dimensions],
+                                  "data_spaces": spaces}, "instance": bounds})
+    return einsums
 
 
 def _axes(group: FusedGroup, index: int, space: DataSpace) -> list[str]:
     """The affine expression of every axis of a data space in the layer's ranks.
 
-    An intermediate has the axes that its reader gives it: its writer puts its own dimensions into the reader's order.
+    An intermediate has the axes that its reader gives it, from the first point that is no padding: its writer puts its
+    own dimensions into the reader's order.
     """
+    def affine(rank: tuple[Term, ...], zeros: int = 0) -> str:
+        terms = [(f"{term.coefficient}*" if term.coefficient != 1 else "") + rank_name(term.dimension, index)
+                 for term in rank]
+        return " + ".join(terms) + (f" - {zeros}" if zeros else "")
+
     if index and group.links[index - 1].tensor == space.name:
         link = group.links[index - 1]
-        return [_affine(rank, index, -_padding(link, rank)) for rank in space.ranks if handed_on(link, rank)]
+        return [affine(rank, max((link.padding.get(term.dimension, 0) for term in rank), default=0))
+                for rank in space.ranks if handed_on(link, rank)]
     if index < len(group.links) and space.read_write:
         link, after = group.links[index], group.layers[index + 1].problem
-        return [rank_name(own, index) for rank in read_ranks(link, after) for own in handed_on(link, rank)]
-    return [_affine(rank, index, 0) for rank in space.ranks]
-
-
-def read_ranks(link: FusedLink, after: Problem) -> tuple[tuple[Term, ...], ...]:
-    """The ranks of the intermediate as the next layer, `after`, reads it."""
-    return space_of(after, link.tensor).ranks
+        return [rank_name(own, index) for rank in space_of(after, link.tensor).ranks for own in handed_on(link, rank)]
+    return [affine(rank) for rank in space.ranks]
 
 
 def handed_on(link: FusedLink, rank: tuple[Term, ...]) -> list[str]:
     """Dimensions of the writer's output that lead to a rank of the reader: more than one where an axis is flattened."""
     moving = {term.dimension for term in rank}
     return [own for own, theirs in link.dims.items() if theirs in moving]
-
-
-def _padding(link: FusedLink, rank: tuple[Term, ...]) -> int:
-    """Points of zeros before the first one of the intermediate along a rank of the reader."""
-    return max((link.padding.get(term.dimension, 0) for term in rank), default=0)
-
-
-def _affine(rank: tuple[Term, ...], index: int, constant: int) -> str:
-    terms = [(f"{term.coefficient}*" if term.coefficient != 1 else "") + rank_name(term.dimension, index)
-             for term in rank]
-    return " + ".join(terms) + (f" - {-constant}" if constant else "")
 
 
 # A storage node of LoopTree keeps the words that two steps of the loop right above it share, and all words that the
@@ -122,30 +95,19 @@ def _affine(rank: tuple[Term, ...], index: int, constant: int) -> str:
 
 @dataclass(frozen=True)
 class Kept:
-    """A storage node of a branch.
+    """A storage node of a branch."""
 
-    Attributes:
-        target: The level, counted from 0, the outermost one that stores anything (LoopTree's `target`).
-        spaces: Names of the layer's data spaces that the node keeps.
-    """
-
-    target: int
-    spaces: tuple[str, ...]
+    target: int  # the level, counted from 0, the outermost one that stores anything
+    spaces: tuple[str, ...]  # names of the layer's data spaces that the node keeps
 
 
 @dataclass(frozen=True)
 class TreeLoop:
-    """A loop of a branch.
-
-    Attributes:
-        dim: Dimension of the layer.
-        tile: Points of the dimension in one iteration (LoopTree's `tile_shape`).
-        spatial: Whether the iterations run side by side.
-    """
+    """A loop of a branch."""
 
     dim: str
-    tile: int
-    spatial: bool
+    tile: int  # points of the dimension in one iteration (LoopTree's `tile_shape`)
+    spatial: bool  # whether the iterations run side by side
 
 
 Branch: TypeAlias = tuple[Kept | TreeLoop, ...]
@@ -161,71 +123,6 @@ def stored_levels(hardware: Hardware) -> list[int]:
     return [index for index in reversed(range(len(levels))) if not levels[index].is_dummy]
 
 
-def depth(loops: Sequence[TileLoop], stay: Stay) -> int:
-    """How many of the shared loops stand above the node of a resident tensor.
-
-    Args:
-        loops: The shared loops, outermost first.
-        stay: The tensor's residency.
-
-    Returns:
-        One more than the index of the outermost loop along which words are kept; all loops where none keeps any.
-    """
-    keeping = [index for index, loop in enumerate(loops) if loop.dim in stay.across]
-    return keeping[0] + 1 if keeping else len(loops)
-
-
-def looptree_mapping(group: FusedGroup, hardware: Hardware) -> dict[str, Any]:
-    """The section `mapping` of LoopTree's input: the tree of a group.
-
-    Args:
-        group: A group for which `beyond_looptree` finds no reason against a tree.
-        hardware: The architecture, whose levels the nodes name by number.
-
-    Returns:
-        Nodes of the trunk, outermost first, and last a `sequential` node with a branch per layer. The outermost level
-        keeps the tensors that come from outside the group or leave it.
-    """
-    loops, count = group.loops, len(group.layers)
-    trunk = _trunk(group, hardware)
-    nodes = [_stored(0, _outside(group))]
-    for loops_above in range(len(loops) + 1):
-        for target in sorted({target for above, target, _ in trunk if above == loops_above}):
-            nodes.append(_stored(target, [name for *at, name in trunk if at == [loops_above, target]]))
-        nodes += [_loop(loop.dim, count - 1, loop.tile, False) for loop in loops[loops_above:loops_above + 1]]
-    branches = [_branch_nodes(group, hardware, index) for index in range(count)]
-    nodes += branches[0] if count == 1 else [{"type": "sequential", "branches": branches}]
-    return {"type": "fused", "nodes": nodes}
-
-
-def _outside(group: FusedGroup) -> list[str]:
-    """Tensors that come from outside the group or leave it."""
-    inner = {tensor_name(group, index, link.tensor) for index, link in enumerate(group.links, 1)}
-    names = [tensor_name(group, index, space.name) for index, layer in enumerate(group.layers)
-             for space in layer.problem.dataspaces]
-    return [name for name in names if name not in inner]
-
-
-def _trunk(group: FusedGroup, hardware: Hardware) -> list[tuple[int, int, str]]:
-    """(loops above, target, tensor) of every tensor that survives a step of the shared loops.
-
-    Sums to which later steps add survive as well, at every level inside the outermost one that keeps them.
-    """
-    loops, targets = group.loops, stored_levels(hardware)
-    entries = []
-    for index in range(len(group.layers)):
-        for space, stay in trunk_stays(group, index).items():
-            if not (index and space == group.links[index - 1].tensor):      # an intermediate is its writer's
-                entries.append((depth(loops, stay), home_target(hardware, stay), tensor_name(group, index, space)))
-    sums = [index for index, loop in enumerate(loops) if adds(group, loop)]
-    if sums and not group.spilled:
-        output = group.layers[-1].problem.output.name
-        held = fused_mapping(hardware, group, len(group.layers) - 1, _any_mapping(group))
-        entries += [(sums[0], target, tensor_name(group, len(group.layers) - 1, output))
-                    for target, level in enumerate(targets) if target and output in held.levels[level].keep]
-    return entries
-
-
 def home_target(hardware: Hardware, stay: Stay) -> int:
     """LoopTree's `target` of the home level in which a tensor stays."""
     level = hardware.level(stay.level)
@@ -233,13 +130,16 @@ def home_target(hardware: Hardware, stay: Stay) -> int:
     return stored_levels(hardware).index(level)
 
 
-def trunk_stays(group: FusedGroup, index: int) -> dict[str, Stay]:
-    """Data spaces of a layer that survive a step, with their residency: operands, and intermediates on both sides.
+def depth(loops: Sequence[TileLoop], stay: Stay) -> int:
+    """How many of the shared loops, outermost first, stand above the node of a resident tensor.
 
-    Args:
-        group: The fused group.
-        index: The layer, counted from 0.
+    One more than the index of the outermost loop along which words are kept; all loops where none keeps any.
     """
+    return next((index + 1 for index, loop in enumerate(loops) if loop.dim in stay.across), len(loops))
+
+
+def trunk_stays(group: FusedGroup, index: int) -> dict[str, Stay]:
+    """Data spaces of a layer that survive a step, with their residency: operands, and intermediates on both sides."""
     stays = dict(group.layers[index].operands)
     if index:
         stays[group.links[index - 1].tensor] = group.links[index - 1].stay
@@ -253,18 +153,67 @@ def adds(group: FusedGroup, loop: TileLoop) -> bool:
     return loop.dim not in group.layers[-1].problem.output.dimensions
 
 
-def _any_mapping(group: FusedGroup) -> Mapping:
-    """A mapping of the last layer: the levels in which it keeps unfinished sums stand for those of all its tiles."""
-    return next(iter(group.layers[-1].mappings.values()))
+def looptree_mapping(group: FusedGroup, hardware: Hardware) -> dict[str, Any]:
+    """The section `mapping` of LoopTree's input: the tree of a group.
+
+    Args:
+        group: A group for which `beyond_looptree` finds no reason against a tree.
+        hardware: The architecture, whose levels the nodes name by number.
+
+    Returns:
+        Nodes of the trunk, outermost first, and last a `sequential` node with a branch per layer. The outermost level
+        keeps the tensors that come from outside the group or leave it.
+    """
+    def stored(target: int, tensors: list[str]) -> dict[str, Any]:
+        return {"type": "storage", "target": target, "dspace": tensors}
+
+    def loop_node(loop: TreeLoop | TileLoop, index: int, spatial: bool = False) -> dict[str, Any]:
+        return {"type": "spatial" if spatial else "temporal", "rank": rank_name(loop.dim, index),
+                "tile_shape": loop.tile}
+
+    loops, count, trunk = group.loops, len(group.layers), _trunk(group, hardware)
+    inner = {tensor_name(group, index, link.tensor) for index, link in enumerate(group.links, 1)}
+    names = [tensor_name(group, index, space.name) for index, layer in enumerate(group.layers)
+             for space in layer.problem.dataspaces]
+    nodes = [stored(0, [name for name in names if name not in inner])]
+    for loops_above in range(len(loops) + 1):
+        for target in sorted({target for above, target, _ in trunk if above == loops_above}):
+            nodes.append(stored(target, [name for *at, name in trunk if at == [loops_above, target]]))
+        nodes += [loop_node(loop, count - 1) for loop in loops[loops_above:loops_above + 1]]
+    branches = []
+    for index in range(count):
+        branch = next(iter(branches_by_shape(group, hardware, index).values()))    # of the largest tile
+        branches.append([*(stored(node.target, [tensor_name(group, index, space) for space in node.spaces])
+                           if isinstance(node, Kept) else loop_node(node, index, node.spatial) for node in branch),
+                         {"type": "compute", "einsum": f"E{index + 1}", "target": len(stored_levels(hardware))}])
+    nodes += branches[0] if count == 1 else [{"type": "sequential", "branches": branches}]
+    return {"type": "fused", "nodes": nodes}
+
+
+def _trunk(group: FusedGroup, hardware: Hardware) -> list[tuple[int, int, str]]:
+    """(loops above, target, tensor) of every tensor that survives a step of the shared loops.
+
+    Sums to which later steps add survive as well, at every level inside the outermost one that keeps them.
+    """
+    entries, last = [], len(group.layers) - 1
+    for index in range(len(group.layers)):
+        for space, stay in trunk_stays(group, index).items():
+            if not (index and space == group.links[index - 1].tensor):      # an intermediate is its writer's
+                entries.append((depth(group.loops, stay), home_target(hardware, stay),
+                                tensor_name(group, index, space)))
+    sums = [index for index, loop in enumerate(group.loops) if adds(group, loop)]
+    if sums and not group.spilled:
+        layer = group.layers[-1]
+        output, any_mapping = layer.problem.output.name, next(iter(layer.mappings.values()))
+        held = fused_mapping(hardware, group, last, any_mapping)    # unfinished sums stay in the same levels in all
+        entries += [(sums[0], target, tensor_name(group, last, output))
+                    for target, level in enumerate(stored_levels(hardware))
+                    if target and output in held.levels[level].keep]
+    return entries
 
 
 def branches_by_shape(group: FusedGroup, hardware: Hardware, index: int) -> dict[Shape, Branch]:
-    """The loop nest of every tile of a layer, the largest tile first.
-
-    Args:
-        group: A legal group.
-        hardware: The architecture.
-        index: The layer, counted from 0.
+    """The loop nest of every tile of a layer of a legal group, the largest tile first.
 
     Returns:
         Extents of a tile, in the order of the layer's dimensions -> the nest of its mapping.
@@ -287,50 +236,26 @@ def _branch(group: FusedGroup, hardware: Hardware, index: int, shape: Shape) -> 
         above[layer.problem.output.name] = len(targets)
     left = dict(zip(layer.problem.dimensions, shape, strict=True))
     nodes: list[Kept | TreeLoop] = []
+
+    def cut(factors: Iterable[tuple[str, int]], spatial: bool) -> None:
+        """Adds loops with these factors, outermost first; `left` are the points inside them of every dimension."""
+        for dim, factor in factors:
+            if factor > 1:
+                left[dim] //= factor
+                nodes.append(TreeLoop(dim, left[dim], spatial))
+
+    side_by_side: dict[str, int] = {}    # dimensions in the order of their first factor
     for index_of_level, level in reversed(list(enumerate(mapping.levels))):
         target = targets.index(index_of_level) if index_of_level in targets else 0
         if target:      # the outermost level has its node at the root
             kept = tuple(space for space in layer.problem.dataspace_names()
                          if space in level.keep and target > above.get(space, 0))
             nodes += [Kept(target, kept)] if kept else []
-        nodes += _cuts(((dim, level.temporal[dim]) for dim in reversed(level.order)), left, spatial=False)
-    side_by_side = [(dim, level.spatial[dim]) for level in reversed(mapping.levels)
-                    for dim in reversed(level.spatial_order)]
-    return (*nodes, *_cuts(_merged(side_by_side), left, spatial=True))
-
-
-def _cuts(factors: Iterable[tuple[str, int]], left: dict[str, int], *, spatial: bool) -> list[TreeLoop]:
-    """Loops with these factors, outermost first; `left`, the points inside them of every dimension, is updated."""
-    loops = []
-    for dim, factor in factors:
-        if factor > 1:
-            left[dim] //= factor
-            loops.append(TreeLoop(dim, left[dim], spatial))
-    return loops
-
-
-def _merged(factors: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
-    """The product of a dimension's factors, dimensions in the order of their first one."""
-    products: dict[str, int] = {}
-    for dim, factor in factors:
-        products[dim] = products.get(dim, 1) * factor
-    return list(products.items())
-
-
-def _branch_nodes(group: FusedGroup, hardware: Hardware, index: int) -> list[dict[str, Any]]:
-    """A layer's branch in LoopTree's words: the nest of its largest tile, and the arithmetic below it."""
-    branch = next(iter(branches_by_shape(group, hardware, index).values()))
-    nodes = [_stored(node.target, [tensor_name(group, index, space) for space in node.spaces])
-             if isinstance(node, Kept) else _loop(node.dim, index, node.tile, node.spatial) for node in branch]
-    return [*nodes, {"type": "compute", "einsum": einsum_name(index), "target": len(stored_levels(hardware))}]
-
-
-def _stored(target: int, tensors: Sequence[str]) -> dict[str, Any]:
-    return {"type": "storage", "target": target, "dspace": list(tensors)}
-
-
-def _loop(dim: str, index: int, tile: int, spatial: bool) -> dict[str, Any]:
-    return {"type": "spatial" if spatial else "temporal", "rank": rank_name(dim, index), "tile_shape": tile}
+        cut(((dim, level.temporal[dim]) for dim in reversed(level.order)), spatial=False)
+        for dim in reversed(level.spatial_order):
+            side_by_side[dim] = side_by_side.get(dim, 1) * level.spatial[dim]
+    cut(side_by_side.items(), spatial=True)
+    return tuple(nodes)
 
 
 # Of a tensor LoopTree keeps the words that two steps of the loop right above its storage node share, and forgets all
@@ -355,27 +280,22 @@ def beyond_looptree(group: FusedGroup, hardware: Hardware, alike: bool) -> list[
     """
     reasons: list[str] = []
     for index, steps in enumerate(layer_steps(group)):
-        name = f"layer {index + 1} ({group.layers[index].problem.name})"
-        for phrases in (_names(group, index), _link(group, index), _kept(group, hardware, index, steps),
+        problem = group.layers[index].problem
+        for phrases in (_names(problem), _link(group, index), _kept(group, hardware, index, steps),
                         _nests(group, hardware, index, alike)):
-            reasons += [f"{name}: {phrase}" for phrase in phrases]
-    return reasons + list(_spilled(group)) + [
+            reasons += [f"layer {index + 1} ({problem.name}): {phrase}" for phrase in phrases]
+    extents = group.layers[-1].problem.bounds
+    running = [loop for loop in group.loops if loop.tile < extents[loop.dim]]
+    if group.spilled and running and adds(group, running[-1]):
+        reasons.append(f"sums leave the chip in every step along {running[-1].dim}, where LoopTree keeps them")
+    return reasons + [
         f"layer {read.first + 1} ({group.layers[read.first].problem.name}): {read.tensor} is added to the output of "
         f"layer {read.behind + 1}, too; LoopTree has no layers without multiply-accumulates"
         for read in group.second_reads]
 
 
-def _spilled(group: FusedGroup) -> Iterator[str]:
-    """Spilled sums that LoopTree would keep: the innermost running loop adds to the same outputs in each step."""
-    extents = group.layers[-1].problem.bounds
-    running = [loop for loop in group.loops if loop.tile < extents[loop.dim]]
-    if group.spilled and running and adds(group, running[-1]):
-        yield f"sums leave the chip in every step along {running[-1].dim}, where LoopTree keeps them"
-
-
-def _names(group: FusedGroup, index: int) -> Iterator[str]:
+def _names(problem: Problem) -> Iterator[str]:
     """Names that isl, which reads LoopTree's bounds and projections, does not take."""
-    problem = group.layers[index].problem
     for name in (*problem.dimensions, *problem.dataspace_names()):
         if not (name.isascii() and name.isidentifier()):
             yield f'"{name}" is no name in isl; accepted: letters, digits and underscores'
@@ -397,7 +317,7 @@ def _link(group: FusedGroup, index: int) -> Iterator[str]:
         yield "its output is put together with other tensors, which LoopTree reads as one"
     if link.written:
         yield "its output goes on to the next layer and to the outermost level; LoopTree keeps it in one of them"
-    for rank in read_ranks(link, after):
+    for rank in space_of(after, link.tensor).ranks:
         if len(handed_on(link, rank)) > 1:
             yield f"several of its dimensions ({', '.join(handed_on(link, rank))}) make one axis of {link.tensor}"
     for rank in problem.output.ranks:
@@ -406,8 +326,8 @@ def _link(group: FusedGroup, index: int) -> Iterator[str]:
 
 
 def _kept(group: FusedGroup, hardware: Hardware, index: int, steps: LayerSteps) -> Iterator[str]:
-    """Tensors that a tree would keep along other loops, or in other amounts, than the group does."""
-    problem, stays = group.layers[index].problem, trunk_stays(group, index)
+    """Tensors that a tree would keep along other loops, or in other amounts or levels, than the group does."""
+    problem, stays, names = group.layers[index].problem, trunk_stays(group, index), hardware.arch.level_names()
     nests = list(branches_by_shape(group, hardware, index).values())
     for space in problem.dataspaces:
         if index and space.name == group.links[index - 1].tensor:
@@ -421,7 +341,11 @@ def _kept(group: FusedGroup, hardware: Hardware, index: int, steps: LayerSteps) 
             yield f"{space.name} stays in line buffers; LoopTree takes room for all that the loops inside walk through"
         yield from _along(group, space, stay, problem, steps)
         if space.name in group.layers[index].operands:
-            yield from _one_parent(group, hardware, index, space.name, stay)
+            for level in stored_levels(hardware)[1:]:
+                if level > names.index(stay.level) and any(space.name in mapping.levels[level].keep for mapping in
+                                                           group.layers[index].mappings.values()):
+                    yield (f"{space.name} stays in {stay.level} and passes through {names[level]}, which is filled in "
+                           "every step")
 
 
 def _along(group: FusedGroup, space: DataSpace, stay: Stay, problem: Problem, steps: LayerSteps) -> Iterator[str]:
@@ -430,16 +354,20 @@ def _along(group: FusedGroup, space: DataSpace, stay: Stay, problem: Problem, st
     LoopTree keeps words along the loop right above the node, or the next loop outside that has several steps, and along
     all loops inside.
     """
+    def shares(windows: Sequence[range]) -> bool:
+        """Whether any two successive steps touch the same points."""
+        return any(_meet(step, following) for step, following in pairwise(windows))
+
     windows = [_windows(space, problem, steps, loop) for loop in range(len(group.loops))]
     first = max(depth(group.loops, stay) - 1, 0)
     while first and len(windows[first]) < 2:
         first -= 1
     for loop, touched in list(zip(group.loops, windows, strict=True))[first:]:
-        if loop.dim not in stay.across and _shares(touched):
+        if loop.dim not in stay.across and shares(touched):
             yield (f"{space.name} is {'computed' if space.read_write else 'fetched'} again in the steps along "
                    f"{loop.dim}, where LoopTree keeps what two steps share")
     outside = next((touched for touched in reversed(windows[:first]) if len(touched) > 1), [])
-    if not space.read_write and _shares(outside) and _meet(windows[first][0], windows[first][-1]):
+    if not space.read_write and shares(outside) and _meet(windows[first][0], windows[first][-1]):
         yield (f"the last step along {group.loops[first].dim} and the first one share words of {space.name}, which "
                "LoopTree keeps from one to the other")
 
@@ -465,23 +393,9 @@ def _windows(space: DataSpace, problem: Problem, steps: LayerSteps, loop: int) -
     return [touched_points(rank, problem, cut, span.done) for span in spans if len(span.done)]
 
 
-def _shares(windows: Sequence[range]) -> bool:
-    """Whether any two successive steps touch the same points."""
-    return any(_meet(step, following) for step, following in pairwise(windows))
-
-
 def _meet(first: range, second: range) -> bool:
     """Whether two ranges have a point in common."""
     return max(first.start, second.start) < min(first.stop, second.stop)
-
-
-def _one_parent(group: FusedGroup, hardware: Hardware, index: int, name: str, stay: Stay) -> Iterator[str]:
-    """Levels between the outermost one and the home level of a resident operand that keep the operand, too."""
-    names = hardware.arch.level_names()
-    between = [level for level in stored_levels(hardware)[1:] if level > names.index(stay.level)]
-    for level in between:
-        if any(name in mapping.levels[level].keep for mapping in group.layers[index].mappings.values()):
-            yield f"{name} stays in {stay.level} and passes through {names[level]}, which is filled in every step"
 
 
 def _nests(group: FusedGroup, hardware: Hardware, index: int, alike: bool) -> Iterator[str]:
@@ -489,26 +403,22 @@ def _nests(group: FusedGroup, hardware: Hardware, index: int, alike: bool) -> It
     problem = group.layers[index].problem
     nests = branches_by_shape(group, hardware, index)
     largest, branch = next(iter(nests.items()))
+    extents = dict(zip(problem.dimensions, largest, strict=True))
     if len([node for node in branch if isinstance(node, TreeLoop) and node.spatial]) > MOST_SIDE_BY_SIDE:
         yield "more than two dimensions run side by side"
     for space in problem.dataspaces:
         for rank in space.ranks:
-            if _has_holes(rank, dict(zip(problem.dimensions, largest, strict=True))):
-                yield f"the tile of {space.name} has words that nobody touches, which Timeloop counts"
+            reach = 1    # of the terms inside; a wider stride or dilation leaves points of the rank untouched
+            for term in sorted(rank, key=lambda term: term.coefficient):
+                if extents[term.dimension] > 1 and term.coefficient > reach:
+                    yield f"the tile of {space.name} has words that nobody touches, which Timeloop counts"
+                    break
+                reach += term.coefficient * (extents[term.dimension] - 1)
     for shape, other in nests.items():
         if alike and _fitted(branch, problem.dimensions, shape) != other:
-            yield (f"tiles of {_written(problem, largest)} and {_written(problem, shape)} have different loops; "
-                   "LoopTree has one nest per layer")
-
-
-def _has_holes(rank: Sequence[Term], extents: dict[str, int]) -> bool:
-    """Whether a tile leaves points of a rank untouched: a stride or dilation wider than the terms inside it reach."""
-    reach = 1
-    for term in sorted(rank, key=lambda term: term.coefficient):
-        if extents[term.dimension] > 1 and term.coefficient > reach:
-            return True
-        reach += term.coefficient * (extents[term.dimension] - 1)
-    return False
+            first, second = (" ".join(f"{dim}={points}" for dim, points in zip(problem.dimensions, tile, strict=True)
+                                      if points > 1) for tile in (largest, shape))
+            yield f"tiles of {first} and {second} have different loops; LoopTree has one nest per layer"
 
 
 def _fitted(branch: Branch, dims: tuple[str, ...], shape: Shape) -> Branch:
@@ -522,11 +432,6 @@ def _fitted(branch: Branch, dims: tuple[str, ...], shape: Shape) -> Branch:
             left[node.dim] = node.tile
         nodes.append(node)
     return tuple(nodes)
-
-
-def _written(problem: Problem, shape: Shape) -> str:
-    """A tile's extents above 1 as text."""
-    return " ".join(f"{dim}={points}" for dim, points in zip(problem.dimensions, shape, strict=True) if points > 1)
 
 
 FIRST_LINE = ("# An input of LoopTree (v4fused), with tags such as !Component: read by timeloopfe.v4fused and "
@@ -556,7 +461,9 @@ def to_looptree(group: FusedGroup, hardware: Hardware, *, alike: bool = True) ->
             loops is refused; if false, the loops of the largest tile serve tiles of all shapes.
 
     Returns:
-        The sections `problem`, `mapping`, `architecture` and `ERT` (pJ per word).
+        The sections `problem`, `mapping`, `architecture` and `ERT` (pJ per word; LoopTree's writes take the price of
+        Timeloop's fills, not of its updates). The architecture has the levels that store anything, outermost first, and
+        the arithmetic; a level's depth are blocks of all its instances, as the tree treats them as one unit.
 
     Raises:
         FadiffError: LoopTree cannot express the group; the text gives the first reason.
@@ -564,43 +471,20 @@ def to_looptree(group: FusedGroup, hardware: Hardware, *, alike: bool = True) ->
     reasons = beyond_looptree(group, hardware, alike)
     if reasons:
         raise FadiffError(f"LoopTree cannot express this group: {reasons[0]}")
-    levels = [hardware.arch.levels[level] for level in stored_levels(hardware)]
+    arithmetic, nodes, tables = hardware.arch.arithmetic, [], []
+
+    def add(name: str, kind: str, attributes: dict[str, int], actions: dict[str, float]) -> None:
+        nodes.append(Map({"name": name, "class": kind, "attributes": attributes}, where=Where("architecture"),
+                         tag="!Component"))
+        tables.append({"name": name, "actions": [{"name": action, "arguments": {}, "energy": energy}
+                                                 for action, energy in actions.items()]})
+
+    for level in (hardware.arch.levels[index] for index in stored_levels(hardware)):
+        energy, block = storage_energy(level, hardware.tables), level.block_size
+        blocks = {} if level.size is None else {"depth": level.size * level.instances // block}
+        add(level.name, level.kind, {"datawidth": level.word_bits, "width": level.word_bits * block} | blocks,
+            {"read": energy.read / block, "write": energy.fill / block})
+    add(arithmetic.name, arithmetic.kind, {"datawidth": arithmetic.word_bits, "width": arithmetic.word_bits},
+        {"compute": compute_energy(arithmetic, hardware.tables)[0]})
     return {"problem": looptree_problem(group), "mapping": looptree_mapping(group, hardware),
-            "architecture": _architecture(hardware, levels), "ERT": _energies(hardware, levels)}
-
-
-def _architecture(hardware: Hardware, levels: list[StorageLevel]) -> dict[str, Any]:
-    """The section `architecture`: the levels that store anything, outermost first, and the arithmetic."""
-    arithmetic = hardware.arch.arithmetic
-    nodes = [_component(level.name, level.kind, {"datawidth": level.word_bits, "width": level.word_bits
-                                                 * level.block_size} | _depth(level)) for level in levels]
-    nodes.append(_component(arithmetic.name, arithmetic.kind, {"datawidth": arithmetic.word_bits,
-                                                               "width": arithmetic.word_bits}))
-    return {"version": 0.4, "nodes": nodes}
-
-
-def _depth(level: StorageLevel) -> dict[str, int]:
-    """Blocks of all instances together, because the tree treats the instances of a level as one unit."""
-    return {} if level.size is None else {"depth": level.size * level.instances // level.block_size}
-
-
-def _component(name: str, component_class: str, attributes: dict[str, int]) -> Map:
-    return Map({"name": name, "class": component_class, "attributes": attributes}, where=Where("architecture"),
-               tag="!Component")
-
-
-def _energies(hardware: Hardware, levels: list[StorageLevel]) -> dict[str, Any]:
-    """The section `ERT` in pJ per word; LoopTree's writes take the price of Timeloop's fills, not of its updates."""
-    tables = []
-    for level in levels:
-        energy = storage_energy(level, hardware.tables)
-        tables.append(_table(level.name, {"read": energy.read / level.block_size,
-                                          "write": energy.fill / level.block_size}))
-    arithmetic = hardware.arch.arithmetic
-    tables.append(_table(arithmetic.name, {"compute": compute_energy(arithmetic, hardware.tables)[0]}))
-    return {"version": "0.4", "tables": tables}
-
-
-def _table(name: str, actions: dict[str, float]) -> dict[str, Any]:
-    return {"name": name, "actions": [{"name": action, "arguments": {}, "energy": energy}
-                                      for action, energy in actions.items()]}
+            "architecture": {"version": 0.4, "nodes": nodes}, "ERT": {"version": "0.4", "tables": tables}}

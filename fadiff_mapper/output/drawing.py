@@ -1,15 +1,16 @@
-"""Drawings as values: shapes with coordinates in pixels and a CSS class each.
+"""Drawings as values: shapes with coordinates in pixels and a CSS class each, the units of their numbers, and axes.
 
-`svg.svg` turns them into SVG and escapes their texts; the template of the page decides by class how they look, in light
+`svg` turns shapes into SVG and escapes their texts; the template of the page decides by class how they look, in light
 and in dark. Code that draws thus needs no markup, and tests read coordinates instead of text.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 from markupsafe import Markup, escape
 
@@ -22,33 +23,21 @@ LETTER = 6.3
 
 @dataclass(frozen=True)
 class Rect:
-    """A rectangle.
+    """A rectangle with its upper left corner at (x, y); `title` is the text for a pointer that rests on it."""
 
-    Attributes:
-        x: Left edge.
-        y: Upper edge.
-        width: Extent to the right.
-        height: Extent downwards.
-        css_class: Decides the colour.
-        title: Text for a pointer that rests on the rectangle.
-        radius: Of the corners.
-    """
-
-    tag: ClassVar[str] = "rect"
     x: float
     y: float
     width: float
     height: float
     css_class: str
     title: str = ""
-    radius: float = 0
+    radius: float = 0  # of the corners
 
 
 @dataclass(frozen=True)
 class Stroke:
     """A line; `path` in SVG's path commands."""
 
-    tag: ClassVar[str] = "path"
     path: str
     css_class: str
 
@@ -57,7 +46,6 @@ class Stroke:
 class Dot:
     """A circle around (x, y); `title` is the text for a pointer that rests on it."""
 
-    tag: ClassVar[str] = "circle"
     x: float
     y: float
     radius: float
@@ -69,7 +57,6 @@ class Dot:
 class Label:
     """A line of text on the base line y; `anchor` says whether its start, middle or end lies at x."""
 
-    tag: ClassVar[str] = "text"
     x: float
     y: float
     text: str
@@ -132,17 +119,14 @@ def upright_line(x: float, y: float, end: float, css_class: str) -> Stroke:
     return Stroke(f"M{x:.1f} {y:.1f}V{end:.1f}", css_class)
 
 
-# Pages of large networks have some ten thousand shapes; a template takes five times as long for them.
-
 MARKUP = re.compile("[&<>'\"]")
 """Signs that have a meaning in markup."""
 
 
 def svg(shapes: Iterable[Shape]) -> Markup:
-    """The elements of some shapes, one in each line, with all texts escaped.
+    """The elements of some shapes from back to front, one in each line, with all texts escaped.
 
-    Args:
-        shapes: From back to front.
+    Pages of large networks have some ten thousand shapes; a template takes five times as long for them.
     """
     return Markup("".join(map(_element, shapes)))
 
@@ -150,22 +134,17 @@ def svg(shapes: Iterable[Shape]) -> Markup:
 def _element(shape: Shape) -> str:
     """One shape as an element; its title is the element `title` inside."""
     css_class = _escaped(shape.css_class)
-    if isinstance(shape, Rect):
-        return (f'<rect x="{shape.x:.1f}" y="{shape.y:.1f}" width="{shape.width:.1f}" height="{shape.height:.1f}" '
-                f'rx="{shape.radius}" class="{css_class}">{_title(shape.title)}</rect>\n')
     if isinstance(shape, Stroke):
         return f'<path d="{_escaped(shape.path)}" class="{css_class}"/>\n'
+    title = f"<title>{_escaped(shape.title)}</title>" if shape.title else ""
+    if isinstance(shape, Rect):
+        return (f'<rect x="{shape.x:.1f}" y="{shape.y:.1f}" width="{shape.width:.1f}" height="{shape.height:.1f}" '
+                f'rx="{shape.radius}" class="{css_class}">{title}</rect>\n')
     if isinstance(shape, Dot):
         return (f'<circle cx="{shape.x}" cy="{shape.y}" r="{shape.radius}" class="{css_class}">'
-                f"{_title(shape.title)}</circle>\n")
-    assert isinstance(shape, Label)
+                f"{title}</circle>\n")
     return (f'<text x="{shape.x:.1f}" y="{shape.y:.1f}" text-anchor="{shape.anchor}" class="{css_class}">'
-            f"{_escaped(shape.text)}{_title(shape.title)}</text>\n")
-
-
-def _title(text: str) -> str:
-    """The text for a pointer that rests on a shape, or nothing."""
-    return f"<title>{_escaped(text)}</title>" if text else ""
+            f"{_escaped(shape.text)}{title}</text>\n")
 
 
 def _escaped(text: str) -> str:
@@ -188,17 +167,11 @@ DIGITS = 4
 
 @dataclass(frozen=True)
 class DisplayUnit:
-    """A unit for all numbers that stand side by side.
+    """A unit for all numbers that stand side by side."""
 
-    Attributes:
-        name: Written behind the number.
-        size: The unit in terms of pJ, pJ * cycles or 1.
-        decimals: Decimals of every number.
-    """
-
-    name: str
-    size: float
-    decimals: int
+    name: str  # written behind the number
+    size: float  # in terms of pJ, pJ * cycles or 1
+    decimals: int  # of every number
 
     def number(self, value: float) -> str:
         """The value in this unit, without its name; two digits where the decimals would show none."""
@@ -232,3 +205,51 @@ def change(planned: float, before: float) -> str:
         return "0 %"
     percent = 100 * (planned - before) / before
     return "0 %" if abs(percent) < 0.05 else f"{percent:+.1f} %".replace("-", "\u2212")
+
+
+WIDE = 5.0
+"""Quotient of the ends from which on ticks are at 1, 2 and 5 times powers of ten; below, they are equally spaced."""
+
+MOST_TICKS = 9
+"""Ticks at most: with more, only powers of ten are marked."""
+
+
+@dataclass(frozen=True)
+class LogAxis:
+    """A logarithmic axis of positive values."""
+
+    low: float
+    high: float  # above `low`
+    start: float  # pixel of `low`
+    end: float  # pixel of `high`; below `start` for an axis that points upwards
+
+    def at(self, value: float) -> float:
+        """The pixel of a value; a value beyond the axis stands at its end."""
+        share = math.log(min(max(value, self.low), self.high) / self.low) / math.log(self.high / self.low)
+        return self.start + share * (self.end - self.start)
+
+    def ticks(self) -> tuple[float, ...]:
+        """Round values on the axis in ascending order."""
+        if self.high / self.low < WIDE:
+            return round_ticks(self.low, self.high)
+        decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+        every = [digit * 10.0 ** decade for decade in decades for digit in (1, 2, 5)]
+        inside = tuple(tick for tick in every if self.low <= tick <= self.high)
+        powers = tuple(tick for tick in (10.0 ** decade for decade in decades) if self.low <= tick <= self.high)
+        return inside if len(inside) <= MOST_TICKS else powers[::max(1, math.ceil(len(powers) / MOST_TICKS))]
+
+
+def axis_of(values: Iterable[float], start: float, end: float) -> LogAxis:
+    """An axis around one or more positive values from pixel `start` to pixel `end`, with a little room at both."""
+    given = list(values)
+    low, high = min(given), max(given)
+    room = max((high / low) ** 0.06, 1.02)
+    return LogAxis(low / room, high * room, start, end)
+
+
+def round_ticks(low: float, high: float) -> tuple[float, ...]:
+    """Equally spaced round values from `low` to `high`, about five: multiples of 1, 2 or 5 times a power of ten."""
+    width = (high - low) / 4
+    power: float = 10.0 ** math.floor(math.log10(width))
+    step = max(digit * power for digit in (1, 2, 5) if digit * power <= width * (1 + 1e-9))
+    return tuple(i * step for i in range(math.ceil(low / step), math.floor(high / step) + 1))

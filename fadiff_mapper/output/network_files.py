@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, replace
 from functools import partial
@@ -15,22 +15,19 @@ from fadiff_mapper.base.atomic_files import lock, write_files
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import attempted
 from fadiff_mapper.base.text_formats import json_text, paragraph
-from fadiff_mapper.fusion import FusedLayer, FusedLink, SecondRead, Stay
+from fadiff_mapper.fusion import FusedLink, Stay
 from fadiff_mapper.fusion.fused_group import Hardware
-from fadiff_mapper.inputs.native.mapping import map_yaml
-from fadiff_mapper.inputs.native.merged_input import merged_input
 from fadiff_mapper.inputs.yaml.load import dump
 from fadiff_mapper.network.result import NetworkResult
-from fadiff_mapper.output.looptree_files.group_text import beyond_looptree, looptree_yaml
-from fadiff_mapper.output.network_report.page import network_html
-from fadiff_mapper.output.timeloop_files.run_files import program_files, run_files, versions
+from fadiff_mapper.output.looptree import beyond_looptree, looptree_yaml
+from fadiff_mapper.output.network_page import network_html
+from fadiff_mapper.output.run_files import reproducing_files, run_files, versions
 from fadiff_mapper.workload import coverage
 from fadiff_mapper.workload.window_slide import WindowSlide
 
 if TYPE_CHECKING:
     from fadiff_mapper.network.result import GroupInNetwork, LayerInNetwork, TileMapping
 
-# The names of the run folder's subfolders are decided here, too, because the plan refers to them.
 
 def plan_yaml(result: NetworkResult, missing: Container[str] = ()) -> str:
     """The plan as text.
@@ -67,6 +64,8 @@ def plan_yaml(result: NetworkResult, missing: Container[str] = ()) -> str:
         **({"not_fused": [asdict(layer) for layer in result.alone]} if result.alone else {}), "layers": layers}
     return dump({"plan": content})
 
+
+# The names of the run folder's subfolders are decided here, too, because the plan refers to them.
 
 def folder_names(result: NetworkResult) -> dict[str, str]:
     """By node its name in those of folders, with a hash where several nodes would have the same."""
@@ -107,7 +106,7 @@ def safe_name(name: str) -> str:
 
 
 def _totals(total: Any) -> dict[str, Any]:
-    return {"energy_pj": float(total.energy_pj), "cycles": round(total.cycles), "edp": float(total.edp)}
+    return _reads(total) | {"edp": float(total.edp)}
 
 
 def _reads(total: Any) -> dict[str, Any]:
@@ -120,32 +119,26 @@ def _folder(name: str, missing: Container[str]) -> dict[str, str]:
 
 
 def _group(number: int, outcome: GroupInNetwork, names: Mapping[str, str], missing: Container[str]) -> dict[str, Any]:
-    group = outcome.group
+    """A fused group; its cost is the sum over all tiles of runs * cost of one run."""
+    group, nodes, tiles = outcome.group, outcome.nodes, []
+    for tile in outcome.tiles:
+        bounds = tile.spec.problem.bounds
+        shape, layer = tuple(bounds.values()), outcome.cost.layers[nodes.index(tile.node)]
+        tiles.append({
+            "node": tile.node, "bounds": dict(bounds), **_folder(tile_folder(number, names[tile.node], shape), missing),
+            "steps": [{"runs": group.repeat * step.times, "energy_pj": step.energy_pj, "cycles": step.cycles}
+                      for step in layer.steps if step.shape == shape]})
+    second_reads = [{"operand": read.tensor, "of": nodes[read.first], "added_behind": nodes[read.behind],
+                     "dimensions": dict(read.dims)} for read in group.second_reads]
     return {
-        "number": number, "nodes": list(outcome.nodes), "repeat": group.repeat,
+        "number": number, "nodes": list(nodes), "repeat": group.repeat,
         "loops": [{"dimension": loop.dim, "tile": loop.tile} for loop in group.loops],
         "sums": "leave the chip and come back" if group.spilled else "stay",
-        "layers": [_layer(name, layer) for name, layer in zip(outcome.nodes, group.layers, strict=True)],
+        "layers": [{"node": name, "operands": {operand: _stay(stay) for operand, stay in layer.operands.items()}}
+                   for name, layer in zip(nodes, group.layers, strict=True)],
         "intermediates": [_link(link) for link in group.links],
-        **({"second_reads": [_second_read(outcome.nodes, read) for read in group.second_reads]}
-           if group.second_reads else {}), "sigma": list(outcome.sigma),
-        "cost": _totals(outcome.cost), "unfused_cost": _totals(outcome.unfused),
-        "tiles": [_tile(number, outcome, tile, names, missing) for tile in outcome.tiles]}
-
-
-def _tile(number: int, outcome: GroupInNetwork, tile: TileMapping, names: Mapping[str, str],
-          missing: Container[str]) -> dict[str, Any]:
-    """One tile with its steps in the group: the group's cost is the sum over all tiles of runs * cost of one run."""
-    bounds = tile.spec.problem.bounds
-    shape = tuple(bounds.values())
-    layer = outcome.cost.layers[outcome.nodes.index(tile.node)]
-    return {"node": tile.node, "bounds": dict(bounds), **_folder(tile_folder(number, names[tile.node], shape), missing),
-            "steps": [{"runs": outcome.group.repeat * step.times, "energy_pj": step.energy_pj, "cycles": step.cycles}
-                      for step in layer.steps if step.shape == shape]}
-
-
-def _layer(name: str, layer: FusedLayer) -> dict[str, Any]:
-    return {"node": name, "operands": {operand: _stay(stay) for operand, stay in layer.operands.items()}}
+        **({"second_reads": second_reads} if second_reads else {}), "sigma": list(outcome.sigma),
+        "cost": _totals(outcome.cost), "unfused_cost": _totals(outcome.unfused), "tiles": tiles}
 
 
 def _link(link: FusedLink) -> dict[str, Any]:
@@ -159,24 +152,12 @@ def _link(link: FusedLink) -> dict[str, Any]:
             **_stay(link.stay), "written": link.written}
 
 
-def _second_read(nodes: Sequence[str], read: SecondRead) -> dict[str, Any]:
-    return {"operand": read.tensor, "of": nodes[read.first], "added_behind": nodes[read.behind],
-            "dimensions": dict(read.dims)}
-
-
 def _stay(stay: Stay) -> dict[str, Any]:
     return {"level": stay.level, "retained_along": sorted(stay.across)}
 
 
-MODEL = "timeloop-model"
-"""The program whose file names a tile's files carry: a tile was evaluated in its group, not searched."""
-
-
 def network_files(result: NetworkResult) -> dict[str, dict[str, str]]:
     """All files of a run folder.
-
-    Args:
-        result: The plan.
 
     Returns:
         Folder -> file name -> text. The plan, in the folder "", comes last: written in this order, `plan.yaml` names
@@ -191,9 +172,6 @@ def mapping_folders(result: NetworkResult) -> Iterator[tuple[str, Callable[[], d
     What would be missed most comes first: groups, then layers by themselves by their share in energy and cycles, and at
     last groups that are equal to earlier ones.
 
-    Args:
-        result: The plan.
-
     Yields:
         Name of a folder, and what makes its texts by file name.
     """
@@ -206,7 +184,9 @@ def mapping_folders(result: NetworkResult) -> Iterator[tuple[str, Callable[[], d
     distinct = set(first.values())
 
     def texts_of_tile(tile: TileMapping) -> dict[str, str]:
-        tiles[id(tile.stats)] = tiles.get(id(tile.stats)) or tile_files(tile)
+        # evaluated in its group, not searched: the files are named as those of `timeloop-model`
+        tiles[id(tile.stats)] = tiles.get(id(tile.stats)) or reproducing_files("timeloop-model", tile.spec,
+                                                                               tile.mapping, tile.stats)
         return tiles[id(tile.stats)]
 
     def texts_of_loops(group: GroupInNetwork) -> dict[str, str]:
@@ -249,10 +229,6 @@ def page_file(result: NetworkResult) -> dict[str, str]:
 def looptree_files(outcome: GroupInNetwork, hardware: Hardware) -> dict[str, str]:
     """The group as `looptree.yaml`, with the loops of the largest tiles, or `looptree.txt` with the reasons against it.
 
-    Args:
-        outcome: A group of the plan.
-        hardware: Architecture and energies of the plan.
-
     Returns:
         File name -> text, a single file.
     """
@@ -263,14 +239,6 @@ def looptree_files(outcome: GroupInNetwork, hardware: Hardware) -> dict[str, str
         return {"looptree.yaml": looptree_yaml(outcome.group, hardware, alike=False)}
     files, lost = attempted("input of LoopTree", written)
     return files or {"looptree.txt": f"{lost}\n"}
-
-
-def tile_files(tile: TileMapping) -> dict[str, str]:
-    """The files of one tile's mapping: the files of `timeloop-model`, and `fadiff.input.yaml`, which reproduces
-    them."""
-    return program_files(MODEL, tile.spec, tile.mapping, tile.stats) | {
-        "timeloop-mapper.map.yaml": map_yaml(tile.spec, tile.mapping),
-        "fadiff.input.yaml": merged_input(tile.spec, tile.mapping)}
 
 
 def network_json(result: NetworkResult) -> str:
@@ -306,7 +274,7 @@ WRITERS = 8
 
 
 def write_network(result: NetworkResult, folder: str | Path) -> None:
-    """Writes the files of `network_files.network_files` into a folder and its subfolders.
+    """Writes the files of `network_files` into a folder and its subfolders.
 
     Args:
         result: The plan.

@@ -1,4 +1,4 @@
-"""The plan of a network on the terminal, while it is searched and when it is found."""
+"""Networks on the terminal: a network that was read, and its plan, while it is searched and when it is found."""
 
 from __future__ import annotations
 
@@ -15,13 +15,9 @@ from fadiff_mapper.workload import Workload, coverage
 if TYPE_CHECKING:
     from fadiff_mapper.network.result import NetworkResult
 
-def print_coverage(out: Screen, network: Workload) -> None:
-    """Prints the part of a network that is understood and all that is left out, in red where that is much.
 
-    Args:
-        out: The console.
-        network: The network as a graph.
-    """
+def print_coverage(out: Screen, network: Workload) -> None:
+    """Prints the part of a network that is understood and all that is left out, in red where that is much."""
     found = coverage(network)
     for number, sentence in enumerate(found.sentences()):
         loud = number == 0 and not found.complete
@@ -30,23 +26,14 @@ def print_coverage(out: Screen, network: Workload) -> None:
 
 
 def print_network(network: Workload, written_to: str) -> None:
-    """Prints the distinct layers, the operators between them, the obstacles to fusion and the unknown operators.
-
-    Args:
-        network: The network as a graph.
-        written_to: The file that holds it now.
-    """
-    out = console()
-    entries = network.distinct()
-    rows = table("distinct layers", "layer", "operator", "bounds", "times", "MACs", "share", text=3)
-    for entry in entries:
-        bounds = " ".join(f"{name}={bound}" for name, bound in entry.layer.problem.bounds.items())
-        rows.add_row(entry.nodes[0], entry.layer.op, bounds, str(entry.times), f"{entry.macs:,}",
-                     f"{entry.macs / network.macs:.1%}")
-    out.print(rows)
+    """Prints the distinct layers, the operators between them, the obstacles to fusion and the unknown operators."""
+    out, entries, links = console(), network.distinct(), network.links()
+    out.print(table("distinct layers", "layer", "operator", "bounds", "times", "MACs", "share", text=3, rows=(
+        (entry.nodes[0], entry.layer.op,
+         " ".join(f"{name}={bound}" for name, bound in entry.layer.problem.bounds.items()), entry.times,
+         f"{entry.macs:,}", f"{entry.macs / network.macs:.1%}") for entry in entries)))
     others = Counter(node.what or node.op for node in network.nodes if not node.layer)
     between = ", ".join(f"{count} {op}" for op, count in sorted(others.items()))
-    links = network.links()
     out.print(f"{network.name}: {len(network.nodes)} nodes, {len(network.layers)} layers, {len(entries)} distinct, "
               f"{network.macs:,} multiply-accumulates")
     out.print(f"between the layers: {between}")
@@ -78,11 +65,7 @@ def progress(quiet: bool, time_limit: float | None = None) -> Iterator[Callable[
 
 
 class TimeColumn(ProgressColumn):
-    """The seconds that are left of a limit or, without one, those since the start.
-
-    Args:
-        time_limit: Seconds that the search may take, if any.
-    """
+    """The seconds that are left of a limit or, without one, those since the start."""
 
     def __init__(self, time_limit: float | None) -> None:
         super().__init__()
@@ -95,24 +78,17 @@ class TimeColumn(ProgressColumn):
 
 
 def print_plan(result: NetworkResult, written_to: str) -> None:
-    """Prints warnings, the fused groups and the part of the EDP that they save, what is left out, and both totals.
-
-    Args:
-        result: The plan.
-        written_to: The run folder.
-    """
-    out = console()
+    """Prints warnings, the fused groups and the part of the EDP that they save, what is left out, and both totals."""
+    out, shown = console(), result.weightiest_groups(MOST_GROUPS)
     for warning in result.warnings:
         out.print(f"warning: {warning}")
-    rows = table("fused groups", "layers", "shared loops", "runs", "energy uJ", "cycles", "EDP saved", text=2)
-    shown = result.weightiest_groups(MOST_GROUPS)
-    for _, outcome in shown:
-        loops = " ".join(f"{loop.dim} in {loop.tile}" for loop in outcome.group.loops) or "none"
-        rows.add_row(" + ".join(outcome.nodes), loops, str(outcome.group.repeat),
-                     f"{outcome.cost.energy_pj / 1e6:.6g}", f"{outcome.cost.cycles:.0f}",
-                     f"{1 - outcome.cost.edp / outcome.unfused.edp:.1%}")
     if result.groups:
-        out.print(rows)
+        out.print(table("fused groups", "layers", "shared loops", "runs", "energy uJ", "cycles", "EDP saved", text=2,
+                        rows=((" + ".join(outcome.nodes), " ".join(f"{loop.dim} in {loop.tile}" for loop in
+                                                                   outcome.group.loops) or "none",
+                               outcome.group.repeat, f"{outcome.cost.energy_pj / 1e6:.6g}",
+                               f"{outcome.cost.cycles:.0f}", f"{1 - outcome.cost.edp / outcome.unfused.edp:.1%}")
+                              for _, outcome in shown)))
     if len(shown) < len(result.groups):
         out.print(f"these are the {len(shown)} groups that save most; plan.yaml has all {len(result.groups):,}")
     if result.alone:
