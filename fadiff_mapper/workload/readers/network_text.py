@@ -31,46 +31,33 @@ def save_network(network: Workload, path: str | PathLike[str]) -> None:
 
 
 def network_text(network: Workload) -> str:
-    """The text of a network file.
-
-    Args:
-        network: any network, whatever it was read from.
-    """
-    ids = _ids(network)
-    shapes = {ids[_key(node.layer)]: node.layer for node in network.layers if node.layer}
-    counts = [ids[_key(node.layer)] for node in network.layers if node.layer]
+    """The text of a network file, whatever the network was read from."""
+    ids: dict[Hashable, str] = {}
+    shapes: dict[str, tuple[Operator, int]] = {}  # with the number of nodes that have it
+    for layer in (node.layer for node in network.layers if node.layer):
+        if _key(layer) not in ids:
+            hint = shape_id(layer)
+            taken = sum(name == hint or name.startswith(f"{hint}.") for name in ids.values())
+            ids[_key(layer)] = f"{hint}.{taken + 1}" if taken else hint
+        identity = ids[_key(layer)]
+        shapes[identity] = (layer, shapes.get(identity, (layer, 0))[1] + 1)
     body: dict[str, Any] = {"version": 1, "name": network.name}
     body["inputs"] = {node.name: _list(node.shape) for node in network.nodes if node.op == INPUT}
     body["outputs"] = list(network.outputs)
-    body["shapes"] = [_shape(identity, layer, counts.count(identity)) for identity, layer in shapes.items()]
+    body["shapes"] = [_shape(identity, layer, count) for identity, (layer, count) in shapes.items()]
     body["graph"] = [_node(node, ids) for node in network.nodes if node.op != INPUT]
     if network.folded:
         body["folded"] = [{"name": entry.node, "what": entry.what, "macs": entry.macs} for entry in network.folded]
     return dump({"workload": body})
 
 
-def _key(layer: Operator | None) -> Hashable:
+def _key(layer: Operator) -> Hashable:
     """Operators of one key share an entry of `shapes`, which also states the repeats."""
-    assert layer is not None
     return layer.op, layer.key, layer.repeat
-
-
-def _ids(network: Workload) -> dict[Hashable, str]:
-    """A telling and unique name for every shape."""
-    ids: dict[Hashable, str] = {}
-    for node in network.layers:
-        if node.layer and _key(node.layer) not in ids:
-            hint = shape_id(node.layer)
-            taken = sum(name == hint or name.startswith(f"{hint}.") for name in ids.values())
-            ids[_key(node.layer)] = f"{hint}.{taken + 1}" if taken else hint
-    return ids
 
 
 def shape_id(layer: Operator) -> str:
     """A telling name of an operator, not unique.
-
-    Args:
-        layer: the operator.
 
     Returns:
         Such as conv3x3_64_64_56_s1 (channels in and out, output rows, stride), dw3x3_32_112_s1 (channels, output rows,

@@ -39,23 +39,26 @@ def read_network(path: Path) -> Workload:
     Raises:
         SpecError: a mistake, with file, line and YAML path.
     """
-    document = load_files([path])
-    reader = Reader(document)
+    reader = Reader(load_files([path]))
     where = reader.at("workload")
     section = Reader(reader.take("workload", mapping))
     reader.finish(" in a network file")
     version = section.take("version", integer(1))
     if version != VERSION:
         raise section.at("version").error(f"found version {version}", str(VERSION))
-    name = section.take("name", text)
-    operators = _operators(section.take("shapes", sequence))
+    name, operators = section.take("name", text), _operators(section.take("shapes", sequence))
     graph = section.take("graph", sequence)
-    inputs = _inputs(section.take("inputs", mapping, Map({"input": None}, where=where)))
-    outputs = section.take("outputs", names, ())
-    folded = section.take("folded", _folded, ())
+    given = section.take("inputs", mapping, Map({"input": None}, where=where))
+    inputs = [Node(text(name, given.at(name)), INPUT, where=given.at(name),  # null: extents are left open
+                   shape=None if given[name] is None else _shape(given[name], given.at(name))) for name in given]
+    outputs, folded = section.take("outputs", _names, ()), section.take("folded", _each(_folded), ())
     section.finish(" of a network")
     nodes = [_node(item, graph.at(index), operators) for index, item in enumerate(graph)]
-    _check_counts(section.node["shapes"], Counter(item.get("shape") for item in graph))
+    counts, shapes = Counter(item.get("shape") for item in graph), section.node["shapes"]
+    for index, item in enumerate(shapes):
+        stated = item.get("count")
+        if stated is not None and stated != counts[item["id"]]:
+            raise shapes.at(index).error(f"{item['id']}: count is {stated}, the graph has {counts[item['id']]} of it")
     return build_workload(name, inputs + nodes, outputs, where, folded)
 
 
@@ -73,25 +76,19 @@ def _operators(items: Seq) -> dict[str, Operator]:
         if op == "problem":
             operators[identity] = problem_operator(reader.take("problem", mapping), reader.at("problem"), repeat)
         else:
-            dims = reader.take("dims", mapping)
-            operators[identity] = make_operator(op, dims, reader.take("stride", _per_axis(op), None),
-                                                reader.take("dilation", _per_axis(op), None), repeat, reader.at("dims"),
+            dims, (stride, dilation) = reader.take("dims", mapping), (
+                reader.take(key, _per_axis(op), None) for key in ("stride", "dilation"))
+            operators[identity] = make_operator(op, dims, stride, dilation, repeat, reader.at("dims"),
                                                 reader.take("densities", mapping, None))
         reader.finish(" of a shape")
     return operators
-
-
-def _inputs(node: Map) -> list[Node]:
-    """The section `inputs`: name -> extents, or null where they are left open."""
-    return [Node(text(name, node.at(name)), INPUT, where=node.at(name),
-                 shape=None if node[name] is None else _shape(node[name], node.at(name))) for name in node]
 
 
 def _node(item: Any, where: Where, operators: dict[str, Operator]) -> Node:
     """An entry of the section `graph`."""
     reader = Reader(mapping(item, where))
     name = reader.take("name", text)
-    common: dict[str, Any] = {"inputs": reader.take("from", names), "shape": reader.take("out", _shape, None),
+    common: dict[str, Any] = {"inputs": reader.take("from", _names), "shape": reader.take("out", _shape, None),
                               "where": where}
     node = (_operator_node(name, common, reader, operators) if reader.has("shape")
             else _plain_node(name, common, reader))
@@ -105,14 +102,12 @@ def _operator_node(name: str, common: dict[str, Any], reader: Reader, operators:
     if identity not in operators:
         raise reader.at("shape").error(f'there is no shape "{identity}"{nearest(identity, list(operators))}',
                                        "the id of an entry of shapes")
-    layer = operators[identity]
-    second = reader.take("weights_from", text, None)
-    operands = reader.take("as", names, ("Inputs",) * len(common["inputs"]))
+    layer, second = operators[identity], reader.take("weights_from", text, None)
+    operands = reader.take("as", _names, ("Inputs",) * len(common["inputs"])) + (("Weights",) if second else ())
     common["inputs"] += (second,) if second else ()
-    operands += ("Weights",) if second else ()
     accepted = [space for space in layer.views if space != layer.problem.output.name]
-    wrong = [operand for operand in operands if operand not in accepted]
-    if wrong or len(set(operands)) != len(operands) or len(operands) != len(common["inputs"]):
+    if not set(operands) <= set(accepted) or len(set(operands)) != len(operands) or len(operands) != len(
+            common["inputs"]):
         raise reader.node.where.error(
             f"{name} reads {len(common['inputs'])} tensors as {', '.join(operands)}",
             f"one tensor for each of {', '.join(accepted)} that is not a constant, in the order of \"as\"")
@@ -120,44 +115,41 @@ def _operator_node(name: str, common: dict[str, Any], reader: Reader, operators:
     if experts and (layer.op != "gemm" or layer.repeat > experts):
         raise reader.at("experts").error(f"{name} ({layer.op}, repeat {layer.repeat}): {experts} experts",
                                          "a gemm that is repeated at most once for each expert")
-    return Node(name, layer.op, layer=layer, operands=operands, pad=reader.take("pad", _pads, None),
+    return Node(name, layer.op, layer=layer, operands=operands, pad=reader.take("pad", _each(_pad), None),
                 what=reader.take("what", text, ""), experts=experts, **common)
 
 
 def _plain_node(name: str, common: dict[str, Any], reader: Reader) -> Node:
     """A node without multiply-accumulates, with the details that its kind needs."""
-    op = reader.take("op", _plain_op)
-    kind = KIND[op]
-    details: dict[str, Any] = {}
+    op = reader.take("op", one_of(*(op for op in KIND if op != INPUT)))
+    kind, sliced = KIND[op], op in ("slice", "scatter")
+    window: Window | None = None
+    axes: tuple[int, ...] = ()
     if kind in ("pool", "opaque"):
-        details["window"] = _slice_window(reader) if op in ("slice", "scatter") else _window(reader)
+        window = _slice_window(reader) if sliced else _window(reader)
     if kind in ("rows", "reduce", "transpose", "opaque"):
-        details["axes"] = (reader.take("axes", _integers, ()) if kind in ("rows", "opaque")
-                           else reader.take("axes", _integers))
-    entries = len(details["window"].kernel) if details.get("window") else len(details.get("axes", ()))
-    if op in ("pad", "slice", "scatter") and entries != len(details["axes"]):
-        raise reader.at("axes").error(f"{name} ({op}): the axes {list(details['axes'])}, entries for "
-                                      f"{entries}", "one entry per axis")
-    if kind == "reduce":
-        details["macs"] = reader.take("macs", integer(0), None)
-    if op in GENERIC:
-        details["what"] = reader.take("what", text)
+        axes = reader.take("axes", _integers, *([()] if kind in ("rows", "opaque") else []))
+    entries = len(window.kernel) if window else len(axes)
+    if (sliced or op == "pad") and entries != len(axes):
+        raise reader.at("axes").error(f"{name} ({op}): the axes {list(axes)}, entries for {entries}",
+                                      "one entry per axis")
+    macs = reader.take("macs", integer(0), None) if kind == "reduce" else None
+    what, possible = reader.take("what", text) if op in (*GENERIC, NOT_UNDERSTOOD) else "", None
     if op == NOT_UNDERSTOOD:
-        details |= {"what": reader.take("what", text), "macs": reader.take("macs", integer(0), None),
-                    "possible": reader.take("possible", integer(0), None)}
+        macs, possible = (reader.take(key, integer(0), None) for key in ("macs", "possible"))
     if kind not in ("join", "opaque", NOT_UNDERSTOOD) and len(common["inputs"]) != 1:
         raise reader.at("from").error(f"{name} ({op}) reads {len(common['inputs'])} tensors", "one")
-    return Node(name, op, **common, **details)
+    return Node(name, op, window=window, axes=axes, macs=macs, what=what, possible=possible, **common)
 
 
 def _window(reader: Reader) -> Window | None:
     """The window of a pool; None where the file does not state it."""
-    kernel = reader.take("kernel", extents, None)
+    kernel = reader.take("kernel", _extents, None)
     if kernel is None:
         return None
     ones = (1,) * len(kernel)
-    stride, dilation = reader.take("stride", extents, kernel), reader.take("dilation", extents, ones)
-    pad = reader.take("pad", _pads, ((0, 0),) * len(kernel))
+    stride, dilation = reader.take("stride", _extents, kernel), reader.take("dilation", _extents, ones)
+    pad = reader.take("pad", _each(_pad), ((0, 0),) * len(kernel))
     if not len(kernel) == len(stride) == len(dilation) == len(pad):
         raise reader.at("kernel").error("kernel, stride, pad and dilation have different lengths", "one entry per axis")
     return Window(kernel, stride, pad, dilation)
@@ -169,70 +161,52 @@ def _slice_window(reader: Reader) -> Window | None:
     if starts is None:
         return None
     ones = (1,) * len(starts)
-    steps = reader.take("step", extents, ones)
+    steps = reader.take("step", _extents, ones)
     if len(steps) != len(starts):
         raise reader.at("step").error(f"{len(starts)} starts and {len(steps)} steps", "one of each per axis")
     return Window(ones, steps, tuple((-start, 0) for start in starts), ones)
 
 
-def _check_counts(shapes: Seq, counted: Counter[str]) -> None:
-    """Raises SpecError where a shape's `count`, if stated, is not the number of nodes that have it."""
-    for index, item in enumerate(shapes):
-        stated = item.get("count")
-        if stated is not None and stated != counted[item["id"]]:
-            raise shapes.at(index).error(f"{item['id']}: count is {stated}, the graph has {counted[item['id']]} of it")
-
-
-_plain_op = one_of(*(op for op in KIND if op != INPUT))
-"""The operation of a node without multiply-accumulates."""
-
+# Checks for `Reader.take`.
 
 def _each(check: Check[T]) -> Check[tuple[T, ...]]:
-    """A check for a list, made of a check for its entries."""
+    """A list, by the check of its entries."""
     def checked(value: Any, where: Where) -> tuple[T, ...]:
         items = sequence(value, where)
         return tuple(check(item, items.at(index)) for index, item in enumerate(items))
     return checked
 
 
-names = _each(text)
-"""A list of names; a check for `Reader.take`."""
-extents = _each(integer(1))
-"""A list of positive whole numbers; a check for `Reader.take`."""
+_names = _each(text)
+_extents = _each(integer(1))
 _integers = _each(integer())
-"""A list of whole numbers."""
 _shape = _each(integer(0))
 """The extents of a tensor, which may have no elements."""
 
 
 def _per_axis(op: str) -> Callable[[Any, Where], tuple[int, ...]]:
-    """A check for `Reader.take`: stride or dilation along the sliding axes of a template."""
+    """Stride or dilation along the sliding axes of a template."""
     names = [axis[0] for axis in sliding(op)]
 
     def check(value: Any, where: Where) -> tuple[int, ...]:
-        numbers = extents(value, where)
+        numbers = _extents(value, where)
         if len(numbers) != len(names):
             raise where.error(f"found {len(numbers)} numbers", f"[{', '.join(f'along {name}' for name in names)}]")
         return numbers
     return check
 
 
-def _folded(value: Any, where: Where) -> tuple[Folded, ...]:
-    """The section `folded`: operators that read constants alone."""
-    entries = []
-    for index, item in enumerate(items := sequence(value, where)):
-        reader = Reader(mapping(item, items.at(index)))
-        entries.append(Folded(reader.take("name", text), reader.take("what", text), reader.take("macs", integer(1))))
-        reader.finish(" of an operator that reads constants alone")
-    return tuple(entries)
+def _folded(value: Any, where: Where) -> Folded:
+    """An entry of the section `folded`: an operator that reads constants alone."""
+    reader = Reader(mapping(value, where))
+    entry = Folded(reader.take("name", text), reader.take("what", text), reader.take("macs", integer(1)))
+    reader.finish(" of an operator that reads constants alone")
+    return entry
 
 
-def _pads(value: Any, where: Where) -> tuple[tuple[int, int], ...]:
-    """Padding per axis: a number for both sides, or [before, after]."""
-    pads = []
-    for index, item in enumerate(items := sequence(value, where)):
-        pair = _integers(item, items.at(index)) if isinstance(item, list) else (integer(0)(item, items.at(index)),) * 2
-        if len(pair) != 2:
-            raise items.at(index).error(f"found {len(pair)} numbers", "[before, after]")
-        pads.append((pair[0], pair[1]))
-    return tuple(pads)
+def _pad(value: Any, where: Where) -> tuple[int, int]:
+    """Padding along an axis: a number for both sides, or [before, after]."""
+    pair = _integers(value, where) if isinstance(value, list) else (integer(0)(value, where),) * 2
+    if len(pair) != 2:
+        raise where.error(f"found {len(pair)} numbers", "[before, after]")
+    return pair[0], pair[1]

@@ -98,25 +98,23 @@ class MemoryLeft:
     fields: int = FIELDS
     steps: int = STEPS
 
-    def pay(self, field: Any, size: int) -> None:
-        """Takes one field of so many bytes in the file. Raises SpecError where too much was taken."""
-        self.fields -= 1
-        if self.fields < 0:
-            raise self.where.error(f"has more than {FIELDS:,} fields without its weights", "a smaller graph")
-        if field.message_type is not None:
-            self.bytes -= PER_MESSAGE
-        else:
-            self.bytes -= PER_TEXT + size * (1 if field.type in (field.TYPE_STRING, field.TYPE_BYTES) else PER_NUMBER)
-        if self.bytes < 0:
-            raise self.where.error(f"takes more than {MEMORY >> 20} MiB of memory without its weights",
-                                   "a smaller graph")
-
     def step(self, read: int) -> None:
         """Takes so many bytes that were read one by one. Raises SpecError where too many were."""
         self.steps -= read
         if self.steps < 0:
             raise self.where.error(f"has more than {STEPS >> 20} MiB of numbers, lengths and names of fields",
                                    "a model with fewer fields, in its weights and documentation, too")
+
+    def pay(self, field: Any, size: int) -> None:
+        """Takes one field of so many bytes in the file. Raises SpecError where too much was taken."""
+        plain = field.type in (field.TYPE_STRING, field.TYPE_BYTES)
+        self.fields -= 1
+        self.bytes -= PER_TEXT + size * (1 if plain else PER_NUMBER) if field.message_type is None else PER_MESSAGE
+        if self.fields < 0:
+            raise self.where.error(f"has more than {FIELDS:,} fields without its weights", "a smaller graph")
+        if self.bytes < 0:
+            raise self.where.error(f"takes more than {MEMORY >> 20} MiB of memory without its weights",
+                                   "a smaller graph")
 
 
 @functools.cache
@@ -143,7 +141,10 @@ def _thin(file: BinaryIO, length: int, message: Any, budget: MemoryLeft, depth: 
     if not depth:
         raise DecodeError
     if message.name == "TensorProto" and length <= LARGEST_SMALL:
-        return _small_tensor(file.read(length))
+        tensor = onnx.TensorProto.FromString(file.read(length))
+        for name in VALUES if math.prod(tensor.dims) > SMALL else ():
+            tensor.ClearField(name)
+        return bytes(tensor.SerializeToString())
     kept, chunks, left = _kept(message), [], length
     while left > 0:
         tag, used = _varint(file)
@@ -178,22 +179,13 @@ def _thin(file: BinaryIO, length: int, message: Any, budget: MemoryLeft, depth: 
     return b"".join(chunks)
 
 
-def _small_tensor(data: bytes) -> bytes:
-    """A constant, without its values where it has more than `SMALL` elements."""
-    tensor = onnx.TensorProto.FromString(data)
-    if math.prod(tensor.dims) > SMALL:
-        for name in VALUES:
-            tensor.ClearField(name)
-    return bytes(tensor.SerializeToString())
-
-
 def _varint(file: BinaryIO) -> tuple[int, int]:
     """The next number and its bytes: seven bits a byte, the lowest first; the last byte is below 128."""
     value = 0
     for place in range(10):
         byte = file.read(1)
         if not byte:
-            raise DecodeError
+            break
         value |= (byte[0] & 127) << 7 * place
         if byte[0] < 128:
             return value, place + 1
@@ -202,8 +194,6 @@ def _varint(file: BinaryIO) -> tuple[int, int]:
 
 def _as_varint(value: int) -> bytes:
     """A number as `_varint` reads it."""
-    if value < 128:
-        return bytes((value,))
     digits = bytearray()
     while value >= 128:
         digits.append(value & 127 | 128)
