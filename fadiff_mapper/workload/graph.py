@@ -26,8 +26,7 @@ from fadiff_mapper.workload.tensor_routes import Route, routes
 if TYPE_CHECKING:
     import networkx as nx
 
-MOST_NODES = 50_000
-"""Nodes of a network: a plain safety limit."""
+MOST_NODES = 50_000  # nodes of a network: a plain safety limit
 
 
 @dataclass(frozen=True)
@@ -52,15 +51,9 @@ class Distinct:
 
 @dataclass(frozen=True)
 class NotUnderstood:
-    """A node that was not understood.
-
-    Attributes:
-        node: its name.
-        what: the framework's name of its operation.
-        macs: its multiply-accumulates, None where they are not known.
-        possible: where they are not, those that it may well have (`Node.possible`).
-        share: its part of all multiply-accumulates that are known; None where its own are not.
-    """
+    """A node that was not understood: its name, the framework's name of its operation, its multiply-accumulates (None
+    where they are not known), where they are not those that it may well have (`Node.possible`), and its share of all
+    multiply-accumulates that are known (None where its own are not)."""
 
     node: str
     what: str
@@ -81,12 +74,7 @@ class Folded:
 
 @dataclass(frozen=True)
 class Totals:
-    """Cost of a network, layer by layer.
-
-    Attributes:
-        energy_pj: sum over all runs of all layers.
-        cycles: sum over all runs of all layers.
-    """
+    """Cost of a network, layer by layer: energy in pJ and cycles, each summed over all runs of all layers."""
 
     energy_pj: float
     cycles: int
@@ -177,14 +165,11 @@ class Workload:
         return readers_of(self.nodes, self.outputs)
 
     def chains(self, fusable: bool = False) -> tuple[tuple[str, ...], ...]:
-        """The maximal chains of operators, each of which hands its output to the next one only.
+        """The maximal chains of operators (by names of nodes), each of which hands its output to the next one only, as
+        its only operand from another operator; an operator without a neighbour is a chain of one.
 
         Args:
             fusable: True counts only links without an obstacle.
-
-        Returns:
-            Names of nodes, chain by chain; an operator without a neighbour is a chain of one. Every operator's output
-            is read by the next one alone, as its only operand from another operator.
         """
         leaving, arriving = (Counter(getattr(link, end) for link in self.links()) for end in ("producer", "consumer"))
         after = {link.producer: link.consumer for link in self.links()

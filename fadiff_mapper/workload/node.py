@@ -12,11 +12,8 @@ from dataclasses import dataclass, field
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload.operator import Operator, Shape
 
-INPUT = "input"
-"""Name and kind of the nodes that stand for the network's inputs."""
-
-NOT_UNDERSTOOD = "not_understood"
-"""Name and kind of nodes whose meaning is not known; no tile is followed through them."""
+INPUT = "input"  # name and kind of the nodes that stand for the network's inputs
+NOT_UNDERSTOOD = "not_understood"  # name and kind of nodes whose meaning is not known; no tile is followed through them
 
 KINDS: dict[str, tuple[str, ...]] = {
     "pointwise": ("relu", "gelu", "silu", "sigmoid", "tanh", "clip", "erf", "exp", "log", "sqrt", "rsqrt", "neg",
@@ -47,8 +44,7 @@ transpose  the axes in the order `axes`
 opaque     elements are picked, repeated or put together along some axes (`tensor_routes`)
 """
 
-KIND = {op: kind for kind, ops in KINDS.items() for op in ops}
-"""Name of a node's operation -> its kind."""
+KIND = {op: kind for kind, ops in KINDS.items() for op in ops}  # name of a node's operation -> its kind
 
 
 GENERIC = ("elementwise", "combine", "reduction", "other")
@@ -57,19 +53,12 @@ GENERIC = ("elementwise", "combine", "reduction", "other")
 
 @dataclass(frozen=True)
 class Window:
-    """The window of a pool, over the trailing axes of a tensor; one entry per axis.
+    """The window of a pool, over the trailing axes of a tensor; one entry per axis."""
 
-    Attributes:
-        kernel: points that one output point covers.
-        stride: points from one output point to the next.
-        pad: points before the first and after the last one.
-        dilation: points from one covered point to the next.
-    """
-
-    kernel: Shape
-    stride: Shape
-    pad: tuple[tuple[int, int], ...]
-    dilation: Shape
+    kernel: Shape  # points that one output point covers
+    stride: Shape  # points from one output point to the next
+    pad: tuple[tuple[int, int], ...]  # points before the first and after the last one
+    dilation: Shape  # points from one covered point to the next
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,7 @@ from fadiff_mapper.workload.tensor_axes import SCATTERED, regrouped
 from fadiff_mapper.workload.tensor_routes import MOST_BETWEEN, Obstacle, Route
 from fadiff_mapper.workload.window_slide import WindowSlide, composable, composed
 
-OUTPUT = "output"
-"""In `Link.also_read_by`: a tensor on the way is an output of the network."""
+OUTPUT = "output"  # in `Link.also_read_by`: a tensor on the way is an output of the network
 
 MOST_READERS = 100
 """Further readers that a link names: a plain safety limit, so that a tensor with thousands of readers does not
@@ -231,17 +230,11 @@ def _stretch(found: AxisMap) -> int:
 
 @dataclass(frozen=True)
 class OtherInput:
-    """A tensor that a join reads besides the one that flows on.
+    """A tensor that a join reads besides the one that flows on."""
 
-    Attributes:
-        node: name of the join.
-        tensor: name of the operand.
-        words: its elements.
-    """
-
-    node: str
-    tensor: str
-    words: int
+    node: str  # name of the join
+    tensor: str  # name of the operand
+    words: int  # its elements
 
 
 def other_inputs(nodes: Sequence[Node]) -> tuple[OtherInput, ...]:

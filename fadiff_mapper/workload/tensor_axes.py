@@ -42,8 +42,7 @@ from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.origins import stretches
 from fadiff_mapper.workload.window_slide import WindowSlide, composable, composed
 
-SCATTERED = "?"
-"""The dimension of a piece whose points follow no dimension of the producer."""
+SCATTERED = "?"  # the dimension of a piece whose points follow no dimension of the producer
 
 
 @dataclass(frozen=True)
@@ -66,17 +65,11 @@ class AxisPiece:
 
 @dataclass(frozen=True)
 class TensorAxis:
-    """An axis of a tensor.
+    """An axis of a tensor."""
 
-    Attributes:
-        extent: its points.
-        pieces: the parts of the producer's dimensions that it runs over, major first; none for a single point.
-        slides: the windows that slid over the pieces since, in order.
-    """
-
-    extent: int
-    pieces: tuple[AxisPiece, ...]
-    slides: tuple[WindowSlide, ...] = ()
+    extent: int  # its points
+    pieces: tuple[AxisPiece, ...]  # parts of the producer's dimensions, major first; none for a single point
+    slides: tuple[WindowSlide, ...] = ()  # the windows that slid over the pieces since, in order
 
     @property
     def spans(self) -> frozenset[tuple[str, int]]:
@@ -85,8 +78,7 @@ class TensorAxis:
                                    {(piece.dimension, piece.extent * piece.step)} for piece in self.pieces))
 
 
-POINT = TensorAxis(1, ())
-"""An axis of one point."""
+POINT = TensorAxis(1, ())  # an axis of one point
 
 
 def axis_of(pieces: Sequence[AxisPiece]) -> TensorAxis:

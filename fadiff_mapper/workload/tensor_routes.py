@@ -54,15 +54,10 @@ Axes = tuple[TensorAxis, ...]
 
 @dataclass(frozen=True)
 class Obstacle:
-    """The reason why two operators cannot share tiles.
+    """The reason why two operators cannot share tiles."""
 
-    Attributes:
-        name: a key of `OBSTACLES`.
-        sentence: the same for a reader, with the node at fault.
-    """
-
-    name: str
-    sentence: str
+    name: str  # a key of `OBSTACLES`
+    sentence: str  # the same for a reader, with the node at fault
 
 
 OBSTACLES = {

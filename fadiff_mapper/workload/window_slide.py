@@ -11,8 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-Points = TypeVar("Points", int, np.ndarray)
-"""A number of points, or an array of such numbers."""
+Points = TypeVar("Points", int, np.ndarray)  # a number of points, or an array of such numbers
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,9 @@ from google.protobuf.message import DecodeError
 
 from fadiff_mapper.inputs.yaml.input_file import open_input
 from fadiff_mapper.inputs.yaml.place import Where
-from fadiff_mapper.workload.readers.onnx_folding import SMALL
+from fadiff_mapper.workload.readers.onnx_shapes import SMALL
 
-MAX_BYTES = 2 << 30
-"""Size of a file: the limit of protobuf, in which ONNX models are written."""
+MAX_BYTES = 2 << 30  # size of a file: the limit of protobuf, in which ONNX models are written
 
 MEMORY = 600 << 20
 """Bytes of memory that a model without its weights may take, as `MemoryLeft` estimates them; a graph of 10,000 nodes
@@ -42,20 +41,14 @@ STEPS = 1 << 23
 """Bytes of numbers, lengths and names of fields in a file, those of skipped fields too, which are read one by one: in
 5 s of processor time on a busy core. A field has two or three."""
 
-DEEPEST = 100
-"""Messages within one another: the limit of protobuf's own parsers."""
-
-LARGEST_SMALL = 16 * SMALL
-"""Bytes of a constant of `SMALL` numbers of the widest type."""
+DEEPEST = 100  # messages within one another: the limit of protobuf's own parsers
+LARGEST_SMALL = 16 * SMALL  # bytes of a constant of `SMALL` numbers of the widest type
 
 VALUES = ("float_data", "int32_data", "string_data", "int64_data", "raw_data", "double_data", "uint64_data")
 """The fields of a constant that may hold its values."""
 
-SKIPPED = ("doc_string", "metadata_props")
-"""Fields of any message that say nothing about the network."""
-
-VARINT, LENGTH, FIXED = 0, 2, {1: 8, 5: 4}
-"""Kinds of fields: a number, a stated length, and those of so many bytes."""
+SKIPPED = ("doc_string", "metadata_props")  # fields of any message that say nothing about the network
+VARINT, LENGTH, FIXED = 0, 2, {1: 8, 5: 4}  # kinds of fields: a number, a stated length, and those of so many bytes
 
 
 def read_thin(path: Path, where: Where) -> Any:
@@ -84,19 +77,12 @@ def read_thin(path: Path, where: Where) -> Any:
 
 @dataclass
 class MemoryLeft:
-    """The memory and the fields that a model may still take.
+    """The memory and the fields that a model may still take."""
 
-    Attributes:
-        where: The file, for messages.
-        bytes: Bytes left.
-        fields: Fields left that are kept, as each takes its time however small it is.
-        steps: Bytes left that are read one by one.
-    """
-
-    where: Where
-    bytes: int = MEMORY
-    fields: int = FIELDS
-    steps: int = STEPS
+    where: Where  # the file, for messages
+    bytes: int = MEMORY  # bytes left
+    fields: int = FIELDS  # fields left that are kept, as each takes its time however small it is
+    steps: int = STEPS  # bytes left that are read one by one
 
     def step(self, read: int) -> None:
         """Takes so many bytes that were read one by one. Raises SpecError where too many were."""

@@ -23,8 +23,7 @@ from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Node, Operator, Workload, build_workload
 from fadiff_mapper.workload.operator import REPEAT, problem_operator
 
-EDGES = "edges.yaml"
-"""Name of the file that describes the graph."""
+EDGES = "edges.yaml"  # name of the file that describes the graph
 
 
 def read_folder(folder: Path) -> Workload:
