@@ -219,35 +219,30 @@ def attention_gradients(to: Assembly, name: str, gradient: Tensor, operands: Seq
 # The graph of a network has no cycles, so the states that the second product reads stand there as a node of their
 # own, and so do the outputs, which join both products: no tile is followed through either.
 
-@dataclass(frozen=True)
-class Recurrence:
-    """The weights of one layer in one direction: of inputs [gates * hidden, in], of states [gates * hidden, out], and
-    the projection [out, hidden] of states where there is one."""
-
-    inputs: Tensor
-    states: Tensor
-    projection: Tensor | None = None
+Recurrence = Sequence[Tensor]
+"""The weights of one layer in one direction: of inputs [gates * hidden, in], of states [gates * hidden, out], and the
+projection [out, hidden] of states where there is one."""
 
 
 def recurrent_layer(to: Assembly, name: str, x: Tensor, weights: Recurrence) -> Tensor:
     """Adds a layer in one direction over a sequence [T, N, in], and returns the states of all steps, [T, N, out]."""
-    steps, batch, _ = x.shape
-    wide, out = weights.states.shape
+    (steps, batch, _), (of_inputs, of_states, *projection) = x.shape, weights
+    wide, out = of_states.shape
 
-    def every_step(tag: str, before: Tensor, weight: Tensor, columns: int) -> Tensor:
+    def every_step(tag: str, before: Tensor, weight: Tensor) -> Tensor:
         turned = to.turn(f"{name}.{tag}.weight", weight)
         right = to.expand(f"{name}.{tag}.weights", turned, (steps, *turned.shape))
-        return product(to, f"{name}.{tag}", before, right, (steps, batch, columns))
-    from_inputs = linear(to, f"{name}.inputs", x, weights.inputs, (steps, batch, wide))
+        return product(to, f"{name}.{tag}", before, right, (steps, batch, weight.shape[0]))
+    from_inputs = linear(to, f"{name}.inputs", x, of_inputs, (steps, batch, wide))
     before = to.node(f"{name}.before", "recurrence", [from_inputs], (steps, batch, out))
-    joined = [from_inputs, every_step("states", before, weights.states, wide)]
-    if weights.projection is None:
+    joined = [from_inputs, every_step("states", before, of_states)]
+    if not projection:
         return to.node(f"{name}.after", "recurrence", joined, (steps, batch, out))
-    inner = to.node(f"{name}.hidden", "recurrence", joined, (steps, batch, weights.projection.shape[1]))
-    return every_step("projection", inner, weights.projection, out)
+    inner = to.node(f"{name}.hidden", "recurrence", joined, (steps, batch, projection[0].shape[1]))
+    return every_step("projection", inner, projection[0])
 
 
-def recurrent_stack(to: Assembly, name: str, x: Tensor, layers: list[list[Recurrence]]) -> Tensor:
+def recurrent_stack(to: Assembly, name: str, x: Tensor, layers: Sequence[Sequence[Recurrence]]) -> Tensor:
     """Adds layers on top of each other, each in one or two directions, over a sequence [T, N, in], and returns the
     states of the last one, [T, N, directions * out]."""
     for number, directions in enumerate(layers):

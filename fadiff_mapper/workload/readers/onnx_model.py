@@ -8,7 +8,6 @@ constants alone are constants. Models come from elsewhere, so their names are ma
 
 from __future__ import annotations
 
-import math
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,7 +34,7 @@ except ImportError as error:
                       '"fadiff-mapper[onnx]"') from None
 
 from fadiff_mapper.workload.readers.onnx_file import read_thin  # this and the next ones import onnx
-from fadiff_mapper.workload.readers.onnx_shapes import ROUNDS, SMALL, Folding, shape_twins, small_values, with_shapes
+from fadiff_mapper.workload.readers.onnx_shapes import ROUNDS, Folding, is_small, shape_twins, small_values, with_shapes
 
 MOST_OPERATORS = 4 * MOST_NODES
 """Operators of a model: more than nodes of a network, as those that compute constants and shapes leave none."""
@@ -153,7 +152,7 @@ def _light(model: Any, where: Where, given: Given) -> Any:
     for tensor in model.graph.initializer:
         if any(size < 0 for size in tensor.dims):
             raise where.error(f"the constant {clean(tensor.name)} has the shape {list(tensor.dims)}")
-        if _small(tensor):
+        if is_small(tensor):
             graph.initializer.append(tensor)
         elif tensor.name not in declared:
             graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
@@ -255,11 +254,6 @@ def _inline_functions(model: Any, where: Where) -> None:
         model.CopyFrom(inliner.inline_local_functions(model))
     except Exception as error:  # whatever its C++ raises on a broken model
         raise where.error(f"its functions cannot be inlined: {' '.join(str(error).split())[:300]}") from None
-
-
-def _small(tensor: Any) -> bool:
-    """True for constants whose values are kept, none of which lie in another file."""
-    return bool(math.prod(tensor.dims) <= SMALL and tensor.data_location != TensorProto.EXTERNAL)
 
 
 def _ordered(graph: Any, where: Where) -> list[Any]:
@@ -426,7 +420,7 @@ def _shapes(graph: Any) -> dict[str, Shape | None]:
 
 def _numbers(tensor: Any) -> tuple[int, ...]:
     """The values of a small constant of whole numbers (axes, sizes), else nothing."""
-    if tensor.data_type not in (TensorProto.INT64, TensorProto.INT32) or not _small(tensor):
+    if tensor.data_type not in (TensorProto.INT64, TensorProto.INT32) or not is_small(tensor):
         return ()
     try:
         return tuple(int(value) for value in numpy_helper.to_array(tensor).flatten())

@@ -32,7 +32,6 @@ from fadiff_mapper.workload.readers.assembly import (
 )
 from fadiff_mapper.workload.readers.convolutions import (
     Pads,
-    Recurrence,
     Sliding,
     convolution,
     deformable_convolution,
@@ -300,9 +299,8 @@ def _recurrent(call: OnnxCall) -> list[Tensor]:
     outs = []
     for way in ("",) if directions == 1 else (".forward", ".backward"):
         own = [t.shape[1:] if call.operator in ("LSTM", "GRU", "RNN") else t.shape[:0:-1] for t in (inputs, states)]
-        weights = Recurrence(*(Tensor(shape) if t.constant else to.node(f"{call.name}.{what}", "slice", [t], shape)
-                               for t, shape, what in zip((inputs, states), own, ("weights", "state_weights"),
-                                                         strict=True)))
+        weights = [Tensor(shape) if t.constant else to.node(f"{call.name}.{what}", "slice", [t], shape)
+                   for t, shape, what in zip((inputs, states), own, ("weights", "state_weights"), strict=True)]
         outs.append(recurrent_layer(to, call.name + way, x, weights))
     steps, batch, width = outs[0].shape
     shape = (steps, directions, batch, width)

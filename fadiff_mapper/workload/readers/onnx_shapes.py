@@ -114,13 +114,17 @@ class Folding:
         return [*inside, *outs]
 
 
+def is_small(tensor: Any) -> bool:
+    """Whether the values of a constant are kept, none of which lie in another file."""
+    return bool(math.prod(tensor.dims) <= SMALL and tensor.data_location != onnx.TensorProto.EXTERNAL)
+
+
 def small_values(tensors: Iterable[Any], named: Callable[[str], str] = str) -> dict[str, np.ndarray]:
-    """The values of small constants of ONNX, under new names; those whose data lie in another file are skipped."""
+    """The values of small constants of ONNX, under new names."""
     found = {}
-    for tensor in tensors:
-        if math.prod(tensor.dims) <= SMALL and tensor.data_location != onnx.TensorProto.EXTERNAL:
-            with contextlib.suppress(Exception):  # a constant without its data, or of a type that does not exist
-                found[named(tensor.name)] = numpy_helper.to_array(tensor)
+    for tensor in filter(is_small, tensors):
+        with contextlib.suppress(Exception):  # a constant without its data, or of a type that does not exist
+            found[named(tensor.name)] = numpy_helper.to_array(tensor)
     return found
 
 

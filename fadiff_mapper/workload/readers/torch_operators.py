@@ -37,7 +37,6 @@ from fadiff_mapper.workload.readers.assembly import (
 )
 from fadiff_mapper.workload.readers.convolutions import (
     Pads,
-    Recurrence,
     Sliding,
     attention_gradients,
     convolution,
@@ -434,7 +433,7 @@ def _recurrent(call: TorchCall) -> list[Tensor]:
     projected = call.operator == "lstm" and weights[1].shape[0] != 4 * weights[1].shape[1]
     size, ways = 2 + 2 * bool(call.get("has_biases")) + projected, 1 + bool(call.get("bidirectional"))
     sets = [weights[start:start + size] for start in range(0, len(weights), size)]
-    directions = [Recurrence(one[0], one[1], one[-1] if projected else None) for one in sets]
+    directions = [[*one[:2], *(one[-1:] if projected else [])] for one in sets]
     layers = [directions[start:start + ways] for start in range(0, len(directions), ways)]
     out = recurrent_stack(to, name, to.transpose(f"{name}.steps", data, (1, 0, 2)) if first else data, layers)
     out = to.transpose(f"{name}.batch", out, (1, 0, 2)) if first else out
