@@ -21,6 +21,7 @@ from io import StringIO
 from typing import Any
 
 import torch
+from torch import fx
 from torch._decomp import decomposition_table
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputKind
@@ -424,7 +425,7 @@ def _exported(module: torch.nn.Module, inputs: Sequence[Any] | None,
     given = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs or ())
     said = StringIO()   # of a module that it cannot trace, torch prints the program so far: 4,000 lines for a detector
     try:
-        with warnings.catch_warnings(), _plain_attention(), redirect_stderr(said):
+        with warnings.catch_warnings(), _plainly(), redirect_stderr(said):
             warnings.simplefilter("ignore")
             program = torch.export.export(module, given, dict(keywords or {}))
     except Exception as error:  # whatever the module's own code raises
@@ -440,14 +441,17 @@ def _exported(module: torch.nn.Module, inputs: Sequence[Any] | None,
 
 
 @contextmanager
-def _plain_attention() -> Iterator[None]:
-    """Modules of attention as the products that they are, not as one operator for inference."""
-    before = torch.backends.mha.get_fastpath_enabled()
+def _plainly() -> Iterator[None]:
+    """Modules of attention as the products that they are, not as one operator for inference; and no stack trace for
+    every node, which would take a sixth of the time, and which nothing reads."""
+    attention, traces = torch.backends.mha.get_fastpath_enabled(), fx.config.do_not_emit_stack_traces
     torch.backends.mha.set_fastpath_enabled(False)
+    fx.config.do_not_emit_stack_traces = True
     try:
         yield
     finally:
-        torch.backends.mha.set_fastpath_enabled(before)
+        torch.backends.mha.set_fastpath_enabled(attention)
+        fx.config.do_not_emit_stack_traces = traces
 
 
 def _inputs(program: ExportedProgram, to: Assembly, title: str) -> dict[str, Any]:
