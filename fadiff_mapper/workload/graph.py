@@ -31,17 +31,11 @@ MOST_NODES = 50_000  # nodes of a network: a plain safety limit
 
 @dataclass(frozen=True)
 class Distinct:
-    """A problem that is mapped once, however often the network poses it.
+    """A problem that is mapped once, however often the network poses it."""
 
-    Attributes:
-        layer: the operator of the first node.
-        nodes: all nodes that pose the problem.
-        times: runs of all of them, repeats included.
-    """
-
-    layer: Operator
-    nodes: tuple[str, ...]
-    times: int
+    layer: Operator  # the operator of the first node
+    nodes: tuple[str, ...]  # all nodes that pose the problem
+    times: int  # runs of all of them, repeats included
 
     @property
     def macs(self) -> int:
@@ -51,25 +45,22 @@ class Distinct:
 
 @dataclass(frozen=True)
 class NotUnderstood:
-    """A node that was not understood: its name, the framework's name of its operation, its multiply-accumulates (None
-    where they are not known), where they are not those that it may well have (`Node.possible`), and its share of all
-    multiply-accumulates that are known (None where its own are not)."""
+    """A node that was not understood."""
 
-    node: str
-    what: str
-    macs: int | None
-    possible: int | None
-    share: float | None
+    node: str  # its name
+    what: str  # the framework's name of its operation
+    macs: int | None  # its multiply-accumulates, None where they are not known
+    possible: int | None  # where they are not, those that it may well have (`Node.possible`)
+    share: float | None  # its part of all multiply-accumulates that are known; None where its own are not
 
 
 @dataclass(frozen=True)
 class Folded:
-    """An operator that reads constants alone: computed once, before the network runs, and no layer of it. Its name, the
-    framework's name of its operation, and its multiply-accumulates."""
+    """An operator that reads constants alone: computed once, before the network runs, and no layer of it."""
 
-    node: str
-    what: str
-    macs: int
+    node: str  # its name
+    what: str  # the framework's name of its operation
+    macs: int  # its multiply-accumulates
 
 
 @dataclass(frozen=True)

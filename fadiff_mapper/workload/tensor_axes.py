@@ -47,19 +47,13 @@ SCATTERED = "?"  # the dimension of a piece whose points follow no dimension of 
 
 @dataclass(frozen=True)
 class AxisPiece:
-    """A part of one dimension of the producer: the points 0, step, 2 * step, ... within a piece that is further out.
+    """A part of one dimension of the producer: the points 0, step, 2 * step, ... within a piece that is further out."""
 
-    Attributes:
-        dimension: the producer's dimension, `operator.REPEAT` for its runs, or `SCATTERED`.
-        extent: number of steps.
-        step: points from one step to the next, the extent of all minor pieces of the same dimension.
-        among: of a scattered piece, the dimensions that its points come from, each with the length of the aligned
-            stretches that hold them: 128 where channels are rearranged within each head of 128.
-    """
-
-    dimension: str
-    extent: int
-    step: int = 1
+    dimension: str  # the producer's dimension, `operator.REPEAT` for its runs, or `SCATTERED`
+    extent: int  # number of steps
+    step: int = 1  # points from one step to the next, the extent of all minor pieces of the same dimension
+    # of a scattered piece, the dimensions that its points come from, each with the length of the aligned stretches that
+    # hold them: 128 where channels are rearranged within each head of 128
     among: frozenset[tuple[str, int]] = frozenset()
 
 
