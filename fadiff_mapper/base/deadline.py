@@ -48,12 +48,8 @@ def in_time(items: Iterable[T], over: Over) -> Iterator[T]:
 def with_grace(moment: float, stopped: Over) -> Over:
     """The end of work that may go on for `GRACE` after its time.
 
-    Args:
-        moment: When time is over, seconds of `time.monotonic`.
-        stopped: Tells whether the work was stopped, such as by Ctrl-C.
-
-    Returns:
-        A function that tells whether it is `GRACE` since either.
+    It tells whether it is `GRACE` since `moment`, seconds of `time.monotonic`, or since `stopped` became true, as by
+    Ctrl-C.
     """
     came: list[float] = []
 
@@ -67,7 +63,7 @@ def with_grace(moment: float, stopped: Over) -> Over:
 
 
 class _Alarm(BaseException):
-    """Raised wherever the work stands, and past whatever catches errors of the input."""
+    """Ends the work at any line, past all handlers of input errors."""
 
 
 @contextmanager
@@ -76,7 +72,7 @@ def interruptible() -> Iterator[Callable[[], bool]]:
 
     So does the first one where the work comes to an end by it without a result (`OutOfTime`).
 
-    Outside the main thread nothing changes, since Python delivers signals to the main thread alone.
+    Outside the main thread nothing changes, since Python delivers signals only to the main thread.
 
     Yields:
         A function that tells whether Ctrl-C came.
@@ -105,13 +101,10 @@ def interruptible() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def given_up_at(moment: float, what: str) -> Iterator[None]:
-    """Inside the block, work is given up at a moment, wherever it stands: for work that leaves nothing behind.
+    """Inside the block, work is given up at a moment, wherever it is: for work that leaves nothing behind.
 
-    Outside the main thread nothing is given up, since Python delivers signals to the main thread alone.
-
-    Args:
-        moment: Seconds of `time.monotonic`; infinite without a limit.
-        what: The work, as in "the input was read".
+    `moment` is in seconds of `time.monotonic`, infinite without a limit; `what` is the work: "the input was read".
+    Outside the main thread nothing is given up, since Python delivers signals only to the main thread.
 
     Raises:
         OutOfTime: The moment came.

@@ -173,13 +173,25 @@ class DesignResult:
         Raises:
             FadiffError: A file cannot be written.
         """
-        from fadiff_mapper.output.design_report.design_files import write_design
+        from fadiff_mapper.output.design_files import write_design
         write_design(self, folder)
 
     def verify(self) -> dict[str, dict[str, Verdict]]:
         """For every network what `NetworkResult.verify` gives of its plan on the best design, by name."""
         from fadiff_mapper.timeloop.verify import real_model, verify_plan
         return {network.workload.name: dict(verify_plan(network, real_model())) for network in self.mapped_networks}
+
+
+def better_neighbour(result: DesignResult) -> DesignOutcome | None:
+    """The best of the neighbours of the best design that are better than it, as after too short a search; else None.
+
+    For several metrics there is none: such a neighbour may still be off the front.
+    """
+    if not result.front or len(result.metrics) > 1:
+        return None
+    metric = result.metrics[0]
+    better = [each for each in result.neighbours if each.of(metric) < result.best.of(metric)]
+    return min(better, key=lambda each: each.of(metric), default=None)
 
 
 OWN = 5

@@ -13,18 +13,14 @@ from collections.abc import Sequence
 from fadiff_mapper.base.standard_streams import drop_output, ended, say, say_error
 
 FAILED, MARK = 1, "ERROR: "
-"""The exit code after an error, and what stands before its lines."""
+"""The exit code after an error, and the prefix of its lines."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one of Timeloop's programs.
+    """Runs one of Timeloop's programs; returns the exit code.
 
-    Args:
-        arguments: `[--seed N] [--time-limit SECONDS] [--trusted] PROGRAM WORD ...`, the words as the real program
-            takes them, see `programs.ProgramSettings`; None: the words of this process.
-
-    Returns:
-        The exit code.
+    `[--seed N] [--time-limit SECONDS] [--trusted] PROGRAM WORD ...`: the words as the real program takes them, see
+    `programs.ProgramSettings`. None: the words of this process.
     """
     parser = argparse.ArgumentParser(prog="fadiff-mapper launcher", add_help=False)
     parser.add_argument("--seed", type=int, default=0)
@@ -36,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    """Runs the program; the imports stand here so that a mistake in the arguments ends it at once."""
+    """Runs the program; imports are local so that a mistake in the arguments ends it at once."""
     from fadiff_mapper.dropin.programs import ProgramSettings, read_arguments, run
     words: list[str] = options.words
     settings = ProgramSettings(dict(os.environ), options.seed, options.time_limit, options.trusted)

@@ -17,9 +17,9 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import chain, combinations, permutations, product
+from itertools import chain, combinations, product
 from math import inf
 
 import numpy as np
@@ -32,7 +32,8 @@ from fadiff_mapper.search.best_so_far import SearchOutcome, SearchState, Watcher
 from fadiff_mapper.search.layer_family import open_keeps
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.mapspace import MapSpace, places
-from fadiff_mapper.search.mapspace.build import between_on_x, factorization_count
+from fadiff_mapper.search.mapspace.build import factorization_count
+from fadiff_mapper.search.mapspace.orders import cut_is_open, cuts, orders_at
 from fadiff_mapper.search.options import ILLEGAL, SearchOptions
 
 BATCH = 1 << 14
@@ -54,15 +55,7 @@ DIGIT = 5
 
 
 def measured(space: MapSpace, limit: int, over: Over = never) -> tuple[int, bool]:
-    """The size of a map space, exact unless it is far above a limit.
-
-    Args:
-        space: The map space.
-        limit: Mappings that the caller would still enumerate.
-        over: Tells whether time is over.
-
-    Returns:
-        How many mappings there are, and whether that is exact; if not, there are more.
+    """The size of a map space, and whether it is exact: far above `limit` there are more mappings than it says.
 
     Raises:
         OutOfTime: Time was over before they were counted.
@@ -89,14 +82,9 @@ def refuse_large(space: MapSpace, limit: int, over: Over = never) -> None:
 
 def exhaust(task: MappingTask, options: SearchOptions, *, watcher: Watcher | None = None,
             stopped: Callable[[], bool] = lambda: False, deadline: float = inf) -> SearchOutcome:
-    """Evaluates all mappings of a problem.
+    """Evaluates all mappings of a problem; one to start from matters only where time runs out.
 
-    Args:
-        task: The problem; a mapping to start from matters only where time runs out.
-        options: Metrics and threads; the rest is of no account.
-        watcher: Called whenever the best mapping improves.
-        stopped: Asked between batches; once true, the search ends with the best so far.
-        deadline: When the search has to end, seconds of `time.monotonic`.
+    Arguments are those of `search_many.search`.
 
     Returns:
         The outcome; its status says that all mappings were evaluated, or how many of how many.
@@ -130,22 +118,14 @@ def exhaust(task: MappingTask, options: SearchOptions, *, watcher: Watcher | Non
 
 
 def count(space: MapSpace, over: Over = never) -> int:
-    """The number of mappings of a map space, illegal ones included; exact at any size.
-
-    Args:
-        space: The map space.
-        over: Tells whether time is over.
-
-    Raises:
-        OutOfTime: Time was over before they were counted.
-    """
+    """The number of mappings of a map space, illegal ones included; exact at any size. Raises OutOfTime."""
     tallies = Counter({0: 1})
     for name, bound in space.problem.bounds.items():
         # The number of factorizations of the bound, by the tally of the loops that they make.
         partial = Counter({(1, 0): 1})
         for p, loops in enumerate(places(space)):
             # all loops are counted only where any number of them may lie on X
-            counted = p % 2 == 0 and _cut_is_open(space, p // 2)
+            counted = p % 2 == 0 and cut_is_open(space, p // 2)
             loop = ((name in loops.between) + (counted << DIGIT)) << 2 * DIGIT * p
             further: Counter[tuple[int, int]] = Counter()
             for ((done, tally), times), factor in product(partial.items(), loops.choices[name]):
@@ -162,32 +142,9 @@ def count(space: MapSpace, over: Over = never) -> int:
     for tally, times in in_time(tallies.items(), over):
         for p in range(2 * len(space.levels)):
             free, loops_here = (tally >> (2 * p + part) * DIGIT & (1 << DIGIT) - 1 for part in (0, 1))
-            times *= math.factorial(free) * (1 if p % 2 else len(_cuts(space, p // 2, free, loops_here)))
+            times *= math.factorial(free) * (1 if p % 2 else len(cuts(space, p // 2, free, loops_here)))
         total += times
     return total << len(open_keeps(space))
-
-
-def _cut_is_open(space: MapSpace, level: int) -> bool:
-    """Whether a level's spatial loops may be cut anywhere into those on X and those on Y."""
-    return space.constraints.levels[level].spatial.split is None and min(space.levels[level].fanout) > 1
-
-
-def _cuts(space: MapSpace, level: int, free: int, loops: int) -> range:
-    """The numbers of loops of several iterations that may lie on X, the first ones of their order.
-
-    They count all `loops` where no split is given, else the `free` ones, which the permutation does not name.
-    """
-    split, (wide, high) = space.constraints.levels[level].spatial.split, space.levels[level].fanout
-    if split is None:
-        return range(loops + 1) if _cut_is_open(space, level) else range(1)
-    order = space.levels[level].spatial
-    on_x = between_on_x(split, len(order.inner), len(order.between))
-    least, most = max(0, free - (len(order.between) - on_x)), min(free, on_x)
-    if high == 1:
-        least = free
-    if wide == 1:
-        most = 0
-    return range(least, most + 1)
 
 
 @dataclass(frozen=True)
@@ -211,8 +168,7 @@ class Arrangements:
 
 def _arranged(space: MapSpace, p: int, over: Over) -> Arrangements:
     """The orders of the loops at place `p`."""
-    names = space.problem.dimensions
-    loops = places(space)[p]
+    names, loops = space.problem.dimensions, places(space)[p]
     looping = [d for d, name in enumerate(names) if any(factor > 1 for factor in loops.choices[name])]
     number, first = np.zeros((2, 1 << len(names)), dtype=np.int64)
     orders: list[tuple[int, ...]] = []
@@ -220,32 +176,11 @@ def _arranged(space: MapSpace, p: int, over: Over) -> Arrangements:
     for real in in_time(chain.from_iterable(combinations(looping, n) for n in range(len(looping) + 1)), over):
         mask, idle = sum(1 << d for d in real), [d for d in range(len(names)) if d not in real]
         first[mask] = len(orders)
-        for order, y_loops in in_time(_orders(space, p, [names[d] for d in real]), over):
-            orders.append((*idle, *(names.index(name) for name in order)))
-            on_y.append([name in y_loops for name in names])
+        for order, y_loops in in_time(orders_at(space, p, real), over):
+            orders.append((*idle, *order))
+            on_y.append([d in y_loops for d in range(len(names))])
         number[mask] = len(orders) - first[mask]
     return Arrangements(number, first, np.array(orders), np.array(on_y))
-
-
-def _orders(space: MapSpace, p: int, real: Sequence[str]) -> Iterator[tuple[tuple[str, ...], frozenset[str]]]:
-    """Every order of the loops of several iterations, `real`, at place `p`: X before Y; and those on Y."""
-    loops, level = places(space)[p], space.levels[p // 2]
-    inner, between, outer = ([name for name in part if name in real] for part in (loops.inner, loops.between,
-                                                                                  loops.outer))
-    split = space.constraints.levels[p // 2].spatial.split
-    for order in permutations(between):
-        whole = (*inner, *order, *outer)
-        if p % 2:
-            yield whole, frozenset()
-            continue
-        for cut in _cuts(space, p // 2, len(between), len(real)):
-            if split is not None:
-                y_loops = {name for name in (*inner, *outer) if level.axes[name] == "Y"} | set(order[cut:])
-            elif _cut_is_open(space, p // 2):
-                y_loops = set(whole[cut:])
-            else:
-                y_loops = set(whole if level.fanout[0] == 1 else ())
-            yield (*(n for n in whole if n not in y_loops), *(n for n in whole if n in y_loops)), frozenset(y_loops)
 
 
 @dataclass(frozen=True)
@@ -265,10 +200,6 @@ class WholeSpace:
 
 def whole_space(space: MapSpace, over: Over = never) -> WholeSpace:
     """Lays out a map space. The tables grow with its size, so large ones should be refused first (see `count`).
-
-    Args:
-        space: The map space.
-        over: Tells whether time is over.
 
     Raises:
         OutOfTime: Time was over before it was laid out.
@@ -300,31 +231,19 @@ def nests(whole: WholeSpace, size: int) -> Iterator[Nest]:
         digits = np.unravel_index(np.arange(start, min(start + BLOCK, math.prod(shape))), shape)
         factors = np.stack([rows[digit] for rows, digit in zip(whole.factors, digits, strict=True)])   # [D, F, P]
         masks = ((factors > 1) << np.arange(len(shape))[:, None, None]).sum(axis=0).T                  # [P, F]
-        orders = np.stack([here.number[mask] for here, mask in zip(whole.arranged, masks, strict=True)])
-        each = orders.prod(axis=0) * len(whole.keep)
+        numbers = np.stack([here.number[mask] for here, mask in zip(whole.arranged, masks, strict=True)])
+        each = numbers.prod(axis=0) * len(whole.keep)
         ends = np.cumsum(each)
         for low in range(0, int(ends[-1]), size):
             mapping = np.arange(low, min(low + size, int(ends[-1])))
             row = np.searchsorted(ends, mapping, side="right")
-            yield _nest(whole, factors[:, row], masks[:, row], mapping - ends[row] + each[row])
-
-
-def _nest(whole: WholeSpace, factors: np.ndarray, masks: np.ndarray, choice: np.ndarray) -> Nest:
-    """The mappings of given factors, each with the arrangement that a number stands for.
-
-    Args:
-        whole: The map space.
-        factors: Factors, [D, B, P].
-        masks: The set of dimensions with a loop of several iterations, [P, B].
-        choice: For each mapping the number of its arrangement, [B].
-    """
-    choice, keep = np.divmod(choice, len(whole.keep))
-    orders, on_y = [], []
-    for here, mask in zip(whole.arranged, masks, strict=True):
-        choice, digit = np.divmod(choice, here.number[mask])
-        orders.append(here.order[here.first[mask] + digit].T)
-        on_y.append(here.on_y[here.first[mask] + digit].T)
-    factors_at = np.ascontiguousarray(factors.transpose(2, 0, 1))                                        # [P, D, B]
-    return Nest(temporal=np.ascontiguousarray(factors_at[1::2]), spatial=np.ascontiguousarray(factors_at[0::2]),
-                order=np.stack(orders[1::2]), keep=np.ascontiguousarray(whole.keep[keep].transpose(1, 2, 0)),
-                on_y=np.stack(on_y[0::2]), spatial_order=np.stack(orders[0::2]))
+            choice, keep = np.divmod(mapping - ends[row] + each[row], len(whole.keep))
+            orders, on_y = [], []
+            for here, mask in zip(whole.arranged, masks[:, row], strict=True):
+                choice, digit = np.divmod(choice, here.number[mask])
+                orders.append(here.order[here.first[mask] + digit].T)
+                on_y.append(here.on_y[here.first[mask] + digit].T)
+            placed = np.ascontiguousarray(factors[:, row].transpose(2, 0, 1))                           # [P, D, B]
+            yield Nest(temporal=np.ascontiguousarray(placed[1::2]), spatial=np.ascontiguousarray(placed[0::2]),
+                       order=np.stack(orders[1::2]), keep=np.ascontiguousarray(whole.keep[keep].transpose(1, 2, 0)),
+                       on_y=np.stack(on_y[0::2]), spatial_order=np.stack(orders[0::2]))

@@ -106,15 +106,7 @@ class LayerFamily:
 
 
 def family_of(layer: PreparedLayer, spaces: Sequence[MapSpace]) -> LayerFamily:
-    """The family of some map spaces.
-
-    Args:
-        layer: The prepared layer of any member.
-        spaces: Map spaces of the members, all with the same `kin`.
-
-    Returns:
-        The family, with members in the order of `spaces`.
-    """
+    """The family of some map spaces, all with the same `kin`; `layer` is that of any member."""
     tables = factor_tables(spaces)
     looping = tables.looping[:, 1::2].tolist()  # of the temporal loops, [W][L][D]
     orders, placed = [], []
@@ -142,10 +134,6 @@ def kin(space: MapSpace, projection: Projection) -> tuple[object, ...]:
     """A key that two map spaces of one architecture share if they can be searched as one family.
 
     The bounds of dimensions are not part of it, nor are limits on factors: these are tables of each member.
-
-    Args:
-        space: The map space.
-        projection: Projection of its problem.
     """
     constraints = space.constraints
     levels = tuple((here.keep, here.bypass, here.open, level.temporal.no_reuse, level.spatial.no_reuse,
@@ -162,8 +150,7 @@ def temporal_orders(space: MapSpace, projection: Projection, level: int, looping
         space: The map space.
         projection: Tells the dimensions that move each data space.
         level: Index of the level.
-        looping: [D]. Whether the dimension can have a loop at this level at all; the position of the others does
-            not matter.
+        looping: [D]. Whether the dimension can have a loop at this level; the position of the others does not matter.
 
     Returns:
         [n, D]. Distinct orders as dimension indices, innermost first.
@@ -225,16 +212,10 @@ def open_keeps(space: MapSpace) -> list[tuple[int, int]]:
 
 
 def random_decisions(family: LayerFamily, batch: int, rng: np.random.Generator) -> DiscreteDecisions:
-    """One random set of decisions per column.
+    """One random set of decisions per column of a batch of B, a multiple of the members.
 
-    Args:
-        family: The family.
-        batch: Number of columns, B, a multiple of the members.
-        rng: Source of randomness.
-
-    Returns:
-        Decisions. The first column of each member keeps every data space where it may, the second bypasses them
-        wherever it may inside the outermost level, the others keep at random.
+    The first column of each member keeps every data space where it may, the second bypasses them wherever it may inside
+    the outermost level, the others keep at random.
     """
     return _decided(family, _draws(_candidates(family), batch, rng))
 
@@ -292,13 +273,9 @@ def _decided(family: LayerFamily, drawn: tuple[np.ndarray, list[np.ndarray]]) ->
 
 
 def first_of(family: LayerFamily, member: int) -> Nest | None:
-    """A legal mapping, found at once, that leaves all it can to the outermost loops (`FactorTables.outermost`).
+    """A member's legal mapping, found at once, that leaves all it can to the outermost loops.
 
-    Tiles are then as small as the constraints allow, so that capacities hold most likely.
-
-    Args:
-        family: Layers with the candidates of their decisions.
-        member: Number of the member.
+    Tiles (of `FactorTables.outermost`) are then as small as the constraints allow, so that capacities hold most likely.
 
     Returns:
         A nest of one row; None where none of those tried is legal, or where the constraints ask for parallelism,
@@ -320,14 +297,7 @@ def first_of(family: LayerFamily, member: int) -> Nest | None:
 def random_nests(layer: PreparedLayer, space: MapSpace, batch: int, seed: int = 0) -> Nest:
     """Random mappings within the constraints, always the same for a seed: random octaves, rounded to divisors.
 
-    Args:
-        layer: The problem on its architecture.
-        space: Its map space.
-        batch: How many mappings.
-        seed: Seed of every random number.
-
-    Returns:
-        The nests; they may still exceed a capacity or a fan-out.
+    They may still exceed a capacity or a fan-out.
     """
     family, rng = family_of(layer, [space]), np.random.default_rng(seed)
     tables = family.factors

@@ -95,12 +95,7 @@ def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: N
 
 
 def checked_task(spec: Spec, layer: PreparedLayer | None = None, over: Over = never) -> MappingTask:
-    """The search problem of a spec.
-
-    Args:
-        spec: Architecture, problem, energies and constraints.
-        layer: The spec's problem on its dense design where it is prepared already.
-        over: Tells whether time is over.
+    """The search problem of a spec, whose problem may be prepared on its dense design already (`layer`).
 
     Raises:
         FadiffError: No mapping can meet the constraints, or none can be written.

@@ -49,15 +49,9 @@ POLISH_STEPS = 200
 
 
 def compiled_space(family: LayerFamily, member: int, *, residuals: bool = False) -> dict[str, Any]:
-    """The tables of one member of a family for the compiled search (`kernel/map_space.hpp`).
+    """The tables of one member of a family for the compiled search (`kernel/map_space.hpp`): arguments by name.
 
-    Args:
-        family: Layers with the candidates of their decisions.
-        member: Number of the member.
-        residuals: Whether factors may be any whole numbers, of a family of one.
-
-    Returns:
-        The arguments of the kernel's map space, by name.
+    With `residuals` factors may be any whole numbers, of a family of one.
     """
     space, factors = family.spaces[member], family.factors
     names = space.problem.dataspace_names()
@@ -94,16 +88,11 @@ def compiled_space(family: LayerFamily, member: int, *, residuals: bool = False)
 
 def compiled_objective(metrics: Sequence[str], weights: Sequence[float] | None = None,
                        sums: tuple[float, float] | None = None) -> dict[str, Any]:
-    """The objective in the form that the compiled search takes (`kernel/chains.hpp`).
+    """The objective in the form that the compiled search takes (`kernel/chains.hpp`): arguments by name.
 
-    Args:
-        metrics: Metrics in order of priority.
-        weights: Exponents of energy and delay, in place of the metrics.
-        sums: Energy and cycles of a network in which the share counts, in place of both.
-
-    Returns:
-        Arguments of the kernel's objective, by name: terms (weight, number of the quantity) of a sum of weighted
-        logarithms, and the sums.
+    The terms (weight, number of the quantity) of a sum of weighted logarithms, and the sums, of metrics in order of
+    priority; in place of them of `weights`, exponents of energy and delay; in place of both of `sums`, energy and
+    cycles of a network in which the share counts.
     """
     named = ([("share", SHARE_WEIGHT)] if sums is not None
              else list(zip(("energy", "delay"), weights, strict=True)) if weights is not None
@@ -112,13 +101,9 @@ def compiled_objective(metrics: Sequence[str], weights: Sequence[float] | None =
 
 
 def chains_of(task: MappingTask, options: SearchOptions, deadline: float, space: dict[str, Any]) -> Chains:
-    """Compiled chains without mappings on a task's layer, under its terms.
+    """Compiled chains without mappings on a task's layer, under its terms, in a `compiled_space`.
 
-    Args:
-        task: The problem.
-        options: Metrics and seed.
-        deadline: When the chains end in the middle of a round, seconds of `time.monotonic`.
-        space: See `compiled_space`.
+    They end in the middle of a round at the deadline, seconds of `time.monotonic`.
     """
     words, counted = (task.room.words, task.room.counted) if task.room else (None, None)
     return Chains(task.layer.compiled, space, room_words=words, room_counted=counted, seed=options.seed,
@@ -129,10 +114,7 @@ def chains_of(task: MappingTask, options: SearchOptions, deadline: float, space:
 def cool(chains: Chains, out_of_time: Callable[[], bool], report: Callable[[], None] = lambda: None) -> None:
     """Anneals by the schedule that the chains have begun until it is over, the chains agree, or time runs out.
 
-    Args:
-        chains: The chains.
-        out_of_time: Asked between a few rounds.
-        report: Called after a few rounds.
+    `report` is called after a few rounds, and `out_of_time` before.
     """
     rounds, over = 1, False
     while not over and not out_of_time():

@@ -180,13 +180,7 @@ def _refined(state: SearchState, member: int, task: MappingTask, starts: Nest | 
 
 
 def early_end(options: SearchOptions, stopped: bool, out_of_time: bool) -> str:
-    """The status of a search that did not run to its end; empty for others.
-
-    Args:
-        options: Options of the search.
-        stopped: Whether it was stopped.
-        out_of_time: Whether its time was over.
-    """
+    """The status of a search that was stopped or ran out of time; empty for others."""
     if stopped:
         return "interrupted: the best mapping so far"
     return f"out of time after {options.time_limit:g} s: the best mapping so far" if out_of_time else ""

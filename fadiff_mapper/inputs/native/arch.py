@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.inputs.native.hyphens import underscored
+from fadiff_mapper.inputs.spec import keys
 from fadiff_mapper.inputs.spec.arch import (
     Architecture,
     Arithmetic,
@@ -23,18 +24,6 @@ from fadiff_mapper.inputs.spec.arch import (
     MetadataStorage,
     NamedInterconnect,
     StorageLevel,
-)
-from fadiff_mapper.inputs.spec.keys import (
-    ARCHITECTURE,
-    ARCHITECTURE_LISTS,
-    ARITHMETIC,
-    COMPONENT,
-    LEVEL,
-    MEMORY,
-    NETWORK,
-    NODE,
-    RATIO,
-    WIRES,
 )
 from fadiff_mapper.inputs.spec.tables import BITS_PER_KIB
 from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
@@ -53,26 +42,17 @@ BANDWIDTH_SCALE = "per_dataspace_bandwidth_consumption_scale"
 MOST_LEVELS = 64
 """Storage levels, fan-outs of the v0.4 dialect included. Machines have fewer than 10; nothing was measured."""
 RANGE = re.compile(r"\[\s*(\d+)\s*\.\.\s*(\d+)\s*\]")
-
-LEVEL_ATTRIBUTES = tuple(spelling for key in LEVEL.values() for spelling in key.spellings)
+LEVEL_ATTRIBUTES = tuple(spelling for key in keys.LEVEL.values() for spelling in key.spellings)
 """The attributes of a component that change a result. Others go to Accelergy and are kept as they are."""
 
 
 class Component(NamedTuple):
-    """One component of the architecture.
+    """One component of the architecture."""
 
-    Attributes:
-        name: Name without its range.
-        kind: Its class.
-        attributes: As written, hyphenated words rewritten.
-        instances: Instances by the ranges of names.
-        where: Its place.
-    """
-
-    name: str
+    name: str  # name without its range
     kind: str
-    attributes: Map
-    instances: int
+    attributes: Map  # as written, hyphenated words rewritten
+    instances: int  # instances by the ranges of names
     where: Where
 
     def is_one_of(self, words: Sequence[str]) -> bool:
@@ -124,7 +104,6 @@ def read_architecture(node: Any, where: Where, key: str = "architecture", lenien
 
     Args:
         node: The section: a tree under `subtree`, or the old format with the lists `storage` and `arithmetic`.
-        where: Its place.
         key: Its top-level key, "architecture" or "arch", under which it is written out again.
         leniency: Decides about keys and attributes that Timeloop ignores.
 
@@ -168,14 +147,7 @@ def check_bandwidth_scales(node: Any, arch: Architecture, dataspaces: Sequence[s
                            leniency: Leniency = STRICT) -> None:
     """Meets the bandwidth scales of data spaces that the problem does not have; `timeloop-model` ends on them.
 
-    Args:
-        node: The section that `arch` is read from.
-        arch: The architecture.
-        dataspaces: Names of the problem's data spaces.
-        leniency: Decides about such scales.
-
-    Raises:
-        SpecError: There are some, and the reading is strict.
+    `node` is the section that `arch` is read from. Raises SpecError where there are some and the reading is strict.
     """
     unknown = [(level.name, key) for level in arch.levels for key in level.bandwidth_scale if key not in dataspaces]
     if unknown:
@@ -194,7 +166,7 @@ def _components(root: Map, leniency: Leniency) -> tuple[list[Component], str]:
     """The components from the outside in, and the name of the outermost node."""
     if "storage" in root:
         return _from_lists(root, leniency), ""
-    reader = Reader(root, leniency, ARCHITECTURE)
+    reader = Reader(root, leniency, keys.ARCHITECTURE)
     subtree = reader.read("subtree")
     reader.finish(" in the architecture")
     components: list[Component] = []
@@ -202,7 +174,7 @@ def _components(root: Map, leniency: Leniency) -> tuple[list[Component], str]:
     while subtree:
         if len(subtree) != 1:
             raise subtree.where.error(f"{len(subtree)} subtrees side by side", "one subtree per node")
-        node = Reader(mapping(subtree[0], subtree.at(0)), leniency, NODE)
+        node = Reader(mapping(subtree[0], subtree.at(0)), leniency, keys.NODE)
         node_name, empty = node.read("name"), Seq(where=node.node.where)
         name = name or bare(node_name)
         instances *= span(node_name, node.at("name"))
@@ -215,7 +187,7 @@ def _components(root: Map, leniency: Leniency) -> tuple[list[Component], str]:
 
 def _component(node: Any, where: Where, instances: int, leniency: Leniency) -> Component:
     """One entry of a `local` list in a node of so many instances."""
-    reader = Reader(mapping(node, where), leniency, COMPONENT)
+    reader = Reader(mapping(node, where), leniency, keys.COMPONENT)
     name, kind = reader.read("name"), reader.read("class")
     attributes = reader.read("attributes", Map(where=reader.node.where))
     reader.refuse("sparse_optimizations", "in this dialect they stand in a section of their own")
@@ -230,7 +202,7 @@ def _component(node: Any, where: Where, instances: int, leniency: Leniency) -> C
 
 def _from_lists(root: Map, leniency: Leniency) -> list[Component]:
     """Components of the old format: `arithmetic` and a list `storage`, innermost first, with attributes inline."""
-    reader = Reader(root, leniency, ARCHITECTURE_LISTS)
+    reader = Reader(root, leniency, keys.ARCHITECTURE_LISTS)
     arithmetic, storage = reader.read("arithmetic"), reader.read("storage")
     reader.finish(" in the architecture")
     nodes = [mapping(value, storage.at(i)) for i, value in enumerate(storage)]
@@ -269,7 +241,7 @@ def _mesh(reader: Reader, instances: int) -> dict[str, int]:
 
 
 def _arithmetic(component: Component, leniency: Leniency) -> Arithmetic:
-    reader = component.reader(ARITHMETIC, leniency)
+    reader = component.reader(keys.ARITHMETIC, leniency)
     return Arithmetic(component.name, component.kind, **_mesh(reader, component.instances),
                       word_bits=reader.read("word_bits"),
                       energy=reader.read("energy"))  # Timeloop reads no fractions here
@@ -277,7 +249,7 @@ def _arithmetic(component: Component, leniency: Leniency) -> Arithmetic:
 
 def _storage(component: Component, leniency: Leniency) -> StorageLevel:
     name, kind, _, instances, where = component
-    reader = component.reader(MEMORY, leniency)
+    reader = component.reader(keys.MEMORY, leniency)
     mesh = _mesh(reader, instances)
     word_bits = reader.read("word_bits")
     block, cluster = _block_and_cluster(reader, word_bits)
@@ -311,7 +283,7 @@ def _storage(component: Component, leniency: Leniency) -> StorageLevel:
         multiple_buffering=reader.read("multiple_buffering"), min_utilization=least,
         read_bandwidth=reader.read("read_bandwidth", both), write_bandwidth=reader.read("write_bandwidth", both),
         shared_bandwidth=reader.read("shared_bandwidth"),
-        bandwidth_scale={str(key): RATIO.read(value, scale.at(key), leniency) for key, value in scale.items()},
+        bandwidth_scale={str(key): keys.RATIO.read(value, scale.at(key), leniency) for key, value in scale.items()},
         vector_access_energy=reader.read("vector_access_energy"),
         addr_gen_energy=max(reader.read("addr_gen_energy"), 0.0), power_gated_at=reader.read("power_gated_at"),
         interconnect=_wires(reader, kind, word_bits), metadata=_metadata_storage(reader),
@@ -379,7 +351,7 @@ def _wires(reader: Reader, kind: str, word_bits: int) -> Interconnect:
     if reader.read("network_type") == "M:N":
         raise reader.at("network_type").error('network_type "M:N" (distributed multicast) is not supported', "1:1, 1:N")
     given = {key.removeprefix("network_").replace("-", "_"): reader.read(key) for key in (
-        "network_word_bits", *(key for key in WIRES if not key.startswith("network")),
+        "network_word_bits", *(key for key in keys.WIRES if not key.startswith("network")),
         "network_fill_latency", "network_drain_latency")}
     return Interconnect(**given | {"word_bits": given["word_bits"] or word_bits},
                         reduction_supported=reader.read("reduction_supported", "DRAM" not in kind))
@@ -387,12 +359,9 @@ def _wires(reader: Reader, kind: str, word_bits: int) -> Interconnect:
 
 def named_interconnects(components: Sequence[Component], units: Sequence[tuple[str, Map]],
                         leniency: Leniency) -> tuple[NamedInterconnect, ...]:
-    """The interconnects that levels refer to by name.
+    """The interconnects (of a class of `INTERCONNECT_CLASSES`) that levels refer to by name.
 
-    Args:
-        components: Those with a class of `INTERCONNECT_CLASSES`.
-        units: Name and attributes of the arithmetic and of the storage levels, innermost first.
-        leniency: Decides about misspelt attributes.
+    `units`: name and attributes of the arithmetic and of the storage levels, innermost first.
 
     Raises:
         SpecError: A level names an interconnect that does not exist, neighbours name different ones, one stands in
@@ -437,7 +406,7 @@ def _interconnect(component: Component, inwards: int | None, outwards: int | Non
                   leniency: Leniency) -> NamedInterconnect:
     """One interconnect. SpecError where it cannot do what it is used for."""
     name, kind, attributes, _, where = component
-    reader = component.reader(NETWORK, leniency)
+    reader = component.reader(keys.NETWORK, leniency)
     if None not in (inwards, outwards) and inwards != outwards:
         raise where.error(*_below_two_levels(name))
     if kind == "ReductionTree" and inwards is not None:
@@ -445,7 +414,7 @@ def _interconnect(component: Component, inwards: int | None, outwards: int | Non
                           "a reduction tree as network_update and network_drain alone")
     bits = reader.read("word_bits")
     wires = _wires(Reader(Map({**attributes, "network_fill_latency": reader.read("fill_latency")}, where=where,
-                              places=attributes.places), leniency, NETWORK), kind, bits)
+                              places=attributes.places), leniency, keys.NETWORK), kind, bits)
     if kind != "SimpleMulticast":
         return NamedInterconnect(name, "Legacy" if kind == "XY_NoC" else kind, inwards, outwards, wires,
                                  adder_energy=reader.read("adder_energy"))
@@ -462,19 +431,12 @@ def _interconnect(component: Component, inwards: int | None, outwards: int | Non
 
 @dataclass(frozen=True)
 class WrittenComponent:
-    """One component as written.
+    """One component as written."""
 
-    Attributes:
-        name: Name without its range.
-        own: Its own attributes, old hyphenated words rewritten.
-        inherited: Attributes of the nodes around it, in the same way.
-        component: All its keys, as they are.
-    """
-
-    name: str
-    own: dict[str, Any]
-    inherited: dict[str, Any]
-    component: dict[str, Any]
+    name: str  # name without its range
+    own: dict[str, Any]  # its own attributes, old hyphenated words rewritten
+    inherited: dict[str, Any]  # attributes of the nodes around it, in the same way
+    component: dict[str, Any]  # all its keys, as they are
 
     @property
     def attributes(self) -> dict[str, Any]:

@@ -37,22 +37,15 @@ PARTS = {"fixed": "factor of", "maximum": "maximum factor of", "minimum": "minim
 
 @dataclass(frozen=True)
 class ConstraintStatement:
-    """One property of one level.
+    """One property of one level."""
 
-    Attributes:
-        level: Number of the storage level.
-        kind: "temporal", "spatial", "dataspace" or "parallelism".
-        part: For loops "fixed.C", "minimum.C", "maximum.C" (C: a dimension), "order", "split" or a switch of reuse; for
-            data spaces the name of one, or "no_coalesce"; for parallelism "min".
-        value: A number, an `Order`, a set of data spaces, or whether a data space is kept.
-        where: Place of the statement.
-    """
-
-    level: int
-    kind: str
+    level: int  # number of the storage level
+    kind: str  # "temporal", "spatial", "dataspace" or "parallelism"
+    # For loops "fixed.C", "minimum.C", "maximum.C" (C: a dimension), "order", "split" or a switch of reuse; for data
+    # spaces the name of one, or "no_coalesce"; for parallelism "min".
     part: str
-    value: Any
-    where: Where
+    value: Any  # a number, an `Order`, a set of data spaces, or whether a data space is kept
+    where: Where  # place of the statement
 
     @property
     def about_keeping(self) -> bool:
@@ -64,18 +57,11 @@ def read_constraints(
     document: Map, levels: Sequence[StorageLevel], fanouts: Sequence[tuple[int, int]], problem: Problem,
     leniency: Leniency = STRICT
 ) -> Constraints:
-    """Reads the constraints of a document; architecture and map-space sections count alike, as in Timeloop.
+    """Reads the constraints of a native document; architecture and map-space sections count alike, as in Timeloop.
 
     A partial permutation fixes loops on the inside, and after `_` on the outside; the other loops lie in between
     in any order. Factors of 1 are no loops, so they stand anywhere. `split` counts every dimension of the full
-    spatial permutation, those with factor 1 too.
-
-    Args:
-        document: The merged input in the native dialect.
-        levels: Storage levels, innermost first.
-        fanouts: Fan-out (X, Y) below each level.
-        problem: The problem.
-        leniency: Decides about keys and factors that Timeloop ignores.
+    spatial permutation, those with factor 1 too. Levels and fan-outs (X, Y) below them are innermost first.
 
     Returns:
         The limits per level; `native` holds them as plain lists with every factor and permutation as a string.

@@ -37,20 +37,13 @@ _RESIDUAL = re.compile(r"\s*,\s*(?P<last>\d+)(?=[\s,A-Za-z_]|$)")
 
 @dataclass(frozen=True)
 class LoopFactor:
-    """One factor, or a limit on one.
+    """One factor, or a limit on one."""
 
-    Attributes:
-        dimension: Its dimension.
-        operator: "=", "<=" or ">=".
-        value: At least 1; a 0 in the text, for the whole dimension, is already the dimension's bound.
-        where: Place of the text.
-        last: The residual of an imperfect factor (`P=4,2`): iterations of the last run. None: as many as in all runs.
-    """
-
-    dimension: str
-    operator: str
-    value: int
-    where: Where
+    dimension: str  # its dimension
+    operator: str  # "=", "<=" or ">="
+    value: int  # at least 1; a 0 in the text, for the whole dimension, is already the dimension's bound
+    where: Where  # place of the text
+    # The residual of an imperfect factor (`P=4,2`): iterations of the last run. None: as many as in all runs.
     last: int | None = None
 
     def __str__(self) -> str:
@@ -65,7 +58,7 @@ def factors_text(factors: Sequence[LoopFactor]) -> str:
 
 def parse_factors(value: Any, where: Where, dimensions: AnyMapping[str, int], *, bounded: bool = True,
                   residuals: bool = False, leniency: Leniency = STRICT) -> tuple[LoopFactor, ...]:
-    """Reads the factors in a string or a list of strings.
+    """Reads the factors in a string or a list of strings, in the order of the text, without those that are skipped.
 
     As in Timeloop, "=" may be left out, 0 stands for the whole dimension (not for the remainder), and text from "#"
     on is a comment.
@@ -74,18 +67,14 @@ def parse_factors(value: Any, where: Where, dimensions: AnyMapping[str, int], *,
         value: A string or a list of strings.
         where: Its place.
         dimensions: Bound by dimension.
-        bounded: Whether a factor may be at most its dimension. The factors of a mapping are checked as a product
-            instead.
+        bounded: Whether a factor may be at most its dimension; those of a mapping are checked as a product instead.
         residuals: Whether a factor may have a residual.
         leniency: Decides about input that Timeloop skips: a factor above its dimension, leftover text, and the first
             of two values for the same dimension.
 
-    Returns:
-        The factors in the order of the text, without those that are skipped.
-
     Raises:
-        SpecError: A residual that is out of range or has no place here (`P=5,3`), a dimension that is unknown, and,
-            where strict, whatever Timeloop skips.
+        SpecError: A residual that is out of range or has no place here (`P=5,3`), an unknown dimension, and, where
+            strict, whatever Timeloop skips.
     """
     factors: dict[tuple[str, str], LoopFactor] = {}
     for part, place in _strings(value, where):
@@ -179,7 +168,6 @@ def parse_permutation(value: Any, where: Where, dimensions: Collection[str], *, 
 
     Args:
         value: A string or a list of strings.
-        where: Its place.
         dimensions: Names of the problem's dimensions.
         commas: Whether a string may hold commas, which the v0.4 front end reads; `timeloop-model` crashes on them.
         idle: Dimensions without a loop here. Where those that are left out are idle too, Timeloop puts up with an idle
@@ -226,18 +214,11 @@ def permutation_text(inner: Sequence[str], outer: Sequence[str] = ()) -> str:
 
 def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem,
                  leniency: Leniency = STRICT) -> Mapping:
-    """Reads a mapping, with Timeloop's defaults for everything left out.
+    """Reads a mapping, a list of directives, with Timeloop's defaults for everything left out.
 
     Missing factors are 1, missing dimensions of a permutation are appended (outermost) in the order of the shape, a
     data space that no directive mentions is kept, and spatial loops lie on X without a `split`. Of two directives
     for the same loops the later one counts, but for a `no_reuse` that it does not mention.
-
-    Args:
-        node: The list of directives.
-        where: Its place.
-        arch: The architecture, whose levels the directives name.
-        problem: The problem, whose dimensions and data spaces they name.
-        leniency: Decides about keys and lists that Timeloop ignores, and types of directives that it refuses.
 
     Raises:
         SpecError: A directive cannot be understood, is not modelled, or is spatial where there is no fan-out; or the
@@ -351,14 +332,7 @@ def _outermost_residuals(mapping: Mapping, dimension: str) -> Iterator[str]:
 def literal_mapping(mapping: Mapping, arch: Architecture, problem: Problem) -> list[dict[str, Any]]:
     """A mapping as directives that `timeloop-model` reads, with nothing left to its defaults.
 
-    Args:
-        mapping: The mapping.
-        arch: Its architecture.
-        problem: Its problem.
-
-    Returns:
-        Directives from the outermost level inwards: data spaces, temporal loops, and spatial loops where there is a
-        fan-out.
+    From the outermost level inwards: data spaces, temporal loops, and spatial loops where there is a fan-out.
     """
     names = problem.dataspace_names()
 

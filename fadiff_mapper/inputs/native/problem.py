@@ -12,17 +12,7 @@ from typing import Any
 
 from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.inputs.native.hyphens import underscored
-from fadiff_mapper.inputs.spec.keys import (
-    COEFFICIENT,
-    DATA_SPACE,
-    DENSITY,
-    DISTRIBUTIONS,
-    INSTANCE,
-    PROBLEM,
-    SHAPE,
-    SHARE,
-    whole_number,
-)
+from fadiff_mapper.inputs.spec import keys
 from fadiff_mapper.inputs.spec.problem import DataSpace, Problem, Term, single_letter
 from fadiff_mapper.inputs.spec.sparse_optimizations import BANDED, FIXED, Density
 from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
@@ -50,7 +40,6 @@ NAMED_SHAPES: dict[str, dict[str, Any]] = {
     },
 }
 """The shapes that Timeloop ships with and that an old problem file names by `shape: NAME`."""
-
 MOST_NAMES = 64
 """Dimensions, data spaces or coefficients of a shape. Published ones have fewer than 10; nothing was measured."""
 MOST_COMPUTES = 2 ** 53
@@ -59,15 +48,14 @@ FOR_THE_READER = ("H", "W", "Hpad", "Wpad")
 """Input extents and padding that widespread problem files state beside the bounds; no projection uses them."""
 
 
-def read_problem(node: Any, where: Where, keys: Leniency = STRICT,
+def read_problem(node: Any, where: Where, leniency: Leniency = STRICT,
                  instance_keys: Leniency = STRICT) -> tuple[Problem, dict[str, Any]]:
     """Reads a problem section.
 
     Args:
         node: The section: `shape` (inline, or the name of one of `NAMED_SHAPES`) and `instance`; in the oldest form
             the bounds lie beside `shape`.
-        where: Its place.
-        keys: Decides about unknown keys of the section and its shape.
+        leniency: Decides about unknown keys of the section and its shape.
         instance_keys: Decides about keys of the instance, other than 1, that are neither a dimension nor a
             coefficient of the shape, and in both dialects about what `timeloop-model` refuses: floats such as 8.0 for
             bounds and coefficients, coefficients without a default, and dimensions of several letters.
@@ -79,10 +67,10 @@ def read_problem(node: Any, where: Where, keys: Leniency = STRICT,
         SpecError: An unknown key, a dimension without a bound, a key of the instance other than 1 that is neither a
             dimension nor a coefficient of the shape, or more than `MOST_COMPUTES` computes.
     """
-    reader = Reader(underscored(mapping(node, where)), keys, PROBLEM)
+    reader = Reader(underscored(mapping(node, where)), leniency, keys.PROBLEM)
     reader.read("name")
     shape = _shape(reader.read("shape"), reader.at("shape"))
-    shape_reader = Reader(shape, keys, SHAPE)
+    shape_reader = Reader(shape, leniency, keys.SHAPE)
     shape_reader.refuse("flatten", "flattened dimensions are not modelled")
     shape_reader.refuse("flattened_dimensions", "flattened dimensions are not modelled")
     name = shape_reader.read("name")
@@ -92,7 +80,7 @@ def read_problem(node: Any, where: Where, keys: Leniency = STRICT,
                                    "timeloop-model refuses dimensions of several letters: "
                                    + listed([name for name in dimensions if len(name) > 1]), "names of one letter",
                                    "they are read, and have no mapping file")])
-    defaults = _coefficients(shape_reader.read("coefficients", Seq(where=shape.where)), keys, instance_keys)
+    defaults = _coefficients(shape_reader.read("coefficients", Seq(where=shape.where)), leniency, instance_keys)
     spaces = shape_reader.read("data_spaces")
     if len(spaces) > MOST_NAMES:
         raise spaces.where.error(f"found {len(spaces)} data spaces", f"at most {MOST_NAMES}")
@@ -102,10 +90,10 @@ def read_problem(node: Any, where: Where, keys: Leniency = STRICT,
         instance = reader.read("instance")
         reader.finish(" in the problem")
     else:  # the oldest form: bounds lie beside `shape`
-        instance = Map({key: value for key, value in reader.node.items() if key not in PROBLEM},
+        instance = Map({key: value for key, value in reader.node.items() if key not in keys.PROBLEM},
                        where=reader.node.where, places=reader.node.places)
     bounds, coefficients = _instance(instance, dimensions, defaults, instance_keys)
-    dataspaces = tuple(_dataspace(space, spaces.at(i), bounds, coefficients, keys) for i, space in enumerate(spaces))
+    dataspaces = tuple(_dataspace(one, spaces.at(i), bounds, coefficients, leniency) for i, one in enumerate(spaces))
     _names(Seq([space.name for space in dataspaces], where=spaces.where, places=spaces.places), "data space")
     written = [space.name for space in dataspaces if space.read_write]
     if len(written) != 1:
@@ -170,19 +158,19 @@ def _names(node: Seq, word: str) -> list[str]:
     return names
 
 
-def _coefficients(node: Seq, keys: Leniency, defaults: Leniency) -> dict[str, int]:
+def _coefficients(node: Seq, leniency: Leniency, defaults: Leniency) -> dict[str, int]:
     """Default by coefficient, 1 where the shape gives none."""
     if len(node) > MOST_NAMES:
         raise node.where.error(f"found {len(node)} coefficients", f"at most {MOST_NAMES}")
     result = {}
     for i, value in enumerate(node):
-        reader = Reader(mapping(value, node.at(i)), keys, COEFFICIENT)
+        reader = Reader(mapping(value, node.at(i)), leniency, keys.COEFFICIENT)
         name = reader.read("name")
         if reader.node.get("default") is None:
             defaults.meet([Oddity(reader.node.where, "default",
                                   f'timeloop-model refuses the coefficient "{name}" without a default',
                                   "default: a whole number >= 0", "it is 1")])
-        result[name] = Reader(reader.node, defaults, COEFFICIENT).read("default")
+        result[name] = Reader(reader.node, defaults, keys.COEFFICIENT).read("default")
         reader.finish(" of a coefficient")
     return result
 
@@ -192,7 +180,7 @@ def _dropped(instance: Map, known: list[str]) -> list[str]:
 
     Timeloop's Python front end writes an empty `densities` into every instance.
     """
-    return [str(key) for key in instance if key not in known and key not in ("name", *INSTANCE)]
+    return [str(key) for key in instance if key not in known and key not in ("name", *keys.INSTANCE)]
 
 
 def _instance(node: Map, dimensions: list[str], defaults: dict[str, int],
@@ -213,14 +201,14 @@ def _instance(node: Map, dimensions: list[str], defaults: dict[str, int],
                  for name in dimensions if name not in node]
     if problems:
         raise SpecError(*problems)
-    return ({name: whole_number(node[name], node.at(name), 1, leniency) for name in dimensions},
-            {name: whole_number(node.get(name, default), node.at(name), 0, leniency)
+    return ({name: keys.whole_number(node[name], node.at(name), 1, leniency) for name in dimensions},
+            {name: keys.whole_number(node.get(name, default), node.at(name), 0, leniency)
              for name, default in defaults.items()})
 
 
 def _dataspace(node: Any, where: Where, bounds: dict[str, int], coefficients: dict[str, int],
-               keys: Leniency) -> DataSpace:
-    reader = Reader(mapping(node, where), keys, DATA_SPACE)
+               leniency: Leniency) -> DataSpace:
+    reader = Reader(mapping(node, where), leniency, keys.DATA_SPACE)
     name, projection, read_write = map(reader.read, ("name", "projection", "read_write"))
     reader.finish(f' of the data space "{name}"')
     if projection and all(isinstance(item, str) for item in projection):
@@ -252,7 +240,7 @@ def _densities(instance: Map, names: Sequence[str]) -> dict[str, Density]:
 
     `commonDensity` holds for every tensor, and hides `densities`, as in Timeloop.
     """
-    reader = Reader(instance, table=INSTANCE)
+    reader = Reader(instance, table=keys.INSTANCE)
     common, given = reader.read("commonDensity"), reader.read("densities", Map(where=instance.where))
     if common is not None:
         return dict.fromkeys(names, _density(common, reader.at("commonDensity")))
@@ -266,13 +254,13 @@ def _densities(instance: Map, names: Sequence[str]) -> dict[str, Density]:
 def _density(value: Any, where: Where) -> Density:
     """A number is the density of the fixed distribution."""
     if not isinstance(value, dict):
-        return Density(FIXED, SHARE.read(value, where, STRICT))
-    reader = Reader(mapping(value, where), table=DENSITY)
+        return Density(FIXED, keys.SHARE.read(value, where, STRICT))
+    reader = Reader(mapping(value, where), table=keys.DENSITY)
     word = reader.read("distribution")
-    if word not in DISTRIBUTIONS:
-        raise reader.at("distribution").error(f'unknown distribution "{word}"{nearest(word, list(DISTRIBUTIONS))}',
-                                              listed(DISTRIBUTIONS))
-    distribution = DISTRIBUTIONS[word]
+    if word not in keys.DISTRIBUTIONS:
+        raise reader.at("distribution").error(f'unknown distribution "{word}"{nearest(word, list(keys.DISTRIBUTIONS))}',
+                                              listed(keys.DISTRIBUTIONS))
+    distribution = keys.DISTRIBUTIONS[word]
     share = reader.read("density", 1.0 if distribution == BANDED else None)
     band_width = reader.read("band_width")
     reader.finish(" of a density")

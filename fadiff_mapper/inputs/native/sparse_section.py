@@ -48,18 +48,9 @@ class _Names:
 
 def read_sparse_optimizations(node: Any, where: Where, arch: Architecture, problem: Problem,
                               leniency: Leniency = STRICT) -> SparseOptimizations:
-    """Reads the section.
+    """Reads the section, `{targets: [...]}`, each target with a name and any of its three parts.
 
-    Args:
-        node: `{targets: [...]}`, each target with a name and any of its three parts.
-        where: Its place.
-        arch: The architecture, whose levels the targets name.
-        problem: The problem, whose data spaces and dimensions they name.
-        leniency: Decides about keys that Timeloop ignores.
-
-    Returns:
-        The optimizations of every level. Where a level is listed twice, each part of the later entry replaces that of
-        the earlier one, as in Timeloop.
+    Where a level is listed twice, each part of the later entry replaces that of the earlier one, as in Timeloop.
 
     Raises:
         SpecError: An unknown level, data space, dimension, format or option, or a format that Timeloop refuses.

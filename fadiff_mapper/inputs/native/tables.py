@@ -37,20 +37,10 @@ NO_AREA = "none: Timeloop's built-in areas are 0"
 
 def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: str,
                 leniency: Leniency = STRICT) -> Tables:
-    """Reads the tables of one input.
+    """Reads the tables of one input; a missing section (None) leaves them empty.
 
-    An action that is listed several times counts with its largest energy, as in Timeloop.
-
-    Args:
-        ert: The ERT section, or None.
-        ert_where: Its place.
-        art: The ART section, or None.
-        art_where: Its place.
-        source: Where energies and areas come from, for the report; `IN_INPUT` for the user's own files.
-        leniency: Decides about unknown keys.
-
-    Returns:
-        The tables; a missing section leaves them empty.
+    An action that is listed several times counts with its largest energy, as in Timeloop. `source` says where energies
+    and areas come from, for the report; it is `IN_INPUT` for the user's own files.
 
     Raises:
         SpecError: A table without name or actions, or an energy that is no number or above `MOST_ENERGY`.
@@ -129,16 +119,11 @@ def art_tree(arch: Architecture, tables: Tables) -> dict[str, Any]:
 
 
 def areas(arch: Architecture, tables: Tables) -> dict[str, float]:
-    """Areas as Timeloop takes them.
+    """Areas as Timeloop takes them, um^2 per instance by component name, outermost first.
 
-    Args:
-        arch: The architecture. Without an entry in the ART the area of a storage level is its attribute
-            `cluster_area` over the cluster's size, that of the arithmetic its `area`; Timeloop's built-in area is 0.
-        tables: The tables in force. Timeloop reads an ART only together with an ERT; of several entries for a
-            component the last one counts.
-
-    Returns:
-        um^2 per instance by component name, outermost first.
+    Without an entry in the ART the area of a storage level is its attribute `cluster_area` over the cluster's size,
+    that of the arithmetic its `area`; Timeloop's built-in area is 0. Timeloop reads an ART only together with an ERT;
+    of several entries for a component the last one counts.
     """
     in_table = {component_name(full_name): area for full_name, area in _read_areas(tables).items()}
     return {name: in_table.get(name, area) for name, area in _written_areas(arch).items()}

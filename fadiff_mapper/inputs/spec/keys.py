@@ -61,14 +61,17 @@ def one(*accepted: str) -> Kind:
 
 
 def table_of(name: str) -> Kind:
-    """A mapping with the keys of the table of this name in `TABLES`."""
-    return kind(located.mapping, f"[{name}](#{name.replace(' ', '-')})", **{"$ref": f"#/$defs/{name}"})
+    """A mapping with the keys of the table of this name in `inputs/schema.py:TABLES`."""
+    return kind(located.mapping, f"[{name}]({_anchor(name)})", **{"$ref": f"#/$defs/{name}"})
 
 
 def tables_of(name: str) -> Kind:
     """A list of mappings with the keys of the table of this name."""
-    return kind(located.sequence, f"list of [{name}](#{name.replace(' ', '-')})", type="array",
-                items={"$ref": f"#/$defs/{name}"})
+    return kind(located.sequence, f"list of [{name}]({_anchor(name)})", type="array", items={"$ref": f"#/$defs/{name}"})
+
+
+def _anchor(name: str) -> str:
+    return "#" + name.lower().replace(" ", "-").replace(".", "")
 
 
 ANY = kind(located.anything, "anything")
@@ -128,11 +131,8 @@ def _table(*keys: tuple[str, Kind, Any, str]) -> dict[str, Key]:
             for spellings, kind, default, meaning in keys}
 
 
-
-
 _VERSION = ("version", ANY, None, "version of the format")
 _NAME = ("name", TEXT, REQUIRED, "its name")
-
 ARCHITECTURE = _table(
     _VERSION,
     ("constraints", ANY, None, "native: constraints on the map space"),
@@ -159,7 +159,6 @@ COMPONENT = _table(
         "area_share", "energy_share", "action_latency_cycles")),
     ("constraints", ANY, None, "not read"), ("spatial", ANY, None, "not read"),
     ("sparse_optimizations", ANY, None, "not modelled here: a section of its own"))
-
 WIRES = _table(
     ("network_fill_latency", whole(0), 0, "cycles before the first word arrives"),
     ("network_drain_latency", whole(0), 0, "cycles after the last word has left"),
@@ -221,7 +220,6 @@ NETWORK = LEVEL | _table(
     ("action_name", TEXT, None, "action of a multicast in the ERT"),
     ("multicast_factor_argument", TEXT, "none", "argument of that action that holds the number of receivers"),
     ("per_datatype_ERT", TRUTH, None, "whether each data space has an action of its own"))
-
 PROBLEM = _table(
     _VERSION,
     ("name", TEXT, None, "not read"),
@@ -255,7 +253,6 @@ DENSITY = _table(
 DISTRIBUTIONS = {"fixed": FIXED, "fixed_structured": FIXED, "hypergeometric": HYPERGEOMETRIC, "banded": BANDED,
                  "diagonal": BANDED}
 """Timeloop's names of the distributions."""
-
 _FACTORS = ("factors", FACTORS, None, "factors of the loops")
 _PERMUTATION = ("permutation", ORDER, None, "order of the loops")
 _NO_LINK = ("no_link_transfer", SPACES, None, "data spaces that receivers do not hand on to each other")
@@ -280,7 +277,6 @@ DIRECTIVES = {
     "datatype": _table(*_DIRECTIVE, _NO_COALESCE, _KEEP, _BYPASS),
 }
 """The keys of a mapping's directives by type; other types than the first two have those of the last."""
-
 CONSTRAINT_TYPES = {
     "temporal": "temporal", "spatial": "spatial",
     "datatype": "dataspace", "bypass": "dataspace", "bypassing": "dataspace", "dataspace": "dataspace",
@@ -291,6 +287,7 @@ CONSTRAINT_TYPES = {
 CONSTRAINT = _table(
     _TARGET, ("type", one(*CONSTRAINT_TYPES), REQUIRED, "loops or data spaces"),
     ("attributes", table_of("constraint"), None, "native: some of the keys may lie in here"),
+    ("constraints", tables_of("constraint"), None, "native: several constraints of one target"),
     _FACTORS,
     ("default_max_factor", count(1), None, "largest factor of every dimension without a limit of its own"),
     ("default_min_factor", count(1), None, "least factor of every dimension without a limit of its own"),
@@ -337,7 +334,6 @@ V04_CONSTRAINTS = {
     "utilization": picked("min") | {"min": Key(("min",), real(0), None, CONSTRAINT["min"].meaning)},
 }
 """Keys of a v0.4 constraint by its type."""
-
 IDLE_OPTIONS = {
     "search_size": "Timeloop counts mappings here; the search ends when it has converged",
     "algorithm": "the search descends a relaxed model, it does not sample",
@@ -366,14 +362,12 @@ MAPPER = _table(
     ("num_threads", count(1), None, "threads of the search"),
     *((name if "_" not in name else f"{name} {name.replace('_', '-')}", ANY, None, f"no effect: {why}")
       for name, why in IDLE_OPTIONS.items()))
-
 ERT = _table(("version", TEXT, "0.4", "version of the format"),
              ("tables", tables_of("energies"), REQUIRED, "one table per component"))
 ENERGIES = _table(_NAME, ("actions", tables_of("action"), REQUIRED, "its actions"))
 ACTION = _table(_NAME, ("energy", real(0), REQUIRED, "pJ"), ("arguments", MAP, None, "values of its arguments"))
 ART = _table(_VERSION, ("tables", tables_of("area"), REQUIRED, "one entry per component"))
 AREA = _table(_NAME, ("area", real(0), REQUIRED, "um^2"))
-
 SPARSE = _table(_VERSION, ("targets", tables_of("sparse target"), None, "one entry per level or arithmetic"))
 SPARSE_TARGET = _table(
     ("name", TEXT, REQUIRED, "the level, or the arithmetic"),
@@ -419,9 +413,10 @@ ENTRY = _table(
     ("energy_scale", real(0), None, "factor on its energies"),
     ("enabled", TRUTH, True, "whether it is there at all")) | {
         key: CONTAINER[key] for key in ("attributes", "spatial", "constraints", "sparse_optimizations")}
-BRANCH = _table(("nodes", LIST, None, "its [v0.4 nodes](#v04-node), from the outside in"))
+V04_ARCHITECTURE = _table(_VERSION, ("nodes", tables_of("v0.4 node"), REQUIRED, "its nodes, from the outside in"))
+BRANCH = _table(("nodes", tables_of("v0.4 node"), None, "of a branch: its nodes, from the outside in"))
 SPATIAL = _table(("meshX", count(1), 1, "instances along X"), ("meshY", count(1), 1, "instances along Y"))
 NODE_CONSTRAINTS = _table(
     ("max_overbooked_proportion", ANY, None, "not modelled"),
-    *((key, table_of("constraint entries"), None, f"{what}, as in [constraint](#constraint)") for key, what in (
+    *((key, table_of("constraint"), None, f"{what}, as in [constraint](#constraint)") for key, what in (
         ("spatial", "spatial loops"), ("temporal", "temporal loops"), ("dataspace", "data spaces"))))

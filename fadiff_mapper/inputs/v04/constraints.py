@@ -31,18 +31,7 @@ from fadiff_mapper.inputs.v04.nodes import (
     without_ignored,
 )
 from fadiff_mapper.inputs.yaml.leniency import Leniency
-from fadiff_mapper.inputs.yaml.located import (
-    Check,
-    Key,
-    Map,
-    Reader,
-    Seq,
-    kind_of,
-    mapping,
-    one_of,
-    sequence,
-    text,
-)
+from fadiff_mapper.inputs.yaml.located import Check, Key, Map, Reader, Seq, kind_of, mapping, one_of, sequence, text
 from fadiff_mapper.inputs.yaml.place import Where
 
 KINDS = ("spatial", "temporal", "dataspace")
@@ -62,19 +51,13 @@ ABOUT = {"container": ("spatial",), "network": ("spatial",), "nothing": ("datasp
 
 @dataclass(frozen=True)
 class Directive:
-    """The constraints of one kind on one node.
+    """The constraints of one kind on one node."""
 
-    Attributes:
-        kind: "spatial", "temporal" or "dataspace"; "utilization" for a target of that type.
-        where: Place of the constraint.
-        entries: Checked values by key: tuples of `LoopFactor` or of names, an `Order`, numbers.
-        places: Place of each entry.
-    """
-
-    kind: str
-    where: Where
+    kind: str  # "spatial", "temporal" or "dataspace"; "utilization" for a target of that type
+    where: Where  # place of the constraint
+    # Checked values by key: tuples of `LoopFactor` or of names, an `Order`, numbers.
     entries: dict[str, Any] = field(default_factory=dict)
-    places: dict[str, Where] = field(default_factory=dict)
+    places: dict[str, Where] = field(default_factory=dict)  # place of each entry
 
     def at(self, key: str) -> Where:
         """Place of an entry."""
@@ -95,26 +78,16 @@ Group = dict[str, Directive]
 
 @dataclass(frozen=True)
 class ExpressionScope:
-    """The surroundings in which constraints are read.
+    """The surroundings in which constraints are read."""
 
-    Attributes:
-        problem: The problem, whose dimensions and data spaces they name.
-        names: Values that expressions can use.
-        leniency: Decides about factors above their dimension, which the front end counts with and Timeloop ignores.
-    """
-
-    problem: Problem
-    names: Names
+    problem: Problem  # the problem, whose dimensions and data spaces they name
+    names: Names  # values that expressions can use
+    # Decides about factors above their dimension, which the front end counts with and Timeloop ignores.
     leniency: Leniency
 
 
 def design_constraints(tree: BranchNode, targets: Sequence[Map], scope: ExpressionScope) -> dict[str, Group]:
     """All constraints of a design by node: inline ones and targets combined, macros and !Parallel written out.
-
-    Args:
-        tree: The architecture.
-        targets: Entries of the top-level sections.
-        scope: Problem and names.
 
     Raises:
         SpecError: Unknown targets, contradictions, and constraints that a node cannot obey.
@@ -250,11 +223,7 @@ def combine(first: Directive, second: Directive) -> Directive:
 
 
 def add_factors(first: Iterable[LoopFactor], second: Iterable[LoopFactor]) -> tuple[LoopFactor, ...]:
-    """Both lists in one, without repetitions.
-
-    Raises:
-        SpecError: Two factors of one dimension contradict each other. A minimum and a maximum do not.
-    """
+    """Both lists in one, each factor once; a contradiction is a SpecError, a minimum and a maximum are none."""
     both = list(first)
     for factor in second:
         same = [other for other in both if other.dimension == factor.dimension]
@@ -277,8 +246,7 @@ def _check_dataspaces(directive: Directive) -> None:
 def _check_subjects(nodes: Sequence[LeafNode], groups: dict[str, Group]) -> None:
     """Raises SpecError for constraints that a container or !Nothing cannot obey.
 
-    Spatial constraints of a container without a fan-out are dropped, as all loops are 1 there, unless they
-    demand a larger one.
+    Spatial constraints without a fan-out are dropped, as all loops are 1 there, unless they demand a larger one.
     """
     for leaf in nodes:
         for kind, directive in groups[leaf.name].items() if leaf.role in ABOUT else ():
@@ -373,17 +341,10 @@ def _maximized(directive: Directive, leaf: LeafNode, left: dict[str, int]) -> Di
 
 
 def fill_greedily(bounds: Mapping[str, int], capacity: int) -> dict[str, int]:
-    """Factors of some dimensions whose product uses as much of a capacity as possible, as the front end picks them.
+    """Factors by dimension whose product uses as much of a capacity as possible, as the front end picks them.
 
     The search takes one prime factor after the other, or a last imperfect factor where a dimension is larger than the
-    room left; the first of equally good choices wins.
-
-    Args:
-        bounds: Iterations left by dimension.
-        capacity: Largest product.
-
-    Returns:
-        Factor by dimension, 1 where a dimension gets nothing.
+    room left; the first of equally good choices wins. `bounds`: iterations left by dimension.
     """
     names = list(bounds)
 
@@ -427,14 +388,8 @@ def _primes(number: int) -> list[int]:
 def _split_parallel(branch: BranchNode, passing: Sequence[str], groups: dict[str, Group], problem: Problem) -> None:
     """Writes out `!Parallel`: every data space goes through the branch that keeps it and bypasses the others.
 
-    Args:
-        branch: The architecture, or a part of it.
-        passing: Data spaces that reach it.
-        groups: Constraints by node, to which the bypasses that follow are added.
-        problem: The problem.
-
-    Raises:
-        SpecError: Several branches keep the same data space, or none does.
+    `passing` are the data spaces that reach the branch; the bypasses that follow are added to the constraints by node.
+    Raises SpecError where several branches keep the same data space, or none does.
     """
     inside = {id(node): [node] if isinstance(node, LeafNode) else list(leaves(node)) for node in branch.nodes}
     kept = [{name for leaf in inside[id(node)] for name in groups[leaf.name]["dataspace"].entries.get("keep", ())}
@@ -477,15 +432,9 @@ def _with_unit_loops(directive: Directive, problem: Problem) -> Directive:
 # From directives to the native dialect.
 
 def native_targets(levels: Sequence[NativeLevel], groups: dict[str, Group], problem: Problem, where: Where) -> Seq:
-    """The native list of directives, level by level, from the outside in.
+    """The native list of directives, level by level, from the outside in; macros are written out in `groups`.
 
     A dummy level takes the spatial constraints of its node, has no temporal loops and bypasses every data space.
-
-    Args:
-        levels: The levels, from the outside in.
-        groups: Directives by node, with macros written out.
-        problem: The problem.
-        where: Place of the list.
     """
     native = []
     for level in levels:
@@ -526,18 +475,8 @@ def native_mapping(
 ) -> Seq:
     """A mapping in the native dialect.
 
-    A v0.4 mapping lies on top of the design's constraints, which supply the factors, orders and data spaces that it
-    leaves open. A list that already names dummy levels or native types is returned as it is.
-
-    Args:
-        entries: The mapping section.
-        tree: The architecture.
-        levels: Its levels.
-        groups: Its constraints by node, see `design_constraints`.
-        scope: Problem and names.
-
-    Raises:
-        SpecError: As for constraints.
+    A v0.4 mapping lies on top of the design's constraints (`groups`, by node), which supply the factors, orders and
+    data spaces that it leaves open. A list that already names dummy levels or native types is returned as it is.
     """
     nodes = [mapping(entry, entries.at(i)) for i, entry in enumerate(entries)]
     dummies = [level.name for level in levels if level.dummy]

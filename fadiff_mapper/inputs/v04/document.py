@@ -48,17 +48,11 @@ def is_v04(document: Map) -> bool:
 
 @dataclass(frozen=True)
 class Translation:
-    """A v0.4 document in the native dialect, and its problem, which the translation had to read.
+    """A v0.4 document in the native dialect, and its problem, which the translation had to read."""
 
-    Attributes:
-        document: The native document; every entry keeps its place in the user's files.
-        problem: The value of `document["problem"]`, see `read_problem`.
-        literal_problem: The same as plain data for writing it out.
-    """
-
-    document: Map
-    problem: Problem
-    literal_problem: dict[str, Any]
+    document: Map  # the native document; every entry keeps its place in the user's files
+    problem: Problem  # the value of `document["problem"]`, see `read_problem`
+    literal_problem: dict[str, Any]  # the same as plain data for writing it out
 
 
 def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
@@ -128,11 +122,7 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
 
 
 def translated_architecture(document: Map, leniency: Leniency = STRICT) -> Map:
-    """The `architecture` section of `translate` alone: constraints, mapping and the problem's values are not read.
-
-    Raises:
-        SpecError: The variables, the problem's instance or the architecture cannot be understood.
-    """
+    """The `architecture` section of `translate` alone: constraints, mapping and the problem's values are not read."""
     reader = Reader(without_ignored(document))
     variables = _variables(reader, leniency)
     names = _names(variables, _problem_node(reader, variables))
@@ -157,10 +147,9 @@ def _variables(reader: Reader, leniency: Leniency) -> Map:
 
 
 def _names(variables: Map, problem: Map) -> Names:
-    """Values that expressions in the architecture can read.
+    """Values that expressions in the architecture can read: variables, and parts of the document.
 
-    Such values are variables, and parts of the document such as `len(spec.problem.instance)`, in which the front end
-    counts the densities, empty or not.
+    In `len(spec.problem.instance)` the front end counts the densities, empty or not.
     """
     instance = {"densities": {}, **problem.get("instance", {})}
     document = {"variables": variables, "problem": {**problem, "instance": instance}}

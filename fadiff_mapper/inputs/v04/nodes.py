@@ -20,7 +20,6 @@ from fadiff_mapper.inputs.yaml.place import Where
 
 Names = Mapping[str, object]
 """What an expression may use: variables, attributes of the containers around it, attributes before it."""
-
 VERSION = "0.4"
 """Version of the dialect, which its sections may state."""
 MOST_ENTRIES = 1000
@@ -101,29 +100,17 @@ def version(value: Any, where: Where) -> str:
 
 @dataclass(frozen=True)
 class LeafNode:
-    """A container or component.
+    """A container or component."""
 
-    Attributes:
-        role: "container", "storage", "compute", "network" or "nothing".
-        name: Its name.
-        where: Its place.
-        attributes: Its own attributes; containers around it add theirs when levels are placed.
-        mesh_x: Fan-out along X.
-        mesh_y: Fan-out along Y.
-        constraints: As written, under `constraints:`.
-        component: Its other keys in the native dialect: class, subclass, required_actions, scales, enabled.
-        sparse: Its treatment of zeros, as written under `sparse_optimizations:`.
-    """
-
-    role: str
+    role: str  # "container", "storage", "compute", "network" or "nothing"
     name: str
     where: Where
-    attributes: Map
-    mesh_x: int
-    mesh_y: int
-    constraints: Map
-    component: Map
-    sparse: Map
+    attributes: Map  # its own attributes; containers around it add theirs when levels are placed
+    mesh_x: int  # fan-out along X
+    mesh_y: int  # fan-out along Y
+    constraints: Map  # as written, under `constraints:`
+    component: Map  # its other keys in the native dialect: class, subclass, required_actions, scales, enabled
+    sparse: Map  # its treatment of zeros, as written under `sparse_optimizations:`
 
     @property
     def fanout(self) -> int:
@@ -133,25 +120,15 @@ class LeafNode:
 
 @dataclass(frozen=True)
 class BranchNode:
-    """A list of nodes.
+    """A list of nodes."""
 
-    Attributes:
-        parallel: Whether each data space passes one of the nodes alone.
-        where: Its place.
-        nodes: The nodes, from the outside in unless they are parallel.
-    """
-
-    parallel: bool
+    parallel: bool  # whether each data space passes one of the nodes alone
     where: Where
-    nodes: tuple[LeafNode | BranchNode, ...]
+    nodes: tuple[LeafNode | BranchNode, ...]  # the nodes, from the outside in unless they are parallel
 
 
 def read_tree(architecture: Map, names: Names) -> BranchNode:
-    """Reads the tree of an architecture.
-
-    Args:
-        architecture: The section, with a list under `nodes`.
-        names: Values that expressions can use: variables, and the document.
+    """Reads the tree of an architecture, a section with a list under `nodes`; expressions can use the names.
 
     Raises:
         SpecError: Unknown tags, keys and classes, names given twice, missing attributes, and parts that are not
@@ -277,25 +254,17 @@ def _role(kind: str, where: Where) -> str:
 
 @dataclass(frozen=True)
 class NativeLevel:
-    """One native level.
+    """One native level."""
 
-    Attributes:
-        name: Name of the level.
-        leaf: The node that it comes from; that of an interconnect of its own stands among the levels, but is none.
-        dummy: Whether it stands only for the fan-out of `leaf`, which lies between it and the next level inwards.
-        mesh_x: Instances along X on the whole chip.
-        mesh_y: Instances along Y on the whole chip.
-        inherited: Attributes of all containers outside.
-        power_gated_at: The level whose instances are the units of power gating: the first one after the last node
-            with `has_power_gating` outside it, else the level itself.
-    """
-
-    name: str
+    name: str  # name of the level
+    # The node that it comes from; that of an interconnect of its own stands among the levels, but is none.
     leaf: LeafNode
-    dummy: bool
-    mesh_x: int
-    mesh_y: int
-    inherited: Map
+    dummy: bool  # whether it stands only for the fan-out of `leaf`, which lies between it and the next level inwards
+    mesh_x: int  # instances along X on the whole chip
+    mesh_y: int  # instances along Y on the whole chip
+    inherited: Map  # attributes of all containers outside
+    # The level whose instances are the units of power gating: the first one after the last node with `has_power_gating`
+    # outside it, else the level itself.
     power_gated_at: str
 
     @property
@@ -307,13 +276,9 @@ class NativeLevel:
 def place_levels(tree: BranchNode) -> tuple[NativeLevel, ...]:
     """Lays the tree out as levels, from the outside in; disabled components and !Nothing are left out.
 
-    Interconnects of their own stand where they are written, see `NativeLevel.is_network`.
-
-    A fan-out of any node becomes a dummy level before it. Dummy levels have the mesh of the level around them: the
-    fan-out lies between them and the next level in.
-
-    Raises:
-        SpecError: The innermost level is not a compute component.
+    Interconnects of their own stand where they are written, see `NativeLevel.is_network`. A fan-out of any node becomes
+    a dummy level before it. Dummy levels have the mesh of the level around them: the fan-out lies between them and the
+    next level in. Raises SpecError where the innermost level is no compute component.
     """
     levels: list[NativeLevel] = []
     mesh_x = mesh_y = 1
@@ -342,21 +307,11 @@ def place_levels(tree: BranchNode) -> tuple[NativeLevel, ...]:
 
 def native_architecture(tree: BranchNode, levels: tuple[NativeLevel, ...], variables: Map,
                         leniency: Leniency = STRICT) -> Map:
-    """The native architecture, equal to the one that the front end writes.
+    """The native architecture, equal to the one that the front end writes, with one component per level.
 
-    Args:
-        tree: The tree.
-        levels: Its levels, see `place_levels`.
-        variables: The variables, which become attributes of the one subtree. An outermost container lends it its
-            name and adds its attributes.
-        leniency: Decides about the width of a memory in the native dialect's words, which Timeloop understands, and
-            about widths that a container alone gives.
-
-    Returns:
-        `{version, subtree: [{name, attributes, local}]}` with one component per level.
-
-    Raises:
-        SpecError: A memory has no width or datawidth.
+    The variables become attributes of the one subtree; an outermost container lends it its name and adds its
+    attributes. Leniency is about the width of a memory in the native dialect's words, which Timeloop understands, and
+    about widths that a container alone gives; a memory without any is a SpecError.
     """
     first = next(_enabled(tree), None)
     name, attributes = "top_level", variables

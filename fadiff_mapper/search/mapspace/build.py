@@ -46,10 +46,6 @@ def divisors(number: int) -> tuple[int, ...]:
 def factorizations(bound: int, choices: Iterable[Sequence[int]]) -> dict[int, int]:
     """Counts ordered factorizations.
 
-    Args:
-        bound: A positive number.
-        choices: The allowed factors at each place.
-
     Returns:
         For every divisor of `bound` that can be reached, the number of ways to pick one factor from each of
         `choices` so that they multiply to it.
@@ -179,15 +175,8 @@ def build_mapspace(architecture: Architecture, problem: Problem, constraints: Co
       fan-out lies below it, and the order of spatial loops on a fan-out along one axis.
 
     Unlike there, a level that the v0.4 front end inserts for a fan-out (`StorageLevel.is_dummy`) holds no temporal loop
-    and keeps nothing unless a constraint says so, as the constraints that the front end inserts with it say.
-
-    Args:
-        architecture: The architecture.
-        problem: The problem.
-        constraints: Limits on mappings.
-
-    Returns:
-        The map space. An empty choice of factors is a contradiction, which `conflicts` explains.
+    and keeps nothing unless a constraint says so, as the constraints that the front end inserts with it say. An empty
+    choice of factors is a contradiction, which `conflicts` explains.
     """
     bounds, names, outermost = tuple(problem.bounds.items()), problem.dataspace_names(), len(architecture.levels) - 1
     levels = tuple(
@@ -202,15 +191,7 @@ def _level_space(name: str, fanout: tuple[int, int], dummy: bool, innermost: boo
                  constraints: LevelConstraints) -> LevelSpace:
     """The choices of one level, which many problems share; not to be written to.
 
-    Args:
-        name: Name of the level.
-        fanout: Instances along (X, Y) of the fan-out below it.
-        dummy: Whether it is a fan-out without storage.
-        innermost: Whether no other level lies inside it.
-        outermost: Whether no other level lies outside it.
-        bounds: Name and extent of each dimension.
-        dataspaces: Names of the problem's data spaces.
-        constraints: Limits on the level.
+    `dummy`: it is a fan-out without storage; `bounds`: name and extent of each dimension.
     """
     dimensions = tuple(dimension for dimension, _ in bounds)
     axes = spatial_axes(constraints.spatial, fanout, dimensions)
@@ -260,12 +241,7 @@ def spatial_axes(loops: LoopConstraint, fanout: tuple[int, int], dimensions: tup
     """The axes of a fan-out that each dimension's spatial loop may lie on.
 
     The first `split` entries of the full permutation lie on X, those of factor 1 counted; without a permutation
-    a fan-out along one axis has the order of the shape.
-
-    Args:
-        loops: The constraint on the spatial loops.
-        fanout: Instances along (X, Y).
-        dimensions: Dimensions in the order of the shape.
+    a fan-out along one axis has the order of the shape, `dimensions`.
 
     Returns:
         By dimension "X", "Y", "XY", or "" where the factor must be 1. Axes of a single instance are left out.

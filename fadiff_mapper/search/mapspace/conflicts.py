@@ -14,11 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
 
 from fadiff_mapper.base.deadline import Over, in_time, never
 from fadiff_mapper.base.errors import listed
-from fadiff_mapper.inputs.spec.constraints import LevelConstraints, LoopConstraint
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.search.mapspace.build import (
     MapSpace,
@@ -39,17 +37,10 @@ def meets(factor: int, limit: str, value: int) -> bool:
 
 
 def check_mapping(space: MapSpace, mapping: Mapping) -> list[str]:
-    """Finds the constraints that a mapping breaks; whether the hardware can run it is another question.
+    """The constraints of a map space that a mapping breaks, a sentence each; not whether the hardware can run it.
 
     An order is checked at the innermost level too, where `timeloop-mapper` ignores it if no fan-out lies below (and
     rightly so, as it changes no count): a mapping found there may break it.
-
-    Args:
-        space: The map space, of which only the constraints count.
-        mapping: The mapping.
-
-    Returns:
-        A sentence for each, with the place of the constraint.
     """
     broken = []
     for level, limits, mapped in zip(space.levels, space.constraints.levels, mapping.levels, strict=True):
@@ -110,17 +101,16 @@ class Demand:
 
     Attributes:
         words: The constraint in words, with the place where it is written.
-        drop: Takes a map space to the one without the constraint, which has all its mappings and maybe more.
-        kind: "temporal" or "spatial" for a limit on a factor, "keep" or "bypass" for a data space, else "".
+        kind: "temporal" or "spatial" for the factors or the order of a level's loops, "keep" or "bypass" for a data
+            space, "utilization" or "parallelism".
         level: Number of the storage level.
         name: The dimension, or the data space.
-        limit: "fixed", "minimum" or "maximum"; "" for a data space.
-        value: The number of the limit.
+        limit: "fixed", "minimum", "maximum" or "order" of loops; else "".
+        value: The number of a limit on a factor.
     """
 
     words: str
-    drop: Callable[[MapSpace], MapSpace]
-    kind: str = ""
+    kind: str
     level: int = 0
     name: str = ""
     limit: str = ""
@@ -130,82 +120,52 @@ class Demand:
 def demands(space: MapSpace) -> list[Demand]:
     """All constraints on the mappings of a space, beside the hardware itself.
 
-    Returns:
-        Limits on factors, data spaces to keep and to bypass, orders of loops (a spatial one with its split, which
-        counts along it), least utilizations of memories, and the least parallelism.
+    These are limits on factors, data spaces to keep and to bypass, orders of loops (a spatial one with its split, which
+    counts along it), least utilizations of memories, and the least parallelism.
     """
     claims, others = [], []
     for i, (level, limits) in enumerate(zip(space.levels, space.constraints.levels, strict=True)):
-        for kind in ("spatial", "temporal"):
-            loops: LoopConstraint = getattr(limits, kind)
+        for kind, loops in (("spatial", limits.spatial), ("temporal", limits.temporal)):
             claims += [Demand(f"{kind} {name}{sign}{value} at {level.name}{source(loops.sources, f'{limit}.{name}')}",
-                              _without_limit(i, kind, limit, name), kind, i, name, limit, value)
+                              kind, i, name, limit, value)
                        for limit, sign in SIGNS.items() for name, value in getattr(loops, limit).items()]
-        claims += [Demand(f"{kind} {name} at {level.name}{source(limits.sources, f'{kind}.{name}')}",
-                          _without_forced(i, kind, name), kind, i, name)
-                   for kind in ("keep", "bypass") for name in sorted(getattr(limits, kind))]
-        loops = limits.temporal
-        if loops.inner or loops.outer:
-            others.append(Demand(f"the order of temporal loops at {level.name}{source(loops.sources, 'order')}",
-                                 _without_order(i, "temporal")))
-        loops = limits.spatial
-        if loops.inner or loops.outer or loops.split is not None:
-            split = "" if loops.split is None else f", with split={loops.split}{source(loops.sources, 'split')},"
-            others.append(Demand(f"the order of spatial loops{split} at {level.name}{source(loops.sources, 'order')}",
-                                 _without_order(i, "spatial", split=None)))
+        claims += [Demand(f"{kind} {name} at {level.name}{source(limits.sources, f'{kind}.{name}')}", kind, i, name)
+                   for kind, names in (("keep", limits.keep), ("bypass", limits.bypass)) for name in sorted(names)]
+        for kind, loops in (("temporal", limits.temporal), ("spatial", limits.spatial)):
+            if loops.inner or loops.outer or loops.split is not None:
+                split = "" if loops.split is None else f", with split={loops.split}{source(loops.sources, 'split')},"
+                others.append(Demand(f"the order of {kind} loops{split} at {level.name}"
+                                     f"{source(loops.sources, 'order')}", kind, i, limit="order"))
         least = space.architecture.levels[i].min_utilization
         if least > 0:
-            others.append(Demand(f"minimum utilization {least:g} of {level.name}", _without_utilization(i)))
+            others.append(Demand(f"minimum utilization {least:g} of {level.name}", "utilization", i))
     least = space.constraints.min_parallelism
     if least > 0:
-        others.append(Demand(f"parallelism of {least:g}"
-                             f"{source(space.constraints.levels[0].sources, 'min_parallelism')}",
-                             lambda wide: build_mapspace(wide.architecture, wide.problem,
-                                                         replace(wide.constraints, min_parallelism=0.0))))
+        origin = source(space.constraints.levels[0].sources, "min_parallelism")
+        others.append(Demand(f"parallelism of {least:g}{origin}", "parallelism"))
     return claims + others
 
 
 def without(space: MapSpace, dropped: Iterable[Demand]) -> MapSpace:
-    """The map space without some of its demands."""
+    """The map space without some of its demands, which has all its mappings and maybe more."""
+    constraints, memories = space.constraints, list(space.architecture.levels)
+    levels, least = list(constraints.levels), constraints.min_parallelism
     for demand in dropped:
-        space = demand.drop(space)
-    return space
-
-
-def _at_level(index: int, change: Callable[[LevelConstraints], LevelConstraints]) -> Callable[[MapSpace], MapSpace]:
-    """A change of the constraints of one level as a change of the map space."""
-    def changed(space: MapSpace) -> MapSpace:
-        levels = list(space.constraints.levels)
-        levels[index] = change(levels[index])
-        return build_mapspace(space.architecture, space.problem, replace(space.constraints, levels=tuple(levels)))
-    return changed
-
-
-def _without_limit(index: int, kind: str, limit: str, dimension: str) -> Callable[[MapSpace], MapSpace]:
-    def change(level: LevelConstraints) -> LevelConstraints:
-        loops: LoopConstraint = getattr(level, kind)
-        rest: Any = {name: value for name, value in getattr(loops, limit).items() if name != dimension}
-        fewer: Any = replace(loops, **{limit: rest})
-        return replace(level, **{kind: fewer})
-    return _at_level(index, change)
-
-
-def _without_forced(index: int, kind: str, name: str) -> Callable[[MapSpace], MapSpace]:
-    return _at_level(index, lambda level: replace(level, **{kind: getattr(level, kind) - {name}}))
-
-
-def _without_order(index: int, kind: str, **split: None) -> Callable[[MapSpace], MapSpace]:
-    return _at_level(index, lambda level: replace(
-        level, **{kind: replace(getattr(level, kind), inner=(), outer=(), **split)}))
-
-
-def _without_utilization(index: int) -> Callable[[MapSpace], MapSpace]:
-    """The change without a level's least utilization: an attribute of the architecture, not a constraint."""
-    def changed(space: MapSpace) -> MapSpace:
-        levels = list(space.architecture.levels)
-        levels[index] = replace(levels[index], min_utilization=0.0)
-        return build_mapspace(replace(space.architecture, levels=tuple(levels)), space.problem, space.constraints)
-    return changed
+        here, changed = levels[demand.level], {}
+        if demand.kind == "parallelism":
+            least = 0.0
+        elif demand.kind == "utilization":  # an attribute of the architecture, not a constraint
+            memories[demand.level] = replace(memories[demand.level], min_utilization=0.0)
+        elif demand.kind in ("keep", "bypass"):
+            changed = {demand.kind: getattr(here, demand.kind) - {demand.name}}
+        else:
+            loops = getattr(here, demand.kind)
+            changed = {demand.kind: replace(loops, inner=(), outer=(), split=None) if demand.limit == "order" else (
+                replace(loops, **{demand.limit: {name: value for name, value in getattr(loops, demand.limit).items()
+                                                 if name != demand.name}}))}
+        levels[demand.level] = replace(here, **changed)
+    return build_mapspace(replace(space.architecture, levels=tuple(memories)), space.problem,
+                          replace(constraints, levels=tuple(levels), min_parallelism=least))
 
 
 def cores(given: Sequence[Demand], contradict: Callable[[Sequence[Demand]], bool],
@@ -220,14 +180,11 @@ def cores(given: Sequence[Demand], contradict: Callable[[Sequence[Demand]], bool
     Args:
         given: The demands, in the order in which they are tried; earlier ones are dropped first.
         contradict: Whether some demands contradict each other. Must stay true when demands are added.
-        over: Tells whether time is over.
+        over: Tells whether time is over; then OutOfTime is raised.
 
     Yields:
         Subsets that contradict, and no longer do when any one demand is dropped. An empty one contradicts without any
         demand and is the last.
-
-    Raises:
-        OutOfTime: Time was over.
     """
     left = list(given)
     while contradict(left):
@@ -248,10 +205,6 @@ def conflicts(space: MapSpace, over: Over = never) -> list[str]:
     The reasons are factors of a dimension that cannot multiply to its bound, spatial factors beyond a fan-out, a
     forced tile beyond a capacity, a data space that is bypassed everywhere, and a least parallelism out of reach.
 
-    Args:
-        space: The map space.
-        over: Tells whether time is over.
-
     Returns:
         A sentence each. One sentence shares no constraint with an earlier one of its sort, so that each has to be
         resolved. None where no contradiction is found, which does not prove that there is a legal mapping.
@@ -259,7 +212,8 @@ def conflicts(space: MapSpace, over: Over = never) -> list[str]:
     Raises:
         OutOfTime: Time was over before all tests were made.
     """
-    claims, levels = [demand for demand in demands(space) if demand.kind], range(len(space.levels))
+    claims = [demand for demand in demands(space) if demand.limit in SIGNS or demand.kind in ("keep", "bypass")]
+    levels = range(len(space.levels))
     bypassed = [(name, [claim for claim in claims if (claim.kind, claim.name) == ("bypass", name)])
                 for name in space.problem.dataspace_names() if all(name in level.bypass for level in space.levels)]
     return [*chain.from_iterable(_factor_conflicts(space, claims, name, over)

@@ -88,10 +88,7 @@ def factor_tables(spaces: Sequence[MapSpace]) -> FactorTables:
 def _dimension_tables(bound: int, choices: tuple[tuple[int, ...], ...], width: int) -> list[np.ndarray]:
     """The tables of one dimension, in the order of `FactorTables` and without the axes W and D; not to be written to.
 
-    Args:
-        bound: The dimension's bound.
-        choices: The factors that each place may have.
-        width: N, the divisors of the richest bound.
+    `choices`: the factors of each place; `width`: N, the divisors of the richest bound.
     """
     values = np.array(divisors(bound))
 
