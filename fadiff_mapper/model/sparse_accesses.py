@@ -279,9 +279,9 @@ def saved_accesses(words: np.ndarray, units: np.ndarray, column: AnyMapping[int,
             split(inner, Saving(kind, rest), below_another=True)
         if level not in done and level in column and level not in skipped:
             split(level, savings[level], below_another=False)
-    rest = [level for level in column if level not in done]
-    found[ACTUAL][:, rest], found_units[ACTUAL][:, rest] = unsigned(left[:, rest]), units[:, rest]
-    for level in rest if written else ():
+    unsaved = [level for level in column if level not in done]
+    found[ACTUAL][:, unsaved], found_units[ACTUAL][:, unsaved] = unsigned(left[:, unsaved]), units[:, unsaved]
+    for level in unsaved if written else ():
         reductions[level] = words[READ, level]
         # With an option that saves nothing as the level skips instances they stay the dense ones, in Timeloop by a
         # case that it leaves out.
