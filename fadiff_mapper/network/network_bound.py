@@ -26,8 +26,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, pairwise, product
-from math import inf, sqrt
+from itertools import pairwise, product
+from math import inf, prod, sqrt
 
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.fusion.estimates import homes
@@ -44,8 +44,9 @@ from fadiff_mapper.workload import Workload
 SLACK = 1 - 1e-9
 """Factor on the bound: sums over layers may differ in their last bits."""
 
-TANGENT = 1e-6
-"""The part of the least price by which a corner may lie below its own tangent: more lines gain no more than that."""
+TANGENT, MOST_LINES = 1e-6, 200
+"""The part of the least price by which a corner may lie below its own tangent, as more lines gain no more; and lines at
+most, where plans trade energy against cycles all along a hyperbola: a limit of time."""
 
 Pair = tuple[str, str]
 """The names of two layers with a link between them."""
@@ -104,24 +105,15 @@ class NetworkLeast:
         lines = [(1.0, 0.0, self.price(1.0, 0.0)), (0.0, 1.0, self.price(0.0, 1.0))]
         if metric != "edp":
             return SLACK * lines[metric == "delay"][2]
-        while True:
-            corner = min(_corners(lines), key=lambda point: point[0] * point[1])
-            energy, cycles = 1 / corner[0], 1 / corner[1]
+        while True:     # lines by falling weight of energy: neighbours meet at the corners
+            corners = [((c * e - b * f) / (a * e - b * d), (a * f - c * d) / (a * e - b * d))
+                       for (a, b, c), (d, e, f) in pairwise(lines)]
+            at = min(range(len(corners)), key=lambda index: prod(corners[index]))
+            energy, cycles = 1 / corners[at][0], 1 / corners[at][1]
             least = self.price(energy, cycles)
-            if least <= 2 * (1 + TANGENT):
-                return SLACK * corner[0] * corner[1]
-            lines.append((energy, cycles, least))
-
-
-def _corners(lines: Sequence[tuple[float, float, float]]) -> list[tuple[float, float]]:
-    """The corners (energy, cycles) of the points with energy * a + cycles * b >= c for all lines (a, b, c)."""
-    corners = []
-    for (a, b, c), (d, e, f) in combinations(lines, 2):
-        if across := a * e - b * d:
-            x, y = (c * e - b * f) / across, (a * f - c * d) / across
-            if x > 0 and y > 0 and all(x * k + y * m >= n * (1 - 1e-12) for k, m, n in lines):
-                corners.append((x, y))
-    return corners
+            if least <= 2 * (1 + TANGENT) or len(lines) == MOST_LINES:
+                return SLACK * prod(corners[at])
+            lines.insert(at + 1, (energy, cycles, least))
 
 
 def network_least(workload: Workload, hardware: Hardware, results: Sequence[Result],

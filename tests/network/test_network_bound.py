@@ -96,7 +96,7 @@ def test_the_bound_on_a_product_is_reached_where_energy_is_not_traded_against_cy
     assert (least.bound("energy"), least.bound("delay")) == (pytest.approx(11), pytest.approx(8))
     traded = {name: LeastLayer(1.0, 1.0, 16.0) for name in "ab"}
     least = NetworkLeast([("a",), ("b",)], traded, {"a": {}, "b": {}}, {}, OperatingPoint(0.0, 0.0))
-    assert least.bound("edp") == pytest.approx(64, rel=1e-5)    # (4 + 4) ** 2, by Cauchy and Schwarz
+    assert 64 * (1 - 1e-3) < least.bound("edp") <= 64    # (4 + 4) ** 2, by Cauchy and Schwarz
 
 
 def test_without_fusion_the_gap_is_over_layers_by_themselves() -> None:
