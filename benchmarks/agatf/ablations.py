@@ -34,8 +34,8 @@ LAYERS: Mapping[str, Effort] = {
     "default": Effort(),
     "descent before": Effort(descent=descend),
     "descent before, paper's model": Effort(descent=PAPER),
-    "descent alone": Effort(descent=descend, refinement=False),
-    "descent alone, paper's model": Effort(descent=PAPER, refinement=False),
+    "descent alone": Effort(descent=descend, searches=0),
+    "descent alone, paper's model": Effort(descent=PAPER, searches=0),
 }
 """Searches of a layer, the default first: annealing on the exact model."""
 

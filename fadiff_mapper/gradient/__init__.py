@@ -15,7 +15,7 @@ from fadiff_mapper.base.extras import installed, require
 if TYPE_CHECKING:
     import numpy as np
 
-    from fadiff_mapper.design.proposers.bound_designs import DesignDescent
+    from fadiff_mapper.design.bound_designs import DesignDescent
     from fadiff_mapper.model.loop_nest import Nest
     from fadiff_mapper.network.options import NetworkOptions
     from fadiff_mapper.network.planning import DescendedNetwork, NetworkDescent

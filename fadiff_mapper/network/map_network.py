@@ -41,8 +41,8 @@ from fadiff_mapper.network.options import NetworkOptions, check, layer_search
 from fadiff_mapper.network.planning import NetworkDescent, OnProgress, PlanningRun, planned_groups
 from fadiff_mapper.network.planning_clock import PlanningClock
 from fadiff_mapper.network.result import NetworkResult, network_result
-from fadiff_mapper.search.map_layers import checked_task, map_layers, with_bounds
-from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
+from fadiff_mapper.search.map_layers import map_layers, with_bounds
+from fadiff_mapper.search.mapping_task import MappingTask, checked_task, mapping_task
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.result import Result, with_nest
 from fadiff_mapper.search.search_many import search_all

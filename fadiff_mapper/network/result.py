@@ -239,7 +239,7 @@ class NetworkResult:
         Raises:
             FadiffError: A file cannot be written.
         """
-        from fadiff_mapper.output.network_report.network_files import write_network
+        from fadiff_mapper.output.network_files import write_network
         write_network(self, folder)
 
     def to_looptree(self, group: GroupInNetwork | int) -> dict[str, Any]:
@@ -254,7 +254,7 @@ class NetworkResult:
         Raises:
             FadiffError: There is no such group, or LoopTree cannot express it.
         """
-        from fadiff_mapper.output.looptree_files.group_text import to_looptree
+        from fadiff_mapper.output.looptree import to_looptree
         if isinstance(group, int):
             if not 1 <= group <= len(self.groups):
                 raise FadiffError(f"group: found {group}; accepted: 1 to {len(self.groups)}, the groups of the plan")

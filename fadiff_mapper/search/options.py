@@ -12,15 +12,13 @@ from fadiff_mapper.base.errors import FadiffError, listed, nearest
 from fadiff_mapper.inputs.spec.spec import METRICS
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from fadiff_mapper.calibration.correction import Calibration
     from fadiff_mapper.model.loop_nest import Nest
-    from fadiff_mapper.search.best_so_far import SearchState
 
-LayerDescent: TypeAlias = "Callable[[SearchState, np.random.Generator], Nest]"
-"""Descends from random mappings of a family, tells the state of every mapping evaluated, and returns the best mapping
-of every restart, equally many columns for every member in turn (see `gradient.layer_descent`)."""
+LayerDescent: TypeAlias = "Callable[..., Nest]"
+"""Descends from random mappings of a family, given the running state of its search (`best_so_far.SearchState`), told of
+every mapping evaluated, and a random generator. Returns the best mapping of every restart, equally many columns for
+every member in turn (see `gradient.layer_descent`)."""
 
 ILLEGAL = 1e6
 """Value above that of every legal mapping (a logarithm), to which illegal ones add their excess."""
@@ -31,13 +29,7 @@ SAME = 1e-9
 
 
 def check_metrics(metrics: object) -> tuple[str, ...]:
-    """The metrics of a list or tuple.
-
-    Args:
-        metrics: Names of metrics in order of priority.
-
-    Returns:
-        The same as a tuple.
+    """The metrics of a list or tuple, in order of priority, as a tuple.
 
     Raises:
         FadiffError: The value is no list or tuple, is empty, or has an unknown metric.
@@ -76,12 +68,11 @@ class Effort:
         min_agreeing_chains: Chains, of all searches together, that must have met the best mapping by the end of the
             extra rounds: with fewer the search starts again, as the best mapping was met by luck.
         searches: Searches at most, each from new random mappings, of which the best mapping stays; hard layers alone
-            take more than one.
+            take more than one. 0 returns the best mapping of the descent, as the papers' methods do.
         resplit_rate: Share of the moves of factors that divide those of two places anew: matrix products need them,
             short searches do without.
         crossover_rate: Share of the moves of the extra rounds that take all factors of one dimension from another
             chain, which joins what two chains found.
-        refinement: False returns the best mapping of the descent, as the papers' methods do.
         descent: Descent whose ends the refinement starts from, for the method "gradient"; None: random mappings.
     """
 
@@ -96,7 +87,6 @@ class Effort:
     searches: int = 5
     resplit_rate: float = 0.3
     crossover_rate: float = 0.1
-    refinement: bool = True
     descent: LayerDescent | None = None
 
 
@@ -141,6 +131,9 @@ class SearchOptions:
         exhaustive_limit: Mappings above which the method "exhaustive" is refused.
         calibration: A correction to measured hardware by which the mapping is chosen in the end (see
             `calibrated_choice`); None: the exact model alone.
+        prove: Go on until it is proved that no mapping is better in the first metric (`lower_bound.proof`); with the
+            effort "full" a quick search comes first, and the full one only where the proof takes long.
+        gap: Share by which the mapping may be above the least bound when a proof ends.
     """
 
     metrics: tuple[str, ...] = ()
@@ -153,6 +146,8 @@ class SearchOptions:
     imperfect: bool = False
     exhaustive_limit: int = EXHAUSTIVE_LIMIT
     calibration: Calibration | None = None
+    prove: bool = False
+    gap: float = 0.0
 
     @property
     def priorities(self) -> tuple[str, ...]:
@@ -174,7 +169,7 @@ class SearchOptions:
         plain = replace(self.schedule, descent=None)
         numbers = {name: getattr(plain, name) for name in plain.__dataclass_fields__ if name != "descent"}
         record = {name: getattr(self, name) for name in self.__dataclass_fields__
-                  if name not in ("threads", "calibration")}
+                  if name not in ("threads", "calibration", *(() if self.prove else ("prove", "gap")))}
         return (record | {"metrics": self.priorities,
                           "effort": next((name for name, known in EFFORTS.items() if known == plain), numbers)}
                 | (self.calibration.record() if self.calibration else {}))
@@ -212,6 +207,14 @@ def check_options(options: SearchOptions) -> None:
                           "accepted: one of them")
     if not exhaustive and options.exhaustive_limit != EXHAUSTIVE_LIMIT:
         raise FadiffError(f"exhaustive_limit: found with the method {options.method}; accepted: the method exhaustive")
+    if not isinstance(options.gap, int | float) or not options.gap >= 0:
+        raise FadiffError(f"gap: found {options.gap!r}; accepted: a share of 0 or more, such as 0.01")
+    if options.gap and not options.prove:
+        raise FadiffError("gap: found without a proof; accepted: with a proof")
+    for name, found in (("imperfect factors", options.imperfect), ("the method exhaustive", exhaustive),
+                        ("a calibration", options.calibration is not None)):
+        if options.prove and found:
+            raise FadiffError(f"proof: found with {name}; accepted: one of them")
     check_metrics(options.priorities)
 
 
@@ -232,7 +235,8 @@ class Progress:
         legal_evaluations: The legal ones of these.
         value: Value of the best mapping (see `best_so_far.exact_value`): the logarithm of the metric if legal, else
             above `ILLEGAL`.
-        stage: The stage that met it: "given", "start", "descent", "orders", "refine", "polish" or "exhaustive".
+        stage: The stage that met it: "given", "start", "descent", "orders", "refine", "polish", "exhaustive" or
+            "proof".
     """
 
     time_s: float

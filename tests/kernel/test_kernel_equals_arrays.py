@@ -28,9 +28,9 @@ from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest, cut_off, joined, nest_arrays, pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import constrained_reuse, reuse_of
-from fadiff_mapper.search.compiled_space import compiled_space
 from fadiff_mapper.search.layer_family import family_of
 from fadiff_mapper.search.mapspace import build_mapspace
+from fadiff_mapper.search.refinement import compiled_space
 
 PROBLEMS = {
     "conv": ("problems/conv", {"C": 16, "M": 24, "P": 14, "Q": 14, "R": 3, "S": 3}),
