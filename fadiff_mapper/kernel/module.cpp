@@ -15,6 +15,7 @@
 #include "one_call.hpp"
 #include "pack_columns.hpp"
 #include "parts.hpp"
+#include "proof_bindings.hpp"
 #include "residual_walk.hpp"
 #include "sparse_bindings.hpp"
 #include "straight_through.hpp"
@@ -465,6 +466,7 @@ PYBIND11_MODULE(_kernel, module) {
     module.def("draw_columns", &draw, in("theta"), in("noise"), in("alpha"), in("tau"), in("member"), in("divisor"),
                in("completable"), in("left"), in("start"), out("hard"), out("slope"));
     add_parts(module);
+    add_prover(module);
     add_sparse(module);
     add_estimates(module);
     py::class_<OneCall<Chains>>(module, "Chains")
