@@ -10,6 +10,8 @@ from functools import cached_property
 from itertools import compress
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.inputs.spec.constraints import Constraints
@@ -62,7 +64,10 @@ class MappingTask:
     @property
     def impossible(self) -> tuple[str, ...]:
         """The dimensions whose factors cannot multiply to their bounds; with any, the map space is empty."""
-        return tuple(compress(self.space.problem.dimensions, (self.family.factors.outermost[0] == NONE).any(axis=0)))
+        tables = self.family.factors
+        every = np.arange(tables.bound.shape[1])
+        possible = tables.completable[0, 0, every, tables.bound[0]].any(axis=-1)
+        return tuple(compress(self.space.problem.dimensions, ~possible))
 
 
 def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: Nest | None = None,
