@@ -15,7 +15,7 @@ from math import inf
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.inputs.spec.spec import METRICS
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.evaluate import score
+from fadiff_mapper.model.evaluate import Scores, score
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.lower_bound.best_first import Look, best_first
@@ -86,6 +86,12 @@ def unprovable(layer: PreparedLayer) -> str | None:
     return None
 
 
+def metric_of(scores: Scores, metric: str) -> float:
+    """The metric of the only mapping of a batch."""
+    return float({"edp": scores.energy * scores.cycles, "energy": scores.energy, "delay": scores.cycles,
+                  "last_level_accesses": scores.last_level_accesses}[metric][0])
+
+
 def core_of(layer: PreparedLayer, space: MapSpace, metric: str) -> _kernel.Prover:
     """The compiled part of a proof."""
     names = space.problem.dimensions
@@ -109,9 +115,7 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
         over: Asked again and again; once true, the proof ends with what it has.
         budget: Parts and mappings to look at, about, before the proof ends.
     """
-    scores = score(layer, nest)
-    value = float({"edp": scores.energy * scores.cycles, "energy": scores.energy, "delay": scores.cycles,
-                   "last_level_accesses": scores.last_level_accesses}[metric][0])
+    value = metric_of(score(layer, nest), metric)
     core = core_of(layer, space, metric)
     begun: list[Scheme] = []
     parts = mappings = 0
