@@ -1,31 +1,29 @@
 """Checks the certificate of a proof by itself: `fadiff-validate certificate FILE.json INPUT...`.
 
 A certificate claims that no legal mapping of a layer has a metric below a *limit*, the value of a given mapping over
-1 + gap. It holds all *parts* of the map space whose bound is below the limit: schemes (all spatial factors, and the data
-spaces that levels keep), below them choices of the temporal loops of the outermost level, then of the next, down to
-mappings. This program goes through the same division, computes the bound of every part, and accepts if
+1 + gap. It holds all *parts* of the map space with a bound below the limit: schemes (spatial factors, and what
+levels keep), in them choices of the temporal loops of the outermost level, then of the next, down to mappings. This
+program divides the map space in the same way, computes every bound anew, and accepts if
 
 1. the mapping is legal and has the value that is claimed;
-2. the parts below the limit are those of the certificate, with the same bounds, no fewer and no more;
+2. the parts below the limit are those of the certificate, with the same bounds;
 3. mappings of parts that cannot be divided further have no value below the limit.
 
-It takes from the package the reading of the input, the map space (the factors and orders that constraints leave open) and
-the exact evaluation of mappings. Bounds are those of `docs/theory/lower_bound.md`, each rule with its name there.
+It takes from the package the reading of the input, the factors and orders that constraints leave open, and the exact
+evaluation of mappings. `docs/theory/lower_bound.md` states and proves the rules, by the names that they have here.
 
-Levels l = 0 (innermost) ... L - 1, dimensions d, data spaces t, by number. A *box* is a number of points for each d.
+Levels i = 0 (innermost) ... L - 1, dimensions d, data spaces t, by number. A *box* is a number of points for each d.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from math import inf, prod
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,10 +39,8 @@ from fadiff_mapper.search.mapspace.orders import orders_at
 SAME = 1e-9
 """Numbers that differ by less than this share are equal: sums differ in their last bits."""
 
-BATCH = 4096
-"""Mappings evaluated at a time."""
-
 Box = tuple[float, ...]
+Layout = tuple[tuple[tuple[int, ...], tuple[bool, ...]], ...]
 
 
 class Rejected(FadiffError):
@@ -52,43 +48,35 @@ class Rejected(FadiffError):
 
 
 def need(right: bool, what: str) -> None:
-    """Raises Rejected unless something holds."""
     if not right:
         raise Rejected(f"certificate: {what}")
 
 
 def same(a: float, b: float) -> bool:
-    """Whether two numbers are equal but for the order of sums."""
     return abs(a - b) <= SAME * max(abs(a), abs(b))
 
 
-@dataclass(frozen=True)
-class Loop:
-    """A temporal loop outside: dimension, iterations, and points from one iteration to the next."""
+class Loop(NamedTuple):
+    """A temporal loop outside."""
 
     d: int
-    bound: float
-    step: float
+    bound: float  # iterations
+    step: float   # points from one to the next
 
 
-@dataclass(frozen=True)
-class State:
-    """All loops further out than level `level` are fixed; sums are over the crossings whose words these decide.
-
-    `tile` is the box of the level; `visits` for each t the iterations of the innermost loop that moves its tile and of all
-    outside; `outside` those of all loops; `reads` and `writes` are words per instance of each level.
-    """
+class State(NamedTuple):
+    """All loops further out than a level are fixed; sums are over the crossings whose words these decide."""
 
     level: int
-    tile: Box
-    visits: tuple[float, ...]
-    outside: float
-    loops: tuple[Loop, ...]  # innermost first
-    energy: float
-    accessed: float
-    reads: tuple[float, ...]
-    writes: tuple[float, ...]
-    loose: bool
+    tile: Box                   # of the level
+    visits: tuple[float, ...]   # [T]; iterations of the innermost loop that moves the tile and of all outside
+    outside: float              # iterations of all loops
+    loops: tuple[Loop, ...]     # innermost first
+    energy: float               # pJ
+    accessed: float             # accesses of the outermost level
+    reads: tuple[float, ...]    # [L]; words per instance
+    writes: tuple[float, ...]   # [L]
+    loose: bool                 # mappings differ by more than is fixed
 
 
 @dataclass(eq=False)
@@ -108,7 +96,8 @@ class Checker:
         self.space = build_mapspace(self.layer.arch, self.spec.problem, self.spec.constraints)
         problem, machine = self.spec.problem, self.layer.machine
         self.names, self.bounds = problem.dimensions, tuple(float(bound) for bound in problem.bounds.values())
-        self.levels, self.dims, self.tensors = len(self.space.levels), range(len(self.bounds)), range(len(problem.dataspaces))
+        self.levels, self.dims = len(self.space.levels), range(len(self.bounds))
+        self.tensors = range(len(problem.dataspaces))
         self.ranks = [[[(self.names.index(term.dimension), float(term.coefficient)) for term in rank]
                        for rank in space.ranks] for space in problem.dataspaces]
         self.written = list(self.layer.projection.read_write)
@@ -118,76 +107,57 @@ class Checker:
         self.shared = [frozenset(d for rank in ranks if len(rank) > 1 for d in rank) for ranks in looping]
         self.own = [frozenset(d for rank in ranks for d in rank) - shared
                     for ranks, shared in zip(looping, self.shared, strict=True)]
-        self.several = [frozenset(d for d in self.dims if sum(d in rank for rank in ranks) > 1) for ranks in looping]
-        self.plain = [not shared and not several and all(c == 1 for rank in ranks for d, c in rank if self.bounds[d] > 1)
-                      for ranks, shared, several in zip(self.ranks, self.shared, self.several, strict=True)]
-        need(not any(w and not p for w, p in zip(self.written, self.plain, strict=True)), "an output with windows")
+        self.plain = [not shared and all(c == 1 for rank in ranks for d, c in rank if self.bounds[d] > 1)
+                      for ranks, shared in zip(self.ranks, self.shared, strict=True)]
+        need(not any(w and not p for w, p in zip(self.written, self.plain, strict=True))
+             and all(sum(d in rank for rank in ranks) < 2 for ranks in looping for d in self.dims),
+             "an output with windows, or a dimension in several ranks; accepted: none")
         self.price = {name: np.asarray(getattr(machine, name)).ravel().tolist() for name in (
             "read", "fill", "update", "block", "clusters", "leak", "addr_gen", "read_bandwidth", "write_bandwidth",
             "shared_bandwidth", "gated")}
         self.scale = np.asarray(machine.bandwidth_scale)[..., 0].tolist()
 
-    # The map space: what constraints and meshes leave open.
-
     def schemes(self) -> Iterator[tuple[tuple[Box, ...], tuple[tuple[bool, ...], ...]]]:
         """Spatial factors and kept data spaces, each by level: every choice with a layout that the meshes hold."""
-        names = self.spec.problem.dataspace_names()
         keeps = list(itertools.product(*(itertools.product(*(
-            (True,) if name in level.keep else (True, False) if name in level.open else (False,) for name in names))
-            for level in self.space.levels)))
+            (True,) if name in level.keep else (True, False) if name in level.open else (False,)
+            for name in self.spec.problem.dataspace_names())) for level in self.space.levels)))
+        rows: list[tuple[Box, ...]] = [()]
+        for level in reversed(range(self.levels)):
+            choices = self.space.levels[level].spatial.choices
+            own = [factors for factors in itertools.product(*(choices[name] for name in self.names))
+                   if prod(factors) <= self.unit(level).instances]
+            rows = [(factors, *row) for row in rows for factors in own
+                    if all(bound % (f * prod(outer[d] for outer in row)) == 0
+                           for d, (f, bound) in enumerate(zip(factors, self.bounds, strict=True)))]
         least = self.space.constraints.min_parallelism * available(self.space)
+        for spatial in rows:
+            if next(self.placed(spatial), None) and prod(map(prod, spatial)) >= least:
+                yield from ((spatial, keep) for keep in keeps)
 
-        def inwards(level: int, left: Box, reach: set[tuple[float, float]],
-                    chosen: tuple[Box, ...]) -> Iterator[tuple[Box, ...]]:
-            if level < 0:
-                if all(left[d] in self.reachable(self.levels - 1, d, None) for d in self.dims) \
-                        and prod(map(prod, chosen)) >= least:
-                    yield chosen
-                return
-            for factors in self.wide(level):
-                if all(left[d] % factors[d] == 0 for d in self.dims):
-                    wider = {(x * dx, y * dy) for x, y in reach for dx, dy in self.extents(level, factors)}
-                    wider = {(x, y) for x, y in wider if self.holds(level, x, y)}
-                    if wider:
-                        yield from inwards(level - 1, tuple(left[d] // factors[d] for d in self.dims), wider,
-                                           (factors, *chosen))
-        for spatial in inwards(self.levels - 1, self.bounds, {(1, 1)}, ()):
-            yield from ((spatial, keep) for keep in keeps)
+    def unit(self, level: int) -> Any:
+        """The units below a level."""
+        return self.layer.arch.levels[level - 1] if level else self.layer.arch.arithmetic
 
-    def holds(self, level: int, x: float, y: float) -> bool:
-        """Whether the units below a level's fan-out are so many along each axis."""
-        unit = self.layer.arch.levels[level - 1] if level else self.layer.arch.arithmetic
-        return bool(x <= unit.mesh_x and y <= unit.mesh_y and x * y <= unit.instances)
-
-    @cache  # noqa: B019  a checker lives as long as its check
-    def wide(self, level: int) -> list[Box]:
-        """Spatial factors of a level that its unit holds in some layout."""
-        unit = self.layer.arch.levels[level - 1] if level else self.layer.arch.arithmetic
-        rows: list[Box] = [()]
-        for name in self.names:
-            rows = [(*row, float(f)) for row in rows for f in self.space.levels[level].spatial.choices[name]
-                    if prod(row) * f <= unit.instances]
-        return [row for row in rows if any(self.holds(level, x, y) for x, y in self.extents(level, row))]
-
-    def layouts(self, level: int, factors: Box) -> Iterator[tuple[tuple[int, ...], tuple[bool, ...], float, float]]:
-        """Order, loops on Y, and extent along X and Y of every layout of a level's spatial loops."""
-        real = [d for d in self.dims if factors[d] > 1]
+    def placed(self, spatial: tuple[Box, ...], level: int = -1, x: float = 1, y: float = 1) -> Iterator[Layout]:
+        """Every layout of spatial loops that the meshes hold: order and loops on Y, level by level."""
+        level = self.levels - 1 if level == -1 else level
+        real = [d for d in self.dims if spatial[level][d] > 1]
         for order, on_y in orders_at(self.space, 2 * level, real):
-            yield ((*order, *(d for d in self.dims if d not in real)), tuple(d in on_y for d in self.dims),
-                   prod(factors[d] for d in real if d not in on_y), prod(factors[d] for d in real if d in on_y))
+            wide, high = (along * prod(spatial[level][d] for d in real if (d in on_y) == side)
+                          for side, along in enumerate((x, y)))
+            unit = self.unit(level)
+            if wide <= unit.mesh_x and high <= unit.mesh_y and wide * high <= unit.instances:
+                own = (*order, *(d for d in self.dims if d not in real)), tuple(d in on_y for d in self.dims)
+                yield from [(own,)] if not level else (
+                    (*inner, own) for inner in self.placed(spatial, level - 1, wide, high))
 
     @cache  # noqa: B019
-    def extents(self, level: int, factors: Box) -> frozenset[tuple[float, float]]:
-        """Extents along X and Y that the layouts of a level's loops have."""
-        return frozenset((x, y) for _, _, x, y in self.layouts(level, factors))
-
-    @cache  # noqa: B019
-    def reachable(self, level: int, d: int, spatial: tuple[float, ...] | None) -> frozenset[float]:
+    def reachable(self, level: int, d: int, spatial: tuple[float, ...]) -> frozenset[float]:
         """Points that the temporal loops up to a level, and these spatial ones, can have in a dimension."""
         inside = self.reachable(level - 1, d, spatial) if level else frozenset({1.0})
-        extent = spatial[level] if spatial else 1
-        return frozenset(p * f * extent for p in inside for f in self.space.levels[level].temporal.choices[self.names[d]]
-                         if self.bounds[d] % (p * f * extent) == 0)
+        extent, choices = spatial[level], self.space.levels[level].temporal.choices[self.names[d]]
+        return frozenset(p * f * extent for p in inside for f in choices if self.bounds[d] % (p * f * extent) == 0)
 
     def factors(self, state: State) -> Iterator[Box]:
         """Temporal factors of a state's level that leave the levels within something to do."""
@@ -199,29 +169,24 @@ class Checker:
                             if left % f == 0 and left / f in inside])
         return itertools.product(*choices)
 
-    # Words.
-
     def words(self, t: int, box: Sequence[float]) -> float:
         """Words of a box as Timeloop counts them: the product of the extents of its ranks."""
         return prod(1 + sum(c * (box[d] - 1) for d, c in rank) for rank in self.ranks[t])
 
     def distinct(self, t: int, points: Sequence[float], contiguous: bool) -> float:
-        """Rule "distinct words": what a set of points touches at least; a dimension counts in its first rank only."""
-        result, used = 1.0, set[int]()
+        """Rule "distinct words": what a set of points, a box where it is contiguous, touches at least."""
+        result = 1.0
         for rank in self.ranks[t]:
             count, whole = 1.0, contiguous
-            for d, c in sorted(((d, abs(c)) for d, c in rank if d not in used), key=lambda term: term[1]):
+            for d, c in sorted(((d, abs(c)) for d, c in rank), key=lambda term: term[1]):
                 if whole and c <= count:
                     count += c * (points[d] - 1)
                 elif whole and points[d] > 1:
                     count, whole = count * points[d], False
                 else:
                     count += points[d] - 1
-            used |= {d for d, _ in rank}
             result *= count
         return result
-
-    # One scheme.
 
     def begin(self, spatial: tuple[Box, ...], keep: tuple[tuple[bool, ...], ...]) -> State | None:
         """The state without any temporal loop; None where a scheme has no mapping."""
@@ -229,19 +194,15 @@ class Checker:
         if any(self.bounds[d] not in self.reachable(self.levels - 1, d, tuple(level[d] for level in spatial))
                for d in self.dims):
             return None
-        self.used = [prod(prod(level) for level in spatial[l + 1:]) for l in range(self.levels)]
+        self.used = [prod(prod(level) for level in spatial[i + 1:]) for i in range(self.levels)]
         self.cycles = prod(self.bounds) / prod(map(prod, spatial))
-        for l, t in itertools.product(range(self.levels), self.tensors):
-            apart, seen = 1.0, set[int]()
-            for rank in self.ranks[t]:
-                loops = [d for d, _ in rank if spatial[l][d] > 1]
-                self.loose |= len(loops) > 1 or any(d in seen for d in loops)
-                apart *= 1 + sum(spatial[l][d] - 1 for d in loops if d not in seen)
-                seen |= set(loops)
-            self.scatter[l, t] = apart
+        for i, t in itertools.product(range(self.levels), self.tensors):
+            loops = [[spatial[i][d] - 1 for d, _ in rank if spatial[i][d] > 1] for rank in self.ranks[t]]
+            self.loose |= any(len(rank) > 1 for rank in loops)  # receivers may want the same words of a window
+            self.scatter[i, t] = prod(1 + sum(rank) for rank in loops)
         self.crossings = []  # (t, inner, outer) of consecutive levels that keep t; inner -1 is the arithmetic
         for t in self.tensors:
-            kept = [l for l in range(self.levels) if keep[l][t]]
+            kept = [i for i in range(self.levels) if keep[i][t]]
             if not kept:
                 return None
             self.crossings += [(t, inner, outer) for inner, outer in itertools.pairwise((-1, *kept))]
@@ -256,16 +217,16 @@ class Checker:
                     self.loose = True
                     asked = self.distinct(t, self.bounds, True) / self.used[outer] / self.between(t, inner, outer)
                 state = self.charged(state, t, inner, outer, asked, asked, linked)
-        state = State(**vars(state) | {"loose": self.loose})
+        state = state._replace(loose=self.loose)
         return state if self.fits(state) else None
 
     def between(self, t: int, inner: int, outer: int) -> float:
         """Receivers of one instance of `outer` at `inner` with words of their own."""
-        return prod(self.scatter[l, t] for l in range(inner + 1, outer + 1))
+        return prod(self.scatter[i, t] for i in range(inner + 1, outer + 1))
 
     def neighbours(self, t: int, inner: int) -> bool:
         """Whether receivers at `inner` may hand on words of a window to each other."""
-        return bool(self.layer.reuse.linked[inner + 1, t]) and any(self.spatial[inner + 1][d] > 1 for d in self.shared[t])
+        return any(self.layer.reuse.linked[inner + 1, t] and self.spatial[inner + 1][d] > 1 for d in self.shared[t])
 
     def fits(self, state: State) -> bool:
         """Whether a level holds the tiles that it keeps."""
@@ -277,7 +238,7 @@ class Checker:
         energy, accessed, reads, writes = state.energy, state.accessed, list(state.reads), list(state.writes)
         whole = self.words(t, self.bounds)
 
-        def pay(level: int, amount: float, action: str, addressed: bool) -> float:
+        def pay(level: int, amount: float, action: str, addressed: bool) -> Any:
             nonlocal energy, accessed
             clusters = min(self.used[level], self.price["clusters"][level])
             energy += clusters * (math.ceil(amount / self.price["block"][level] - 1e-9) * self.price[action][level]
@@ -291,14 +252,13 @@ class Checker:
             writes[outer] += pay(outer, asked, "update", True)
         if inner >= 0:
             filled = max(math.ceil(received - 1 - 1e-6), 0) if loose else math.floor(received + 1e-6)
-            if self.written[t]:
-                filled = max(filled - whole / self.between(t, inner, self.levels - 1), 0)
-            writes[inner] += pay(inner, filled, "fill", True)
-        return State(**vars(state) | {"energy": energy, "accessed": accessed, "reads": tuple(reads),
-                                      "writes": tuple(writes), "loose": state.loose or loose})
+            first = whole / self.between(t, inner, self.levels - 1) if self.written[t] else 0
+            writes[inner] += pay(inner, max(filled - first, 0), "fill", True)
+        return state._replace(energy=energy, accessed=accessed, reads=tuple(reads), writes=tuple(writes),
+                              loose=state.loose or loose)
 
     def decided(self, t: int, inner: int, state: State) -> tuple[float, float, bool]:
-        """Words received and sent over a crossing whose receiver is the state's level, and whether they are a bound only.
+        """Words received and sent over a crossing to the state's level, and whether they are no more than a bound.
 
         Rule "tiles": words of the tile times visits. Rule "windows": the innermost loop that moves a window finds its
         overlap in place; a further loop of the same rank may find the tile so near that it sends less, or nothing. Rule
@@ -313,8 +273,6 @@ class Checker:
         first = state.loops[at]
         if first.d in self.own[t]:
             return words * visits, words * visits, False
-        if first.d in self.several[t]:
-            return self.least(t, inner, state)
         rank = dict(next(rank for rank in self.ranks[t] if first.d in dict(rank)))
         span, step = 1 + sum(c * (state.tile[d] - 1) for d, c in rank.items()), first.step * rank[first.d]
         overlap = words / span * max(span - step, 0)
@@ -344,8 +302,8 @@ class Checker:
     def least(self, t: int, inner: int, state: State) -> tuple[float, float, bool]:
         """The same for a receiver within the state's level, or that level.
 
-        Rule "inner levels": the words of the level's tile cross again for every visit, and for every loop outside where the
-        receiver cannot hold its share. Rule "unions": of windows at least the distinct words of all loops over them.
+        Rule "inner levels": the words of the level's tile cross again for every visit, and for every loop outside where
+        the receiver cannot hold its share. Rule "unions": of windows the distinct words of all loops over them.
         """
         inside, visits = self.between(t, inner, state.level), state.visits[t]
         if self.plain[t]:
@@ -377,14 +335,13 @@ class Checker:
             if 0 <= inner < state.level:
                 whole = self.charged(whole, t, inner, outer, *self.least(t, inner, state))
         busy = self.cycles
-        for l in range(self.levels):  # rule "bandwidths"
-            for name, asked in (("read_bandwidth", whole.reads[l]), ("write_bandwidth", whole.writes[l]),
-                                ("shared_bandwidth", whole.reads[l] + whole.writes[l])):
-                if self.price[name][l] < UNLIMITED:
-                    busy = max(busy, math.ceil(asked / self.price[name][l] * (1 - 1e-12)))
+        for i, (read, written) in enumerate(zip(whole.reads, whole.writes, strict=True)):  # rule "bandwidths"
+            for name, asked in (("read", read), ("write", written), ("shared", read + written)):
+                if (rate := self.price[f"{name}_bandwidth"][i]) < UNLIMITED:
+                    busy = max(busy, math.ceil(asked / rate * (1 - 1e-12)))
         gate, gated = self.layer.machine.gate, self.price["gated"]
-        energy = whole.energy + sum(busy * self.price["leak"][l] * (self.used[gate[l]] * gated[l] if gated[l] > 1
-                                                                   else self.used[l]) for l in range(self.levels))
+        energy = whole.energy + sum(busy * leak * (self.used[gate[i]] * gated[i] if gated[i] > 1 else self.used[i])
+                                    for i, leak in enumerate(self.price["leak"]))
         cycles = busy + self.layer.machine.network_latency
         return float({"edp": energy * cycles, "energy": energy, "delay": cycles,
                       "last_level_accesses": whole.accessed}[self.metric])
@@ -407,7 +364,7 @@ class Checker:
             movers.append(order[first] if first < len(order) and order[first] in self.shared[t] else -1)
         return tuple(idle), tuple(movers)
 
-    def classes(self, level: int, looping: frozenset[int]) -> dict[Any, tuple[int, ...]]:
+    def classes(self, level: int, looping: frozenset[int]) -> Any:
         """An order for every signature that no other one exceeds: more loops inside never send more words."""
         key = (level, looping)
         if key not in self.known:
@@ -427,8 +384,7 @@ class Checker:
             if first is not None:
                 visits[t] = outside / prod(factors[d] for d in order[:first])
         loops = (*(Loop(d, factors[d], tile[d] * spatial[d]) for d in order), *state.loops)
-        inner = State(**vars(state) | {"level": level - 1, "tile": tile, "visits": tuple(visits), "outside": outside,
-                                       "loops": loops})
+        inner = state._replace(level=level - 1, tile=tile, visits=tuple(visits), outside=outside, loops=loops)
         if not self.fits(inner):
             return None
         for t, receiver, outer in self.crossings:
@@ -436,32 +392,70 @@ class Checker:
                 inner = self.charged(inner, t, receiver, outer, *self.decided(t, receiver, inner))
         return inner
 
-    # The certificate.
+    def check_schemes(self, content: Any) -> None:
+        """Holds a certificate against all schemes, and the mapping that it gives against its value."""
+        value, gap, given = content["value"], content["gap"], content["mapping"]
+        need(content["version"] == 1 and content["bounds"] == dict(self.spec.problem.bounds), "another problem")
+        need(gap >= 0 and abs(self.limit - value * (1 - SAME) / (1 + gap)) <= SAME / 1000 * self.limit, "a wrong limit")
+        spatial, temporal = (tuple(tuple(map(float, row)) for row in given[name]) for name in ("spatial", "temporal"))
+        claimed = {(tuple(tuple(map(float, row)) for row in one["spatial"]), tuple(map(tuple, one["keep"]))): one
+                   for one in content["schemes"]}
+        need(len(claimed) == len(content["schemes"]), "a scheme twice")
+        known = False
+        for scheme in self.schemes():
+            state, part = self.begin(*scheme), claimed.pop(scheme, None)
+            if scheme == (spatial, tuple(map(tuple, given["keep"]))):
+                known = any(same(found, value) for found in self.given_values(temporal, given["order"]))
+            bound = inf if state is None else self.bound(state)
+            if state is None or part is None:
+                need(part is None and bound >= self.limit * (1 - SAME), f"a scheme of bound {bound} is left out")
+                continue
+            need(same(bound, part["bound"]) and bound < self.limit, f"a scheme has the bound {bound}")
+            self.check_parts(state, (), part["parts"])
+        need(not claimed, "a scheme that is none")
+        need(known, f"no legal mapping of the value {value} is given")
+
+    def given_values(self, temporal: tuple[Box, ...], orders: list[list[int]]) -> Any:
+        """Values of a mapping of the scheme, layout by layout, once it is found to lie in the map space."""
+        for level, (factors, order) in enumerate(zip(temporal, orders, strict=True)):
+            real = tuple(d for d in order if factors[d] > 1)
+            choices = [self.space.levels[level].temporal.choices[name] for name in self.names]
+            need(sorted(order) == list(self.dims) and real in self.permitted(level, frozenset(real))
+                 and all(f in choice for f, choice in zip(factors, choices, strict=True)), "a mapping of no map space")
+        points = [prod(level[d] for level in (*self.spatial, *temporal)) for d in self.dims]
+        need(points == list(self.bounds), "a mapping of other bounds")
+        return self.values([self.nest(temporal, orders, layout) for layout in self.placed(self.spatial)]).tolist()
+
+    def values(self, nests: list[Nest]) -> np.ndarray:
+        """The metric of mappings; infinite for illegal ones."""
+        scores = score(self.layer, joined(nests))
+        found = {"edp": scores.energy * scores.cycles, "energy": scores.energy, "delay": scores.cycles,
+                 "last_level_accesses": scores.last_level_accesses}[self.metric]
+        return np.where(scores.legal, found, inf)
 
     def check_parts(self, state: State, outer: tuple[tuple[Box, tuple[int, ...]], ...], parts: Any) -> None:
-        """Holds the parts of a state against the bounds of all of its parts."""
+        """Holds the parts of a state that are claimed against the bounds of all of its parts."""
         claimed: dict[Any, Any] = {}
         for part in parts:
-            factors, order = tuple(float(f) for f in part["factors"]), [d for d in part["order"] if part["factors"][d] > 1]
-            need(sorted(part["order"]) == list(self.dims), "an order that is none")
-            key = factors, self.signature(state.level, order)
-            need(key not in claimed and tuple(order) in self.permitted(state.level, frozenset(order)), "a part twice")
-            claimed[key] = part
+            factors, order = tuple(map(float, part["factors"])), part["order"]
+            own = tuple(d for d in order if factors[d] > 1)
+            need(sorted(order) == list(self.dims) and own in self.permitted(state.level, frozenset(own)), "an order")
+            key = factors, self.signature(state.level, own)
+            need(key not in claimed, "a part twice")
+            claimed[key] = own, part
         for factors in self.factors(state):
             looping = frozenset(d for d in self.dims if factors[d] > 1)
             for signature, order in self.classes(state.level, looping).items():
-                inner = self.entered(state, factors, order)
+                own, part = claimed.pop((factors, signature), (order, None))
+                inner = self.entered(state, factors, own)
                 if inner is None:
-                    break
-                bound, part = self.bound(inner), claimed.pop((factors, signature), None)
+                    need(part is None, "a part that does not fit")
+                    continue
+                bound = self.bound(inner)
                 if part is None:
                     need(bound >= self.limit * (1 - SAME), f"a part of bound {bound} is left out")
                     continue
                 need(same(bound, part["bound"]) and bound < self.limit * (1 + SAME), f"a part has the bound {bound}")
-                own = tuple(d for d in part["order"] if factors[d] > 1)
-                inner = self.entered(state, factors, own)
-                if inner is None:
-                    raise Rejected("certificate: a part that does not fit")
                 if inner.level:
                     self.check_parts(inner, (*outer, (factors, own)), part["parts"])
                 else:
@@ -469,112 +463,38 @@ class Checker:
         need(not claimed, "a part that is none")
 
     def check_mappings(self, state: State, outer: tuple[tuple[Box, tuple[int, ...]], ...], part: Any) -> None:
-        """Evaluates the mappings of a part whose loops are fixed: one, or every order and layout where windows are loose."""
+        """Evaluates the mappings of a part whose loops are fixed: one; every order and layout where that is loose."""
         best, count = inf, 0
         for factors in self.factors(state):
-            levels = [(factors, ()), *reversed(outer)]
-            loops = [frozenset(d for d in self.dims if own[d] > 1) for own, _ in levels]
-            orders: Any = itertools.product(*(self.permitted(l, real) for l, real in enumerate(loops))) if state.loose else [
-                tuple(order if l else next(self.permitted(0, loops[0])) for l, (_, order) in enumerate(levels))]
-            placed = self.placed() if state.loose else itertools.islice(self.placed(), 1)
-            every = itertools.product(placed, list(orders))
-            while rows := list(itertools.islice(every, BATCH)):
-                scores = score(self.layer, joined([self.nest([own for own, _ in levels], order, layout)
-                                                   for layout, order in rows]))
-                values = np.where(scores.legal, {"edp": scores.energy * scores.cycles, "energy": scores.energy,
-                    "delay": scores.cycles, "last_level_accesses": scores.last_level_accesses}[self.metric], inf)
-                best, count = min(best, float(values.min())), count + len(rows)
+            levels = [(factors, next(self.permitted(0, frozenset(d for d in self.dims if factors[d] > 1)))),
+                      *reversed(outer)]
+            temporal, orders = [own for own, _ in levels], [tuple(order for _, order in levels)]
+            placed = list(itertools.islice(self.placed(self.spatial), None if state.loose else 1))
+            if state.loose:
+                orders = list(itertools.product(*(self.permitted(level, frozenset(order))
+                                                  for level, (_, order) in enumerate(levels))))
+            every = itertools.product(placed, orders)
+            while rows := list(itertools.islice(every, 4096)):
+                best = min(best, *self.values([self.nest(temporal, order, layout) for layout, order in rows]).tolist())
+                count += len(rows)
         self.evaluated += count
         need(best >= self.limit * (1 - SAME), f"a mapping has the value {best}")
         need(part["mappings"] == count, f"{count} mappings in a part")
         need(best == inf if part["least"] is None else same(best, part["least"]), f"{best} is the least of a part")
 
-    def placed(self) -> Iterator[tuple[tuple[tuple[int, ...], tuple[bool, ...]], ...]]:
-        """Every layout of the scheme that the meshes hold, level by level."""
-        def inwards(level: int, x: float, y: float) -> Iterator[tuple[tuple[tuple[int, ...], tuple[bool, ...]], ...]]:
-            if level < 0:
-                yield ()
-                return
-            for order, on_y, dx, dy in self.layouts(level, self.spatial[level]):
-                if self.holds(level, x * dx, y * dy):
-                    yield from ((*inner, (order, on_y)) for inner in inwards(level - 1, x * dx, y * dy))
-        return inwards(self.levels - 1, 1, 1)
-
-    def nest(self, temporal: Sequence[Box], orders: Sequence[Sequence[int]],
-             layout: Sequence[tuple[tuple[int, ...], tuple[bool, ...]]]) -> Nest:
+    def nest(self, temporal: Sequence[Box], orders: Sequence[Sequence[int]], layout: Layout) -> Nest:
         """One mapping of the scheme."""
         full = [[*order, *(d for d in self.dims if d not in order)] for order in orders]
         return Nest(*(np.array(rows)[..., None] for rows in (
             temporal, self.spatial, full, self.keep, [on_y for _, on_y in layout], [order for order, _ in layout])))
 
 
-def check(content: dict[str, Any], spec: Spec) -> str:
-    """Checks a certificate against its input.
-
-    Args:
-        content: The certificate, as its JSON text says.
-        spec: The input of the proof.
-
-    Returns:
-        What is proved, in a sentence.
-
-    Raises:
-        Rejected: The certificate does not prove what it claims, with the reason.
-    """
+def check(content: Any, spec: Spec) -> str:
+    """What a certificate, as its JSON text says, proves for its input; Rejected, with the reason, where it does not."""
     try:
-        return _checked(content, spec)
+        checker = Checker(spec, content["metric"], content["limit"])
+        checker.check_schemes(content)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise Rejected(f"certificate: cannot be understood: {type(error).__name__}: {error}") from None
-
-
-def _checked(content: dict[str, Any], spec: Spec) -> str:
-    value, gap, limit, metric = (content[name] for name in ("value", "gap", "limit", "metric"))
-    need(content["version"] == 1 and gap >= 0, "version or gap")
-    need(abs(limit - value * (1 - SAME) / (1 + gap)) <= SAME / 1000 * limit, "a limit that the value does not have")
-    need(content["bounds"] == dict(spec.problem.bounds), "the bounds of another problem")
-    checker, mapping = Checker(spec, metric, limit), content["mapping"]
-    spatial, temporal = (tuple(tuple(float(f) for f in row) for row in mapping[name]) for name in ("spatial", "temporal"))
-    claimed = {}
-    for scheme in content["schemes"]:
-        key = tuple(tuple(map(float, row)) for row in scheme["spatial"]), tuple(map(tuple, scheme["keep"]))
-        need(key not in claimed, "a scheme twice")
-        claimed[key] = scheme
-    known = False
-    for key in checker.schemes():
-        checker.known = {}
-        state, scheme = checker.begin(*key), claimed.pop(key, None)
-        if key == (spatial, tuple(map(tuple, mapping["keep"]))):
-            need(all(sorted(order) == list(checker.dims) for order in mapping["order"]), "an order that is none")
-            for level, (factors, order) in enumerate(zip(temporal, mapping["order"], strict=True)):
-                real = [d for d in order if factors[d] > 1]
-                need(tuple(real) in checker.permitted(level, frozenset(real)) and all(
-                    f in checker.space.levels[level].temporal.choices[name]
-                    for f, name in zip(factors, checker.names, strict=True)), "a mapping outside of the map space")
-            need(all(prod(level[d] for level in (*spatial, *temporal)) == checker.bounds[d] for d in checker.dims),
-                 "a mapping of other bounds")
-            scores = score(checker.layer, joined([checker.nest(temporal, mapping["order"], layout)
-                                                  for layout in checker.placed()]))
-            values = {"edp": scores.energy * scores.cycles, "energy": scores.energy, "delay": scores.cycles,
-                      "last_level_accesses": scores.last_level_accesses}[metric]
-            known = any(legal and same(found, value) for legal, found in zip(scores.legal, values, strict=True))
-        bound = inf if state is None else checker.bound(state)
-        if scheme is None:
-            need(bound >= limit * (1 - SAME), f"a scheme of bound {bound} is left out")
-            continue
-        need(state is not None and same(bound, scheme["bound"]) and bound < limit, f"a scheme has the bound {bound}")
-        if state is not None:
-            checker.check_parts(state, (), scheme["parts"])
-    need(not claimed, "a scheme that is none")
-    need(known, f"no legal mapping of the value {value} is given")
-    return (f"{spec.problem.name}: no mapping has less than {limit:.10g} ({metric}); the given one has {value:.10g}; "
-            f"{checker.counted:,} parts bounded, {checker.evaluated:,} mappings evaluated")
-
-
-def check_file(file: Path, spec: Spec) -> str:
-    """The same for a file. Raises Rejected, and FadiffError where the file cannot be read."""
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise FadiffError(f"{file}: {error}; accepted: a certificate in JSON") from None
-    need(isinstance(content, dict), "no object")
-    return check(content, spec)
+    return (f"{spec.problem.name}: proved: no mapping has less {checker.metric} than {checker.limit:.10g}, one has "
+            f"{content['value']:.10g}; {checker.counted:,} parts bounded, {checker.evaluated:,} mappings evaluated")

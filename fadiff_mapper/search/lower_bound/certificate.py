@@ -40,7 +40,7 @@ def certificate(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, 
         all its loops are fixed, the least value of its mappings and how many there are.
 
     Raises:
-        FadiffError: A mapping is below the limit, or not all are evaluated: the proof did not end.
+        FadiffError: A mapping is below the limit, or some are not evaluated.
         OutOfTime: Time was over.
     """
     value = metric_of(score(layer, nest), metric)
@@ -58,8 +58,7 @@ def certificate(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, 
                 core.begin(spatial, keep, placed)  # so that all orders are looked at, whatever was before
                 _, least, best, _, mappings, _ = core.search(inner, inf, ALL)
                 if least < limit or best < limit:
-                    raise FadiffError("certificate: found a mapping whose proof did not end; accepted: `--prove` without "
-                                      "a time limit")
+                    raise FadiffError("certificate: found a better mapping; accepted: the one that was proved")
                 part |= {"least": None if best == inf else best, "mappings": mappings}
             parts.append(part)
         return parts
@@ -74,5 +73,6 @@ def certificate(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, 
                           "parts": divided(spatial, keep, placed, [])})
     return {"version": 1, "metric": metric, "gap": gap, "value": value, "limit": limit,
             "bounds": dict(space.problem.bounds),
-            "mapping": {name: getattr(nest, name)[..., 0].astype(int).tolist() for name in ("temporal", "spatial", "order")}
-            | {"keep": nest.keep[..., 0].tolist()}, "schemes": found}
+            "mapping": {**{name: getattr(nest, name)[..., 0].astype(int).tolist() for name in
+                           ("temporal", "spatial", "order")}, "keep": nest.keep[..., 0].tolist()},
+            "schemes": found}
