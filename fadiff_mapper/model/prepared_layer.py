@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import is_torch_array
@@ -66,53 +66,36 @@ class Machine:
     gated: Array
 
 
-def machine(arch: Architecture, problem: Problem, energies: tuple[ComponentEnergy, ...],
+def machine(arch: Architecture, problem: Problem, energies: Sequence[ComponentEnergy],
             compute_energy: float) -> Machine:
-    """The constants of one architecture.
+    """The constants of one architecture, NumPy arrays in float64.
 
     Args:
         arch: The architecture.
         problem: Gives the order of data spaces for `bandwidth_scale`.
         energies: pJ per vector access of every level, innermost first.
         compute_energy: pJ per multiply-accumulate.
-
-    Returns:
-        NumPy arrays in float64.
     """
-    def column(values: list[float]) -> np.ndarray:
-        return np.array(values, dtype=np.float64)[:, None]
+    levels, names = arch.levels, arch.level_names()
 
-    def unlimited(value: float | None) -> float:
-        return UNLIMITED if value is None else value
+    def column(values: Iterable[float | None]) -> np.ndarray:
+        return np.array([UNLIMITED if value is None else value for value in values], dtype=np.float64)[:, None]
 
-    levels = arch.levels
-    scale = [[level.bandwidth_scale.get(name, 1.0) for name in problem.dataspace_names()] for level in levels]
-    names = [level.name for level in levels]
     gate = tuple(names.index(level.power_gated_at or level.name) for level in levels)
+    clusters, block, read, fill, update, leak, addr_gen, *bandwidths = (column(values) for values in zip(*(
+        (level.instances // level.cluster_size, level.block_size, own.read, own.fill, own.update, own.leak,
+         level.addr_gen_energy, level.read_bandwidth, level.write_bandwidth, level.shared_bandwidth)
+        for level, own in zip(levels, energies, strict=True)), strict=True))
     return Machine(
-        clusters=column([level.instances // level.cluster_size for level in levels]),
-        block=column([level.block_size for level in levels]),
-        read=column([energy.read for energy in energies]), fill=column([energy.fill for energy in energies]),
-        update=column([energy.update for energy in energies]), leak=column([energy.leak for energy in energies]),
-        addr_gen=column([level.addr_gen_energy for level in levels]),
-        read_bandwidth=column([unlimited(level.read_bandwidth) for level in levels]),
-        write_bandwidth=column([unlimited(level.write_bandwidth) for level in levels]),
-        shared_bandwidth=column([unlimited(level.shared_bandwidth) for level in levels]),
-        bandwidth_scale=np.array(scale, dtype=np.float64)[..., None],
-        compute_energy=compute_energy,
-        network_latency=arch.interconnect_latency(),
-        gate=gate, gated=column([level.instances / levels[g].instances for level, g in zip(levels, gate, strict=True)]))
+        clusters, block, read, fill, update, leak, addr_gen, bandwidths[0], bandwidths[1], bandwidths[2],
+        np.array([[level.bandwidth_scale.get(name, 1.0) for name in problem.dataspace_names()] for level in levels],
+                 dtype=np.float64)[..., None],
+        compute_energy, arch.interconnect_latency(), gate,
+        column(level.instances / levels[g].instances for level, g in zip(levels, gate, strict=True)))
 
 
-@dataclass(frozen=True)
-class WordEnergy:
-    """pJ per word where vector accesses use all words of their blocks and clusters share nothing.
-
-    Attributes:
-        read: [L, 1]. pJ to read a word.
-        fill: [L, 1]. pJ to write a word that arrives from outside.
-        update: [L, 1]. pJ to write a word of an output that arrives from below.
-    """
+class WordEnergy(NamedTuple):
+    """pJ per word read, filled (from outside) and updated (from below), [L, 1] each."""
 
     read: Array
     fill: Array
@@ -120,15 +103,12 @@ class WordEnergy:
 
 
 def word_energy(machine: Machine) -> WordEnergy:
-    """The energy of moving one word in and out of each level: energy per vector access over words per block."""
+    """The energy of a word where vector accesses use all words of their blocks and clusters share nothing."""
     return WordEnergy(machine.read / machine.block, machine.fill / machine.block, machine.update / machine.block)
 
 
 def in_namespace(xp: Any, constant: Any) -> Array:
-    """A constant of the machine in an array namespace.
-
-    Torch tensors are returned unchanged: `gradient.hardware_descent` differentiates with respect to them.
-    """
+    """A constant of the machine in an array namespace; torch tensors, which carry gradients, stay as they are."""
     return constant if is_torch_array(constant) else xp.asarray(constant)
 
 
@@ -155,6 +135,10 @@ class ExpectedShares:
 
 KINDS = ("Legacy", "ReductionTree", "SimpleMulticast")
 """Kinds of interconnects in the order of `Interconnect::Kind` of the kernel."""
+MACHINE_TABLES = {name: name for name in (
+    "clusters", "block", "read", "fill", "update", "leak", "read_bandwidth", "write_bandwidth", "shared_bandwidth",
+    "gated", "bandwidth_scale")} | {"address": "addr_gen"}
+"""Name of a table of the kernel -> attribute of `Machine`."""
 NO_LIMIT = -1.0
 """Usable words of a level without a size, for the kernel."""
 
@@ -189,11 +173,7 @@ class PreparedLayer:
         return compiled_layer(self.arch, self.projection, self.machine, self.reuse, self.interconnects)
 
     def resized(self, problem: Problem) -> PreparedLayer:
-        """The same shape of problem in other bounds, on which none of the constants depend.
-
-        Args:
-            problem: A problem with the dimensions and data spaces of this one.
-        """
+        """The same dimensions and data spaces in other bounds, on which none of the constants depend."""
         other = replace(self, problem=problem)
         vars(other)["compiled"] = self.compiled  # the cached property of the copy
         return other
@@ -212,9 +192,6 @@ def prepare_layer(arch: Architecture, problem: Problem, tables: Tables, reuse: R
         problem: The layer.
         tables: ERT and ART in force; Timeloop's built-in energies stand in for missing entries.
         reuse: Reuse of all mappings; None reuses everything, as Timeloop does by default.
-
-    Returns:
-        The layer, ready for `exact.evaluate.evaluate_nest` and `smooth.evaluate.evaluate_smooth`.
     """
     energies = tuple(storage_energy(level, tables) for level in arch.levels)
     per_mac, _ = compute_energy(arch.arithmetic, tables)
@@ -241,21 +218,11 @@ def compiled_layer(arch: Architecture, projection: Projection, machine: Machine,
         "least": [(words or 0) * level.min_utilization for words, level in zip(usable, levels, strict=True)],
         "fanout_x": [arch.fanout(level)[0] for level in range(len(levels))],
         "fanout_y": [arch.fanout(level)[1] for level in range(len(levels))],
-        "clusters": _flat(machine.clusters), "block": _flat(machine.block), "read": _flat(machine.read),
-        "fill": _flat(machine.fill), "update": _flat(machine.update), "leak": _flat(machine.leak),
-        "address": _flat(machine.addr_gen), "read_bandwidth": _flat(machine.read_bandwidth),
-        "write_bandwidth": _flat(machine.write_bandwidth), "shared_bandwidth": _flat(machine.shared_bandwidth),
-        "gated": _flat(machine.gated), "gate": list(machine.gate),
-        "bandwidth_scale": _flat(machine.bandwidth_scale),
-        "held": _flat(reuse.held), "multicast": _flat(reuse.multicast), "linked": _flat(reuse.linked),
-        "first_written": _flat(reuse.first_written), "coalesced": _flat(reuse.coalesced),
+        **{name: np.ravel(getattr(machine, own)).tolist() for name, own in MACHINE_TABLES.items()},
+        **{name: np.ravel(values).astype(np.float64).tolist() for name, values in vars(reuse).items()},
+        "gate": list(machine.gate),
         "interconnects": [(KINDS.index(one.kind), one.level, one.reduces, one.hop, one.router, one.ingress, one.adder,
                            [list(of.items()) for of in one.transfers]) for one in interconnects],
         "compute_energy": float(machine.compute_energy), "network_latency": machine.network_latency,
     }
     return _kernel.Layer(table)
-
-
-def _flat(values: Any) -> list[float]:
-    """All numbers of an array in order."""
-    return [float(value) for value in np.asarray(values).ravel()]
