@@ -23,7 +23,6 @@ from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.layer_family import LayerFamily, family_of, first_of
 from fadiff_mapper.search.mapspace import MapSpace, build_mapspace, conflicts
-from fadiff_mapper.search.mapspace.build import NONE
 
 if TYPE_CHECKING:
     from fadiff_mapper.model.sparse_design import SparseDesign
