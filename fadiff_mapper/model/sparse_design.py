@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLevel
 from fadiff_mapper.inputs.spec.problem import Problem
-from fadiff_mapper.inputs.spec.sparse_optimizations import FORMATS, Choice, LevelOptimizations, SparseOptimizations
+from fadiff_mapper.inputs.spec.sparse_optimizations import (
+    Choice,
+    LevelOptimizations,
+    Representation,
+    SparseOptimizations,
+)
 from fadiff_mapper.inputs.spec.tables import COMPUTE_ACTIONS, Tables, component_actions, compute_energy, storage_energy
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import Scores
@@ -23,6 +27,8 @@ from fadiff_mapper.model.prepared_layer import ExpectedShares, PreparedLayer
 KINDS = {"actual": ("random_", ""), "gated": ("gated_",), "skipped": ("skipped_", "gated_")}
 """Kind of access -> the prefixes under which Timeloop looks its actions up; the first one in the ERT counts."""
 ACCESSES = ("read", "fill", "update")
+
+_kernel.raise_aborted_as(FadiffError)  # where Timeloop ends on a density
 
 
 @dataclass(frozen=True)
@@ -130,36 +136,44 @@ class SparseDesign:
             if size > most:
                 raise FadiffError(f"sparse designs with {what.format(size)} are not searched; accepted: at most {most}")
         names, dims = problem.dataspace_names(), problem.dimensions
-        formats = [options.formats.get(name) for options in sparse.levels for name in names]
         energies = self.compute_energies
-        return _kernel.SparseTables(self.layer.compiled, {
-            "levels": [_level_table(level, options, own, names)
-                       for level, options, own in zip(arch.levels, sparse.levels, self.energies, strict=True)],
-            "formats": [own and {
-                "inner_to_outer": own.inner_to_outer, "compressed": own.compressed,
-                "ranks": [(FORMATS.index(rank.kind), [[dims.index(name) for name in group] for group in rank.flattened],
-                           rank.metadata_bits, rank.payload_bits) for rank in own.ranks]} for own in formats],
-            "gates_computes": sparse.gates_computes, "skips_computes": sparse.skips_computes,
-            "computes": problem.computes, "compute_energy": [energies.actual, energies.gated, energies.skipped],
-            "models": self.models, "operand_density": [millionths(density) for density in self.word_densities]})
+        formats = [options.formats.get(name) for options in sparse.levels for name in names]
+        return _kernel.SparseTables(
+            self.layer.compiled,
+            levels=[_compiled_level(level, options, own, names)
+                    for level, options, own in zip(arch.levels, sparse.levels, self.energies, strict=True)],
+            formats=[_compiled_format(own, dims) for own in formats],
+            gates_computes=sparse.gates_computes, skips_computes=sparse.skips_computes, computes=problem.computes,
+            compute_energy=[energies.actual, energies.gated, energies.skipped], models=self.models,
+            operand_density=[millionths(density) for density in self.word_densities])
 
 
-def _level_table(level: StorageLevel, options: LevelOptimizations, energies: StorageEnergies,
-                 names: Sequence[str]) -> dict[str, Any]:
-    """One level for the kernel (`kernel/sparse.hpp`, SparseLevel)."""
+def _compiled_format(own: Representation | None, dims: Sequence[str]) -> _kernel.Representation:
+    """The format of one tensor for the kernel, without a rank where it is stored plainly."""
+    ranks = [] if own is None else [_kernel.RankFormat(
+        kind=_kernel.RankKind.__members__[rank.kind],
+        groups=[sum(1 << dims.index(name) for name in group) for group in rank.flattened],
+        metadata_bits=rank.metadata_bits, payload_bits=rank.payload_bits) for rank in own.ranks]
+    return _kernel.Representation(ranks=ranks, inner_to_outer=own is not None and own.inner_to_outer,
+                                  compressed=own is not None and own.compressed)
+
+
+def _compiled_level(level: StorageLevel, options: LevelOptimizations, energies: StorageEnergies,
+                    names: Sequence[str]) -> _kernel.SparseLevel:
+    """One level for the kernel."""
     def choices(groups: tuple[Choice, ...]) -> list[list[tuple[int, list[int]]]]:
         return [[(names.index(one.target), [names.index(name) for name in one.conditions]) for one in group]
                 for group in groups]
 
-    every = [(kind, access) for kind in KINDS for access in ACCESSES]
-    return {
-        "decompresses": level.decompresses, "compresses": level.compresses,
-        "metadata_limit": level.usable_metadata_bits, "word_bits": level.word_bits,
-        "metadata_width": level.metadata.width, "metadata_word_bits": level.metadata.word_bits,
-        "data": [energies.data[key] for key in every], "metadata": [energies.metadata[key] for key in every],
-        "decompression": energies.decompression, "compression": energies.compression, "leak": energies.leak,
-        "gating": choices(options.gating), "skipping": choices(options.skipping),
-        "spatial_skipping": choices(options.spatial_skipping)}
+    def actions(of: Mapping[tuple[str, str], float]) -> list[list[float]]:
+        return [[of[kind, access] for access in ACCESSES] for kind in KINDS]
+
+    return _kernel.SparseLevel(
+        decompresses=level.decompresses, compresses=level.compresses, metadata_limit=level.usable_metadata_bits,
+        word_bits=level.word_bits, metadata_width=level.metadata.width, metadata_word_bits=level.metadata.word_bits,
+        data=actions(energies.data), metadata=actions(energies.metadata), decompression=energies.decompression,
+        compression=energies.compression, leak=energies.leak, gating=choices(options.gating),
+        skipping=choices(options.skipping), spatial_skipping=choices(options.spatial_skipping))
 
 
 def millionths(value: float) -> float:
@@ -199,7 +213,8 @@ def score_sparse(design: SparseDesign, nest: Nest) -> Scores:
         illegal. A mapping that only compression makes fit is legal.
     """
     out = np.empty((5, nest.batch))
-    _kernel.SparseEvaluator(design.compiled).score(nest_arrays(nest), out)
+    _kernel.score(design.layer.compiled, nest_arrays(nest), None, None, out, 0, nest.batch, False,
+                  sparse=design.compiled)
     return Scores(out[0], out[1], out[2], out[4].astype(np.bool_), out[3])
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fadiff_mapper.kernel._kernel import Decision, MapSpace, Quantity
 from fadiff_mapper.search.best_so_far import PRIORITY, SHARE_WEIGHT
 from fadiff_mapper.search.layer_family import LayerFamily, temporal_orders
 from fadiff_mapper.search.mapspace import available, factor_ranges
@@ -16,12 +17,14 @@ ORDER_DRAWS = 2
 """How often the order of a level stands among the decisions that moves draw from; layouts and choices to keep or bypass
 stand there once, because a level has many more orders. Nothing was measured."""
 
-QUANTITIES = ("edp", "energy", "delay", "last_level_accesses", "share")
-"""Metrics, and the share in a network, in the order of the kernel's `Objective::Quantity`."""
+
+def compiled_space(family: LayerFamily, member: int, *, residuals: bool = False) -> MapSpace:
+    """The map space of one member of a family for the compiled search; arguments as of `space_table`."""
+    return MapSpace(family.layer.compiled, **space_table(family, member, residuals=residuals))
 
 
-def compiled_space(family: LayerFamily, member: int, *, residuals: bool = False) -> dict[str, Any]:
-    """The tables of one member of a family for the compiled search.
+def space_table(family: LayerFamily, member: int, *, residuals: bool = False) -> dict[str, Any]:
+    """The tables of one member of a family.
 
     Args:
         family: Layers with the candidates of their decisions.
@@ -44,10 +47,9 @@ def compiled_space(family: LayerFamily, member: int, *, residuals: bool = False)
                                   "points": np.array(list(space.problem.bounds.values()), dtype=np.float64)}
     else:
         movable = factors.movable[member]
-        tables = {"width": factors.divisor.shape[-1], "divisor": factors.divisor[member],
-                  "quotient": factors.quotient[member], "product": factors.product[member],
-                  "allowed": factors.allowed[member], "completable": factors.completable[member],
-                  "bound": factors.bound[member].astype(np.int64)}
+        tables = {name: getattr(factors, name)[member] for name in (
+            "divisor", "quotient", "product", "allowed", "completable")}
+        tables["bound"] = factors.bound[member].astype(np.int64)
     return tables | {
         "movable": [(int(place), int(d)) for place, d in zip(*np.nonzero(movable), strict=True)],
         "orders": [level[member].tolist() for level in family.orders],
@@ -55,11 +57,11 @@ def compiled_space(family: LayerFamily, member: int, *, residuals: bool = False)
                     for level in family.layouts],
         "keep": np.array([[name in level.keep for name in names] for level in space.levels]),
         "open": [(int(level), int(t)) for level, t in family.keeps],
-        "decisions": [  # kinds as in the kernel's `Decision::Kind`: orders, layouts, data spaces kept or not
-            *[(0, level, 0) for level, own in enumerate(family.orders) if own.shape[1] > 1
+        "decisions": [
+            *[(Decision.ORDER, level, 0) for level, own in enumerate(family.orders) if own.shape[1] > 1
               for _ in range(ORDER_DRAWS)],
-            *[(1, level, 0) for level, own in enumerate(family.layouts) if own.order.shape[1] > 1],
-            *[(2, int(level), int(t)) for level, t in family.keeps]],
+            *[(Decision.LAYOUT, level, 0) for level, own in enumerate(family.layouts) if own.order.shape[1] > 1],
+            *[(Decision.KEEP, int(level), int(t)) for level, t in family.keeps]],
         "available": float(available(space)), "min_parallelism": float(space.constraints.min_parallelism),
     }
 
@@ -74,10 +76,11 @@ def compiled_objective(metrics: Sequence[str], weights: Sequence[float] | None =
         sums: Energy and cycles of a network in which the share counts, in place of both.
 
     Returns:
-        Arguments of the kernel's objective, by name: terms (weight, number of the quantity) of a sum of weighted
+        Arguments of the kernel's objective, by name: terms (weight, quantity) of a sum of weighted
         logarithms, and the sums.
     """
     named = ([("share", SHARE_WEIGHT)] if sums is not None
              else list(zip(("energy", "delay"), weights, strict=True)) if weights is not None
              else [(name, PRIORITY ** i) for i, name in enumerate(metrics)])
-    return {"terms": [(float(weight), QUANTITIES.index(name)) for name, weight in named], "sums": sums or (1.0, 1.0)}
+    return {"terms": [(float(weight), Quantity.__members__[name]) for name, weight in named],
+            "sums": sums or (1.0, 1.0)}

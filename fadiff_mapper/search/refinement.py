@@ -21,9 +21,6 @@ from fadiff_mapper.search.first_mapping import first_of
 from fadiff_mapper.search.layer_family import LayerFamily
 from fadiff_mapper.search.options import ILLEGAL, SAME, Effort, Progress, SearchOptions
 
-STAGES = ("start", "refine", "polish")
-"""Names of the stages for the history, in the order of the kernel's `Chains::Stage`."""
-
 COOLING, EXTRA_COOLING = (0.3, 0.01), (0.03, 0.003)
 """Temperatures of the first and the last round, in natural logarithms of the metric, of the rounds and of the extra
 ones: hot enough to leave a local optimum, and to leave only a shallow one."""
@@ -69,7 +66,7 @@ class Refinement:
     def take_history(self) -> bool:
         """Takes over the improvements since the last time; returns whether there are any."""
         news = self.chains.history(len(self.history))
-        self.history += [Progress(seconds, evaluations, legal, value, STAGES[stage])
+        self.history += [Progress(seconds, evaluations, legal, value, stage.name)
                          for seconds, evaluations, legal, value, stage in news]
         return bool(news)
 
