@@ -29,10 +29,9 @@ from fadiff_mapper.base.bundled_files import one_path
 from fadiff_mapper.calibration.calibrate import FOLDS, calibrate, fold_of_layers, points_of, predicted_unseen, verdict
 from fadiff_mapper.calibration.correction import Calibration
 from fadiff_mapper.calibration.measured_points import MeasuredLayer, read_measured
-from fadiff_mapper.design.design_options import DesignOptions
-from fadiff_mapper.design.evaluation.design_question import DesignQuestion
-from fadiff_mapper.design.evaluation.design_result import DesignOutcome
-from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
+from fadiff_mapper.design.evaluate_design import DesignBench, evaluate_design
+from fadiff_mapper.design.question import DesignOptions, DesignQuestion
+from fadiff_mapper.design.result import DesignOutcome
 from fadiff_mapper.design.search_design import search_design
 from fadiff_mapper.design.space import DesignSpace, nearest_point
 from fadiff_mapper.inputs.load import read_document

@@ -26,10 +26,9 @@ from pathlib import Path
 from provenance import Write, add_output, heading, markdown, row
 
 from fadiff_mapper import DesignSpace, load_network, read_space
-from fadiff_mapper.design.design_options import DesignOptions
-from fadiff_mapper.design.evaluation.design_question import DesignQuestion
-from fadiff_mapper.design.evaluation.design_result import DesignOutcome
-from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
+from fadiff_mapper.design.evaluate_design import DesignBench, evaluate_design
+from fadiff_mapper.design.question import DesignOptions, DesignQuestion
+from fadiff_mapper.design.result import DesignOutcome
 from fadiff_mapper.design.search_design import search_design
 from fadiff_mapper.gradient.hardware_descent import descended_designs
 

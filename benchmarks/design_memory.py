@@ -21,9 +21,8 @@ from unittest import mock
 from provenance import add_output, heading, markdown, row
 
 from fadiff_mapper import load_network, read_space
-from fadiff_mapper.design.design_options import DesignOptions
-from fadiff_mapper.design.evaluation import evaluate_design, layer_entries
-from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design import evaluate_design, layer_entries
+from fadiff_mapper.design.question import DesignOptions, DesignQuestion
 from fadiff_mapper.design.search_design import DesignProgress, search_design
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.search.options import SearchOptions

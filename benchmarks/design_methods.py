@@ -31,9 +31,8 @@ from dosa_protocol import dosa_search
 from provenance import add_output, markdown
 
 from fadiff_mapper import SearchOptions, Workload, map_layers, read_space
-from fadiff_mapper.design.design_options import DesignOptions
-from fadiff_mapper.design.evaluation.design_question import DesignQuestion
-from fadiff_mapper.design.evaluation.design_reader import DesignReader
+from fadiff_mapper.design.design_reader import DesignReader
+from fadiff_mapper.design.question import DesignOptions, DesignQuestion
 from fadiff_mapper.design.search_design import DesignProgress, search_design
 from fadiff_mapper.design.space import Point, nearest_point
 from fadiff_mapper.fusion.prices import OperatingPoint, summed

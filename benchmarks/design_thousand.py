@@ -20,8 +20,7 @@ from provenance import add_output, heading, markdown, row
 from resnet50 import write_resnet50
 
 from fadiff_mapper import load_network, read_space
-from fadiff_mapper.design.design_options import DesignOptions
-from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.question import DesignOptions, DesignQuestion
 from fadiff_mapper.design.search_design import search_design
 
 

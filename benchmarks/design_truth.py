@@ -29,10 +29,9 @@ from design_records import Record, Step, add_record, read_records, recorded
 from provenance import Write, add_output, heading, markdown, row
 
 from fadiff_mapper import DesignSpace, Workload, load_network, read_space
-from fadiff_mapper.design.design_options import DesignOptions
-from fadiff_mapper.design.evaluation.design_question import DesignQuestion
-from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
-from fadiff_mapper.design.proposers.proposer import all_points
+from fadiff_mapper.design.evaluate_design import DesignBench, evaluate_design
+from fadiff_mapper.design.proposers import all_points
+from fadiff_mapper.design.question import DesignOptions, DesignQuestion
 from fadiff_mapper.design.search_design import search_design
 from fadiff_mapper.gradient import descent_for_designs
 

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from fadiff_mapper import SearchOptions, map_layers
-from fadiff_mapper.design.evaluation.design_reader import DesignReader
+from fadiff_mapper.design.design_reader import DesignReader
 from fadiff_mapper.design.space import Point, nearest_point
 from fadiff_mapper.gradient.adam import adam_step, one_torch_thread
 from fadiff_mapper.gradient.gumbel_softmax import (
@@ -40,10 +40,10 @@ from fadiff_mapper.gradient.hardware_descent import HardwareCurves, curves_aroun
 from fadiff_mapper.gradient.loss import excess
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.model.energy_latency import cost
-from fadiff_mapper.model.evaluate import score
+from fadiff_mapper.model.evaluate import NestEvaluation, score
 from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import Nest, joined, pack
-from fadiff_mapper.model.smooth import SMOOTH, SmoothEvaluation, evaluate_smooth
+from fadiff_mapper.model.smooth import SMOOTH, evaluate_smooth
 from fadiff_mapper.search.layer_family import DiscreteDecisions, LayerFamily, family_of, kin
 from fadiff_mapper.search.mapping_task import mapping_task
 
@@ -195,7 +195,7 @@ def loss_of(parts: Sequence[Descended], curves: HardwareCurves, loads: Sequence[
     return (energy.log() + cycles.log() + broken).sum()
 
 
-def evaluated(part: Descended) -> SmoothEvaluation:
+def evaluated(part: Descended) -> NestEvaluation:
     """The counts of nests of real-valued factors."""
     theta, places = part.theta(), part.places
     member = places.member_of(theta.shape[-1])
@@ -211,18 +211,18 @@ def evaluated(part: Descended) -> SmoothEvaluation:
     return evaluate_smooth(part.family.layer, nest, drawable_parts(places, part.choices))
 
 
-def held_words(part: Descended, run: SmoothEvaluation, level: int) -> torch.Tensor:
+def held_words(part: Descended, run: NestEvaluation, level: int) -> torch.Tensor:
     """Words of the tiles that a level keeps, [B]."""
     return (run.tile.size[level] * torch.from_numpy(part.choices.keep[level])).sum(dim=0)
 
 
-def overfull_register(part: Descended, run: SmoothEvaluation) -> torch.Tensor:
+def overfull_register(part: Descended, run: NestEvaluation) -> torch.Tensor:
     """Squared octaves by which tiles exceed the innermost level, whose size is no parameter, [B]."""
     usable = part.family.layer.arch.levels[0].usable
     return excess(held_words(part, run, 0), usable) if usable else torch.zeros_like(part.parts[0, 0])
 
 
-def least_place(parts: Sequence[Descended], runs: Sequence[SmoothEvaluation], curves: HardwareCurves) -> torch.Tensor:
+def least_place(parts: Sequence[Descended], runs: Sequence[NestEvaluation], curves: HardwareCurves) -> torch.Tensor:
     """The octaves of the least side and KB of both memories that all layers' tiles need, [3, R]."""
     sides, words, bytes_held = [], [], []
     for part, run in zip(parts, runs, strict=True):

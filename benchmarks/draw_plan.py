@@ -15,7 +15,7 @@ from network_fusion import chain
 
 from fadiff_mapper import map_network
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.output.network_report.page import network_html
+from fadiff_mapper.output.network_page import network_html
 
 
 def main() -> None:

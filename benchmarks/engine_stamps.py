@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from fadiff_mapper.design.evaluation import layer_entries, work_force
-from fadiff_mapper.design.evaluation.work_force import _task
+from fadiff_mapper.design import executors, layer_entries
+from fadiff_mapper.design.executors import _task
 
 FOLDER = "FADIFF_ENGINE_STAMPS"
 """The variable of the environment with the folder in which every worker leaves its sums; workers inherit it."""
@@ -47,7 +47,7 @@ OWN = Stamps()
 
 
 def stamped_task(*task: Any) -> Any:
-    """A worker's task in the place of `work_force._task`, with stamps around it and around the search of mappings."""
+    """A worker's task in the place of `executors._task`, with stamps around it and around the search of mappings."""
     if not hasattr(layer_entries._searched, "stamped"):
         layer_entries._searched = _stamped(layer_entries._searched)
     start = time.process_time()
@@ -88,7 +88,7 @@ def engine_stamps(folder: Path) -> Iterator[Callable[[], Stamps]]:
         return Stamps(*(sum(worker[part] for worker in workers) for part in ("evaluating", "searching")),
                       all_seconds())
 
-    with mock.patch.dict(os.environ, {FOLDER: str(folder)}), mock.patch.object(work_force, "_task", stamped_task):
+    with mock.patch.dict(os.environ, {FOLDER: str(folder)}), mock.patch.object(executors, "_task", stamped_task):
         yield spent
 
 

@@ -110,12 +110,12 @@ def geometric_mean(values: np.ndarray) -> float:
 
 VARIANTS: dict[str, Callable[[float], Effort]] = {
     "all parts": lambda scale: Effort(descent=descend),
-    "no refinement": lambda scale: Effort(refinement=False, descent=partial(descend, steps=times(STEPS, scale))),
+    "no refinement": lambda scale: Effort(searches=0, descent=partial(descend, steps=times(STEPS, scale))),
     "no gradient": lambda scale: Effort(rounds=times(Effort().rounds, scale), extra_rounds=0),
     "gradient of the paper's equations": lambda scale: Effort(
         rounds=times(Effort().rounds, scale), extra_rounds=0, descent=partial(descend, model="paper")),
     "paper's equations, no refinement": lambda scale: Effort(
-        refinement=False, descent=partial(descend, model="paper", steps=times(STEPS, scale))),
+        searches=0, descent=partial(descend, model="paper", steps=times(STEPS, scale))),
 }
 """Name -> the effort without a part that spends the saved time, at a multiple of rounds or steps."""
 

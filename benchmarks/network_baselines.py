@@ -107,7 +107,7 @@ def descended(workload: Workload, tasks: Sequence[MappingTask], schedule: Mappin
         The network's EDP, infinite where a layer has no legal mapping, and the CPU seconds of the descent.
     """
     start = time.process_time()
-    effort = Effort(refinement=False, descent=partial(descend, **schedule))
+    effort = Effort(searches=0, descent=partial(descend, **schedule))
     outcomes = search_all(tasks, SearchOptions(effort=effort))
     spent = time.process_time() - start
     scores = [score(task.layer, outcome.nest) for task, outcome in zip(tasks, outcomes, strict=True)]

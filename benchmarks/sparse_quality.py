@@ -35,8 +35,8 @@ from fadiff_mapper.inputs.yaml.load import load_file
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays
-from fadiff_mapper.search.compiled_space import compiled_space
 from fadiff_mapper.search.mapping_task import mapping_task
+from fadiff_mapper.search.refinement import compiled_space
 
 BATCH = 4096
 """Mappings of a batch whose evaluations per second are measured."""

@@ -1,75 +1,155 @@
-"""The public Python interface: searches of layers, networks and designs."""
+"""The public Python interface: all that the command line calls, each of whose flags is an argument here.
+
+The searches of layers, networks and designs, in memory or into a folder of results, are written below; `__getattr__`
+finds the other functions in their rooms. Modules are imported when they are first used, so that small commands stay
+instant.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Mapping as AnyMapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from importlib import import_module
+from math import inf
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.design.evaluation.design_result import DesignResult
-from fadiff_mapper.gradient import descent_for_designs, descent_for_network, with_layer_descent
-from fadiff_mapper.inputs.load import Source, read_document
-from fadiff_mapper.inputs.spec.mapping import Mapping
+from fadiff_mapper.base.deadline import never, with_grace
+from fadiff_mapper.base.errors import FadiffError, InvalidMapping, SpecError, attempted
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.network.one_design import Design
-from fadiff_mapper.network.options import NetworkOptions
-from fadiff_mapper.network.result import NetworkResult
-from fadiff_mapper.search import map_layers as layer_search
-from fadiff_mapper.search.options import Progress, SearchOptions
-from fadiff_mapper.search.result import Result
-from fadiff_mapper.workload import Workload
-from fadiff_mapper.workload.coverage import require_coverage
+from fadiff_mapper.search.options import SearchOptions
 
 if TYPE_CHECKING:
-    from fadiff_mapper.calibration.correction import Calibration
+    from fadiff_mapper.base.deadline import Over
+    from fadiff_mapper.base.version import __version__
+    from fadiff_mapper.calibration.calibrate import calibrate
+    from fadiff_mapper.calibration.correction import Calibration, calibration_text, read_calibration
+    from fadiff_mapper.calibration.measured_points import read_measured
+    from fadiff_mapper.design.result import DesignResult
     from fadiff_mapper.design.search_design import OnDesign
-    from fadiff_mapper.design.space import DesignSpace
-    from fadiff_mapper.network.planning_run import OnProgress
+    from fadiff_mapper.design.space import DesignSpace, is_space, read_space
+    from fadiff_mapper.dropin.calls import call_mapper, call_model
+    from fadiff_mapper.dropin.shim import remove_launchers, write_launchers
+    from fadiff_mapper.inputs.load import Source, load, load_mapping, read_document, refuse_missing_energies
+    from fadiff_mapper.inputs.load_layers import files_of
+    from fadiff_mapper.inputs.spec.mapping import Mapping
+    from fadiff_mapper.model.evaluate_spec import evaluate
+    from fadiff_mapper.model.stats import Stats
+    from fadiff_mapper.network.one_design import Design
+    from fadiff_mapper.network.options import NetworkOptions
+    from fadiff_mapper.network.planning import OnProgress
+    from fadiff_mapper.network.result import NetworkResult
+    from fadiff_mapper.search.explanation.explain_run import explain_run, read_run
+    from fadiff_mapper.search.options import Progress
+    from fadiff_mapper.search.result import Result
+    from fadiff_mapper.timeloop.doctor import examine
+    from fadiff_mapper.timeloop.verify import real_model, verify
+    from fadiff_mapper.workload import Workload
+    from fadiff_mapper.workload.coverage import require_coverage
+    from fadiff_mapper.workload.readers.load_network import load_network
+    from fadiff_mapper.workload.readers.network_text import network_text, save_network
+
+    Path_ = str | PathLike[str]
+
+_HOME = {
+    "base.version": ("__version__",), "calibration.calibrate": ("calibrate",),
+    "calibration.correction": ("Calibration", "calibration_text", "read_calibration"),
+    "calibration.measured_points": ("read_measured",), "design.result": ("DesignResult",),
+    "design.space": ("DesignSpace", "is_space", "read_space"), "dropin.calls": ("call_mapper", "call_model"),
+    "dropin.shim": ("remove_launchers", "write_launchers"),
+    "inputs.load": ("load", "load_mapping", "read_document", "refuse_missing_energies"),
+    "inputs.load_layers": ("files_of",), "inputs.spec.mapping": ("Mapping",), "model.stats": ("Stats",),
+    "model.evaluate_spec": ("evaluate",), "network.options": ("NetworkOptions",),
+    "network.result": ("NetworkResult",), "search.explanation.explain_run": ("explain_run", "read_run"),
+    "search.result": ("Result",), "timeloop.doctor": ("examine",), "timeloop.verify": ("real_model", "verify"),
+    "workload": ("Workload",), "workload.coverage": ("require_coverage",),
+    "workload.readers.load_network": ("load_network",),
+    "workload.readers.network_text": ("network_text", "save_network")}
+"""The rooms of the public functions and classes that are not written here."""
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a public name when it is first used."""
+    for room, names in _HOME.items():
+        if name in names:
+            return getattr(import_module(f"fadiff_mapper.{room}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__ = ["Calibration", "DesignResult", "DesignSpace", "FadiffError", "InvalidMapping", "Mapping", "NetworkOptions",
+           "NetworkResult", "Result", "SearchOptions", "Spec", "SpecError", "Stats", "Workload", "__version__",
+           "calibrate", "calibration_text", "call_mapper", "call_model", "evaluate", "examine", "explain_run",
+           "files_of", "is_space", "load", "load_layers", "load_mapping", "load_network", "map_layer", "map_layers",
+           "map_network", "network_text", "read_calibration", "read_document", "read_measured", "read_run",
+           "read_space", "real_model", "refuse_missing_energies", "remove_launchers", "require_coverage",
+           "save_network", "search_design", "verify", "write_launchers"]
+
+SUMMARY = "fadiff.summary.json"
+"""The file that a run of several problems has besides: their results side by side."""
+
+CHECKPOINT = "fadiff.checkpoint.json"
+"""The mappings of a network found so far, in its output folder: a run that was killed goes on from there."""
+
+
+def load_layers(*files: Path_, jinja_data: AnyMapping[str, Any] | None = None, energy: str = "bundled",
+                strict: bool = True) -> dict[str, Spec]:
+    """Reads one spec for every problem among some files, each together with all files that are no problem.
+
+    Args:
+        *files: Files in any order, folders or patterns of them, or names with `bundled:` in front.
+        jinja_data: Variables of the files' Jinja2 templates.
+        energy: As in `load`.
+        strict: As in `load`.
+
+    Returns:
+        The specs by unique names, those of the problems' files.
+
+    Raises:
+        FadiffError: As in `load`.
+    """
+    from fadiff_mapper.inputs import load_layers as reader
+    return reader.load_layers(reader.files_of(list(map(str, files))), jinja_data=jinja_data, energy=energy,
+                              strict=strict)
 
 
 def map_layer(spec: Spec, options: SearchOptions | None = None, *, metric: str | Sequence[str] | None = None,
               seed: int | None = None, time_limit: float | None = None, warm_start: Mapping | None = None,
+              sensitivities: bool = False, output: Path_ | None = None,
               on_progress: Callable[[Progress], None] | None = None) -> Result:
-    """Finds a mapping of one problem.
-
-    Args:
-        spec: The input: architecture, problem, energies, constraints.
-        options: Effort and parts of the search; None is `SearchOptions()`.
-        metric: One metric, or several in order of priority; takes the place of `options.metrics`.
-        seed: Takes the place of `options.seed`.
-        time_limit: Seconds; takes the place of `options.time_limit`.
-        warm_start: A mapping to start from; the result is at least as good.
-        on_progress: Called whenever the best mapping improves.
+    """Finds a mapping of one problem: `map_layers` with one problem.
 
     Returns:
-        The best mapping found, with its numbers and the history of the search.
-
-    Raises:
-        FadiffError: An option is out of range, constraints contradict each other, the map space is too large for an
-            exhaustive search, the warm start is not a legal mapping, or no legal mapping is found.
+        The best mapping with its statistics, how far it can be from the best possible one, and how the search ended.
     """
+    watch = None if on_progress is None else lambda _, progress: on_progress(progress)
     return map_layers([spec], options, metric=metric, seed=seed, time_limit=time_limit, warm_starts=[warm_start],
-                      on_progress=on_progress and (lambda _, step: on_progress(step)))[0]
+                      sensitivities=sensitivities, output=output, on_progress=watch)[0]
 
 
-def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
+def map_layers(specs: Sequence[Spec] | AnyMapping[str, Spec], options: SearchOptions | None = None, *,
                metric: str | Sequence[str] | None = None, seed: int | None = None, time_limit: float | None = None,
-               warm_starts: Sequence[Mapping | None] = (),
+               warm_starts: Sequence[Mapping | None] = (), sensitivities: bool = False,
+               output: Path_ | None = None, begun: float | None = None,
                on_progress: Callable[[int, Progress], None] | None = None,
-               on_better: Callable[[int, Result], None] | None = None,
-               stopped: Callable[[], bool] = lambda: False) -> list[Result]:
+               on_better: Callable[[int, Result], None] | None = None, stopped: Over = never) -> list[Result]:
     """Finds a mapping for each of many problems, all at once; equal problems are mapped once.
 
     Args:
-        specs: The problems, each on its design.
+        specs: The problems, each on its design; with their names where several are written.
         options: Effort and parts of the search; None is `SearchOptions()`.
         metric: One metric, or several in order of priority; takes the place of `options.metrics`.
         seed: Takes the place of `options.seed`.
         time_limit: Seconds for all problems together; takes the place of `options.time_limit`.
-        warm_starts: For each problem a mapping to start from, or None.
+        warm_starts: For each problem a mapping to start from, or None; the result is at least as good.
+        sensitivities: Whether results have the derivatives of their metric by the constants of the machine, too. Where
+            these fail, or there is no time for them, the result's status says so.
+        output: Folder into which the files of every result are written as soon as there is a legal mapping, and again
+            as it improves: of one problem into the folder itself, of several into folders of their names.
+        begun: When the time limit begins, seconds of `time.monotonic`; None: now.
         on_progress: Called with the number of a problem whenever its best mapping improves.
         on_better: Called with the number of a problem and a result to keep: a first one, better ones while the search
             runs, and the last.
@@ -79,19 +159,63 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
         One result per problem, in order.
 
     Raises:
-        FadiffError: As for `map_layer`; the results of the other problems have then been passed to `on_better`.
+        FadiffError: An option is out of range, constraints contradict each other, a space is too large for an
+            exhaustive search, a warm start is not a legal mapping of its problem, no legal mapping is found, or the
+            folder cannot be written to. The results of the other problems have then been written.
     """
-    return layer_search.map_layers(specs, with_layer_descent(options or SearchOptions()), metric=metric, seed=seed,
-                                   time_limit=time_limit, warm_starts=warm_starts, on_progress=on_progress,
-                                   on_better=on_better, stopped=stopped)
+    from fadiff_mapper.gradient import with_layer_descent
+    from fadiff_mapper.output import RESULT_FILES
+    from fadiff_mapper.search import map_layers as layer_search
+    options = with_layer_descent(options or SearchOptions())
+    names = list(specs) if isinstance(specs, AnyMapping) else []
+    problems = list(specs.values() if isinstance(specs, AnyMapping) else specs)
+    if sensitivities:
+        from fadiff_mapper.search.explanation.sensitivities import mapping_sensitivities, refuse_sparse
+        if options.imperfect:
+            raise FadiffError("sensitivities: found with imperfect; accepted: one of them, as residual factors have no "
+                              "derivatives")
+        for spec in problems:
+            refuse_sparse(spec)
+    limit = options.time_limit if time_limit is None else time_limit
+    deadline = None if limit is None or begun is None else begun + limit
+    root = Path(output or ".")
+    folders = [root / name for name in names] if len(problems) > 1 else [root]
+    if output is not None and len(folders) != len(problems):
+        raise FadiffError("output: found several problems without names; accepted: a dict with a name for each")
+
+    def keep(index: int, result: Result) -> None:
+        if output is not None:
+            from fadiff_mapper.base.atomic_files import write_files
+            from fadiff_mapper.output.run_files import run_files
+            write_files(folders[index], run_files(result))
+        if on_better is not None:
+            on_better(index, result)
+
+    with nullcontext() if output is None else _held(
+            root, dict.fromkeys(folders, RESULT_FILES), (file for spec in problems for file in spec.files)):
+        results = layer_search.map_layers(
+            problems, options, metric=metric, seed=seed, time_limit=time_limit, warm_starts=warm_starts,
+            on_progress=on_progress, on_better=keep, stopped=stopped, deadline=deadline)
+        late = with_grace(inf if deadline is None else deadline, stopped)
+        for index, result in enumerate(results if sensitivities else ()):
+            found, lost = attempted("sensitivities", lambda: mapping_sensitivities(
+                result.spec, result.mapping, result.metric, late))  # noqa: B023  called at once
+            results[index] = replace(result, sensitivities=found or (),
+                                     status=f"{result.status}; {lost}" if lost else result.status)
+            keep(index, results[index])
+        if output is not None and len(problems) > 1:
+            from fadiff_mapper.base.atomic_files import write_files
+            from fadiff_mapper.output.run_files import summary_json
+            write_files(root, {SUMMARY: summary_json(names, results)})
+    return results
 
 
 def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions | None = None, *,
                 metric: str | None = None, seed: int | None = None, time_limit: float | None = None,
                 energy: str = "bundled", strict: bool = True, jinja_data: AnyMapping[str, Any] | None = None,
-                checkpoint_file: str | PathLike[str] | None = None,
-                allow_partial: bool = False, on_progress: OnProgress = lambda *_: None,
-                stopped: Callable[[], bool] = lambda: False) -> NetworkResult:
+                checkpoint_file: Path_ | None = None, allow_partial: bool = False, output: Path_ | None = None,
+                read: Sequence[Path_] = (), begun: float | None = None, on_progress: OnProgress = lambda *_: None,
+                stopped: Over = never) -> NetworkResult:
     """Plans a whole network: fused groups, their tiles, all mappings.
 
     Args:
@@ -105,8 +229,12 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
         strict: Whether input of the design that Timeloop ignores is an error, not a warning.
         jinja_data: Variables of the design's Jinja2 templates, as for `load`.
         checkpoint_file: File to which mappings of layers and groups are written as they are found, and from which
-            they are read if it exists.
+            they are read if it exists; None: `CHECKPOINT` in the output folder, if there is one.
         allow_partial: Whether the network may have operators that are not understood.
+        output: Folder for the plan, its page, and the files of every layer and tile.
+        read: Further files that were read, such as the network's: no result is written over them.
+        begun: When the time limit begins, seconds of `time.monotonic`, where it holds for the files, too; None: now,
+            and for the search alone.
         on_progress: Called with a stage and the network's value at every improvement.
         stopped: Asked again and again; once true, the search ends with the best plan so far.
 
@@ -116,17 +244,32 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
     Raises:
         SpecError: The design or the network is wrong.
         FadiffError: Too little of the network is understood, an option is out of range, a layer has no legal mapping,
-            or the checkpoint is of another network, design or version.
+            the checkpoint is of another network, design or version, or the folder cannot be written to.
     """
-    require_coverage(workload, allow_partial, "allow_partial=True")
+    from fadiff_mapper.gradient import descent_for_network
+    from fadiff_mapper.inputs.load import read_document, source_files
     from fadiff_mapper.network import map_network as network_search
+    from fadiff_mapper.network.options import NetworkOptions
+    from fadiff_mapper.network.planning_clock import command_clock
+    from fadiff_mapper.output import PLAN_FILES
+    from fadiff_mapper.output.network_files import write_held
+    from fadiff_mapper.workload.coverage import require_coverage
+    require_coverage(workload, allow_partial, "allow_partial=True")
     options = options or NetworkOptions()
-    if jinja_data and not isinstance(arch_spec, Spec):
+    descent, files = descent_for_network(options), tuple(read)
+    if not isinstance(arch_spec, Spec):
         sources = [arch_spec] if isinstance(arch_spec, str | PathLike | AnyMapping) else arch_spec
-        arch_spec = read_document(*sources, jinja_data=jinja_data)
-    return network_search.map_network(
-        workload, arch_spec, options, metric=metric, seed=seed, time_limit=time_limit, energy=energy, strict=strict,
-        checkpoint_file=checkpoint_file, on_progress=on_progress, stopped=stopped, descent=descent_for_network(options))
+        files = (*files, *source_files(sources))
+        arch_spec = read_document(*sources, jinja_data=jinja_data) if jinja_data else arch_spec
+    root = Path(output or ".")
+    with nullcontext() if output is None else _held(root, {root: (*PLAN_FILES, CHECKPOINT)}, files):
+        clock = None if begun is None else command_clock(
+            options.time_limit if time_limit is None else time_limit, stopped, begun, workload)
+        result = network_search.map_network(
+            workload, arch_spec, options, metric=metric, seed=seed, time_limit=time_limit, energy=energy,
+            strict=strict, checkpoint_file=checkpoint_file or (root / CHECKPOINT if output is not None else None),
+            on_progress=on_progress, stopped=stopped, clock=clock, descent=descent)
+        return result if output is None else write_held(result, root, clock.over_for_files if clock else never)
 
 
 def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any, *,
@@ -135,9 +278,10 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
                   evaluations: int | None = None, time_limit: float | None = None, seed: int = 0, fuse: bool = True,
                   energy: str | None = None, strict: bool = True, prune: bool = True, neighbours: bool = True,
                   jobs: int | None = None, backend: str = "processes", address: str | None = None,
-                  shard: tuple[int, int] | None = None, store: str | PathLike[str] | None = None,
+                  shard: tuple[int, int] | None = None, store: Path_ | None = None,
                   calibration: Calibration | None = None, allow_partial: bool = False,
-                  on_progress: OnDesign = lambda _: None, stopped: Callable[[], bool] = lambda: False) -> DesignResult:
+                  output: Path_ | None = None, read: Sequence[Path_] = (), begun: float | None = None,
+                  on_progress: OnDesign = lambda _: None, stopped: Over = never) -> DesignResult:
     """Searches the best design of a space for one network or several.
 
     Args:
@@ -166,10 +310,15 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
         backend: "processes" for those of this machine, "dask" or "ray" for a cluster.
         address: The cluster's scheduler.
         shard: (i, n) evaluates every n-th design alone, from the i-th on; for "random" and "exhaustive".
-        store: Folder in which all that is evaluated is kept, so that runs go on and share their work.
+        store: Folder in which all that is evaluated is kept, so that runs go on and share their work; None: `STORE` in
+            the output folder, if there is one.
         calibration: A correction to measured hardware (`read_calibration`) for the cycles of all designs; nothing is
             fused then. None: the exact model.
         allow_partial: Whether a network may have operators that are not understood.
+        output: Folder for the best architecture with its mappings, every design in a table, and the page.
+        read: Further files that were read: no result is written over them.
+        begun: When the time limit begins, seconds of `time.monotonic`, where it holds for the files, too; None: now,
+            and for the search alone.
         on_progress: Called after every design.
         stopped: Asked after every design; once true, the search ends with the best so far.
 
@@ -178,40 +327,52 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
 
     Raises:
         SpecError: The space or a network is wrong.
-        FadiffError: An option is out of range, something is not installed, or no design evaluated is feasible; the
-            message says which limit is to blame.
+        FadiffError: An option is out of range, something is not installed, no design evaluated is feasible (the message
+            says which limit is to blame), or the folder cannot be written to.
     """
-    from fadiff_mapper.design.design_options import DesignOptions
-    from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+    from fadiff_mapper.design.question import DesignOptions, DesignQuestion
+    from fadiff_mapper.design.search_design import kept_back
     from fadiff_mapper.design.search_design import search_design as design_search
-    known, read = _space_of(space, limits, strict), _networks_of(networks, allow_partial)
-    question = DesignQuestion(known, read, tuple(weights or (1.0,) * len(read)),
-                              (metric,) if isinstance(metric, str) else tuple(metric),
-                              fuse and calibration is None, seed, energy or known.energy or "estimate", strict,
-                              calibration)
-    options = DesignOptions(method, evaluations, time_limit, prune, neighbours, None, jobs, backend, address,
-                            shard, None if store is None else Path(store))
-    return design_search(question, options, on_progress=on_progress, stopped=stopped,
-                         descent=descent_for_designs(method))
-
-
-def _space_of(space: DesignSpace | Source | Sequence[Source], limits: dict[str, float] | None,
-              strict: bool) -> DesignSpace:
-    """The space, read where it is files or a dict. Raises FadiffError for limits beside a space that has been read."""
     from fadiff_mapper.design.space import DesignSpace, read_space
+    from fadiff_mapper.gradient import descent_for_designs
+    from fadiff_mapper.inputs.load import source_files
+    from fadiff_mapper.output import RUN_FILES, STORE
+    from fadiff_mapper.output.design_files import write_open_folder
+    from fadiff_mapper.workload import Workload
+    from fadiff_mapper.workload.coverage import require_coverage
+    from fadiff_mapper.workload.readers.load_network import load_network
+    descent, files = descent_for_designs(method), tuple(read)
     if not isinstance(space, DesignSpace):
         sources = [space] if isinstance(space, str | PathLike | AnyMapping) else space
-        return read_space(*sources, limits=limits, strict=strict)
-    if limits:
+        space, files = read_space(*sources, limits=limits, strict=strict), (*files, *source_files(sources))
+    elif limits:
         raise FadiffError("limits: found some beside a space that has been read; accepted: limits of `read_space`")
-    return space
+    workloads = tuple(each if isinstance(each, Workload) else load_network(each)
+                      for each in (networks if isinstance(networks, list | tuple) else [networks]))
+    for workload in workloads:
+        require_coverage(workload, allow_partial, "allow_partial=True")
+    question = DesignQuestion(space, workloads, tuple(weights or (1.0,) * len(workloads)),
+                              (metric,) if isinstance(metric, str) else tuple(metric), fuse and calibration is None,
+                              seed, energy or space.energy or "estimate", strict, calibration)
+    root = Path(output or ".")
+    kept = store if store is not None else None if output is None else root / STORE
+    options = DesignOptions(method, evaluations, time_limit, prune, neighbours, None, jobs, backend, address, shard,
+                            None if kept is None else Path(kept))
+    with nullcontext() if output is None else _held(root, {root: RUN_FILES}, files):
+        result = design_search(question, options, on_progress=on_progress, stopped=stopped, descent=descent,
+                               kept_back=0.0 if begun is None else kept_back(begun))
+        return result if output is None else write_open_folder(
+            result, root, lambda: begun is not None and time_limit is not None and
+            time.monotonic() > begun + time_limit)
 
 
-def _networks_of(networks: Any, allow_partial: bool) -> tuple[Workload, ...]:
-    """The networks, read where they are not yet. Raises FadiffError where too little of one is understood."""
-    from fadiff_mapper.workload.readers.load_network import load_network
-    read = tuple(each if isinstance(each, Workload) else load_network(each)
-                 for each in (networks if isinstance(networks, list | tuple) else [networks]))
-    for network in read:
-        require_coverage(network, allow_partial, "allow_partial=True")
-    return read
+@contextmanager
+def _held(root: Path, written: AnyMapping[Path, Sequence[str]], read: Iterable[Path_]) -> Iterator[None]:
+    """A run's folder while its files are made, by folder and name: one run at a time, and none over an input."""
+    from fadiff_mapper.base import atomic_files
+    inputs = list(map(Path, read))
+    for folder, names in written.items():
+        atomic_files.check_names(folder, names, inputs)
+    with atomic_files.lock(root):
+        atomic_files.check_writable(root)
+        yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.question import DesignQuestion
 from fadiff_mapper.design.space import DesignSpace, read_space
 from fadiff_mapper.workload import Workload
 from fadiff_mapper.workload.readers.load_network import load_network

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -69,19 +70,19 @@ def skipping_product(densities: dict[str, float]) -> Spec:
 
 def full_scores(design: SparseDesign, nest: Nest) -> Scores:
     """Scores of a batch from the whole evaluation of each mapping; what Timeloop refuses or aborts on is illegal."""
-    dense = evaluate_nest(design.layer, nest)
+    illegal = np.array(scores_of(evaluate_nest(design.layer, nest)).excess) + _kernel.REJECTED
     cycles, energy, last = np.zeros((3, nest.batch))
-    legal, excess = np.zeros(nest.batch, dtype=np.bool_), np.array(scores_of(dense).excess) + _kernel.REJECTED
-    outermost = len(design.layer.arch.levels) - 1
+    legal, excess = np.zeros(nest.batch, dtype=np.bool_), illegal
     for row in range(nest.batch):
         try:
-            found = evaluate_sparse(design, dense, row, unpack(nest, row, design.layer.problem))
+            found = evaluate_sparse(design, evaluate_nest(design.layer, nest.take([row])),
+                                    unpack(nest, row, design.layer.problem))
         except FadiffError:
             continue
-        legal[row], excess[row], cycles[row], energy[row] = True, 0.0, found.cycles, found.energy
-        last[row] = sum(int(found.use.levels[outermost][t].average * (
-            counts[outermost].reads + counts[outermost].updates + counts[outermost].fills))
-            for t, counts in enumerate(found.counts) if outermost in counts)
+        legal[row], excess[row], cycles[row], energy[row] = True, 0.0, math.floor(found.cycles[0]), found.energy[0]
+        assert found.sparse is not None
+        words = found.counts.reads[-1] + found.counts.updates[-1] + found.counts.fills[-1]
+        last[row] = np.trunc(found.sparse.use.average[-1, :, None] * words).sum()
     return Scores(cycles, energy, last, legal, excess)
 
 

@@ -11,20 +11,20 @@ from pathlib import Path
 import pytest
 
 import fadiff_mapper
+from fadiff_mapper import api
 
 PACKAGE = Path(fadiff_mapper.__file__).parent
 
 ORDER = (
     "base", "kernel", "inputs.yaml", "inputs.spec", "inputs.native", "inputs.v04", "inputs.energy", "inputs",
     "workload", "workload.readers", "model", "calibration",
-    "search.mapspace", "search.lower_bound", "search.sensitivity", "search.explanation", "search",
-    "fusion", "network", "design.space", "design.evaluation", "design.proposers", "design", "gradient", "timeloop",
-    "output.timeloop_files", "output.looptree_files", "output.network_report", "output.design_report",
-    "output.terminal", "output", "dropin", "cli", "",
+    "search.mapspace", "search.lower_bound", "search.explanation", "search",
+    "fusion", "network", "design", "gradient", "timeloop",
+    "output", "output.terminal", "dropin", "", "cli",
 )
 """The rooms: every folder imports from itself and from those before it, imports for type checking included."""
 
-RESULTS = ("search.result", "network.result", "design.evaluation.design_result")
+RESULTS = ("search.result", "network.result", "design.result")
 """Results write, draw and check themselves: their methods import `output` and `timeloop` when they are called."""
 
 
@@ -67,6 +67,18 @@ def test_the_root_holds_the_public_entry_points_only() -> None:
     assert {path.name for path in PACKAGE.glob("*.py")} == {"__init__.py", "__main__.py", "api.py"}
 
 
+def test_the_command_line_calls_the_public_interface() -> None:
+    used = {name for module, path in modules().items() if room(module) == "cli" for name in imports(path)}
+    others = {name for name in used if room(name) not in ("base", "cli", "output.terminal") and not
+              name.endswith(".options")}
+    assert others == {"api", "inputs.energy.source_names", "inputs.spec.spec", "inputs.yaml.place"}  # words
+
+
+@pytest.mark.parametrize("name", api.__all__)
+def test_every_public_name_is_where_the_interface_looks_for_it(name: str) -> None:
+    assert getattr(api, name) is not None
+
+
 def test_every_room_has_a_sentence() -> None:
     for name in ORDER:
         folder = PACKAGE.joinpath(*name.split(".")) if name else PACKAGE
@@ -95,9 +107,9 @@ def test_few_rooms_need_an_extra(package: str) -> None:
 
 
 def test_checking_and_evaluating_load_no_torch() -> None:
-    loaded = ("cli", "output.terminal.layer_search", "output.terminal.spec_summary", "model.evaluate",
-              "output.timeloop_files.run_files", "search.map_layers", "workload.readers.load_network",
-              "search.explanation.explain_run", "search.sensitivity.sensitivities")
+    loaded = ("cli", "output.terminal.layers", "output.terminal.designs", "model.evaluate",
+              "output.run_files", "search.map_layers", "workload.readers.load_network",
+              "search.explanation.explain_run", "search.explanation.sensitivities")
     code = (f"import sys, {', '.join(f'fadiff_mapper.{name}' for name in loaded)}; "
             "fadiff_mapper.load, fadiff_mapper.evaluate, fadiff_mapper.Workload; "
             "sys.exit('torch' in sys.modules)")
@@ -108,7 +120,7 @@ FIRST_MAPPING = """
 import sys
 from fadiff_mapper import load
 from fadiff_mapper.base.bundled_files import find
-from fadiff_mapper.output.timeloop_files.run_files import run_files
+from fadiff_mapper.output.run_files import run_files
 from fadiff_mapper.search.map_layers import map_layers
 
 LATE = ("concurrent.futures", "fadiff_mapper.search.lower_bound", "fadiff_mapper.search.exhaustive",

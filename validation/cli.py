@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fadiff_mapper.base.standard_streams import ended, say_error
-from fadiff_mapper.cli.arguments import Parser, jobs, positive
-from fadiff_mapper.cli.exit_codes import BAD_INPUT
+from fadiff_mapper.cli.arguments import BAD_INPUT, Parser, jobs, positive
 
 from . import commands
 from .operators import operators

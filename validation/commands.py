@@ -18,8 +18,8 @@ from fadiff_mapper.base import atomic_files
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.extras import require
 from fadiff_mapper.base.standard_streams import say
+from fadiff_mapper.output.run_files import versions
 from fadiff_mapper.output.terminal.console import console, progress_line, table
-from fadiff_mapper.output.timeloop_files.run_files import versions
 from fadiff_mapper.timeloop.find_programs import find_real
 from fadiff_mapper.timeloop.run_model import cleared
 

@@ -23,7 +23,7 @@ from fadiff_mapper.gradient.network_descent import descended_network
 from fadiff_mapper.network.map_network import plan_network
 from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.network.options import layer_search
-from fadiff_mapper.network.planning_run import NetworkDescent
+from fadiff_mapper.network.planning import NetworkDescent
 from fadiff_mapper.search.options import Effort
 
 NETWORKS = ("gpt3_6b7_block", "vgg19", "vgg16", "mobilenet_v1", "resnet18")
@@ -34,8 +34,8 @@ LAYERS: Mapping[str, Effort] = {
     "default": Effort(),
     "descent before": Effort(descent=descend),
     "descent before, paper's model": Effort(descent=PAPER),
-    "descent alone": Effort(descent=descend, refinement=False),
-    "descent alone, paper's model": Effort(descent=PAPER, refinement=False),
+    "descent alone": Effort(descent=descend, searches=0),
+    "descent alone, paper's model": Effort(descent=PAPER, searches=0),
 }
 """Searches of a layer, the default first: annealing on the exact model."""
 

@@ -19,12 +19,12 @@ from fadiff_mapper.fusion.estimates import Candidate, group_bases
 from fadiff_mapper.fusion.prices import NetworkPrice
 from fadiff_mapper.fusion.segments import Segment, segments
 from fadiff_mapper.network.checkpoint import Checkpoint, opened
-from fadiff_mapper.network.layer_variants import best_together, padded_layers, variants
+from fadiff_mapper.network.map_network import best_together, padded_layers, variants
 from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.network.options import layer_search
-from fadiff_mapper.network.planning import SHORT, evaluated
+from fadiff_mapper.network.planning import SHORT, PlanningRun, evaluated
 from fadiff_mapper.network.planning_clock import PlanningClock
-from fadiff_mapper.network.planning_run import EvaluatedGroup, PlanningRun
+from fadiff_mapper.network.result import EvaluatedGroup
 from fadiff_mapper.network.tile_mappings import LIGHT, THOROUGH
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.workload import Workload

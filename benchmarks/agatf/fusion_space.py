@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import log
 
-from fadiff_mapper.fusion.prices import NOTHING, OperatingPoint, summed
+from fadiff_mapper.fusion.prices import NOTHING, CoverPart, OperatingPoint, partition, summed
 from fadiff_mapper.fusion.segments import runs_in_order
-from fadiff_mapper.network.partition import CoverPart, partition
 from fadiff_mapper.workload import Workload
 
 Nodes = tuple[str, ...]

@@ -28,7 +28,7 @@ from .networks import NetworkQuestion
 def settings(restarts: int = 7, steps: int = 1490, reorder_every: int = 500) -> SearchOptions:
     """A descent without a refinement, by default with DOSA's settings."""
     descent = partial(descend, restarts=restarts, steps=steps, reorder_every=reorder_every)
-    return SearchOptions(threads=1, effort=Effort(refinement=False, descent=descent))
+    return SearchOptions(threads=1, effort=Effort(searches=0, descent=descent))
 
 
 def search(question: NetworkQuestion, seed: int, options: SearchOptions | None = None) -> NetworkCourse:

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from fadiff_mapper.network import layer_variants, tile_mappings
+from fadiff_mapper.network import map_network, tile_mappings
 from fadiff_mapper.search import map_layers, search_many
 
 
@@ -35,6 +35,6 @@ def counted_evaluations() -> Iterator[EvaluationCount]:
         return outcomes
 
     with ExitStack() as stack:
-        for module in (map_layers, layer_variants, tile_mappings):
+        for module in (map_layers, map_network, tile_mappings):
             stack.enter_context(patch.object(module, "search_all", counting))
         yield count

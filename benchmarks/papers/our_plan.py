@@ -11,10 +11,10 @@ from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.network.map_network import plan_network
 from fadiff_mapper.network.options import NetworkOptions, layer_search
 from fadiff_mapper.search import refinement
-from fadiff_mapper.search.map_layers import checked_task
+from fadiff_mapper.search.map_layers import ResultStream
+from fadiff_mapper.search.mapping_task import checked_task
 from fadiff_mapper.search.options import Progress
 from fadiff_mapper.search.result import Result
-from fadiff_mapper.search.result_stream import ResultStream
 from fadiff_mapper.search.search_many import search_all
 
 from .course import LayerCourse, NetworkCourse
@@ -71,8 +71,8 @@ def mapped_layer(spec: Spec, options: NetworkOptions, course: LayerCourse, notes
 
     with patch.object(refinement, "LOOK_EVERY", 0.0):
         outcomes = search_all([task], effort, watcher=watch)
-    stream = ResultStream([spec], effort.priorities, None, None)
-    [result] = stream.send_last([task], outcomes, effort.as_dict(), lambda index: None)  # nobody asks for a bound
+    stream = ResultStream([spec], effort)
+    [result] = stream.send_last([task], outcomes, lambda index: None)  # nobody asks for a bound
     course.end(time.process_time() - start, outcomes[0].legal_evaluations)
     notes["looked_at"] += outcomes[0].evaluations
     return result

@@ -29,16 +29,11 @@ LOCK_NAME = ".fadiff.lock"
 
 
 def write_files(folder: Path | str, files: Mapping[str, str | bytes], mode: int = 0o666) -> None:
-    """Writes files into a folder, which is made where it does not exist.
+    """Writes files (name -> content; text as UTF-8) into a folder, which is made where it does not exist.
 
     Every file is first written in full beside its destination and forced to disk; only then all of them are
     renamed. So a full disk, a missing permission or an interruption leaves the files of before untouched, and
-    no reader ever sees half a file.
-
-    Args:
-        folder: Destination of the files.
-        files: File name -> content; text is written as UTF-8.
-        mode: Permissions of the files before the user's mask is taken off.
+    no reader ever sees half a file. `mode` are the permissions before the user's mask is taken off.
 
     Raises:
         FadiffError: A file cannot be written, or what has its name is no regular file; the message names it and the
@@ -60,21 +55,20 @@ def write_files(folder: Path | str, files: Mapping[str, str | bytes], mode: int 
         for path in partial.values():
             with suppress(OSError):
                 path.unlink()
-    _sync(folder)
+    with suppress(OSError):     # the renames go to disk where the file system can do that for folders
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def write_shared(path: Path, text: str) -> None:
     """Writes one file of a folder that several processes, on several machines, write to without a lock.
 
     The file is there whole or not at all, and of two writers one wins. Nothing is forced to disk, so that a crash of
-    the machine may lose the newest files or leave them empty: a reader must take such a file for none.
-
-    Args:
-        path: The file; folders around it are made where they do not exist.
-        text: Its content, written as UTF-8.
-
-    Raises:
-        FadiffError: The file cannot be written, or what has its name is no regular file.
+    the machine may lose the newest files or leave them empty: a reader must take such a file for none. Folders around
+    it are made where they do not exist. Raises FadiffError as `write_files` does.
     """
     check_names(path.parent, [path.name])
     # Numbers of processes are those of one machine; writers on others must not share a name.
@@ -116,13 +110,9 @@ def check_writable(folder: Path | str) -> None:
 def check_names(folder: Path | str, names: Iterable[str], inputs: Collection[Path | str] = ()) -> None:
     """Looks at what has the names of files that will be written, so that a long run does not fail at its end.
 
-    Args:
-        folder: Destination of the files.
-        names: Their names.
-        inputs: Files that the run reads, which a result would be written over.
-
     Raises:
-        FadiffError: A name leads out of the folder, or what has it is no regular file, or an input.
+        FadiffError: A name leads out of the folder, or what has it is no regular file, or one of `inputs`, which the
+            run reads.
     """
     for name in names:
         path = Path(folder) / name
@@ -154,9 +144,6 @@ def lock(folder: Path | str) -> Iterator[None]:
 
     The folder is made where it does not exist, and removed again where nothing was written. The lock belongs to the
     process: the lock of a run that died does not bind.
-
-    Args:
-        folder: The folder to hold.
 
     Raises:
         FadiffError: Another run holds the folder (the message has its process id), or it cannot be written to.
@@ -248,16 +235,6 @@ def _write(path: Path, content: str | bytes, mode: int = 0o666) -> None:
         file.write(content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
         file.flush()
         os.fsync(descriptor)
-
-
-def _sync(folder: Path) -> None:
-    """Forces the renames to disk, where the file system can do that for folders."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 @contextmanager

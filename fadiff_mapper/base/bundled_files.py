@@ -27,13 +27,9 @@ def designs() -> dict[str, Path]:
 
 
 def find(name: str) -> Path:
-    """The path of one bundled file.
+    """One bundled file by its path below `root()`, such as "arch/gemmini_large.yaml"; the ending may be left out.
 
-    Args:
-        name: Path below `root()`, such as "arch/gemmini_large.yaml"; the ending may be left out.
-
-    Returns:
-        A file inside `root()`: names that lead out of the folder are not found.
+    Names that lead out of the folder are not found.
 
     Raises:
         FadiffError: There is no such file; the message suggests the nearest name.
@@ -53,13 +49,7 @@ def listing() -> list[str]:
 
 
 def one_path(source: str | os.PathLike[str]) -> Path:
-    """The file that a user names, bundled or not.
-
-    Args:
-        source: A path, or `bundled:` with the name of one bundled file.
-
-    Returns:
-        The bundled file, or the path as given, which need not exist.
+    """The file that a user names: the bundled one, or the path as given, which need not exist.
 
     Raises:
         FadiffError: There is no bundled file of this name.
@@ -69,13 +59,7 @@ def one_path(source: str | os.PathLike[str]) -> Path:
 
 
 def all_paths(source: str | os.PathLike[str]) -> list[Path]:
-    """The files that a user names: as `one_path`, but `bundled:` may also name a folder.
-
-    Args:
-        source: A path, or `bundled:` with the name of a bundled file or of a folder of bundled files.
-
-    Returns:
-        The path as given, the bundled file, or all bundled YAML files in the folder, sorted.
+    """The files that a user names: as `one_path`, but `bundled:` may also name a folder, whose YAML files come sorted.
 
     Raises:
         FadiffError: There is no bundled file or folder of this name.

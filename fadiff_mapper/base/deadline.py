@@ -48,12 +48,8 @@ def in_time(items: Iterable[T], over: Over) -> Iterator[T]:
 def with_grace(moment: float, stopped: Over) -> Over:
     """The end of work that may go on for `GRACE` after its time.
 
-    Args:
-        moment: When time is over, seconds of `time.monotonic`.
-        stopped: Tells whether the work was stopped, such as by Ctrl-C.
-
-    Returns:
-        A function that tells whether it is `GRACE` since either.
+    It tells whether it is `GRACE` since `moment`, seconds of `time.monotonic`, or since `stopped` became true, as by
+    Ctrl-C.
     """
     came: list[float] = []
 
@@ -105,13 +101,10 @@ def interruptible() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def given_up_at(moment: float, what: str) -> Iterator[None]:
-    """Inside the block, work is given up at a moment, wherever it stands: for work that leaves nothing behind.
+    """Inside the block, work is given up at a moment, wherever it is: for work that leaves nothing behind.
 
+    `moment` is in seconds of `time.monotonic`, infinite without a limit; `what` is the work: "the input was read".
     Outside the main thread nothing is given up, since Python delivers signals to the main thread alone.
-
-    Args:
-        moment: Seconds of `time.monotonic`; infinite without a limit.
-        what: The work, as in "the input was read".
 
     Raises:
         OutOfTime: The moment came.

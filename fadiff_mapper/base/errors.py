@@ -57,9 +57,7 @@ class OutOfTime(FadiffError):
 def attempted(what: str, work: Callable[[], T]) -> tuple[T | None, str]:
     """Work on a known result, such as its lower bound or its page, whose failure must not take the result with it.
 
-    Args:
-        what: What the work gives, for the sentence.
-        work: The work; whatever it raises, faults of this program included, becomes a sentence.
+    Whatever the work raises, faults of this program included, becomes a sentence about `what` it gives.
 
     Returns:
         What the work gave and "", or None and a sentence of one line.
@@ -78,15 +76,9 @@ def listed(names: Iterable[object]) -> str:
 
 
 def nearest(word: str, accepted: Sequence[str]) -> str:
-    """A hint for a misspelt word.
+    """A hint for a misspelt word: ` (did you mean "x"?)`, or "" where no accepted word is similar.
 
-    Args:
-        word: The word as it was written.
-        accepted: The words that would have been understood; case does not count.
-
-    Returns:
-        ` (did you mean "x"?)` with the most similar accepted word by difflib's ratio (at least 0.6, difflib's
-        default), else an empty string.
+    Similar is difflib's ratio of at least 0.6, its default; case does not count.
     """
     by_lower_case = {name.lower(): name for name in reversed(accepted)}  # reversed: of equal ones the first counts
     matches = get_close_matches(word.lower(), list(by_lower_case), n=1, cutoff=0.6)

@@ -16,16 +16,7 @@ def installed(package: str) -> bool:
 
 
 def require(package: str, extra: str, what: str) -> None:
-    """Refuses what needs a package that is not installed.
-
-    Args:
-        package: Name of the module.
-        extra: The extra of this distribution that installs it.
-        what: What needs it.
-
-    Raises:
-        FadiffError: It is not installed.
-    """
+    """Raises FadiffError where a package that `what` needs is not installed; `extra` is the one that installs it."""
     if not installed(package):
         raise FadiffError(f"{what}: needs {package}, which is not installed; accepted: pip install "
                           f'"fadiff-mapper[{extra}]"')

@@ -32,20 +32,16 @@ def end_family(program: int, mark: bytes) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(program, signal.SIGKILL)
     for _ in range(LOOKS):  # a process may have forked between two looks
-        left = [pid for pid in _others() if pid != program and _belongs(pid, program, mark)]
+        try:
+            others = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+        except OSError:     # no /proc: the group alone is ended
+            others = []
+        left = [pid for pid in others if pid != program and _belongs(pid, program, mark)]
         for pid in left:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         if not left:
             break
-
-
-def _others() -> list[int]:
-    """All processes of this machine; none where there is no /proc: the group alone is ended there."""
-    try:
-        return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
-    except OSError:
-        return []
 
 
 def _belongs(pid: int, session: int, mark: bytes) -> bool:

@@ -26,27 +26,18 @@ def python_command(path: str, code: str) -> list[str]:
     """The beginning of a command line: this interpreter with code to run; the words of the program follow.
 
     No module is ever imported from the working folder, where a user's file may be called like one. PYTHONPATH and its
-    kin (`-E`), which belong to the calling program, change nothing.
-
-    Args:
-        path: The folders in which modules are looked for, as an expression for a list.
-        code: Statements; `sys` is there, and in `sys.argv[1:]` the words.
+    kin (`-E`), which belong to the calling program, change nothing. `path` is an expression for the list of folders in
+    which modules are looked for; the code finds `sys`, and the words in `sys.argv[1:]`.
     """
     return [sys.executable, "-E", *SAFE_PATH, "-c", f"import sys; sys.path[:] = {path}; {code}"]
 
 
 def run_main(module: str) -> int:
-    """Loads a module and calls its `main` as the program of this process, whose words lie in `sys.argv`.
+    """Loads a module and calls its `main` as the program of this process; returns the exit code.
 
     Ctrl-C ends the process at once where modules are being loaded, raises KeyboardInterrupt elsewhere, and is ignored
     at the end, when all is written and Python is taken down. Where it is ignored from the start, as in background jobs
     of a shell, it stays so.
-
-    Args:
-        module: A module with a function `main` that takes nothing and returns the exit code.
-
-    Returns:
-        The exit code.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)

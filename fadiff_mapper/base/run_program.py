@@ -91,8 +91,9 @@ def run(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], 
             raise FadiffError(f"{arguments[0]} cannot be run: {error.strerror}") from None
         try:
             guard(process.pid)
-            if memory is not None:
-                _limit_memory(process, memory)
+            if memory is not None and hasattr(resource, "prlimit"):  # from outside: no code may run between fork and
+                with suppress(ProcessLookupError):                   # exec beside threads
+                    resource.prlimit(process.pid, resource.RLIMIT_AS, (memory, memory))
             output, ended = _listen(process, time.monotonic() + timeout)
         finally:
             process_family.end_family(process.pid, f"{MARK}={token}".encode())
@@ -132,19 +133,8 @@ def _guard(mark: str, folder: str) -> Iterator[Callable[[object], None]]:
             process.kill()
 
 
-def _limit_memory(process: subprocess.Popen[bytes], memory: int) -> None:
-    """Limits a process that has just begun: from outside, as no code may run between fork and exec beside threads."""
-    if hasattr(resource, "prlimit"):
-        with suppress(ProcessLookupError):  # ended already
-            resource.prlimit(process.pid, resource.RLIMIT_AS, (memory, memory))
-
-
 def _listen(process: subprocess.Popen[bytes], deadline: float) -> tuple[str, bool]:
-    """Reads the output until the program has ended and nothing more comes, or until the deadline.
-
-    Returns:
-        (output, whether the program ended before the deadline)
-    """
+    """The output until the program has ended and nothing more comes, or until the deadline; and whether it ended."""
     assert process.stdout is not None
     head, tail, ended, quiet = bytearray(), bytearray(), False, False
     with selectors.DefaultSelector() as selector:

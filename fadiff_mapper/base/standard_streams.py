@@ -20,49 +20,32 @@ LONGEST_LINE = 3000
 
 
 def printable(text: str, kept: str = "") -> str:
-    """The text with every character that cannot be printed as Python writes it in a string, such as `\\x1b`.
-
-    Args:
-        text: Any text.
-        kept: Characters that stay.
-    """
+    """The text with all characters but those `kept` that cannot be printed as Python writes them, such as `\\x1b`."""
     return text if text.isprintable() else "".join(
         letter if letter.isprintable() or letter in kept else repr(letter)[1:-1] for letter in text)
 
-def shown(text: str, encoding: str | None) -> str:
-    """The text as a stream may get it: in printable characters of its encoding; lines and tabs stay.
 
-    Args:
-        text: Any text.
-        encoding: The stream's; None: Unicode.
-    """
+def shown(text: str, encoding: str | None) -> str:
+    """The text in printable characters of a stream's encoding (None: Unicode); lines and tabs stay."""
     encoding = encoding or "utf-8"
     return printable(text, "\n\t").encode(encoding, "backslashreplace").decode(encoding)
 
-def say(text: str, stream: TextIO | None = None, flush: bool = False) -> None:
-    """Prints a text and an end of line.
 
-    Args:
-        text: Any text.
-        stream: Where to; None: standard output, which may be closed.
-        flush: Whether the text goes out at once.
-    """
+def say(text: str, stream: TextIO | None = None, flush: bool = False) -> None:
+    """Prints a text and an end of line to a stream; None: standard output, which may be closed."""
     stream = stream or sys.stdout
     if stream is not None:
         print(shown(text, getattr(stream, "encoding", None)), file=stream, flush=flush)
 
-def say_error(error: object, mark: str = "error: ") -> None:
-    """Prints the lines of a message to standard error, if that takes any, long ones cut in the middle.
 
-    Args:
-        error: The error, or its text.
-        mark: Stands before every line.
-    """
+def say_error(error: object, mark: str = "error: ") -> None:
+    """Prints the lines of a message, `mark` before each, to standard error, if that takes any; long ones are cut."""
     for line in str(error).splitlines():
         cut = line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 2:]}"
         if sys.stderr is not None:
             with suppress(OSError, ValueError):  # a full disk; a stream that was closed
                 say(f"{mark}{cut}", sys.stderr)
+
 
 def drop_output() -> None:
     """Lets standard output lead nowhere after it has failed, so that Python's last flush does not fail again."""
@@ -71,18 +54,19 @@ def drop_output() -> None:
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
 
+
 def ended(work: Callable[[], int], failed: int, mark: str = "error: ") -> int:
     """Does the work of a program, and turns what a user may meet into lines of errors, never into a traceback.
 
     Args:
-        work: Gives the exit code.
+        work: Gives the exit code; 0 where nobody reads on, as in `| head`.
         failed: The exit code after an error.
-        mark: Stands before every line of it.
-
-    Returns:
-        The exit code; 0 where nobody reads on, as in `| head`.
+        mark: Comes before every line of an error.
     """
-    _occupy_closed_streams()
+    # No file gets the number of a closed standard stream: compiled libraries write warnings to number 2 in any case.
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
     try:
         code = work()
         if sys.stdout is not None:
@@ -103,12 +87,3 @@ def ended(work: Callable[[], int], failed: int, mark: str = "error: ") -> int:
     except (MemoryError, RecursionError) as error:
         say_error(f"the input is too large for this machine: {type(error).__name__}", mark)
     return failed
-
-def _occupy_closed_streams() -> None:
-    """Opens what is closed of the first three descriptors, so that no file gets the number of a standard stream.
-
-    Compiled libraries write their warnings to number 2, whatever it is.
-    """
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass
-    os.close(descriptor)

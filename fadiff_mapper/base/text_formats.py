@@ -15,14 +15,10 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
-    """A table as CSV with a heading, all lines ended.
+    """A table as CSV with a heading, all lines ended; None is an empty cell.
 
     An apostrophe stands in front of a word that would begin a formula: spreadsheet programs take it for the mark of a
     text. Numbers stay as they are, with all their digits.
-
-    Args:
-        columns: The heading.
-        rows: The cells of each row; None is an empty one.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -42,16 +38,10 @@ def _csv_cell(value: object) -> object:
 # so all of them pass through `html.escape`; no style sheet and no script goes with a table.
 
 def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A `table` element with a caption, a row of headings and one row per entry.
+    """A `table` element with a caption, a row of headings and one row per entry, every text escaped.
 
-    Args:
-        title: The caption.
-        columns: Headings, one per column.
-        rows: Cells, one per column. Integers and floating-point numbers stand to the right, each in a `data` element
-            whose `value` is the exact number; None is an empty cell; everything else is text.
-
-    Returns:
-        HTML in which every text is escaped.
+    Integers and floating-point numbers stand to the right, each in a `data` element whose `value` is the exact number;
+    None is an empty cell; everything else is text.
     """
     head = "".join(f'<th style="text-align: left">{escape(column)}</th>' for column in columns)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
@@ -72,14 +62,10 @@ def _cell(value: object) -> str:
 
 
 def json_text(content: Any, ascii_only: bool = False) -> str:
-    """The content as JSON on several lines, without an end of the last.
+    """The content (nested plain values) as JSON on several lines, without an end of the last.
 
-    Numbers that are not finite become null, because JSON has no infinity; tuples become lists.
-
-    Args:
-        content: Nested dicts, lists, tuples, texts, numbers, booleans and None.
-        ascii_only: Whether all but the printable characters of ASCII is written by its number, for streams of any
-            encoding.
+    Numbers that are not finite become null, because JSON has no infinity; tuples become lists. With `ascii_only` all
+    but the printable characters of ASCII is written by its number, for streams of any encoding.
     """
     try:
         text = _dumped(content, ascii_only)

@@ -96,7 +96,7 @@ def worker_processes(most: int, module: str = "") -> Iterator[Shared]:
 
     Args:
         most: Workers at most.
-        module: What the calls will need, for the first worker to load at once.
+        module: The module that the calls will need, for the first worker to load at once.
 
     Yields:
         See `Shared`; it raises FadiffError where no worker can be started, or `TRIES` of them died of one call.
@@ -197,11 +197,9 @@ def _ended(workers: list[Worker], worker: Worker, patience: float = 0.0) -> str:
 
 
 def serve(descriptor: int, module: str) -> None:
-    """Answers calls until the connection ends, as it does with the program at its other end; never returns.
+    """Answers calls on the connection of a descriptor until it ends, as it does with the program there; never returns.
 
-    Args:
-        descriptor: Of the connection.
-        module: To be loaded at once; empty: none.
+    `module` is loaded at once; empty: none.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     collect_rarely()

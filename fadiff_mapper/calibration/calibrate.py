@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import least_squares
 from scipy.stats import spearmanr
 
-from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.calibration.correction import Calibration, FitVerdict, feature_table, predict
 from fadiff_mapper.calibration.features import NAMES, PROGRAMS
 from fadiff_mapper.calibration.measured_points import MeasuredLayer
@@ -38,15 +38,9 @@ MOST_STEPS = 150
 
 
 def fit(tiles: np.ndarray, table: np.ndarray, measured: np.ndarray) -> tuple[tuple[float, ...], float]:
-    """Coefficients and p of the correction that is nearest to measured cycles.
+    """Coefficients (in the order of `features.NAMES`) and p of the correction that is nearest to measured cycles, [B].
 
-    Args:
-        tiles: [B]. Tiles of the run.
-        table: [F, B]. Features per tile.
-        measured: [B]. Measured cycles.
-
-    Returns:
-        The coefficients in the order of `features.NAMES`, and p.
+    `tiles` and `table` are those of `feature_table`.
     """
     prior = np.log([*(PRIOR.get(name, PRIOR_ELSE) for name in NAMES), PRIOR_NORM - 1.0])
     target = np.log(measured)
@@ -102,30 +96,32 @@ def calibrate(layers: Sequence[MeasuredLayer], *, program: str | None = None, se
 
     Args:
         layers: Measured points.
-        program: One of `tiled_run.PROGRAMS`; None: the one with the smaller error on layers not learned from.
+        program: One of `features.PROGRAMS`; None: the one with the smaller error on layers not learned from.
         seed: Seed of the split into folds.
 
     Returns:
         The calibration, whether or not it is better than the exact model.
 
     Raises:
-        FadiffError: There are too few layers, or a problem has another number of operands.
+        FadiffError: An argument is out of range, there are too few layers, or a problem has another number of operands.
     """
+    if program is not None and program not in PROGRAMS:
+        raise FadiffError(f"program: found {program}; accepted: {listed(PROGRAMS)}")
+    if seed < 0:
+        raise FadiffError(f"seed: found {seed}; accepted: a whole number >= 0")
     word_bytes = layers[0].spec.arch.levels[-1].word_bits / 8
     folds = fold_of_layers(layers, seed)
     judged = {}
     for name in [program] if program else PROGRAMS:
         points = points_of(layers, name, word_bytes)
-        judged[name] = points, _unseen(points, folds)
+        own = ~points.searched
+        judged[name] = points, verdict(predicted_unseen(points, folds)[own], points.exact[own], points.measured[own])
     name = min(judged, key=lambda name: judged[name][1].error)
     points, unseen = judged[name]
-    learned = points.learned
+    learned, at = points.learned, points.searched
     coefficients, norm = fit(points.tiles[learned], points.table[:, learned], points.measured[learned])
-    searched = None
-    if points.searched.any():
-        at = points.searched
-        searched = verdict(predict(points.tiles[at], points.table[:, at], coefficients, norm), points.exact[at],
-                           points.measured[at])
+    searched = verdict(predict(points.tiles[at], points.table[:, at], coefficients, norm), points.exact[at],
+                       points.measured[at]) if at.any() else None
     return Calibration(name, layers[0].spec.arch.level_names(), word_bytes, coefficients, norm, unseen, searched)
 
 
@@ -142,34 +138,17 @@ def fold_of_layers(layers: Sequence[MeasuredLayer], seed: int) -> np.ndarray:
 
 def points_of(layers: Sequence[MeasuredLayer], program: str, word_bytes: float) -> Points:
     """The points with their features under a program."""
-    parts = [feature_table(program, layer.spec.problem, layer.nest, word_bytes) for layer in layers]
-    return Points(np.concatenate([tiles for tiles, _ in parts]),
-                  np.concatenate([table for _, table in parts], axis=1),
-                  np.concatenate([layer.measured for layer in layers]),
-                  np.concatenate([layer.exact for layer in layers]),
-                  np.repeat(np.arange(len(layers)), [len(layer.measured) for layer in layers]),
-                  np.concatenate([layer.searched for layer in layers]),
-                  np.concatenate([_fits(layer) for layer in layers]))
-
-
-def _fits(layer: MeasuredLayer) -> np.ndarray:
-    """Whether the fan-outs of the architecture are as wide as the spatial loops of every point, [B]."""
-    arch = layer.spec.arch
-    widths = np.array([math.prod(arch.fanout(level)) for level in range(len(arch.levels))])
-    fits: np.ndarray = (layer.nest.spatial.prod(axis=1) <= widths[:, None]).all(axis=0)
-    return fits
+    parts = []
+    for number, layer in enumerate(layers):
+        arch, spread = layer.spec.arch, layer.nest.spatial.prod(axis=1)
+        widths = np.array([math.prod(arch.fanout(level)) for level in range(len(arch.levels))])
+        parts.append((*feature_table(program, layer.spec.problem, layer.nest, word_bytes), layer.measured, layer.exact,
+                      np.full(len(layer.measured), number), layer.searched, (spread <= widths[:, None]).all(axis=0)))
+    return Points(*(np.concatenate(part, axis=-1) for part in zip(*parts, strict=True)))
 
 
 def predicted_unseen(points: Points, folds: np.ndarray) -> np.ndarray:
-    """Predicts every point by the fit to the layers of the other folds.
-
-    Args:
-        points: Measured points.
-        folds: Fold of every layer, see `fold_of_layers`.
-
-    Returns:
-        [B]. Cycles; 0 for searched points.
-    """
+    """Cycles of every point by the fit to the layers of the other `fold_of_layers`, [B]; 0 for searched points."""
     fold, predicted = folds[points.layer], np.zeros_like(points.measured)
     for number in range(FOLDS):
         known, unknown = points.learned & (fold != number), ~points.searched & (fold == number)
@@ -178,25 +157,11 @@ def predicted_unseen(points: Points, folds: np.ndarray) -> np.ndarray:
     return predicted
 
 
-def _unseen(points: Points, folds: np.ndarray) -> FitVerdict:
-    """The verdict on all points that no search proposed, each predicted without its layer."""
-    judged = ~points.searched
-    return verdict(predicted_unseen(points, folds)[judged], points.exact[judged], points.measured[judged])
-
-
 def verdict(predicted: np.ndarray, exact: np.ndarray, measured: np.ndarray) -> FitVerdict:
-    """Two predictions of the same points side by side.
-
-    Args:
-        predicted: [B]. Corrected cycles.
-        exact: [B]. Cycles of the exact model.
-        measured: [B]. Measured cycles.
-    """
-    def rank(cycles: np.ndarray) -> float:
+    """Corrected cycles and those of the exact model of the same points, [B] each, side by side."""
+    figures = []
+    for cycles in (predicted, exact):
         known = len(measured) > 1 and np.ptp(cycles) > 0 and np.ptp(measured) > 0
-        return float(spearmanr(cycles, measured).statistic) if known else 0.0
-
-    def error(cycles: np.ndarray) -> float:
-        return float(np.mean(np.abs(cycles / measured - 1.0)))
-
-    return FitVerdict(len(measured), rank(predicted), error(predicted), rank(exact), error(exact))
+        figures += [float(spearmanr(cycles, measured).statistic) if known else 0.0,
+                    float(np.mean(np.abs(cycles / measured - 1.0)))]
+    return FitVerdict(len(measured), *figures)

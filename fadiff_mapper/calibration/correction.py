@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError, listed
-from fadiff_mapper.calibration.features import GROUPS, MEANING, NAMES, ONCE, PROGRAMS, features, tensor_roles
+from fadiff_mapper.calibration.features import FEATURES, MEANING, NAMES, PROGRAMS, features, tensor_roles
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.yaml.input_file import read_bytes
@@ -58,7 +58,7 @@ class Calibration:
     """A fitted correction.
 
     Attributes:
-        program: The software that runs a mapping on the hardware, one of `tiled_run.PROGRAMS`.
+        program: The software that runs a mapping on the hardware, one of `features.PROGRAMS`.
         levels: Names of the storage levels of the architecture, innermost first.
         word_bytes: Bytes of a word in the outermost level.
         coefficients: [F]. Cycles per unit of each feature, in the order of `features.NAMES`.
@@ -112,7 +112,7 @@ def feature_table(program: str, problem: Problem, nest: Nest, word_bytes: float)
     """Tiles of the whole run, [B], and features per tile, [F, B], of mappings of one layer.
 
     Args:
-        program: One of `tiled_run.PROGRAMS`.
+        program: One of `features.PROGRAMS`.
         problem: The layer.
         nest: B mappings.
         word_bytes: Bytes of a word.
@@ -135,11 +135,15 @@ def predict(tiles: Array, table: Array, coefficients: Sequence[float] | np.ndarr
         [B]. Cycles.
     """
     xp = array_namespace(table)
-    cycles = {name: table[row] * float(coefficients[row]) for row, name in enumerate(NAMES)}
-    parts = xp.stack([sum((cycles[name] for name in names[1:]), start=cycles[names[0]]) for names in GROUPS.values()])
+    by_part: dict[str, Array] = {}
+    for row, (part, _) in enumerate(FEATURES.values()):
+        cycles = table[row] * float(coefficients[row])
+        by_part[part] = by_part[part] + cycles if part in by_part else cycles
+    once = by_part.pop("once")
+    parts = xp.stack(list(by_part.values()))
     longest = xp.max(parts, axis=0)  # divided by, so that no power overflows
     joined = longest * xp.sum((parts / longest) ** norm, axis=0) ** (1.0 / norm)
-    return tiles * (joined + sum((cycles[name] for name in ONCE[1:]), start=cycles[ONCE[0]]))
+    return tiles * (joined + once)
 
 
 VERSION = 1
@@ -182,7 +186,44 @@ def read_calibration(file: str | os.PathLike[str], *, force: bool = False) -> Ca
     Raises:
         FadiffError: The file cannot be read or is no calibration, or it does not beat the exact model.
     """
-    calibration = _calibration(_content(Path(file)), str(file))
+    try:
+        content = json.loads(read_bytes(Path(file), WRITTEN, LARGEST_FILE))
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict) or "fadiff_calibration" not in content:
+        raise FadiffError(f"{file}: found no calibration; accepted: {WRITTEN}")
+    if content["fadiff_calibration"] != VERSION:
+        raise FadiffError(f"{file}: fadiff_calibration: found {kind_of(content['fadiff_calibration'])}; "
+                          f"accepted: {VERSION}")
+    if set(content) - KEYS:
+        raise FadiffError(f"{file}: found the keys {shortened(listed(sorted(set(content) - KEYS)))}; accepted: "
+                          f"{listed(sorted(KEYS))}")
+    program, levels, coefficients = (content.get(name) for name in ("program", "levels", "cycles_per"))
+    if not isinstance(program, str) or program not in PROGRAMS:
+        raise FadiffError(f"{file}: program: found {kind_of(program)}; accepted: {listed(PROGRAMS)}")
+    if not isinstance(levels, list) or not levels or not all(isinstance(name, str) for name in levels):
+        raise FadiffError(f"{file}: levels: found {kind_of(levels)}; accepted: names of storage levels")
+    if not isinstance(coefficients, dict) or set(coefficients) != set(NAMES):
+        raise FadiffError(f"{file}: cycles_per: accepted: a number for each of {listed(NAMES)}")
+
+    def number(name: str, value: Any, least: float, most: float) -> float:
+        """A number within limits. Raises FadiffError."""
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+            raise FadiffError(f"{file}: {name}: found {kind_of(value)}; accepted: a number from {least:g} to {most:g}")
+        return float(value)
+
+    def verdict(name: str) -> FitVerdict:
+        fields, figures = list(FitVerdict.__dataclass_fields__), content.get(name)
+        if not isinstance(figures, dict) or set(figures) != set(fields):
+            raise FadiffError(f"{file}: {name}: accepted: {listed(fields)}")
+        points, *others = (number(f"{name}.{field}", figures[field], -1.0, 1e15) for field in fields)
+        return FitVerdict(int(points), *others)
+
+    values = tuple(number(f"cycles_per.{name}", coefficients[name], LEAST.get(name, 0.0), LARGEST) for name in NAMES)
+    calibration = Calibration(
+        program, tuple(levels), number("word_bytes", content.get("word_bytes"), 1e-3, 1e3), values,
+        number("norm", content.get("norm"), 1.0, 1e4), verdict("unseen_layers"),
+        None if content.get("searched_points") is None else verdict("searched_points"))
     if not calibration.useful and not force:
         raise FadiffError(f"{file}: this calibration does not beat the exact model: {sentence(calibration)}; accepted: "
                           "one that does, or --force")
@@ -195,54 +236,3 @@ def sentence(calibration: Calibration) -> str:
     return "; ".join(f"{name}: rank correlation {verdict.spearman:.3f} (exact model {verdict.exact_spearman:.3f}), "
                      f"mean error {verdict.error:.1%} ({verdict.exact_error:.1%})"
                      for name, verdict in parts if verdict)
-
-
-def _content(file: Path) -> dict[str, Any]:
-    """The object in the file. Raises FadiffError."""
-    try:
-        content = json.loads(read_bytes(file, WRITTEN, LARGEST_FILE))
-    except (ValueError, RecursionError):
-        content = None
-    if not isinstance(content, dict) or "fadiff_calibration" not in content:
-        raise FadiffError(f"{file}: found no calibration; accepted: {WRITTEN}")
-    if content["fadiff_calibration"] != VERSION:
-        raise FadiffError(f"{file}: fadiff_calibration: found {kind_of(content['fadiff_calibration'])}; "
-                          f"accepted: {VERSION}")
-    if set(content) - KEYS:
-        raise FadiffError(f"{file}: found the keys {shortened(listed(sorted(set(content) - KEYS)))}; accepted: "
-                          f"{listed(sorted(KEYS))}")
-    return content
-
-
-def _calibration(content: dict[str, Any], file: str) -> Calibration:
-    """The checked content as a value. Raises FadiffError."""
-    program, levels, coefficients = (content.get(name) for name in ("program", "levels", "cycles_per"))
-    if not isinstance(program, str) or program not in PROGRAMS:
-        raise FadiffError(f"{file}: program: found {kind_of(program)}; accepted: {listed(PROGRAMS)}")
-    if not isinstance(levels, list) or not levels or not all(isinstance(name, str) for name in levels):
-        raise FadiffError(f"{file}: levels: found {kind_of(levels)}; accepted: names of storage levels")
-    if not isinstance(coefficients, dict) or set(coefficients) != set(NAMES):
-        raise FadiffError(f"{file}: cycles_per: accepted: a number for each of {listed(NAMES)}")
-    values = tuple(_number(f"{file}: cycles_per.{name}", coefficients[name], LEAST.get(name, 0.0), LARGEST)
-                   for name in NAMES)
-    searched = content.get("searched_points")
-    word_bytes = _number(f"{file}: word_bytes", content.get("word_bytes"), 1e-3, 1e3)
-    return Calibration(program, tuple(levels), word_bytes, values,
-                       _number(f"{file}: norm", content.get("norm"), 1.0, 1e4),
-                       _verdict(content.get("unseen_layers"), f"{file}: unseen_layers"),
-                       None if searched is None else _verdict(searched, f"{file}: searched_points"))
-
-
-def _verdict(content: Any, where: str) -> FitVerdict:
-    names = list(FitVerdict.__dataclass_fields__)
-    if not isinstance(content, dict) or set(content) != set(names):
-        raise FadiffError(f"{where}: accepted: {listed(names)}")
-    points, *figures = (_number(f"{where}.{name}", content[name], -1.0, 1e15) for name in names)
-    return FitVerdict(int(points), *figures)
-
-
-def _number(where: str, value: Any, least: float, most: float) -> float:
-    """A number within limits. Raises FadiffError."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-        raise FadiffError(f"{where}: found {kind_of(value)}; accepted: a number from {least:g} to {most:g}")
-    return float(value)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.inputs.spec.problem import DataSpace, Problem
+from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.model.loop_nest import Array, Nest, array_namespace
 
 
@@ -50,46 +50,38 @@ def tensor_roles(problem: Problem) -> TensorRoles:
     """Reads the roles off the projections; names count only where no operand slides.
 
     Args:
-        problem: A layer with two operands and one output.
+        problem: A layer with two operands and one output. The one that slides are the inputs; where none does, the one
+            that is called Inputs, or the second.
 
     Raises:
         FadiffError: The problem has another number of operands.
     """
-    inputs, weights = _operands(problem)
-    output = problem.output
-    number = {name: index for index, name in enumerate(problem.dimensions)}
-    windowed = {term.dimension: rank for rank in inputs.ranks if len(rank) > 1 for term in rank}
-
-    def those(of_inputs: bool, of_weights: bool, of_output: bool) -> tuple[str, ...]:
-        return tuple(name for name in problem.dimensions if (
-            name in inputs.dimensions, name in weights.dimensions, name in output.dimensions)
-            == (of_inputs, of_weights, of_output))
-
-    shared, positions = those(True, True, False), those(True, False, True)
-    sliding = [name for name in positions if name in windowed]
-    strides = []
-    for name in sliding:
-        terms = {term.dimension: term.coefficient for term in windowed[name]}
-        window = next((other for other in terms if other != name), name)
-        strides.append((number[window], terms[name], terms[window] if window != name else 0))
-
-    def indices(names: tuple[str, ...] | list[str]) -> tuple[int, ...]:
-        return tuple(number[name] for name in names)
-
-    return TensorRoles(indices([name for name in shared if name not in windowed]),
-                       indices([name for name in shared if name in windowed]), indices(those(False, True, True)),
-                       indices(positions), indices(sliding), indices(those(True, True, True)), tuple(strides))
-
-
-def _operands(problem: Problem) -> tuple[DataSpace, DataSpace]:
-    """Inputs and weights: inputs slide; where no operand does, they are called Inputs, or stand second."""
     operands = [space for space in problem.dataspaces if not space.read_write]
     if len(operands) != 2:
         raise FadiffError(f"{problem.name}: found {len(operands)} operands; accepted by a calibration: problems with "
                           "two operands and one output")
     slide = [any(len(rank) > 1 for rank in space.ranks) for space in operands]
     first = (slide[0] and not slide[1]) or (slide[0] == slide[1] and operands[0].name == "Inputs")
-    return (operands[0], operands[1]) if first else (operands[1], operands[0])
+    inputs, weights = operands if first else reversed(operands)
+    number = {name: index for index, name in enumerate(problem.dimensions)}
+    windowed = {term.dimension: rank for rank in inputs.ranks if len(rank) > 1 for term in rank}
+
+    def indices(of_inputs: bool, of_weights: bool, of_output: bool) -> tuple[int, ...]:
+        return tuple(index for name, index in number.items() if (
+            name in inputs.dimensions, name in weights.dimensions, name in problem.output.dimensions)
+            == (of_inputs, of_weights, of_output))
+
+    slides = [name in windowed for name in problem.dimensions]
+    shared, positions = indices(True, True, False), indices(True, False, True)
+    sliding = tuple(d for d in positions if slides[d])
+    strides = []
+    for d in sliding:
+        name = problem.dimensions[d]
+        terms = {term.dimension: term.coefficient for term in windowed[name]}
+        window = next((other for other in terms if other != name), name)
+        strides.append((number[window], terms[name], terms[window] if window != name else 0))
+    return TensorRoles(tuple(d for d in shared if not slides[d]), tuple(d for d in shared if slides[d]),
+                       indices(False, True, True), positions, sliding, indices(True, True, True), tuple(strides))
 
 
 # A program decides what a mapping makes of a layer. `as_mapped` takes the loops at their word. `gemmini` knows what
@@ -104,6 +96,9 @@ def _operands(problem: Problem) -> tuple[DataSpace, DataSpace]:
 BLOCK = 16
 """Words of a tile that Gemmini's library counts as one block of a product."""
 
+ROUNDING = 1e-9
+"""Quotients of whole numbers this near to a whole number are that number."""
+
 
 @dataclass(frozen=True)
 class TiledRun:
@@ -117,7 +112,7 @@ class TiledRun:
         side: [B]. Side of the smallest square array, a power of two, that holds the spatial loops.
         steps: [B]. Compute steps of one tile.
         blocks: [B]. Sets of weights that one tile brings into the array.
-        product: [B]. 1 for a product of matrices (no window, at most one position), 0 for a convolution.
+        product: Whether it is a product of matrices (no window, at most one position), no convolution.
     """
 
     bounds: Array
@@ -127,7 +122,7 @@ class TiledRun:
     side: Array
     steps: Array
     blocks: Array
-    product: Array
+    product: bool
 
 
 def as_mapped(nest: Nest, bounds: Sequence[int], roles: TensorRoles) -> TiledRun:
@@ -145,23 +140,19 @@ def as_mapped(nest: Nest, bounds: Sequence[int], roles: TensorRoles) -> TiledRun
     extent = _column(bounds, nest)
     inner, outer = nest.temporal[:-1], nest.temporal[-1]
     within = xp.prod(inner, axis=0)
-    weights = (*roles.reduced, *roles.windows, *roles.produced, *roles.groups)
+    widest = xp.max(xp.prod(nest.spatial, axis=0), axis=0)
+    side = _straight(widest, 2.0 ** xp.ceil(xp.log2(widest) - ROUNDING))
+    product = all(bounds[d] == 1 for d in roles.windows) and sum(bounds[d] > 1 for d in roles.positions) <= 1
     return TiledRun(extent, extent / outer, over(outer, range(len(bounds))),
-                    over(outer, (*roles.reduced, *roles.windows)), _side(nest), over(within, range(len(bounds))),
-                    over(within, weights), _flag(nest, _is_product(bounds, roles)))
+                    over(outer, (*roles.reduced, *roles.windows)), side, over(within, range(len(bounds))),
+                    over(within, (*roles.reduced, *roles.windows, *roles.produced, *roles.groups)),
+                    product)
 
 
 def gemmini(nest: Nest, bounds: Sequence[int], roles: TensorRoles) -> TiledRun:
-    """The run that Gemmini's library makes of a mapping, see the top of this file.
-
-    Args:
-        nest: B mappings, of NumPy or torch.
-        bounds: [D]. Bounds of the layer.
-        roles: Its dimensions.
-    """
-    xp, product = array_namespace(nest.temporal), _is_product(bounds, roles)
-    mapped, side = as_mapped(nest, bounds, roles), _side(nest)
-    bounds = list(bounds)
+    """The run that Gemmini's library makes of a mapping, see above; arguments as of `as_mapped`."""
+    xp, mapped, bounds = array_namespace(nest.temporal), as_mapped(nest, bounds, roles), list(bounds)
+    side, product = mapped.side, mapped.product
     if not product and roles.sliding:
         for d in roles.sliding:
             bounds[d] = max(bounds[other] for other in roles.sliding)
@@ -169,7 +160,8 @@ def gemmini(nest: Nest, bounds: Sequence[int], roles: TensorRoles) -> TiledRun:
     for d, bound in enumerate(bounds):
         tile = mapped.tile[d]
         if product and d not in roles.groups and d not in roles.windows:
-            blocks = xp.clip(down(tile / BLOCK), 1.0, None)
+            whole = tile / BLOCK
+            blocks = xp.clip(_straight(whole, xp.floor(whole + ROUNDING)), 1.0, None)
             counts.append(up(up(bound / side) / blocks))
             tile = xp.clip(blocks * side, None, float(bound))
         else:
@@ -180,12 +172,11 @@ def gemmini(nest: Nest, bounds: Sequence[int], roles: TensorRoles) -> TiledRun:
                      start=over(tile, (*roles.windows, *roles.groups)))
     return TiledRun(_column(bounds, nest), tile, over(count, range(len(bounds))),
                     over(count, (*roles.reduced, *roles.windows)), side, sets * over(tile, roles.positions), sets,
-                    mapped.product)
+                    product)
 
 
-Program = Callable[[Nest, Sequence[int], TensorRoles], TiledRun]
-
-PROGRAMS: dict[str, Program] = {"as-mapped": as_mapped, "gemmini": gemmini}
+PROGRAMS: dict[str, Callable[[Nest, Sequence[int], TensorRoles], TiledRun]] = {
+    "as-mapped": as_mapped, "gemmini": gemmini}
 """What runs a mapping on the measured hardware, by name."""
 
 
@@ -202,25 +193,9 @@ def up(value: Array) -> Array:
     return _straight(value, array_namespace(value).ceil(value - ROUNDING))
 
 
-def down(value: Array) -> Array:
-    """Rounded down; for torch the slope is that of the value itself."""
-    return _straight(value, array_namespace(value).floor(value + ROUNDING))
-
-
-ROUNDING = 1e-9
-"""Quotients of whole numbers this near to a whole number are that number."""
-
-
 def _straight(value: Any, rounded: Any) -> Any:
-    """The rounded value with the slope of the value."""
+    """The rounded value, for torch with the slope of the value."""
     return value + (rounded - value).detach() if hasattr(value, "detach") else rounded
-
-
-def _side(nest: Nest) -> Array:
-    """The least power of two that is not below any dimension's spatial factor."""
-    xp = array_namespace(nest.spatial)
-    widest = xp.max(xp.prod(nest.spatial, axis=0), axis=0)
-    return _straight(widest, 2.0 ** xp.ceil(xp.log2(widest) - ROUNDING))
 
 
 def _column(values: Sequence[int], nest: Nest) -> Array:
@@ -228,16 +203,6 @@ def _column(values: Sequence[int], nest: Nest) -> Array:
     like = nest.temporal[-1]
     return array_namespace(like).stack([array_namespace(like).ones_like(row) * float(value)
                                         for row, value in zip(like, values, strict=True)])
-
-
-def _flag(nest: Nest, value: bool) -> Array:
-    return array_namespace(nest.temporal).ones_like(nest.temporal[0, 0]) * float(value)
-
-
-def _is_product(bounds: Sequence[int], roles: TensorRoles) -> bool:
-    """Whether the layer is a product of matrices: no window above 1, at most one position above 1."""
-    return (all(bounds[d] == 1 for d in roles.windows)
-            and sum(bounds[d] > 1 for d in roles.positions) <= 1)
 
 
 BEAT, LINE, PAGE = 16, 64, 4096
@@ -249,140 +214,63 @@ CACHE = 2.0 ** 18
 WIDEST = 16
 """Rows of the array that a stream of few words is charged for at most; with 32 or 64 rows no more were seen."""
 
-GROUPS: dict[str, tuple[str, ...]] = {
-    "start-up": ("tile", "convolution"),
-    "compute": ("steps",),
-    "streams": ("streams",),
-    "memory": ("input_beats", "input_misses", "input_lines", "weight_beats", "weight_misses", "weight_lines",
-               "weight_pages", "output_misses"),
+FEATURES = {
+    "tile": ("start-up", "start of a tile"),
+    "convolution": ("start-up", "further start of a convolution's tile"),
+    "steps": ("compute", "compute step"),
+    "streams": ("streams", "row of the array, for each stream of words through it"),
+    "input_beats": ("memory", f"{BEAT} bytes of inputs (or a row of fewer)"),
+    "input_misses": ("memory", "cache line of inputs that misses"),
+    "input_lines": ("memory", "cache line of inputs that misses once for all tiles that share it"),
+    "weight_beats": ("memory", f"{BEAT} bytes of weights (or a row of fewer)"),
+    "weight_misses": ("memory", "cache line of weights that misses"),
+    "weight_lines": ("memory", "cache line of weights that misses once for all tiles that share it"),
+    "weight_pages": ("memory", "page of weights"),
+    "output_misses": ("memory", "cache line of outputs that misses"),
+    "launch": ("once", "start of the run"),
+    "first_tile": ("once", f"{BEAT} bytes of the first tile's operands (or a row of fewer)"),
 }
-"""Features by the part of the machine that they occupy; the parts overlap, tile by tile."""
+"""Features: the part of the machine that they occupy ("once": of the whole run, overlapped by nothing, per tile), and
+what their coefficient is the price of, in cycles."""
 
-ONCE = ("launch", "first_tile")
-"""Features of the whole run that nothing overlaps, per tile."""
-
-NAMES = tuple(name for group in GROUPS.values() for name in group) + ONCE
-"""All features in the order of `features`."""
-
-MEANING = {
-    "tile": "start of a tile", "convolution": "further start of a convolution's tile",
-    "steps": "compute step",
-    "streams": "row of the array, for each stream of words through it",
-    "input_beats": f"{BEAT} bytes of inputs (or a row of fewer)", "input_misses": "cache line of inputs that misses",
-    "input_lines": "cache line of inputs that misses once for all tiles that share it",
-    "weight_beats": f"{BEAT} bytes of weights (or a row of fewer)",
-    "weight_misses": "cache line of weights that misses",
-    "weight_lines": "cache line of weights that misses once for all tiles that share it",
-    "weight_pages": "page of weights",
-    "output_misses": "cache line of outputs that misses",
-    "launch": "start of the run", "first_tile": f"{BEAT} bytes of the first tile's operands (or a row of fewer)",
-}
-"""What the coefficient of each feature is the price of, in cycles."""
-
-
-@dataclass(frozen=True)
-class TileInMemory:
-    """One tensor's tile in memory: arrays [B], in bytes but for `rows`.
-
-    Attributes:
-        rows: Runs of words that lie side by side.
-        width: Bytes of a row.
-        pitch: Bytes from one row to the next.
-        whole: Bytes of the whole tensor.
-    """
-
-    rows: Array
-    width: Array
-    pitch: Array
-    whole: Array
-
-    def beats(self) -> Array:
-        """Bus transfers."""
-        return self.rows * _least(self.width / BEAT, 1.0)
-
-    def misses(self) -> Array:
-        """Cache lines that miss: the more the larger the tensor is."""
-        lines = _larger(_most(self.pitch / LINE, 1.0), self.width / LINE)
-        return self.rows * lines * self._missing()
-
-    def lines(self) -> Array:
-        """Cache lines that miss where the line of a narrow row is still there for the tiles beside it."""
-        return self.rows * self.width / LINE * self._missing()
-
-    def _missing(self) -> Array:
-        """The share of the lines that misses."""
-        return self.whole / (self.whole + CACHE)
-
-    def pages(self) -> Array:
-        """Pages that are touched."""
-        return self.rows * _larger(_most(self.pitch / PAGE, 1.0), self.width / PAGE)
+NAMES = tuple(FEATURES)
+MEANING = {name: meaning for name, (_, meaning) in FEATURES.items()}
+GROUPS = {part: tuple(name for name in NAMES if FEATURES[name][0] == part)
+          for part in ("start-up", "compute", "streams", "memory")}
+"""Features by the part of the machine; the parts overlap, tile by tile."""
 
 
 def features(run: TiledRun, roles: TensorRoles, word_bytes: float) -> Array:
-    """All features per tile.
-
-    Args:
-        run: B runs of one layer.
-        roles: The layer's dimensions.
-        word_bytes: Bytes of a word.
-
-    Returns:
-        [F, B] in the order of `NAMES`, none negative.
-    """
+    """All features per tile of B runs, [F, B] in the order of `NAMES`, none negative."""
     xp = array_namespace(run.tile)
-    inputs, weights, outputs = _stored(run, roles, word_bytes)
-    stream = roles.stream
-    along = run.tile[stream] if stream is not None else xp.ones_like(run.side)
-    others = over(run.tile, [d for d in roles.positions if d != stream])
-    streams = run.blocks * others * up(along / run.side) * _most(run.side, float(WIDEST))
-    values = {
-        "tile": xp.ones_like(run.side), "convolution": 1.0 - run.product,
-        "steps": run.steps, "streams": streams,
-        "input_beats": inputs.beats(), "input_misses": inputs.misses(), "input_lines": inputs.lines(),
-        "weight_beats": weights.beats(), "weight_misses": weights.misses(), "weight_lines": weights.lines(),
-        "weight_pages": weights.pages(),
-        "output_misses": outputs.misses() / run.partial,
-        "launch": 1.0 / run.tiles, "first_tile": (inputs.beats() + weights.beats()) / run.tiles,
-    }
-    return xp.stack([values[name] for name in NAMES])
-
-
-def _stored(run: TiledRun, roles: TensorRoles, word_bytes: float) -> tuple[TileInMemory, TileInMemory, TileInMemory]:
-    """Inputs, weights and outputs of a tile."""
-    groups = over(run.tile, roles.groups)
-
-    def stored(rows: Array, whole_rows: Array, channels: Sequence[int]) -> TileInMemory:
-        pitch = over(run.bounds, channels) * word_bytes
-        return TileInMemory(rows * groups, over(run.tile, channels) * word_bytes, pitch,
-                      whole_rows * over(run.bounds, roles.groups) * pitch)
-
-    windows = (*roles.windows, *roles.reduced)
-    return (stored(_pixels(run.tile, run.bounds, roles), _pixels(run.bounds, None, roles), roles.reduced),
-            stored(over(run.tile, windows), over(run.bounds, windows), roles.produced),
-            stored(over(run.tile, roles.positions), over(run.bounds, roles.positions), roles.produced))
-
-
-def _pixels(extents: Array, bounds: Array | None, roles: TensorRoles) -> Array:
-    """Pixels of the inputs that tiles of some extents read; at most stride * bound along each direction."""
-    still = [d for d in roles.positions if d not in roles.sliding]
-    result = over(extents, still)
+    # Of the inputs a tile needs the pixels under its windows, at most stride * bound along each direction.
+    pixels, all_pixels = (over(extents, [d for d in roles.positions if d not in roles.sliding])
+                          for extents in (run.tile, run.bounds))
     for d, (window, stride, dilation) in zip(roles.sliding, roles.strides, strict=True):
-        along = (extents[d] - 1) * stride + 1 + dilation * (extents[window] - 1)
-        result = result * (along if bounds is None else _smaller(along, bounds[d] * stride))
-    return result
-
-
-def _least(value: Array, least: float) -> Array:
-    return array_namespace(value).clip(value, least, None)
-
-
-def _most(value: Array, most: float) -> Array:
-    return array_namespace(value).clip(value, None, most)
-
-
-def _larger(left: Array, right: Array) -> Array:
-    return array_namespace(left).where(left > right, left, right)
-
-
-def _smaller(left: Array, right: Array) -> Array:
-    return array_namespace(left).where(left < right, left, right)
+        along, whole = ((extents[d] - 1) * stride + 1 + dilation * (extents[window] - 1)
+                        for extents in (run.tile, run.bounds))
+        pixels = pixels * xp.where(along < run.bounds[d] * stride, along, run.bounds[d] * stride)
+        all_pixels = all_pixels * whole
+    windows = (*roles.windows, *roles.reduced)
+    once = xp.ones_like(run.side)
+    values = {"tile": once, "convolution": once * float(not run.product), "steps": run.steps}
+    for name, rows, all_rows, channels in (
+            ("input", pixels, all_pixels, roles.reduced),
+            ("weight", over(run.tile, windows), over(run.bounds, windows), roles.produced),
+            ("output", over(run.tile, roles.positions), over(run.bounds, roles.positions), roles.produced)):
+        # Rows of the tile; bytes of one, from one to the next, and of the whole tensor.
+        rows, width = rows * over(run.tile, roles.groups), over(run.tile, channels) * word_bytes
+        pitch = over(run.bounds, channels) * word_bytes
+        total = all_rows * over(run.bounds, roles.groups) * pitch
+        missing = total / (total + CACHE)   # the share of the cache lines that misses
+        lines, pages = (xp.where(xp.clip(pitch / unit, None, 1.0) > width / unit, xp.clip(pitch / unit, None, 1.0),
+                                 width / unit) for unit in (LINE, PAGE))
+        values |= {f"{name}_beats": rows * xp.clip(width / BEAT, 1.0, None), f"{name}_misses": rows * lines * missing,
+                   f"{name}_lines": rows * width / LINE * missing, f"{name}_pages": rows * pages}
+    stream = roles.stream
+    along = run.tile[stream] if stream is not None else once
+    others = over(run.tile, [d for d in roles.positions if d != stream])
+    values |= {"streams": run.blocks * others * up(along / run.side) * xp.clip(run.side, None, float(WIDEST)),
+               "output_misses": values["output_misses"] / run.partial, "launch": 1.0 / run.tiles,
+               "first_tile": (values["input_beats"] + values["weight_beats"]) / run.tiles}
+    return xp.stack([values[name] for name in NAMES])

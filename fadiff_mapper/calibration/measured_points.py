@@ -16,10 +16,8 @@ import re
 from collections.abc import Iterator
 from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass, replace
-from functools import cache
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -49,16 +47,13 @@ LOOP = re.compile(r"([A-Z])([1-9]\d{0,8})([XY]?)")
 
 
 def read_mapping_line(text: str, arch: Architecture, problem: Problem, renamed: AnyMapping[str, str]) -> Mapping:
-    """Reads the line.
+    """Reads the line, which names each level of the architecture that stores something once.
 
     Args:
         text: The line.
-        arch: The architecture; the line names each of its levels that store something once.
+        arch: The architecture.
         problem: The layer.
         renamed: Dimensions of the problem by the letter that stands for them, where it is another.
-
-    Returns:
-        The mapping.
 
     Raises:
         FadiffError: A level or loop that cannot be read, or factors that do not multiply to the bounds.
@@ -76,33 +71,23 @@ def read_mapping_line(text: str, arch: Architecture, problem: Problem, renamed: 
     if sorted(levels) != list(range(len(stores))):
         raise FadiffError(f"found the levels {sorted(levels)}; accepted: 0 to {len(stores) - 1}, the storage "
                           f"levels of {arch.name}")
-    mapping = Mapping(_with_fan_outs({stores[number]: level for number, level in levels.items()}, arch))
+    # A level below a store that only fans out has the store's spatial loops. X means Y where the fan-out has a Y
+    # direction alone: tables mark every spatial loop with X.
+    every: list[LevelMapping] = []
+    one = dict.fromkeys(problem.dimensions, 1)
+    for number in reversed(range(len(arch.levels))):
+        if number in stores:
+            every.append(levels[stores.index(number)])
+        else:
+            above = every[-1]
+            every[-1:] = replace(above, spatial=one), replace(above, temporal=one, keep=frozenset())
+    mapping = Mapping(tuple(replace(level, split=0) if x == 1 and y > 1 else level for level, (x, y) in zip(
+        reversed(every), map(arch.fanout, range(len(every))), strict=True)))
     for name, bound in problem.bounds.items():
-        product = 1
-        for level in mapping.levels:
-            product *= level.temporal[name] * level.spatial[name]
+        product = math.prod(level.temporal[name] * level.spatial[name] for level in mapping.levels)
         if product != bound:
             raise FadiffError(f"the factors of {name} multiply to {product}; accepted: its bound, {bound}")
     return mapping
-
-
-def _with_fan_outs(stores: dict[int, LevelMapping], arch: Architecture) -> tuple[LevelMapping, ...]:
-    """All levels, innermost first; a level below a store that only fans out has the store's spatial loops.
-
-    X means Y where the fan-out has a Y direction alone: tables mark every spatial loop with X.
-    """
-    levels: list[LevelMapping] = []
-    one = dict.fromkeys(next(iter(stores.values())).temporal, 1)
-    for number in reversed(range(len(arch.levels))):
-        level = stores.get(number)
-        if level is None:
-            above = levels[-1]
-            levels[-1] = replace(above, spatial=one)
-            level = replace(above, temporal=one, keep=frozenset())
-        levels.append(level)
-    along_y = [x == 1 and y > 1 for x, y in map(arch.fanout, range(len(levels)))]
-    return tuple(replace(level, split=0) if turned else level
-                 for level, turned in zip(reversed(levels), along_y, strict=True))
 
 
 def _level(kept: str, loops: list[str], problem: Problem, renamed: AnyMapping[str, str]) -> LevelMapping:
@@ -191,28 +176,33 @@ def read_measured(file: str | os.PathLike[str], architecture: Map) -> tuple[Meas
     """
     specs: dict[tuple[str, ...], Spec] = {}
     points: dict[tuple[str, ...], list[tuple[Mapping, float, bool]]] = {}
+    folder = Path(file).parent
     for where, row in _rows(Path(file)):
         try:
-            key = _layer_key(row)
+            key = tuple(row.get(name, "") for name in ("problem", *BOUNDS, "K", "M", *COEFFICIENTS))
             if key not in specs:
-                specs[key] = _layer(row, architecture, Path(file).parent, next(iter(specs.values()), None))
-            points.setdefault(key, []).append((_mapping(row, specs[key], Path(file).parent), _cycles(row),
-                                               row.get("part") == SEARCHED))
+                specs[key] = _layer(row, architecture, folder, next(iter(specs.values()), None))
+            spec, text = specs[key], row["mapping"].strip()
+            if text.endswith((".yaml", ".yml")):
+                mapping = load_mapping(_beside(text, folder), spec)
+            else:
+                names = spec.problem.dimensions
+                mapping = read_mapping_line(text, spec.arch, spec.problem, {
+                    letter: name for letter, name in RENAMED.items() if letter not in names})
+            points.setdefault(key, []).append((mapping, _cycles(row), row.get("part") == SEARCHED))
         except SpecError:
             raise
         except FadiffError as error:
             raise FadiffError(f"{where}: {error}") from error
     if not points:
         raise FadiffError(f"{file}: the table has no rows; accepted: one measured point a row")
-    return tuple(_measured_layer(specs[key], rows) for key, rows in points.items())
-
-
-def _measured_layer(spec: Spec, rows: list[tuple[Mapping, float, bool]]) -> MeasuredLayer:
-    """The points of one layer with the exact model's cycles."""
-    nest = pack([mapping for mapping, _, _ in rows], spec.problem)
-    exact = np.asarray(evaluate_nest(layer_of(spec), nest).cycles, dtype=np.float64)
-    return MeasuredLayer(spec, nest, np.array([cycles for _, cycles, _ in rows]), exact,
-                         np.array([searched for _, _, searched in rows]))
+    layers = []
+    for key, rows in points.items():
+        spec, (mappings, cycles, searched) = specs[key], zip(*rows, strict=True)
+        nest = pack(list(mappings), spec.problem)
+        exact = np.asarray(evaluate_nest(layer_of(spec), nest).cycles, dtype=np.float64)
+        layers.append(MeasuredLayer(spec, nest, np.array(cycles), exact, np.array(searched)))
+    return tuple(layers)
 
 
 def _rows(file: Path) -> Iterator[tuple[str, dict[str, str]]]:
@@ -237,11 +227,6 @@ def _rows(file: Path) -> Iterator[tuple[str, dict[str, str]]]:
         raise FadiffError(f"{file}:{table.line_num}: not a row of a table: {error}; accepted: {TABLE}") from error
 
 
-def _layer_key(row: dict[str, str]) -> tuple[str, ...]:
-    """The entries that a layer is known by."""
-    return (row.get("problem", ""), *(row.get(name, "") for name in (*BOUNDS, "K", "M", *COEFFICIENTS)))
-
-
 def _layer(row: dict[str, str], architecture: Map, folder: Path, other: Spec | None) -> Spec:
     """The layer of a row on the architecture, which is read once for all problems of the same dimensions."""
     if row.get("problem"):
@@ -251,7 +236,7 @@ def _layer(row: dict[str, str], architecture: Map, folder: Path, other: Spec | N
             raise document.where.error("has no problem section", "problem: with shape and instance")
     else:
         channels = next((row[name] for name in ("K", "M") if row.get(name)), "")
-        problem = plain(_convolution())
+        problem = plain(load_file(one_path(CONVOLUTION))["problem"])
         problem["instance"] = {"M": _whole("K", channels)} | {
             name: _whole(name, row.get(name, "")) for name in BOUNDS} | {
             name: _whole(name, row.get(name) or "1") for name in COEFFICIENTS}
@@ -263,22 +248,6 @@ def _layer(row: dict[str, str], architecture: Map, folder: Path, other: Spec | N
     kept = {key: value for key, value in architecture.items() if key not in LEFT_OUT}
     places = {key: place for key, place in architecture.places.items() if key in kept}
     return read_spec(Map({**kept, "problem": problem}, where=architecture.where, places=places), (), "built-in")
-
-
-@cache
-def _convolution() -> Any:
-    """The bundled convolution."""
-    return load_file(one_path(CONVOLUTION))["problem"]
-
-
-def _mapping(row: dict[str, str], spec: Spec, folder: Path) -> Mapping:
-    """The mapping of a row."""
-    text = row["mapping"].strip()
-    if text.endswith((".yaml", ".yml")):
-        return load_mapping(_beside(text, folder), spec)
-    names = spec.problem.dimensions
-    return read_mapping_line(text, spec.arch, spec.problem,
-                             {letter: name for letter, name in RENAMED.items() if letter not in names})
 
 
 def _beside(name: str, folder: Path) -> str:

@@ -1,7 +1,7 @@
-"""The command line: arguments in, exit codes out (see `exit_codes`).
+"""The command line: words in, exit codes out.
 
-One file per command; each has `add`, which describes its arguments, and `run`. Modules that take time to load are
-imported in `run`, so that `--help` stays instant.
+Each command has a function that describes its arguments and one that runs it, by calls of `api`. Modules that take time
+to load are imported when a command runs, so that `--help` stays instant.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ from collections.abc import Sequence
 
 from fadiff_mapper.base.rare_collections import collect_rarely
 from fadiff_mapper.base.standard_streams import ended
-from fadiff_mapper.cli import bundled, calibrate, check, design, doctor, evaluate, explain, import_, map, network, shim
-from fadiff_mapper.cli.arguments import Parser
-from fadiff_mapper.cli.exit_codes import BAD_INPUT, DONE
-
-COMMANDS = (check, evaluate, map, network, design, calibrate, explain, import_, bundled, doctor, shim)
+from fadiff_mapper.base.version import __version__
+from fadiff_mapper.cli import designs, files, mappings
+from fadiff_mapper.cli.arguments import BAD_INPUT, DONE, Parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,37 +29,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     begun = time.monotonic()
     if arguments is None:   # this process is the command: its time so far was Python's start
         begun -= time.process_time()
+
     def run() -> int:
-        _spare_the_start()
-        options = _parser().parse_args(arguments)
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads for linear algebra, of which there is none
+        collect_rarely()
+        options = program_parser().parse_args(arguments)
         options.begun = begun   # a time limit holds for the whole command
         return int(options.run(options) or DONE)
     return ended(run, BAD_INPUT)
 
 
-def _spare_the_start() -> None:
-    """Keeps NumPy from starting threads for linear algebra, of which there is none here, and rarely collects garbage.
-
-    The threads take 0.07 of the 0.17 s of processor time in which NumPy is loaded.
-    """
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    collect_rarely()
-
-
-def _parser() -> Parser:
+def program_parser() -> Parser:
     """The parser of the program with all commands."""
     parser = Parser(
         prog="fadiff-mapper", description="Read Timeloop's files, evaluate mappings exactly, find good ones.",
         epilog="FILES are Timeloop YAML files of either dialect, in any order, or folders or patterns of them; "
                "bundled:NAME is one that comes with this program (see: fadiff-mapper bundled).")
-    parser.add_argument("--version", action="version", version=_version())
+    parser.add_argument("--version", action="version", version=f"fadiff-mapper {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in COMMANDS:
-        command.add(commands)
+    for add in (files.add_check, mappings.add_evaluate, mappings.add_map, mappings.add_network, designs.add_design,
+                designs.add_calibrate, mappings.add_explain, files.add_import, files.add_bundled, files.add_doctor,
+                files.add_shim):
+        add(commands)
     return parser
-
-
-def _version() -> str:
-    """The line that --version prints."""
-    from fadiff_mapper.base.version import __version__
-    return f"fadiff-mapper {__version__}"

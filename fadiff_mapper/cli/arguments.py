@@ -1,4 +1,4 @@
-"""Arguments that several commands share, and how they are read."""
+"""Arguments that several commands share, how they are read, and the exit codes."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ from math import inf
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.cli.exit_codes import BAD_INPUT
-from fadiff_mapper.inputs.energy.source_names import CHOICES
+from fadiff_mapper.base.program_start import INTERRUPTED
+from fadiff_mapper.inputs.energy.source_names import CHOICES, COMPLETES
 from fadiff_mapper.search.options import MODELS, MOST_THREADS
 
 if TYPE_CHECKING:
-    from fadiff_mapper.calibration.correction import Calibration
-    from fadiff_mapper.inputs.spec.spec import Spec
+    from pathlib import Path
 
-ENERGIES = tuple(CHOICES)
-"""The values of `--energy`."""
+    from fadiff_mapper.api import Calibration, Spec
+
+__all__ = ["INTERRUPTED"]
+
+DONE, CHECK_FAILED, BAD_INPUT = 0, 1, 2
+"""Exit codes: done; a check failed (constraints contradict each other, or real Timeloop disagrees); the input or the
+arguments are wrong, and the error lines say what is accepted. `INTERRUPTED` is that of Ctrl-C."""
 
 LATE_S, LATE = 2.0, 0.2
 """Seconds, or the part of its time limit, by which a command may end later: whichever is more."""
@@ -53,7 +57,7 @@ def add_reading(parser: argparse.ArgumentParser, energy: str | None = "auto") ->
     """
     parser.add_argument("-D", dest="variables", action="append", default=[], type=variable, metavar="NAME=VALUE",
                         help="a variable of the files' Jinja2 templates")
-    parser.add_argument("--energy", choices=ENERGIES, default=energy, metavar="SOURCE",
+    parser.add_argument("--energy", choices=CHOICES, default=energy, metavar="SOURCE",
                         help="where energies come from that no ERT in the input gives: auto (default; Accelergy where "
                              "it is installed, else bundled tables, else an estimate), accelergy, bundled (else "
                              "built-in), estimate, built-in (Timeloop's values); the last two also fill in what an "
@@ -97,13 +101,13 @@ def add_calibration(parser: argparse.ArgumentParser) -> None:
                         help="use the calibration even where it does not beat the exact model")
 
 
-def read_calibration_argument(options: argparse.Namespace) -> Calibration | None:
+def calibration(options: argparse.Namespace) -> Calibration | None:
     """The calibration that --calibration names, if any. Raises FadiffError."""
     if options.calibration is None:
         if options.force:
             raise FadiffError("--force: found without --calibration; accepted: both, or neither")
         return None
-    from fadiff_mapper.calibration.correction import read_calibration
+    from fadiff_mapper.api import read_calibration
     return read_calibration(options.calibration, force=options.force)
 
 
@@ -119,6 +123,12 @@ def add_dimensions(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--busy-experts", type=int, metavar="N",
                         help="spread the rows of mixtures of experts evenly over N experts; by default over those that "
                              "the file says")
+
+
+def sizes(options: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of `load_network` that `add_dimensions` adds."""
+    return {"dims": dict(options.dims), "shapes": dict(options.shapes), "values": dict(options.values),
+            "busy_experts": options.busy_experts}
 
 
 def add_vary(parser: argparse.ArgumentParser) -> None:
@@ -205,34 +215,68 @@ def number(text: str) -> tuple[str, int]:
     return name, int(value)
 
 
+def limit(text: str) -> tuple[str, float]:
+    """The type of an argument NAME=VALUE, where the name may be an expression."""
+    name, sign, value = text.rpartition("=")
+    try:
+        if sign and name.strip():
+            return name.strip(), float(value)
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f'found "{text}"; accepted: NAME=VALUE with a number')
+
+
+def weights(text: str) -> tuple[float, ...]:
+    """The type of an argument of numbers above 0, separated by commas."""
+    try:
+        values = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        values = ()
+    if not values or not all(0 < value < inf for value in values):
+        raise argparse.ArgumentTypeError(f'found "{text}"; accepted: numbers above 0 separated by commas')
+    return values
+
+
+def shard(text: str) -> tuple[int, int]:
+    """The type of an argument I/N with 1 <= I <= N."""
+    own, _, shards = text.partition("/")
+    if own.isdigit() and shards.isdigit() and 1 <= int(own) <= int(shards):
+        return int(own), int(shards)
+    raise argparse.ArgumentTypeError(f'found "{text}"; accepted: I/N with I from 1 to N')
+
+
+def real_model(options: argparse.Namespace) -> Path | None:
+    """The real `timeloop-model` that --verify asks for, if it does. Raises FadiffError where there is none."""
+    from fadiff_mapper import api
+    return api.real_model() if options.verify else None
+
+
 def reading_in_time(options: argparse.Namespace) -> AbstractContextManager[None]:
     """A block in which the input is read, at most until the command must end. Raises OutOfTime."""
     from fadiff_mapper.base.deadline import given_up_at
-    limit = options.time_limit
-    moment = inf if limit is None or not limit > 0 else options.begun + limit + max(LATE_S, LATE * limit)
+    seconds = options.time_limit
+    moment = inf if seconds is None or not seconds > 0 else options.begun + seconds + max(LATE_S, LATE * seconds)
     return given_up_at(moment, "the input was read")
 
 
 def load_input(options: argparse.Namespace) -> Spec:
     """Reads the input that `inputs` describes, as one spec. Raises SpecError."""
-    from fadiff_mapper.inputs.load import load
-    from fadiff_mapper.inputs.load_layers import files_of
-    return priced(options, load(*files_of(options.files), jinja_data=dict(options.variables), energy=options.energy,
-                                strict=not options.lenient))
+    from fadiff_mapper import api
+    return _priced(options, api.load(*api.files_of(options.files), jinja_data=dict(options.variables),
+                                     energy=options.energy, strict=not options.lenient))
 
 
 def load_inputs(options: argparse.Namespace) -> dict[str, Spec]:
     """Reads one spec for every problem in the input, by name. Raises SpecError."""
-    from fadiff_mapper.inputs.load_layers import files_of, load_layers
-    specs = load_layers(files_of(options.files), jinja_data=dict(options.variables), energy=options.energy,
+    from fadiff_mapper.api import load_layers
+    specs = load_layers(*options.files, jinja_data=dict(options.variables), energy=options.energy,
                         strict=not options.lenient)
-    return {name: priced(options, spec) for name, spec in specs.items()}
+    return {name: _priced(options, spec) for name, spec in specs.items()}
 
 
-def priced(options: argparse.Namespace, spec: Spec) -> Spec:
+def _priced(options: argparse.Namespace, spec: Spec) -> Spec:
     """The spec, unless it lacks energies that the options do not fill in. Raises SpecError."""
-    from fadiff_mapper.inputs.energy.source_names import COMPLETES
-    from fadiff_mapper.inputs.load import refuse_missing_energies
+    from fadiff_mapper.api import refuse_missing_energies
     if options.energy not in COMPLETES:
         refuse_missing_energies(spec)
     return spec

@@ -1,4 +1,4 @@
-"""The loop: designs proposed round by round, evaluated exactly by whoever carries the work, the best kept.
+"""The loop: designs proposed round by round, evaluated exactly by an executor, the best kept.
 
 A round's designs are proposed from the archive of all rounds before, and evaluated against its front. So neither the
 number of workers, nor their order, nor what the store held before has any influence on the answer.
@@ -6,7 +6,6 @@ number of workers, nor their order, nor what the store held before has any influ
 
 from __future__ import annotations
 
-import math
 import tempfile
 import time
 from collections import Counter
@@ -19,20 +18,15 @@ from statistics import median
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError, OutOfTime, SpecError, attempted, listed
-from fadiff_mapper.design.design_options import DesignOptions, check_design_options
-from fadiff_mapper.design.evaluation.design_question import DesignQuestion, empty_archive
-from fadiff_mapper.design.evaluation.design_result import DesignOutcome, DesignResult, OutcomeTable, metric_exponents
-from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, disagreement, evaluate_design
-from fadiff_mapper.design.evaluation.layer_entries import OUT_OF_TIME
-from fadiff_mapper.design.evaluation.result_store import ResultStore
-from fadiff_mapper.design.evaluation.work_force import Evaluated, InTime, TimeLeft, work_force
-from fadiff_mapper.design.pareto_front import front_of, hypervolume
-from fadiff_mapper.design.proposers.bound_designs import BoundDesigns, DesignDescent
-from fadiff_mapper.design.proposers.methods import BLACK_BOX
-from fadiff_mapper.design.proposers.proposer import Proposer
+from fadiff_mapper.design.bound_designs import BoundDesigns, DesignDescent
+from fadiff_mapper.design.evaluate_design import DesignBench, disagreement, evaluate_design
+from fadiff_mapper.design.executors import Evaluated, TimeLeft, executor
+from fadiff_mapper.design.layer_entries import OUT_OF_TIME
+from fadiff_mapper.design.proposers import BLACK_BOX, Proposer
+from fadiff_mapper.design.question import DesignOptions, DesignQuestion, check_design_options, check_question
+from fadiff_mapper.design.result import DesignOutcome, DesignResult, OutcomeTable, front_of, hypervolume
 from fadiff_mapper.design.space import DesignSpace, Point, design_document, limit_values, points_beside
 from fadiff_mapper.inputs.energy.find_accelergy import installed
-from fadiff_mapper.search.options import check_options
 
 WRITING = 1.5
 """Seconds that the last steps take for each second that the command took until its search began: both grow with the
@@ -45,25 +39,15 @@ JUDGING = 0.5
 
 @dataclass
 class DesignClock:
-    """Tells what a search still has time for, by what it took so far.
+    """Tells how much time a search still has, by what it took so far; all times in seconds."""
 
-    Attributes:
-        limit: Seconds that the search has; None: no limit.
-        designs_after: Says how many designs must be mapped after the search, as far as is known now.
-        start: Its start, seconds of `time.time`, as workers on other machines share no other clock.
-        proposals: Seconds that each round needed to propose its designs.
-        mappings: Seconds until each round had its first mapped design.
-        judging_end: When the designs of a round have to be proposed, seconds of `time.time`.
-        missed: Whether a design was not begun in time, or given up, or no round was begun for want of time.
-    """
-
-    limit: float | None
-    designs_after: Callable[[], int]
-    start: float
-    proposals: list[float] = field(default_factory=list)
-    mappings: list[float] = field(default_factory=list)
-    judging_end: float = inf
-    missed: bool = False
+    limit: float | None  # time that the search has; None: no limit
+    designs_after: Callable[[], int]  # how many designs must be mapped after the search, as far as is known now
+    start: float  # by `time.time`, as workers on other machines share no other clock
+    proposals: list[float] = field(default_factory=list)  # time that each round needed to propose its designs
+    mappings: list[float] = field(default_factory=list)  # time until each round had its first mapped design
+    judging_end: float = inf  # when the designs of a round have to be proposed
+    missed: bool = False  # whether a design was not begun in time or given up, or no round begun for want of time
 
     def over(self) -> bool:
         """Whether the time of the search and of its last steps is over."""
@@ -71,17 +55,11 @@ class DesignClock:
 
     def left(self) -> float:
         """Seconds that are left to the search of designs; infinite without a limit, below 0 where they are over."""
-        end = self._end()
-        return inf if end is None else end - time.time()
+        return self._end() - time.time()
 
     def round(self, any_known: bool) -> TimeLeft:
-        """The time of the next round.
-
-        Args:
-            any_known: Whether a feasible design is known, so that all others may be given up.
-        """
-        end = self._end()
-        return TimeLeft() if end is None else TimeLeft(end, not any_known)
+        """The time of the next round; `any_known`: a feasible design is known, so that all others may be given up."""
+        return TimeLeft() if self.limit is None else TimeLeft(self._end(), not any_known)
 
     def begin_proposals(self) -> None:
         """Notes that designs are judged from now on."""
@@ -95,10 +73,10 @@ class DesignClock:
         """Whether a round that begins now is unlikely to map a design in time."""
         return self.left() < sum(median(seconds) for seconds in (self.proposals, self.mappings) if seconds)
 
-    def _end(self) -> float | None:
-        """When the search of designs has to end; None without a limit."""
+    def _end(self) -> float:
+        """When the search of designs has to end."""
         if self.limit is None:
-            return None
+            return inf
         return self.start + self.limit - (self.designs_after() * median(self.mappings) if self.mappings else 0.0)
 
 
@@ -113,23 +91,14 @@ def kept_back(begun: float) -> float:
 
 @dataclass(frozen=True)
 class DesignProgress:
-    """How far a search of designs is.
+    """How far a search of designs is."""
 
-    Attributes:
-        evaluations: Designs mapped.
-        wanted: Designs that will be mapped at most; infinite where the space or time is the limit.
-        pruned: Designs that their lower bound left out.
-        refused: Designs that break a limit or cannot be read.
-        best: The best design in the first metric; None before a feasible one.
-        time_s: Seconds since the start.
-    """
-
-    evaluations: int
-    wanted: float
-    pruned: int
-    refused: int
-    best: DesignOutcome | None
-    time_s: float
+    evaluations: int  # designs mapped
+    wanted: float  # designs that will be mapped at most; infinite where the space or time is the limit
+    pruned: int  # designs that their lower bound left out
+    refused: int  # designs that break a limit or cannot be read
+    best: DesignOutcome | None  # in the first metric; None before a feasible one
+    time_s: float  # since the start
 
     @property
     def rate(self) -> float:
@@ -139,35 +108,26 @@ class DesignProgress:
     @property
     def left_s(self) -> float:
         """Seconds that are left at this rate; infinite where that is not known."""
-        return (self.wanted - self.evaluations) / self.rate if self.rate else math.inf
+        return (self.wanted - self.evaluations) / self.rate if self.rate else inf
 
 
 OnDesign = Callable[[DesignProgress], None]
 """Told after every design."""
 
+InTime = Callable[[Sequence[Point], Sequence[tuple[float, ...]]], Iterator[DesignOutcome | None]]
+"""Evaluates points against rivals as `Evaluated` does, in the time that its maker knows of."""
+
 
 @dataclass
 class DesignRun:
-    """A search at work.
-
-    Attributes:
-        metrics: Metrics that are minimised.
-        wanted: Designs to map at most.
-        on_progress: Told after every design.
-        archive: Every outcome so far, in the order of proposal.
-        front: Outcomes that no other outcome beats, the best in the first metric first.
-        history: Every change of the front: see `DesignResult.history`; `front` has the metrics of its designs.
-        mapped: Designs mapped.
-        pruned: Designs left out.
-        start: When the search began, seconds of `time.monotonic`.
-    """
+    """The books of a search at work."""
 
     metrics: tuple[str, ...]
-    wanted: float
+    wanted: float  # designs to map at most
     on_progress: OnDesign
-    archive: OutcomeTable
-    front: list[DesignOutcome] = field(default_factory=list)
-    history: list[dict[str, Any]] = field(default_factory=list)
+    archive: OutcomeTable  # every outcome so far, in the order of proposal
+    front: list[DesignOutcome] = field(default_factory=list)  # the best in the first metric first
+    history: list[dict[str, Any]] = field(default_factory=list)  # as `DesignResult.history`; `front` has its metrics
     mapped: int = 0
     pruned: int = 0
     start: float = field(default_factory=time.monotonic)
@@ -195,19 +155,6 @@ class DesignRun:
                                         len(self.archive) - self.mapped - self.pruned,
                                         self.front[0] if self.front else None, self.time_s))
 
-    def reference(self) -> tuple[float, ...]:
-        """The worst value of each metric among all feasible designs; empty for one metric."""
-        feasible = [outcome for outcome in self.archive if outcome.feasible]
-        return tuple(max(outcome.of(metric) for outcome in feasible)
-                     for metric in self.metrics) if len(self.metrics) > 1 and feasible else ()
-
-    def improvements(self) -> tuple[dict[str, Any], ...]:
-        """The history with the hypervolume of every front up to the reference, for several metrics."""
-        reference = self.reference()
-        volumes = [{"hypervolume": hypervolume(step["front"], reference)} if reference else {} for step in self.history]
-        return tuple({key: value for key, value in step.items() if key != "front"} | volume
-                     for step, volume in zip(self.history, volumes, strict=True))
-
 
 MOST_LOOKED_AT = 1000
 """Designs whose limits are computed once more for the message: some seconds. Not measured."""
@@ -216,17 +163,17 @@ MOST_LOOKED_AT = 1000
 def blame(bench: DesignBench, outcomes: Sequence[DesignOutcome]) -> str:
     """Says why none of some designs is feasible.
 
-    Args:
-        bench: The question.
-        outcomes: The designs, none of them feasible.
-
     Returns:
         One line for each limit that is broken, with the designs that break it and the least value met, those first
         that no design meets; and the most frequent other reasons.
     """
-    met: dict[str, list[tuple[float, float]]] = {}
+    space, met = bench.question.space, dict[str, list[tuple[float, float]]]()
     for outcome in outcomes[:MOST_LOOKED_AT]:
-        for name, pair in _limits(bench, outcome).items():
+        try:
+            limits = limit_values(space, outcome.point, bench.reader.specs(outcome.point)[0])
+        except SpecError:
+            limits = limit_values(space, outcome.point)
+        for name, pair in limits.items():
             met.setdefault(name, []).append(pair)
     lines = []
     for name, pairs in met.items():
@@ -234,47 +181,19 @@ def blame(bench: DesignBench, outcomes: Sequence[DesignOutcome]) -> str:
         if broken:
             lines.append((-broken, f"limit {name}: {broken} of {len(pairs)} designs are above {pairs[0][1]:g}; the "
                                    f"least value met is {least:.6g}"))
-    others = Counter(outcome.reason for outcome in outcomes if not _breaks_a_limit(outcome, met))
+    others = Counter(outcome.reason for outcome in outcomes
+                     if not any(outcome.reason.startswith(f"{name} is ") for name in met))
     lines += [(-count, f"{count} of {len(outcomes)} designs: {reason}") for reason, count in others.most_common(3)]
-    head = f"{bench.question.space.name}: none of the {len(outcomes)} designs evaluated is feasible"
+    head = f"{space.name}: none of the {len(outcomes)} designs evaluated is feasible"
     return "\n".join([head, *(line for _, line in sorted(lines))])
-
-
-def _limits(bench: DesignBench, outcome: DesignOutcome) -> dict[str, tuple[float, float]]:
-    """The quantities that limits bound, as far as they can be computed for a design."""
-    space = bench.question.space
-    try:
-        return limit_values(space, outcome.point, bench.reader.specs(outcome.point)[0])
-    except SpecError:
-        return limit_values(space, outcome.point)
-
-
-def _breaks_a_limit(outcome: DesignOutcome, limits: dict[str, list[tuple[float, float]]]) -> bool:
-    """Whether a limit is the reason that an outcome gives."""
-    return any(outcome.reason.startswith(f"{name} is ") for name in limits)
-
-
-def designs_to_map(bench: DesignBench, front: Sequence[DesignOutcome]) -> int:
-    """Counts the designs that are mapped once more after a search: for their last figures, and for plans not kept.
-
-    Args:
-        bench: The question and the store.
-        front: Feasible designs, the best first.
-    """
-    again = len(front) if installed() else 0
-    return again + bool(front and bench.question.fuse and bench.plans.point != front[0].point)
 
 
 def final_figures(bench: DesignBench, front: Sequence[DesignOutcome],
                   over: Callable[[], bool] = lambda: False) -> tuple[tuple[DesignOutcome, ...], str]:
     """Evaluates designs once more, with Accelergy's energies and areas where Accelergy is installed.
 
-    Their layers are mapped anew, as other energies may want other mappings.
-
-    Args:
-        bench: The question and the store.
-        front: Feasible designs.
-        over: Asked again and again; once true, there is no time for this.
+    Their layers are mapped anew, as other energies may want other mappings. Once `over` is true, there is no time for
+    this.
 
     Returns:
         The outcomes in order, the same where there is no better source; and the source in words.
@@ -282,8 +201,7 @@ def final_figures(bench: DesignBench, front: Sequence[DesignOutcome],
     source = bench.question.energy
     if installed() is None:
         return tuple(front), f"{source}; Accelergy is not installed"
-    question: DesignQuestion = replace(bench.question, energy="accelergy")
-    final = DesignBench(question, bench.folder)
+    final = DesignBench(replace(bench.question, energy="accelergy"), bench.folder)
 
     def evaluated() -> tuple[DesignOutcome, ...]:
         if over():
@@ -321,33 +239,28 @@ def settled(run: DesignRun, space: DesignSpace, evaluated: InTime, stopped: Call
         The designs one value away from the best one in one parameter, all of them mapped, be they worse or not.
     """
     most = 2 * run.wanted
+
+    def moved(outcomes: Iterable[DesignOutcome | None], until: float) -> bool:
+        """Takes new outcomes into the books until so many designs are mapped; whether one of them is the best."""
+        best, known = run.front[0], {outcome.point for outcome in run.archive}
+        for outcome in outcomes:
+            if outcome is not None and outcome.point not in known:
+                run.add(outcome)
+            if run.mapped >= until:
+                break
+        return run.front[0] is not best
+
     for octaves in STRIDES:
-        moved = True
-        while moved and run.mapped < most and not stopped():
-            beside = _new(run, points_beside(space, run.front[0].point, octaves))
-            moved = _moved(run, evaluated(beside, run.values() if prune else []), most)
+        again = True
+        while again and run.mapped < most and not stopped():
+            known = {outcome.point for outcome in run.archive}
+            beside = [point for point in points_beside(space, run.front[0].point, octaves) if point not in known]
+            again = moved(evaluated(beside, run.values() if prune else []), most)
     while True:
         around = [outcome for outcome in evaluated(points_beside(space, run.front[0].point, 0.0), [])
                   if outcome is not None]
-        if not _moved(run, around) or run.mapped >= most or stopped():
+        if not moved(around, inf) or run.mapped >= most or stopped():
             return tuple(around)
-
-
-def _new(run: DesignRun, points: Sequence[Point]) -> list[Point]:
-    """The points that have not been evaluated."""
-    known = {outcome.point for outcome in run.archive}
-    return [point for point in points if point not in known]
-
-
-def _moved(run: DesignRun, outcomes: Iterable[DesignOutcome | None], most: float = inf) -> bool:
-    """Takes new outcomes into the books until `most` designs are mapped; returns whether one of them is the best."""
-    best, known = run.front[0], {outcome.point for outcome in run.archive}
-    for outcome in outcomes:
-        if outcome is not None and outcome.point not in known:
-            run.add(outcome)
-        if run.mapped >= most:
-            break
-    return run.front[0] is not best
 
 
 MOST_NAMED = 3
@@ -382,20 +295,31 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
         FadiffError: An option is out of range, something is not installed, or no design evaluated is feasible; the
             message says which limit is to blame.
     """
-    chosen = options.method is not None
+    notes = () if options.method is not None or descent else (NO_DESCENT,)
     options = replace(options, method=options.method or ("gradient" if descent else "bounds"))
     check_design_options(options)
     assert (options.method == "gradient") == (descent is not None)
-    _check_question(question)
-    run = DesignRun(question.metrics, options.most_mapped, on_progress, empty_archive(question))
+    check_question(question)
+    archive = OutcomeTable({parameter.name: parameter.values for parameter in question.space.parameters},
+                           [(network.name, weight) for network, weight in
+                            zip(question.networks, question.weights, strict=True)])
+    run = DesignRun(question.metrics, options.most_mapped, on_progress, archive)
     with ExitStack() as stack:
         folder = options.store or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fadiff-")))
         bench = DesignBench(question, folder)
         stack.enter_context(bench.store.opened())
+
+        def mapped_after() -> int:
+            """Designs that are mapped once more after a search: for their last figures, and for plans not kept."""
+            again = len(run.front) if installed() else 0
+            return again + bool(run.front and question.fuse and bench.plans.point != run.front[0].point)
+
         limit = None if options.time_limit is None else options.time_limit - kept_back
-        clock = DesignClock(limit, lambda: designs_to_map(bench, run.front), time.time())
-        proposer = _proposer(bench, options, clock.over_for_proposals, descent)
-        with work_force(bench, options.jobs, options.backend, options.address) as evaluated:
+        clock = DesignClock(limit, mapped_after, time.time())
+        black_box = BLACK_BOX.get(str(options.method))
+        proposer = black_box(question) if black_box else BoundDesigns(
+            question, bench.specs_at, bench.mappings_at, bench.least_at, clock.over_for_proposals, descent)
+        with executor(bench, options.jobs, options.backend, options.address) as evaluated:
             in_time = _in_time(run, clock, evaluated)
             status = _rounds(run, clock, proposer, in_time, options, stopped)
             status += "; cycles are corrected to measured hardware" if question.calibration else ""
@@ -408,33 +332,7 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
         if not run.front and options.shard is None:
             reasons = blame(bench, run.archive) if run.archive else f"{question.space.name}: no design was evaluated"
             raise FadiffError(reasons + ("\ntime was over then; accepted: more time" if clock.missed else ""))
-        return _machine(run, bench, options, neighbours, status, clock.over,
-                        () if chosen or descent else (NO_DESCENT,))
-
-
-def _check_question(question: DesignQuestion) -> None:
-    """Raises FadiffError for metrics, networks, weights or a seed that make no sense."""
-    check_options(question.layer_options)
-    for metric in question.metrics:
-        metric_exponents(metric)
-    if not 1 <= len(set(question.metrics)) == len(question.metrics) <= 3:
-        raise FadiffError(f"metric: found {listed(question.metrics)}; accepted: one to three different metrics")
-    if question.fuse and question.calibration:
-        raise FadiffError("calibration: found fuse=True; accepted: layers by themselves, as they were measured")
-    if not question.networks or len(question.networks) != len(question.weights):
-        raise FadiffError(f"weights: found {len(question.weights)} for {len(question.networks)} networks; accepted: "
-                          "one for each of at least one network")
-    for weight in question.weights:
-        if not 0 < weight < float("inf"):
-            raise FadiffError(f"weights: found {weight!r}; accepted: numbers greater than 0")
-
-
-def _proposer(bench: DesignBench, options: DesignOptions, over: Callable[[], bool],
-              descent: DesignDescent | None) -> Proposer:
-    """The proposer for the method of the options, which comes to an end once `over` is true. Raises FadiffError."""
-    if (black_box := BLACK_BOX.get(str(options.method))) is not None:
-        return black_box(bench.question)
-    return BoundDesigns(bench.question, bench.specs_at, bench.mappings_at, bench.least_at, over, descent)
+        return _result(run, bench, options, neighbours, status, clock.over, notes)
 
 
 def _in_time(run: DesignRun, clock: DesignClock, evaluated: Evaluated) -> InTime:
@@ -445,12 +343,10 @@ def _in_time(run: DesignRun, clock: DesignClock, evaluated: Evaluated) -> InTime
             return
         begun, mapped = time.time(), False
         for outcome in evaluated(points, rivals, clock.round(bool(run.front))):
-            if outcome is None:
-                clock.missed = True
-            elif outcome.mapped and not mapped:
+            if outcome is not None and outcome.mapped and not mapped:
                 clock.mappings.append(time.time() - begun)
                 mapped = True
-            clock.missed |= outcome is not None and outcome.cut_short
+            clock.missed |= outcome is None or outcome.cut_short
             yield outcome
     return in_time
 
@@ -460,6 +356,7 @@ def _rounds(run: DesignRun, clock: DesignClock, proposer: Proposer, in_time: InT
     """Evaluates round by round until there is nothing left to do; returns the reason in words."""
     known: set[Point] = set()
     proposed = idle = 0
+    number, shards = options.shard or (1, 1)
     while run.mapped < run.wanted and not clock.missed:
         begun = time.time()
         clock.begin_proposals()
@@ -469,7 +366,7 @@ def _rounds(run: DesignRun, clock: DesignClock, proposer: Proposer, in_time: InT
         if not points and not clock.over_for_proposals():  # a proposer without time may have nothing to propose
             return "all designs that the method proposes were evaluated"
         known.update(points)
-        mine = _dealt(points, proposed, options.shard)
+        mine = [point for place, point in enumerate(points, proposed) if place % shards == number - 1]
         proposed += len(points)
         before = run.mapped
         for outcome in in_time(mine, run.values() if options.prune else []):
@@ -484,22 +381,18 @@ def _rounds(run: DesignRun, clock: DesignClock, proposer: Proposer, in_time: InT
     return SEARCH_ENDED
 
 
-def _dealt(points: Sequence[Point], proposed: int, shard: tuple[int, int] | None) -> list[Point]:
-    """The points of a round that this shard evaluates, by their place among all proposed."""
-    if shard is None:
-        return list(points)
-    number, shards = shard
-    return [point for place, point in enumerate(points, proposed) if place % shards == number - 1]
-
-
-def _machine(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbours: tuple[DesignOutcome, ...],
-             status: str, over: Callable[[], bool], notes: tuple[str, ...]) -> DesignResult:
+def _result(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbours: tuple[DesignOutcome, ...],
+            status: str, over: Callable[[], bool], notes: tuple[str, ...]) -> DesignResult:
     """The result of a run that has ended; `over`: whether there is no time for anything that it can do without."""
-    question, space = bench.question, bench.question.space
+    question, space, changed = bench.question, bench.question.space, bench.store.changed
     final, source = final_figures(bench, run.front, over)
     networks, lost = attempted("mappings of the best design", lambda: bench.networks_at(run.front[0].point, over)
                                if run.front else ())
-    warnings, differs = [*notes, *_changed(bench.store)], ""
+    warnings, differs = list(notes), ""
+    if changed:
+        some = listed(sorted(changed)[:MOST_NAMED]) + (" and others" if len(changed) > MOST_NAMED else "")
+        warnings.append(f"{len(changed)} entries of the store were not as they had been written, and what they hold "
+                        f"was evaluated anew: {some}")
     if networks is None:
         warnings.append(lost)
     elif run.front and run.front[0].cut_short:
@@ -510,7 +403,11 @@ def _machine(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbo
     elif run.front:
         differs = disagreement(question, run.front[0], networks)
         warnings += [differs] if differs else []
-    reference = run.reference()
+    feasible = [outcome for outcome in run.archive if outcome.feasible]
+    reference = tuple(max(outcome.of(metric) for outcome in feasible)
+                      for metric in run.metrics) if len(run.metrics) > 1 and feasible else ()
+    history = [{key: value for key, value in step.items() if key != "front"}
+               | ({"hypervolume": hypervolume(step["front"], reference)} if reference else {}) for step in run.history]
     effort = {name: getattr(options, name) for name in ("method", "evaluations", "time_limit", "prune", "shard")}
     return DesignResult(
         name=space.name, space_size=space.size,
@@ -521,17 +418,8 @@ def _machine(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbo
         mapped_networks=networks or (), neighbours=neighbours,
         final=final, final_source=source,
         hypervolume=hypervolume(run.values(), reference) if reference else None, reference=reference,
-        history=run.improvements(),
+        history=tuple(history),
         options=effort | {"per_round": options.round, "seed": question.seed, "fuse": question.fuse,
                           "energy": question.energy, "weights": list(question.weights)}
         | (question.calibration.record() if question.calibration else {}),
         status=status, time_s=run.time_s, warnings=tuple(warnings), confirmed=not differs)
-
-
-def _changed(store: ResultStore) -> list[str]:
-    """A sentence on the files of a store that were not as they had been written, if any were not."""
-    if not store.changed:
-        return []
-    some = listed(sorted(store.changed)[:MOST_NAMED]) + (" and others" if len(store.changed) > MOST_NAMED else "")
-    return [f"{len(store.changed)} entries of the store were not as they had been written, and what they hold was "
-            f"evaluated anew: {some}"]

@@ -20,12 +20,11 @@ from fadiff_mapper.dropin.command import command
 from fadiff_mapper.dropin.programs import MAPPER, MODEL, ProgramOutcome, ProgramSettings, read_arguments, run
 from fadiff_mapper.inputs.load import read_document
 from fadiff_mapper.inputs.native.arch import written_attributes, written_number
-from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.yaml.expressions import Expression, Literal
 from fadiff_mapper.inputs.yaml.load import dump
 from fadiff_mapper.inputs.yaml.located import Map, Seq
 from fadiff_mapper.model.stats import Stats, actual_count
-from fadiff_mapper.output.timeloop_files.run_files import map_txt
+from fadiff_mapper.output.run_files import map_txt
 
 Specification: TypeAlias = Any
 """A front end's object (`pytimeloop.timeloopfe`, `timeloopfe`), one file, a list of files, or a dict."""
@@ -38,18 +37,10 @@ VERSIONS = (".v4.", ".v3.")
 
 
 def input_files(specification: Specification, folder: Path, for_model: bool) -> tuple[str, ...]:
-    """Brings a specification into the form of input files.
+    """Brings a specification into the form of input files, by absolute paths.
 
     An object or dict is written into the folder; the text is the one that the front end itself would hand to
-    Timeloop's programs.
-
-    Args:
-        specification: An object of the front end, a file, a list of files, or a dict.
-        folder: The folder for that text.
-        for_model: Whether `timeloop-model` is to read it, not `timeloop-mapper`.
-
-    Returns:
-        Absolute paths.
+    Timeloop's programs: to `timeloop-model` or to `timeloop-mapper`.
 
     Raises:
         SpecError: The value is no specification.
@@ -175,20 +166,15 @@ class OutputStats:
 def output_stats(done: ProgramOutcome) -> OutputStats:
     """The numbers of one run in the front end's units."""
     spec, stats = done.spec, done.stats
+    given = (spec.literal.get("variables") or {}, *written_attributes(spec.arch).values())
+    seconds = (written_number(attributes, key) for attributes in given for key in CYCLE_KEYS)
     return OutputStats(
         percent_utilization=stats.utilization * 100, computes=stats.computes, cycles=stats.cycles,
-        cycle_seconds=_cycle_seconds(spec),
+        cycle_seconds=next((value for value in seconds if value), DEFAULT_CYCLE),
         per_component_energy={name: pj * 1e-12 for name, pj in stats.component_energies().items()},
         per_component_area={name: um2 * 1e-12 for name, um2 in stats.areas_um2.items()},
         accesses={level["name"]: _accesses(level) for level in stats.levels},
         mapping=map_txt(spec, done.mapping, stats), stats=stats, variables=dict(spec.literal.get("variables", {})))
-
-
-def _cycle_seconds(spec: Spec) -> float:
-    """Seconds of a cycle as the front end looks for them: a variable, else a component's attribute, else 1 ns."""
-    given = (spec.literal.get("variables") or {}, *written_attributes(spec.arch).values())
-    values = (written_number(attributes, key) for attributes in given for key in CYCLE_KEYS)
-    return next((value for value in values if value), DEFAULT_CYCLE)
 
 
 def _accesses(level: dict[str, Any]) -> dict[str, float]:
@@ -247,23 +233,8 @@ def call_model(specification: Specification, output_dir: str | os.PathLike[str],
                return_proc: bool = False) -> Any:
     """Evaluates the mapping in the input and writes the files of `timeloop-model`.
 
-    Takes the place of `call_model` of Timeloop's Python front end.
-
-    Args:
-        specification: See `call_mapper`; with a mapping.
-        output_dir: See `call_mapper`.
-        environment: See `call_mapper`.
-        extra_input_files: See `call_mapper`.
-        dump_intermediate_to: See `call_mapper`.
-        log_to: See `call_mapper`.
-        extra_args: Words of `timeloop-model`'s command line.
-        return_proc: See `call_mapper`.
-
-    Returns:
-        See `call_mapper`.
-
-    Raises:
-        CallFailed: The input cannot be read, the mapping is illegal, or the results cannot be written.
+    Takes the place of `call_model` of Timeloop's Python front end; arguments, except for those of a search, results and
+    errors are those of `call_mapper`. An illegal mapping raises CallFailed, too.
     """
     del dump_intermediate_to
     settings = ProgramSettings(os.environ | dict(environment or {}))

@@ -19,11 +19,7 @@ def command(program: str, options: Sequence[str] = ()) -> list[str]:
         program: `timeloop-mapper` or `timeloop-model`.
         options: The launcher's own options (see `launched.main`).
     """
+    home = str(Path(__file__).resolve().parents[2])     # the interpreter finds an installed package by itself
+    first = [] if Path(home).name in ("site-packages", "dist-packages") else [home]
     # Python 3.10 has the working folder on its path, as an empty entry.
-    return [*python_command(f"{json.dumps(_import_path())} + [p for p in sys.path if p]", CODE), *options, program]
-
-
-def _import_path() -> list[str]:
-    """The folder to import this package from, where the interpreter would not find it by itself."""
-    home = str(Path(__file__).resolve().parents[2])
-    return [] if Path(home).name in ("site-packages", "dist-packages") else [home]
+    return [*python_command(f"{json.dumps(first)} + [p for p in sys.path if p]", CODE), *options, program]

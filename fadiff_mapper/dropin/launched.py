@@ -17,14 +17,10 @@ FAILED, MARK = 1, "ERROR: "
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one of Timeloop's programs.
+    """Runs one of Timeloop's programs; returns the exit code.
 
-    Args:
-        arguments: `[--seed N] [--time-limit SECONDS] [--trusted] PROGRAM WORD ...`, the words as the real program
-            takes them, see `programs.ProgramSettings`; None: the words of this process.
-
-    Returns:
-        The exit code.
+    `[--seed N] [--time-limit SECONDS] [--trusted] PROGRAM WORD ...`: the words as the real program takes them, see
+    `programs.ProgramSettings`. None: the words of this process.
     """
     parser = argparse.ArgumentParser(prog="fadiff-mapper launcher", add_help=False)
     parser.add_argument("--seed", type=int, default=0)

@@ -19,9 +19,9 @@ from fadiff_mapper.inputs.spec.mapping import Mapping as LoopMapping
 from fadiff_mapper.inputs.spec.spec import WARNING, Spec
 from fadiff_mapper.inputs.spec.tables import energy_sources
 from fadiff_mapper.model.evaluate_spec import evaluate, is_sparse
-from fadiff_mapper.model.stats import SparseStats, Stats
-from fadiff_mapper.output.timeloop_files import RESULT_FILES
-from fadiff_mapper.output.timeloop_files.run_files import program_files, run_files
+from fadiff_mapper.model.stats import Stats
+from fadiff_mapper.output import RESULT_FILES
+from fadiff_mapper.output.run_files import program_files, run_files
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.mapspace import rounded_up
 from fadiff_mapper.search.options import SearchOptions
@@ -51,13 +51,9 @@ class ProgramArguments:
 
 
 def read_arguments(arguments: Sequence[str], folder: Path = Path(".")) -> ProgramArguments:
-    """Reads a command line as Timeloop does: the last `-o` counts, and its folder must exist.
+    """Reads a command line as Timeloop does in a folder: the last `-o` counts, and its folder must exist.
 
     Unlike there, a word that looks like an option is an error, not the name of a file.
-
-    Args:
-        arguments: The words after the program's name.
-        folder: The folder that the program runs in.
 
     Raises:
         FadiffError: An option is unknown or lacks its folder, the output folder does not exist, or no file is named.
@@ -85,7 +81,7 @@ def read_arguments(arguments: Sequence[str], folder: Path = Path(".")) -> Progra
 
 def with_energies(spec: Spec, program: str, environment: Mapping[str, str], say: Callable[[str], None],
                   trusted_files: Sequence[str] = ()) -> tuple[Spec, dict[str, str]]:
-    """Adds the energies that Timeloop would compute with.
+    """Adds the energies that Timeloop would compute with, and the files that Accelergy wrote for it, by name.
 
     As Timeloop does, Accelergy is asked only where the input has no ERT and describes components that it can price.
 
@@ -96,9 +92,6 @@ def with_energies(spec: Spec, program: str, environment: Mapping[str, str], say:
         say: Takes the lines that the program prints.
         trusted_files: Files that Accelergy gets as Timeloop would hand them over, and may run; none: it gets what
             `accelergy_tables.answer` makes of the input.
-
-    Returns:
-        The input with its energies, and the files that Accelergy wrote for it, by name.
 
     Raises:
         FadiffError: Accelergy fails (see `accelergy_tables.answer`).
@@ -131,7 +124,7 @@ def summary_line(stats: Stats) -> str:
     """
     each = stats.energy_pj / stats.actual_computes if stats.actual_computes else math.inf
     algorithmic = (f"pJ/Algorithmic-Compute = {stats.energy_pj / stats.computes:8.3f} | "
-                   if isinstance(stats, SparseStats) and stats.sections else "")
+                   if stats.sections else "")
     return (f"Utilization = {stats.utilization:4.2f} | {algorithmic}pJ/Compute = {each:8.3f} | "
             f"Cycles = {stats.cycles}")
 
@@ -193,13 +186,7 @@ def run(program: str, arguments: ProgramArguments, settings: ProgramSettings, sa
     The run holds the folder from beginning to end: another one there is refused before it touches anything. The results
     that an earlier run left are removed in any case, so that no script takes them for new ones; those that are input
     stay until new ones take their place. A search writes its best mapping so far again and again; Ctrl-C ends it with
-    that.
-
-    Args:
-        program: `timeloop-mapper` or `timeloop-model`.
-        arguments: Its command line.
-        settings: Variables, seed and time limit.
-        say: Takes the lines that the program prints.
+    that. `say` takes the lines that the program prints.
 
     Raises:
         FadiffError: The input cannot be read, there is no legal mapping, the results cannot be written, or another run
@@ -256,23 +243,19 @@ Write = Callable[[Mapping[str, str]], None]
 
 def _mapped(spec: Spec, settings: ProgramSettings, say: Say, write: Write) -> tuple[ProgramOutcome, list[str]]:
     """Searches a mapping, as `timeloop-mapper`; the lines tell how it went."""
-    options = SearchOptions(seed=settings.seed, time_limit=settings.time_limit, imperfect=_has_residuals(spec, say))
+    # Fixed factors that do not divide their dimension Timeloop's mapper answers with shorter last runs.
+    whole = rounded_up(spec.problem, spec.constraints)
+    uneven = [] if is_sparse(spec) else [
+        f"{name}={bound}" for name, bound in spec.problem.bounds.items() if whole[name] != bound]
+    if uneven:
+        say(f"WARNING: fixed factors do not divide {listed(uneven)}: the mapping has residual factors")
+    options = SearchOptions(seed=settings.seed, time_limit=settings.time_limit, imperfect=bool(uneven))
     with interruptible() as stopped:
         result = map_layers([spec], options, stopped=stopped,
                             on_better=lambda _, better: write(run_files(better)))[0]
     return ProgramOutcome(spec, result.mapping, result.stats, stopped()), [
         f"{result.status} ({result.evaluations} evaluations, {result.time_s:.2f} s)",
         f"\nSummary stats for best mapping found by mapper:\n  {summary_line(result.stats)}"]
-
-
-def _has_residuals(spec: Spec, say: Say) -> bool:
-    """Whether fixed factors do not divide their dimension, which Timeloop's mapper answers with shorter last runs."""
-    whole = rounded_up(spec.problem, spec.constraints)
-    uneven = [f"{name}={bound}" for name, bound in spec.problem.bounds.items() if whole[name] != bound]
-    if not uneven or is_sparse(spec):
-        return False
-    say(f"WARNING: fixed factors do not divide {listed(uneven)}: the mapping has residual factors")
-    return True
 
 
 def _evaluated(spec: Spec, write: Write) -> tuple[ProgramOutcome, list[str]]:

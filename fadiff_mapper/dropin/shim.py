@@ -15,12 +15,7 @@ from fadiff_mapper.timeloop.find_programs import LAUNCHER_MARK, is_launcher
 
 
 def launcher(program: str, options: Sequence[str] = ()) -> str:
-    """The text of a launcher: a shell script with this interpreter and this package by their absolute paths.
-
-    Args:
-        program: The program that it stands for.
-        options: Options that every run gets (see `launched.main`).
-    """
+    """A shell script with this interpreter and this package by their absolute paths, and the options of every run."""
     return "\n".join((
         "#!/bin/sh",
         f"# {LAUNCHER_MARK.decode()}: runs fadiff_mapper in place of Timeloop's {program}.",
@@ -29,14 +24,7 @@ def launcher(program: str, options: Sequence[str] = ()) -> str:
 
 
 def write_launchers(folder: Path, options: Sequence[str] = ()) -> list[Path]:
-    """Writes executable launchers of all programs into a folder.
-
-    Args:
-        folder: The folder; made where it does not exist.
-        options: Options that every run gets (see `launched.main`).
-
-    Returns:
-        The launchers.
+    """Writes executable launchers of all programs into a folder, with options (see `launched.main`) of every run.
 
     Raises:
         FadiffError: Another file has one of the names (launchers of ours are replaced); nothing is written then.
@@ -50,10 +38,7 @@ def write_launchers(folder: Path, options: Sequence[str] = ()) -> list[Path]:
 
 
 def remove_launchers(folder: Path) -> list[Path]:
-    """Removes the launchers in a folder; everything else stays.
-
-    Returns:
-        The launchers that were there.
+    """Removes the launchers in a folder and returns them; everything else stays.
 
     Raises:
         FadiffError: Another file has one of the names; nothing is removed then.

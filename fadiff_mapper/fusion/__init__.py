@@ -1,7 +1,7 @@
 """Fused groups: layers that hand tiles of tensors to one another on the chip.
 
-`fused_group` (a plan of shared tile loops over exact mappings), `tile_steps` (the points of every step), `stored_words`
-(room for tensors that stay), `tile_evaluation` (each tile evaluated once), `group_legality`, `group_cost`.
+`fused_group` (a plan of shared tile loops over exact mappings), `tile_steps` (points and words of every step),
+`group_cost` (each tile evaluated once, and the sums), `group_legality`.
 """
 
 from fadiff_mapper.fusion.fused_group import (
@@ -13,8 +13,8 @@ from fadiff_mapper.fusion.fused_group import (
     Stay,
     TileLoop,
 )
-from fadiff_mapper.fusion.group_cost import FusedCost, LayerCost, evaluate_group, group_cost
-from fadiff_mapper.fusion.group_legality import group_violations
+from fadiff_mapper.fusion.group_cost import FusedCost, LayerCost, group_cost
+from fadiff_mapper.fusion.group_legality import evaluate_group, group_violations
 from fadiff_mapper.fusion.tile_steps import layer_steps, step_classes
 
 __all__ = ["FusedCost", "FusedGroup", "FusedLayer", "FusedLink", "Hardware", "LayerCost", "SecondRead", "Stay",

@@ -3,6 +3,13 @@
 Problem. A segment can be tiled by every order of a few loops in any sizes, with every combination of resident operands
 and of retained or recomputed halos (the design spaces of DeFiNES and LoopTree): far more than can be mapped exactly.
 
+Nests. The shared loops run over dimensions of the last layer; each is carried back over the links and cuts the earlier
+layers. Enumerated are, in the terms of LoopTree, inter-layer tiling, and retention or recomputation of each
+intermediate per loop: up to two loops, or three where one adds up sums, and one loop in long segments; one
+representative of equal dimensions (rows and columns); halos retained along all loops, along all but one, or along none;
+every level on the chip with a single instance as home; and partial sums of the last layer to which later steps add
+either stay or are spilled to the outermost level.
+
 Method. Each nest of loops (`tile_nests`) is estimated on a grid of tile sizes at once (`estimates`), in two steps of
 rising accuracy: first with every passing operand brought in once per step, a lower estimate; then, nest by nest in the
 order of these and only as long as one can still compete, with refetches where tiles do not fit. Around the best sizes a
@@ -19,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import pairwise, product
+from itertools import combinations, pairwise, permutations, product
 from math import inf
 
 import numpy as np
@@ -30,19 +37,23 @@ from fadiff_mapper.fusion.estimates import (
     LayerBase,
     Sheet,
     SizedNest,
+    TileNest,
     Translated,
     compiled_segment,
     group_bases,
+    homes,
     sheet_of,
 )
 from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, SecondRead, Stay
 from fadiff_mapper.fusion.group_legality import structure_violations
 from fadiff_mapper.fusion.prices import NOTHING, NetworkPrice, OperatingPoint, WordCosts, summed
 from fadiff_mapper.fusion.segments import Segment
-from fadiff_mapper.fusion.stored_words import resident_words
-from fadiff_mapper.fusion.tile_nests import TileNest, cuts_whole, nests_of, orders, tile_nests
-from fadiff_mapper.fusion.tile_steps import layer_steps
+from fadiff_mapper.fusion.tile_steps import layer_steps, resident_words, space_of
 from fadiff_mapper.search.mapspace.build import divisors
+
+LOOPED = 3
+"""Layers of the longest segments that are tried in nests of several loops; longer ones have at most one. A limit of
+time."""
 
 SIZES = {1: 40, 2: 20, 3: 10}
 """Tile sizes that are tried of each loop of a nest, by the number of its loops; `_finer` tries more around the best.
@@ -64,6 +75,100 @@ FINER = 16
 
 FURTHER = 2
 """Layers by which an end of a group is moved at most. A limit of time."""
+
+
+def tile_nests(hardware: Hardware, segment: Segment) -> Iterator[TileNest]:
+    """Enumerates the nests of a segment; of one with more than `LOOPED` layers only those with one loop or none."""
+    for dims in orders(segment, 3 if len(segment.problems) <= LOOPED else 1):
+        yield from nests_of(hardware, segment, dims)
+
+
+def nests_of(hardware: Hardware, segment: Segment, dims: tuple[str, ...]) -> Iterator[TileNest]:
+    """Enumerates the nests with one order of loops: every home, retention of halos, and treatment of sums."""
+    adding = [dim for dim in dims if dim not in segment.problems[-1].output.dimensions]
+    halos = list(_halos(segment, dims))
+    for home in homes(hardware):
+        for retained in halos:
+            if not adding or dims[-len(adding):] == tuple(adding):  # sums that stay: their loop is the innermost
+                yield TileNest(home, dims, retained, False)
+            if adding:
+                yield TileNest(home, dims, retained, True)
+
+
+def orders(segment: Segment, loops: int = 3) -> Iterator[tuple[str, ...]]:
+    """Enumerates orders of at most so many loops: up to two, or two over linked outputs and one that adds up sums.
+
+    Yields:
+        Dimensions of the last layer, outermost loop first. Only dimensions of its output or of its link are cut: a loop
+        over a kernel would cut neither layers before it nor results behind it.
+    """
+    last = segment.problems[-1]
+    linked = set(segment.links[-1].dims.values())
+    dims = [dim for dim, bound in last.bounds.items() if bound > 1 and not cuts_whole(segment, dim)
+            and (dim in last.output.dimensions or dim in linked)]
+    alike = [pair for pair in combinations(last.bounds, 2) if pair[1] in dims and _alike(segment, *pair)]
+    yield ()
+    for count in range(1, min(loops, 2) + 1):
+        for order in permutations(dims, count):
+            # Of two equal dimensions, such as rows and columns, the first is in the order, and before the second.
+            if all(first in order and order.index(first) < order.index(second)
+                   for first, second in alike if second in order):
+                yield order
+    inner = [dim for dim in dims if dim in last.output.dimensions and dim in linked]
+    for pair in combinations(inner, 2) if loops > 2 else ():
+        yield from (order for dim in dims if dim not in last.output.dimensions
+                    for order in ((*pair, dim), (dim, *pair)))
+
+
+def _alike(segment: Segment, first: str, second: str) -> bool:
+    """Whether two dimensions of the last layer are interchangeable in all layers."""
+    for index in reversed(range(len(segment.problems))):
+        problem = segment.problems[index]
+        if problem.bounds[first] != problem.bounds[second] or problem.bounds[first] == 1:
+            return False
+        if problem.windows[first] != problem.windows[second]:
+            return False
+        if index:
+            link, slides = segment.links[index - 1], segment.slides[index - 1]
+            if first not in link.back or second not in link.back:
+                return False
+            first, second = link.back[first], link.back[second]
+            if slides[first] != slides[second]:
+                return False
+    return True
+
+
+def cuts_whole(segment: Segment, dim: str | None) -> bool:
+    """Whether a loop over a dimension of the last layer would cut one that some consumer in the segment needs whole."""
+    after = segment.problems[-1:0:-1]
+    for link, whole, reader in zip(reversed(segment.links), reversed(segment.whole), after, strict=True):
+        if link.put_together and dim in space_of(reader, link.tensor).dimensions - set(link.dims.values()):
+            return True
+        dim = None if dim is None else link.back.get(dim)
+        if dim in whole:
+            return True
+    return False
+
+
+def _halos(segment: Segment, dims: Sequence[str]) -> Iterator[tuple[frozenset[str], ...]]:
+    """For each link the loops along which its words are retained, in every combination that is tried.
+
+    Recomputation is tried along no loop, along one, and along all, as far as these have a halo in some link. Along the
+    other loops, all words that two steps share are retained.
+    """
+    shared: list[set[str]] = [set() for _ in segment.links]     # loops along which neighbouring steps share words
+    overlapping = set()
+    for dim in dims:
+        cut: str | None = dim
+        halo = False    # whether windows of this link or a later one overlap along the loop
+        for own, link, slides in zip(reversed(shared), reversed(segment.links), reversed(segment.slides), strict=True):
+            cut = None if cut is None else link.back.get(cut)
+            halo = halo or (cut is not None and slides[cut].overlaps)
+            own |= {dim} if cut is None or halo else set()
+        overlapping |= {dim} if halo else set()
+    again = (set[str](), *({dim} for dim in dims), set(dims))
+    yield from dict.fromkeys(tuple(frozenset(own - (recomputed & overlapping)) for own in shared)
+                             for recomputed in again)
 
 
 def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase], price: NetworkPrice,

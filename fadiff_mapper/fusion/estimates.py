@@ -24,7 +24,6 @@ import numpy as np
 from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, Stay, TileLoop
 from fadiff_mapper.fusion.prices import NOTHING, NetworkPrice, OperatingPoint, WordCosts, word_costs
 from fadiff_mapper.fusion.segments import Segment
-from fadiff_mapper.fusion.tile_nests import TileNest, homes
 from fadiff_mapper.inputs.spec.mapping import Mapping as LayerMapping
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
@@ -42,38 +41,25 @@ KNOWN_LANES = 6
 
 @dataclass(frozen=True)
 class SideBySide:
-    """The units that one mapping of a layer uses side by side.
+    """The units that one mapping of a layer uses side by side."""
 
-    Attributes:
-        compute: Cycles of the arithmetic and of all levels but the outermost one.
-        lanes: Units that work side by side on each dimension, over all levels.
-    """
-
-    compute: float
-    lanes: dict[str, int]
+    compute: float  # cycles of the arithmetic and of all levels but the outermost one
+    lanes: dict[str, int]  # units that work side by side on each dimension, over all levels
 
 
 @dataclass(frozen=True)
 class LayerBase:
-    """A layer by itself, as its best mapping runs it.
+    """A layer by itself, as its best mapping runs it."""
 
-    Attributes:
-        inside: pJ of everything but the outermost level's accesses.
-        home_reads: Words that each level gives inwards: level -> data space -> words.
-        sums_room: Words of output that fit where sums are finished, all instances together.
-        known: Mappings that tiles may be run like, the fastest first: the layer's own fastest one, as the outermost
-            level may hold the best one up, which then has no use for more units; those of the layer with padded
-            bounds, whose lanes tiles can fill where the whole layer cannot; and those that groups were found to have.
-        costs: Costs of words.
-        whole: Energy and cycles of the best mapping, one run.
-    """
-
-    inside: float
-    home_reads: dict[str, dict[str, float]]
-    sums_room: float
+    inside: float  # pJ of everything but the outermost level's accesses
+    home_reads: dict[str, dict[str, float]]  # words that each level gives inwards: level -> data space -> words
+    sums_room: float  # words of output that fit where sums are finished, all instances together
+    # mappings that tiles may be run like, the fastest first: the layer's own fastest one, as the outermost level may
+    # hold the best one up, which then has no use for more units; those of the layer with padded bounds, whose lanes
+    # tiles can fill where the whole layer cannot; and those that groups were found to have
     known: tuple[SideBySide, ...]
     costs: WordCosts
-    whole: OperatingPoint
+    whole: OperatingPoint  # energy and cycles of the best mapping, one run
 
     @property
     def lanes(self) -> dict[str, int]:
@@ -163,19 +149,12 @@ def _lanes(mapping: LayerMapping) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class CompiledSegment:
-    """A segment with what is known of its layers, ready to be estimated.
-
-    Attributes:
-        segment: The segment.
-        bases: Each layer by itself.
-        usable: Words of every level that can be a home, by name; infinite without a limit.
-        tables: The same for the kernel.
-    """
+    """A segment with what is known of its layers, ready to be estimated."""
 
     segment: Segment
     bases: Sequence[LayerBase]
-    usable: dict[str, float]
-    tables: FusedSegment
+    usable: dict[str, float]  # words of every level that can be a home, by name; infinite without a limit
+    tables: FusedSegment  # the same for the kernel
 
 
 Translated = dict[Hashable, tuple[Any, Any]]
@@ -244,20 +223,31 @@ def _compiled_link(link: FusedLink, slides: Mapping[str, WindowSlide], producer:
 
 
 @dataclass(frozen=True)
+class TileNest:
+    """Shared loops without their sizes."""
+
+    home: str  # name of the level in which intermediates lie
+    dims: tuple[str, ...]  # dimensions of the last layer, outermost loop first
+    # for each link the loops along which its words are retained; along the others, they are recomputed
+    retained: tuple[frozenset[str], ...]
+    spilled: bool  # whether partial sums leave the chip between the steps that add to them
+
+
+def homes(hardware: Hardware) -> list[str]:
+    """The levels in which tensors can stay, outermost first: on the chip, with a single instance and some room."""
+    return [level.name for level in reversed(hardware.arch.levels[:-1])
+            if level.instances == 1 and not level.is_dummy and level.usable != 0]
+
+
+@dataclass(frozen=True)
 class Candidate:
-    """A group whose tiles are not mapped yet.
+    """A group whose tiles are not mapped yet."""
 
-    Attributes:
-        segment: Its layers and links.
-        group: The group, without mappings.
-        estimate: Estimated energy and cycles, all repeats together, less `left_out`.
-        left_out: Reads of residual operands from the outermost level that the network does without, as the group reads
-            them on the chip.
-    """
-
-    segment: Segment
-    group: FusedGroup
-    estimate: OperatingPoint
+    segment: Segment  # its layers and links
+    group: FusedGroup  # the group, without mappings
+    estimate: OperatingPoint  # estimated energy and cycles, all repeats together, less `left_out`
+    # reads of residual operands from the outermost level that the network does without, as the group reads them on the
+    # chip
     left_out: OperatingPoint = NOTHING
 
 
@@ -285,21 +275,13 @@ class Sheet:
 
 @dataclass(frozen=True)
 class SizedNest:
-    """The best tile sizes of one residency choice of a nest.
-
-    Attributes:
-        price: Price of the group.
-        sheet: The nest.
-        choice: Number of the residency choice.
-        column: Number of the tile sizes.
-        estimate: Estimated energy and cycles, all repeats together.
-    """
+    """The best tile sizes of one residency choice of a nest."""
 
     price: float
     sheet: Sheet
-    choice: int
-    column: int
-    estimate: OperatingPoint
+    choice: int  # number of the residency choice
+    column: int  # number of the tile sizes
+    estimate: OperatingPoint  # estimated energy and cycles, all repeats together
 
     @property
     def tiles(self) -> tuple[int, ...]:

@@ -47,7 +47,7 @@ class Stay:
         across: the loops (by the last layer's dimension) along which words that a later step needs are retained; along
             the others they are fetched or recomputed.
         lines: True stores, beside the tile, only words that a later step uses again, as line buffers and DeFiNES do;
-            False stores all that the loops inside a retained one walk through, as LoopTree does (`stored_words`).
+            False stores all that the loops inside a retained one walk through, as LoopTree does (`tile_steps`).
     """
 
     level: str

@@ -14,7 +14,7 @@ network        the architecture prices its wires, which fused groups do not mode
 Every tile must also be a mapping that Timeloop accepts; its own violations are listed under their own names.
 
 Checks run in three stages, each only where the one before finds nothing, because each relies on it: the group's
-structure, without evaluating anything; every tile, evaluated once (`tile_evaluation`); the capacity of every level.
+structure, without evaluating anything; every tile, evaluated once (`group_cost`); the capacity of every level.
 FADiff has these as penalties (eqs. 21 to 26): mapping validity, memory capacity and adjacent-tile alignment. The last
 holds here by construction, since tiles of earlier layers follow from those of later ones.
 """
@@ -22,27 +22,75 @@ holds here by construction, since tiles of earlier layers follow from those of l
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from collections.abc import Mapping as AnyMapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, SecondRead, Shape
-from fadiff_mapper.fusion.stored_words import resident_words
-from fadiff_mapper.fusion.tile_evaluation import (
+from fadiff_mapper.fusion.group_cost import (
     EvaluatedLayer,
     EvaluatedTile,
+    FusedCost,
+    TileEvaluations,
     covered_shape,
     evaluate_tiles,
-    mapped_words,
+    fused_mapping,
+    kept_words,
+    total_costs,
 )
-from fadiff_mapper.fusion.tile_steps import LayerSteps, StepClass, layer_steps, read_slide, space_of, step_classes
+from fadiff_mapper.fusion.tile_steps import (
+    LayerSteps,
+    StepClass,
+    layer_steps,
+    read_slide,
+    resident_words,
+    space_of,
+    step_classes,
+)
 from fadiff_mapper.model.legality import Violation
+from fadiff_mapper.model.loop_nest import pack, project
+from fadiff_mapper.model.tiles import tiles as box_sizes
 
 
 def group_violations(hardware: Hardware, group: FusedGroup) -> list[Violation]:
     """All violations of the first stage that has any; empty where the group can run."""
     return structure_violations(hardware, group) or tile_violations(
         hardware, group, evaluate_tiles(hardware, [group])[0])
+
+
+def evaluate_group(hardware: Hardware, group: FusedGroup) -> FusedCost:
+    """Checks a group and computes its cycles and energy.
+
+    Raises:
+        FadiffError: the group cannot run; the message names the first violation.
+    """
+    broken, result = checked_costs(hardware, [group])[0]
+    if result is None:
+        raise FadiffError(f"the fused group cannot run: {broken[0].constraint}: {broken[0].reason}")
+    return result
+
+
+def checked_costs(hardware: Hardware, groups: Sequence[FusedGroup],
+                  known: TileEvaluations | None = None) -> list[tuple[list[Violation], FusedCost | None]]:
+    """Violations of groups and, where there are none, costs, from one evaluation of each tile.
+
+    Args:
+        hardware: architecture and energy tables.
+        groups: any groups; their tiles are evaluated side by side.
+        known: tiles of other groups on the same design; new ones are added. None: there are none.
+
+    Returns:
+        For each group (violations, cost) as of `group_violations` and `group_cost`; None where it cannot run.
+    """
+    broken = [structure_violations(hardware, group) for group in groups]
+    sound = [number for number, own in enumerate(broken) if not own]
+    evaluated = dict(zip(sound, evaluate_tiles(hardware, [groups[number] for number in sound], known), strict=True))
+    for number, layers in evaluated.items():
+        broken[number] = tile_violations(hardware, groups[number], layers)
+    legal = [number for number in sound if not broken[number]]
+    costs = dict(zip(legal, total_costs(hardware, [(groups[number], evaluated[number]) for number in legal]),
+                     strict=True))
+    return [(own, costs.get(number)) for number, own in enumerate(broken)]
 
 
 def structure_violations(hardware: Hardware, group: FusedGroup) -> list[Violation]:
@@ -240,17 +288,12 @@ def _capacity(hardware: Hardware, group: FusedGroup, evaluated: Sequence[Evaluat
 
 @dataclass(frozen=True)
 class LayerTiles:
-    """A layer of a group, with the words of its tiles.
+    """A layer of a group, with the words of its tiles."""
 
-    Attributes:
-        steps: the points that the layer computes in every step of each loop.
-        classes: the different steps, and how often each occurs.
-        words: shape of a tile -> for every level, innermost first, the data spaces kept there and their words.
-    """
-
-    steps: LayerSteps
-    classes: Counter[StepClass]
-    words: AnyMapping[Shape, list[dict[str, float]]]
+    steps: LayerSteps  # the points that the layer computes in every step of each loop
+    classes: Counter[StepClass]  # the different steps, and how often each occurs
+    # shape of a tile -> for every level, innermost first, the data spaces kept there and their words
+    words: Mapping[Shape, list[dict[str, float]]]
 
 
 def live_words(hardware: Hardware, group: FusedGroup, level: int, tiles: Sequence[LayerTiles] = ()) -> float:
@@ -271,9 +314,14 @@ def live_words(hardware: Hardware, group: FusedGroup, level: int, tiles: Sequenc
     if not tiles:
         steps_of = layer_steps(group)
         classes_of = [step_classes(group, layer, steps) for layer, steps in zip(group.layers, steps_of, strict=True)]
-        tiles = [LayerTiles(steps, classes, {shape: mapped_words(hardware, group, index, shape)
-                                             for shape in {step.shape for step in classes}})
-                 for index, (steps, classes) in enumerate(zip(steps_of, classes_of, strict=True))]
+        tiles = []
+        for index, (layer, steps, classes) in enumerate(zip(group.layers, steps_of, classes_of, strict=True)):
+            words = {}
+            for shape in {step.shape for step in classes}:
+                problem = layer.problem.resized(shape)
+                nest = pack([fused_mapping(hardware, group, index, layer.mappings[shape])], problem)
+                words[shape] = kept_words(problem, nest.keep[..., 0], box_sizes(nest, project(problem)).size[..., 0])
+            tiles.append(LayerTiles(steps, classes, words))
     name = hardware.arch.levels[level].name
     resident = resident_words(group, [layer.steps for layer in tiles], name)
     staying, most = 0.0, 0.0

@@ -1,11 +1,13 @@
-"""Energy and cycles of parts of a network, the trade between them, and the costs of words.
+"""Energy and cycles of parts of a network, their trade in its metric, and the best cover of its chains by groups.
 
 Problem. FADiff's objective is the EDP of the network (below its eq. 19), a product of two sums. The mapping with the
 best EDP of its own is not the best for the network: a layer that costs much energy and few cycles should save energy.
+And groups overlap, so that no group is good or bad by itself.
 
 Method. At a plan with the sums E and T, dE/E + dT/T is the relative change of the EDP. So a part of the network has
-the price energy/E + cycles/T, and of several mappings or groups for it the one with the lowest price is chosen, again
-and again with the sums that come out, until nothing changes.
+the price energy/E + cycles/T, the tangent of the metric; of several mappings for it the one with the lowest price is
+chosen (`chosen`), and the cheapest cover of a chain by groups and single layers follows by dynamic programming along
+it (`partition`), again and again with the sums that come out, until nothing changes.
 
 The other input of an element-wise operator (`workload.other_inputs`), such as a residual operand, is read once from the
 outermost level, where its producer wrote it: at its energy per word, and at its bandwidth for the cycles, which are
@@ -17,15 +19,18 @@ Halos of it that a group reads again are not counted, and the sum itself costs n
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
+from typing import Generic, TypeVar
 
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.prepared_layer import UNLIMITED, prepare_layer, word_energy
 from fadiff_mapper.workload import Workload
 from fadiff_mapper.workload.producer_consumer import other_inputs
+
+Plan = TypeVar("Plan")
 
 
 @dataclass(frozen=True)
@@ -117,19 +122,81 @@ def chosen(choices: Sequence[Sequence[OperatingPoint]], metric: str = "edp") -> 
 
 
 @dataclass(frozen=True)
-class WordCosts:
-    """Costs of words on a design.
+class CoverPart(Generic[Plan]):
+    """Adjacent layers of a chain, by name, run as one group with some energy and cycles; the group itself is `plan`."""
 
-    Attributes:
-        read: pJ of a word read, for every level, innermost first.
-        written: pJ of a word written at the outermost level.
-        width: Words that all instances of the outermost level read in a cycle.
-        bandwidth: Words per cycle of one instance: the least of its shared bandwidth, that of reads and that of writes.
+    nodes: tuple[str, ...]
+    point: OperatingPoint
+    plan: Plan
+
+
+def covered_total(alone: Mapping[str, OperatingPoint], groups: Sequence[CoverPart[Plan]],
+                  besides: OperatingPoint) -> OperatingPoint:
+    """Energy and cycles of a network with groups that do not overlap, the other layers by themselves, and the rest."""
+    fused = {name for part in groups for name in part.nodes}
+    return summed([*(point for name, point in alone.items() if name not in fused), *(part.point for part in groups),
+                   besides])
+
+
+def partition(chains: Sequence[tuple[str, ...]], alone: Mapping[str, OperatingPoint], parts: Sequence[CoverPart[Plan]],
+              metric: str = "edp", besides: OperatingPoint = NOTHING) -> list[CoverPart[Plan]]:
+    """Picks the groups that make the metric of the whole network smallest; exact at each price, a descent as a whole.
+
+    Args:
+        chains: Names of the layers of each chain; every layer of the network is in one.
+        alone: Energy and cycles of each layer by itself, all repeats together.
+        parts: Groups to choose from; several may cover the same layers.
+        metric: "edp", "energy" or "delay".
+        besides: Energy and cycles of the network that no group changes.
+
+    Returns:
+        Groups that do not overlap, none where no group helps.
     """
+    by_end: dict[str, list[CoverPart[Plan]]] = {}
+    for part in parts:
+        by_end.setdefault(part.nodes[-1], []).append(part)
+    # for every layer of a chain the groups that end with it, each with the number of layers in front of its first one
+    places = [(chain, [[(stop - len(part.nodes), part) for part in by_end.get(name, ())
+                        if len(part.nodes) <= stop and chain[stop - len(part.nodes):stop] == part.nodes]
+                       for stop, name in enumerate(chain, 1)]) for chain in chains]
+    best: list[CoverPart[Plan]] = []
+    total = covered_total(alone, (), besides)
+    while True:
+        price = NetworkPrice(total, metric)
+        cover = [part for chain, ending in places for part in _cover(chain, alone, ending, price)]
+        after = covered_total(alone, cover, besides)
+        if metric_value(after, metric) >= metric_value(total, metric) * (1 - 1e-12):    # no gain beyond rounding
+            return best
+        best, total = cover, after
 
-    read: tuple[float, ...]
-    written: float
-    width: float
+
+def _cover(chain: tuple[str, ...], alone: Mapping[str, OperatingPoint],
+           ending: Sequence[Sequence[tuple[int, CoverPart[Plan]]]], price: NetworkPrice) -> list[CoverPart[Plan]]:
+    """The cheapest cover of one chain at given prices: cost[n] is that of its first n layers."""
+    cost, last = [0.0], list[tuple[int, CoverPart[Plan]] | None]()
+    for name, groups in zip(chain, ending, strict=True):
+        least, picked = cost[-1] + price(alone[name]), None
+        for start, part in groups:
+            if (own := cost[start] + price(part.point)) < least:
+                least, picked = own, (start, part)
+        cost.append(least)
+        last.append(picked)
+    cover, stop = list[CoverPart[Plan]](), len(chain)
+    while stop:
+        group = last[stop - 1]
+        stop = stop - 1 if group is None else group[0]
+        cover += [] if group is None else [group[1]]
+    return cover[::-1]
+
+
+@dataclass(frozen=True)
+class WordCosts:
+    """Costs of words on a design."""
+
+    read: tuple[float, ...]  # pJ of a word read, for every level, innermost first
+    written: float  # pJ of a word written at the outermost level
+    width: float  # words that all instances of the outermost level read in a cycle
+    # words per cycle of one instance: the least of its shared bandwidth, that of reads and that of writes
     bandwidth: float
 
     def fetched(self, words: int) -> OperatingPoint:

@@ -37,8 +37,8 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.workload import Link as NetworkLink
 from fadiff_mapper.workload import Node, Workload
 from fadiff_mapper.workload.operator import REPEAT, Operator, make_operator
-from fadiff_mapper.workload.picked_axes import SCATTERED, TensorAxis
 from fadiff_mapper.workload.producer_consumer import OtherInput, other_inputs
+from fadiff_mapper.workload.tensor_axes import SCATTERED, TensorAxis
 from fadiff_mapper.workload.window_slide import WindowSlide, composed
 
 RUNS = "G"
@@ -59,32 +59,24 @@ class ResidualOperand:
 
 @dataclass(frozen=True)
 class Segment:
-    """Layers that follow one another, as one group could run them.
+    """Layers that follow one another, as one group could run them."""
 
-    Attributes:
-        nodes: Names of the layers.
-        problems: Their problems.
-        links: Links between them, with a home level that is yet to be decided.
-        whole: For each link the dimensions that no loop may cut: of its producer, or of the next layer where that one
-            puts together tensors along them.
-        repeat: How often the group runs.
-        runs: For each layer its runs within one run of the group, where its problem is that of all of them.
-        slides: For each link the window through which the next layer reads, by dimension of the producer; empty: they
-            are worked out.
-        residuals: Operands of sums behind its layers that could be read on the chip.
-        read_inside: Positions of the links whose tensor has no reader outside the group but those sums.
-        key: Equal for segments with the same candidates at the same cost, among those that `segments` lists together.
-    """
-
-    nodes: tuple[str, ...]
-    problems: tuple[Problem, ...]
-    links: tuple[FusedLink, ...]
+    nodes: tuple[str, ...]  # names of the layers
+    problems: tuple[Problem, ...]  # their problems
+    links: tuple[FusedLink, ...]  # links between them, with a home level that is yet to be decided
+    # for each link the dimensions that no loop may cut: of its producer, or of the next layer where that one puts
+    # together tensors along them
     whole: tuple[frozenset[str], ...]
-    repeat: int
+    repeat: int  # how often the group runs
+    # for each layer its runs within one run of the group, where its problem is that of all of them
     runs: tuple[int, ...] = ()
+    # for each link the window through which the next layer reads, by dimension of the producer; empty: they are worked
+    # out
     slides: tuple[Mapping[str, WindowSlide], ...] = ()
-    residuals: tuple[ResidualOperand, ...] = ()
+    residuals: tuple[ResidualOperand, ...] = ()  # operands of sums behind its layers that could be read on the chip
+    # positions of the links whose tensor has no reader outside the group but those sums
     read_inside: frozenset[int] = frozenset()
+    # equal for segments with the same candidates at the same cost, among those that `segments` lists together
     key: int = -1
 
     def __post_init__(self) -> None:
@@ -345,21 +337,13 @@ def _in_one_go(after: Mapping[str, Sequence[str]], rank: Mapping[str, int], name
 
 @dataclass(frozen=True)
 class _JoinBehind:
-    """A sum behind a layer, with its other operand.
+    """A sum behind a layer, with its other operand."""
 
-    Attributes:
-        operand: The operand.
-        axes: For each axis of the sum the dimension of the layer's output; "" where it has one point.
-        plain: Whether only nodes of the kinds `PLAIN` lie between the layer and the sum.
-        producer: The layer that the operand comes from, "" without one.
-        producer_axes: For each axis of the operand the dimension of that layer's output; None where they are no whole
-            dimensions.
-    """
-
-    operand: OtherInput
-    axes: tuple[str, ...]
-    plain: bool
-    producer: str
+    operand: OtherInput  # the operand
+    axes: tuple[str, ...]  # for each axis of the sum the dimension of the layer's output; "" where it has one point
+    plain: bool  # whether only nodes of the kinds `PLAIN` lie between the layer and the sum
+    producer: str  # the layer that the operand comes from, "" without one
+    # for each axis of the operand the dimension of that layer's output; None where they are no whole dimensions
     producer_axes: tuple[str, ...] | None
 
 

@@ -1,20 +1,34 @@
-"""Points of every layer's dimensions that each step of the shared loops covers.
+"""Points of every layer that each step of the shared loops covers, and words of the tensors that stay between steps.
 
 Problem. The shared loops cut dimensions of the last layer into tiles. A tile of an earlier layer is whatever the next
-layer's tile reads of it, halo included, less what an earlier step left in place.
+layer's tile reads of it, halo included, less what an earlier step left in place. A tensor that stays takes room for its
+tile, and beyond the step for words that a later step uses again.
 
-Method. Each dimension goes its own way: a shared loop over one dimension of the last layer cuts, through the links, at
+Points. Each dimension goes its own way: a shared loop over one dimension of the last layer cuts, through the links, at
 most one dimension of each earlier layer (`layer_steps`, from the last layer backwards). A step of the whole nest is a
 choice of one index per loop, and a layer's work in it is the box of the intervals that the indices stand for. Steps in
 which a layer does the same work form one class (`step_classes`); the classes are the products of the classes of each
 loop, so that their number does not grow with the number of steps. Points that a stride leaves out between others count
-as needed, as in Timeloop's tiles. `kernel/loop_cuts.cpp` is the compiled form, an estimate for many tile sizes at once.
+as needed, as in Timeloop's tiles. A tensor with second reads is there from the first point that any of its readers
+still needs. `kernel/loop_cuts.cpp` is the compiled form, an estimate for many tile sizes at once.
 
 Worked example. Two layers with a kernel of 3 rows, the last with 8 output rows in tiles of 3: its steps compute rows
 0-2, 3-5 and 6-7, for which it reads rows 0-4, 3-7 and 6-9 of the first layer. With the halo retained the first layer
 computes rows 0-4, 5-7 and 8-9; without, all that is read, recomputing rows 3-4 and 6-7.
 
-A tensor with second reads is there from the first point that any of its readers still needs.
+Words. Those that stay depend on the shared loops along which the tensor is retained (`Stay.across`) and on a policy:
+
+    whole tiles (LoopTree)      along a retained loop everything that the loops inside walk through stays in place:
+                                the tile is as long as the tensor in the dimensions that those loops cut
+    line buffers (DeFiNES)      `Stay.lines`: the tile, and for each retained loop the points that its next step uses,
+                                too, over everything that the loops inside walk through
+
+Worked example. Rows outside columns, tiles of 2 x 4 outputs behind a 3 x 3 kernel on a tensor of 16 x 16: the tile is
+4 x 6. Retained along the rows only, LoopTree's policy stores 4 x 16 words (the loop over columns is inside). Line
+buffers store the tile, 24, and two rows over the columns beyond it, 2 * (16 - 6) = 20: 44 words.
+
+A tensor needs all its words while its producer or its consumer runs (with second reads until the last), and while other
+layers run only those that outlast the use (`outlasting_words`).
 
 Source. Inference of producer tiles from consumer tiles, retention against recomputation: LoopTree; halos of overlapping
 tiles: DeFiNES.
@@ -24,9 +38,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import accumulate, pairwise, product
 from typing import NamedTuple, TypeAlias
 
 from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, SecondRead, Shape, Stay, TileLoop
@@ -36,51 +50,35 @@ from fadiff_mapper.workload.window_slide import WindowSlide, composed
 
 @dataclass(frozen=True)
 class DimSpan:
-    """Part of one layer along one dimension in one step of a loop.
+    """Part of one layer along one dimension in one step of a loop."""
 
-    Attributes:
-        done: points that the layer computes.
-        needed: points that the next layer reads, computed now or retained from before.
-    """
-
-    done: range
-    needed: range
+    done: range  # points that the layer computes
+    needed: range  # points that the next layer reads, computed now or retained from before
 
 
 @dataclass(frozen=True)
 class LayerSteps:
-    """A layer over the steps of each shared loop.
+    """A layer over the steps of each shared loop."""
 
-    Attributes:
-        cut: per loop, the layer's dimension that the loop moves; None where it moves none.
-        spans: per loop, the layer's part in each step. Where a loop moves nothing, a span is `range(1)` for work to do
-            and empty for none.
-        counted: an operand whose new words go to the outermost level (`FusedLink.written_pooled`) or come from it
-            (`FusedLink.elsewhere`), if any, and how it stays.
-    """
-
-    cut: tuple[str | None, ...]
+    cut: tuple[str | None, ...]  # per loop, the layer's dimension that the loop moves; None where it moves none
+    # per loop, the layer's part in each step. Where a loop moves nothing, a span is `range(1)` for work to do and empty
+    # for none
     spans: tuple[tuple[DimSpan, ...], ...]
+    # an operand whose new words go to the outermost level (`FusedLink.written_pooled`) or come from it
+    # (`FusedLink.elsewhere`), if any, and how it stays
     counted: tuple[str, Stay] | None = None
 
 
 @dataclass(frozen=True)
 class StepClass:
-    """Steps in which one layer does the same work.
+    """Steps in which one layer does the same work."""
 
-    Attributes:
-        shape: extents of its tile.
-        fresh: words from outside the home level, for every operand that stays, in the order of `FusedLayer.operands`.
-        first_sum: the step is the first of those that add to one output tile.
-        last_sum: the step is the last of them.
-        counted: new words of `LayerSteps.counted`.
-    """
-
-    shape: Shape
+    shape: Shape  # extents of its tile
+    # words from outside the home level, for every operand that stays, in the order of `FusedLayer.operands`
     fresh: tuple[int, ...]
-    first_sum: bool
-    last_sum: bool
-    counted: int = 0
+    first_sum: bool  # the step is the first of those that add to one output tile
+    last_sum: bool  # the step is the last of them
+    counted: int = 0  # new words of `LayerSteps.counted`
 
     def sums_stay(self, group: FusedGroup) -> bool:
         """Whether partial sums lie on the chip before or after the step."""
@@ -128,10 +126,21 @@ def _cut_before(problem: Problem, after: Problem, link: FusedLink, loop: TileLoo
     slide = None if own is None or dim is None else read_slide(after, link, dim)
     retained = loop.dim in link.stay.across
     extent = 1 if own is None else problem.bounds[own]
-    all_wanted = [range(1 if len(span.done) else 0) if slide is None else _read_points(slide, span.done, extent)
-                  for span in spans]
+
+    def inside(points: range) -> range:
+        """Adjacent points of the intermediate's axis without padding."""
+        return range(min(max(points.start, 0), extent), min(max(points.stop, 0), extent))
+
+    def read_again(read: SecondRead, moved: str | None, done: range) -> range:
+        """Points of the axis that a second read takes, as the layer before the sum computes `done`."""
+        if own is None or not len(done):    # the loop moves none of the tensor's axes: all is there at once
+            return range(1 if len(done) else 0)
+        return range(done.start, min(done.stop, extent)) if read.dims.get(own) == moved else range(extent)
+
+    all_wanted = [range(1 if len(span.done) else 0) if slide is None else
+                  inside(slide.read(span.done)) if len(span.done) else range(0) for span in spans]
     if again:
-        all_wanted = needed_by_all(all_wanted, [[_points_again(read, own, extent, moved, span.done) for span in others]
+        all_wanted = needed_by_all(all_wanted, [[read_again(read, moved, span.done) for span in others]
                                                 for read, (moved, others) in again], retained)
     result: list[DimSpan] = []
     end = 0     # first point that no step has computed yet
@@ -143,23 +152,6 @@ def _cut_before(problem: Problem, after: Problem, link: FusedLink, loop: TileLoo
             end = max(end, wanted.stop)
         result.append(DimSpan(done, wanted))
     return own, tuple(result)
-
-
-def _read_points(slide: WindowSlide, points: range, extent: int) -> range:
-    """Points of an intermediate's axis that adjacent points of the next layer's dimension read, padding left out."""
-    if not len(points):
-        return range(0)
-    read = slide.read(points)
-    return range(min(max(read.start, 0), extent), min(max(read.stop, 0), extent))
-
-
-def _points_again(read: SecondRead, own: str | None, extent: int, moved: str | None, done: range) -> range:
-    """Points of the axis `own` of a tensor that a second read takes, as the layer before the sum computes `done`."""
-    if not len(done):
-        return range(0)
-    if own is None:     # the loop moves none of its axes: all is there at once
-        return range(1)
-    return range(done.start, min(done.stop, extent)) if read.dims.get(own) == moved else range(extent)
 
 
 def needed_by_all(first: Sequence[range], again: Sequence[Sequence[range]], retained: bool) -> list[range]:
@@ -180,10 +172,7 @@ def needed_by_all(first: Sequence[range], again: Sequence[Sequence[range]], reta
         hulls.append(range(min(part.start for part in full), max(part.stop for part in full)) if full else parts[0])
     if not retained:
         return hulls
-    stops, stop = [], 0
-    for points in hulls:
-        stop = max(stop, points.stop)
-        stops.append(stop)
+    stops = list(accumulate((points.stop for points in hulls), max, initial=0))[1:]
     result, start = [], math.inf
     for points, stop in zip(reversed(hulls), reversed(stops), strict=True):
         start = min(start, points.start) if len(points) else start
@@ -286,3 +275,141 @@ def _fetched(space: DataSpace, retained: bool, problem: Problem, cut: str | None
 def space_of(problem: Problem, name: str) -> DataSpace:
     """A data space by its name."""
     return next(space for space in problem.dataspaces if space.name == name)
+
+
+class _AxisUse(NamedTuple):
+    """Points of an axis of a tensor: the most in one step of a loop, the most that a step shares with the next, all."""
+
+    tile: int
+    shared: int
+    whole: int
+
+
+def operand_words(layer: FusedLayer, name: str, group: FusedGroup, steps: LayerSteps) -> int:
+    """Words of room for an operand that stays, one of `layer.operands`; `steps` are the layer's."""
+    space, stay = space_of(layer.problem, name), layer.operands[name]
+    if not stay.lines:
+        largest = [max(len(span.done) for span in spans) for spans in steps.spans]
+        return math.prod(space.tile_extents(_held_extents(layer.problem, stay, group, steps, largest)))
+    whole, axes = space.tile_extents(layer.problem.bounds), []
+    for cut, spans in zip(steps.cut, steps.spans, strict=True):
+        if cut is None or cut not in space.dimensions:
+            axes.append(_AxisUse(1, 1, 1))
+        else:
+            index, rank = moved_rank(space, cut)
+            axes.append(_use_of([touched_points(rank, layer.problem, cut, span.done) for span in spans], whole[index]))
+    return _line_words(axes, stay, group) * math.prod(whole) // math.prod(axis.whole for axis in axes)
+
+
+def intermediate_words(layer: FusedLayer, link: FusedLink, group: FusedGroup, steps: LayerSteps) -> int:
+    """Words of room for a layer's output while it is written or read, with tensors that are put together with it.
+
+    `link` leads to the next layer; `steps` are the producer's.
+    """
+    output, bounds = layer.problem.output, layer.problem.bounds
+    if link.stay.lines:
+        axes = [_stored_use(link, cut, [span.needed for span in spans], bounds)
+                for cut, spans in zip(steps.cut, steps.spans, strict=True)]
+        whole = math.prod(output.tile_extents(_stored_extents(link, bounds)))
+        words = _line_words(axes, link.stay, group) * whole // math.prod(axis.whole for axis in axes)
+    else:
+        largest = [max(len(span.needed) for span in spans) for spans in steps.spans]
+        held = _held_extents(layer.problem, link.stay, group, steps, largest)
+        words = math.prod(output.tile_extents(_stored_extents(link, held)))
+    return _with_company(link, words)
+
+
+def outlasting_words(layer: FusedLayer, link: FusedLink, group: FusedGroup, steps: LayerSteps) -> int:
+    """Words of an intermediate that stay live while the other layers run; arguments as of `intermediate_words`.
+
+    None if no shared loop retains the tensor, the halo of consecutive steps if only the innermost running loop does,
+    otherwise the whole stored tile.
+    """
+    running = [index for index, spans in enumerate(steps.spans) if len(spans) > 1]
+    retaining = [index for index in running if group.loops[index].dim in link.stay.across]
+    if not retaining:
+        return 0
+    cut, bounds = steps.cut[retaining[0]], layer.problem.bounds
+    if retaining != running[-1:] or cut is None:
+        return intermediate_words(layer, link, group, steps)
+    needed = [[span.needed for span in spans] for spans in steps.spans]
+    tile = bounds | {dim: max(map(len, wanted)) for dim, wanted in zip(steps.cut, needed, strict=True) if dim}
+    axis = _stored_use(link, cut, needed[retaining[0]], bounds)
+    words = math.prod(layer.problem.output.tile_extents(_stored_extents(link, tile)))
+    return _with_company(link, words * axis.shared // axis.tile)
+
+
+def intermediates(group: FusedGroup, all_steps: Sequence[LayerSteps], level: str) -> tuple[list[int], list[int]]:
+    """(`intermediate_words`, `outlasting_words`) of every link in a level, 0 where its home is elsewhere."""
+    links = [(layer, link, group, steps)
+             for layer, link, steps in zip(group.layers, group.links, all_steps, strict=False)]
+    return ([intermediate_words(*link) if link[1].stay.level == level else 0 for link in links],
+            [outlasting_words(*link) if link[1].stay.level == level else 0 for link in links])
+
+
+def resident_words(group: FusedGroup, all_steps: Sequence[LayerSteps], level: str) -> list[int]:
+    """Words of a level that are occupied beside each layer's tile while that layer runs.
+
+    For every layer: the operands that stay, of all layers, and the live intermediates. `all_steps` are those of the
+    layers, first to last.
+    """
+    operands = sum(operand_words(layer, name, group, steps)
+                   for layer, steps in zip(group.layers, all_steps, strict=True)
+                   for name, stay in layer.operands.items() if stay.level == level)
+    links = list(zip(*intermediates(group, all_steps, level), group.last_uses(), strict=True))
+    return [operands + sum(in_use if link <= index <= last else outlasting
+                           for link, (in_use, outlasting, last) in enumerate(links)) for index in range(len(all_steps))]
+
+
+def _with_company(link: FusedLink, words: int) -> int:
+    """Words of an intermediate with those of other tensors that lie beside them, rounded up."""
+    both = 1 + link.company
+    return -(-words * both.numerator // both.denominator)
+
+
+def _stored_extents(link: FusedLink, extents: Mapping[str, int]) -> dict[str, int]:
+    """Extents of an intermediate as it is stored: divided by the pool's stride, rounded up, where it lies pooled."""
+    strides = link.stored_strides
+    return {dim: -(-points // strides.get(dim, 1)) for dim, points in extents.items()}
+
+
+def _held_extents(problem: Problem, stay: Stay, group: FusedGroup, steps: LayerSteps,
+                  largest: list[int]) -> dict[str, int]:
+    """Extents that whole-tile storage holds: `largest` along the dimension that a loop cuts, or the whole dimension
+    where a retaining loop is outside that loop, since its next step walks through all tiles again."""
+    extents = dict(problem.bounds)
+    for index, cut in enumerate(steps.cut):
+        if cut is not None and not any(outer.dim in stay.across for outer in group.loops[:index]):
+            extents[cut] = largest[index]
+    return extents
+
+
+def _use_of(used: Sequence[range], whole: int) -> _AxisUse:
+    """The use of an axis of `whole` points from the points of every step."""
+    if whole == 1:
+        return _AxisUse(1, 1, 1)
+    working = [points for points in used if len(points)]    # words that stay outlast steps in which a layer rests
+    shared = (max(0, earlier.stop - later.start) for earlier, later in pairwise(working))
+    return _AxisUse(max(map(len, used)), max(shared, default=0), whole)
+
+
+def _stored_use(link: FusedLink, cut: str | None, needed: Sequence[range], bounds: Mapping[str, int]) -> _AxisUse:
+    """The use of an intermediate's axis in stored points, behind the pool where the pooled tensor is stored."""
+    if cut is None:
+        return _AxisUse(1, 1, 1)
+    return _AxisUse(*(_stored_extents(link, {cut: points})[cut] for points in _use_of(needed, bounds[cut])))
+
+
+def _line_words(axes: Sequence[_AxisUse], stay: Stay, group: FusedGroup) -> int:
+    """Words of the tile and of its line buffers, counted over the axes that the loops cut.
+
+    For each retained loop: the points shared with its next step, over everything that the loops inside walk through,
+    less the part inside the tile, which is counted already.
+    """
+    held = math.prod(axis.tile for axis in axes)
+    for index, loop in enumerate(group.loops):
+        if loop.dim in stay.across:
+            inside = axes[index + 1:]
+            held += (math.prod(axis.tile for axis in axes[:index]) * axes[index].shared
+                     * (math.prod(axis.whole for axis in inside) - math.prod(axis.tile for axis in inside)))
+    return held

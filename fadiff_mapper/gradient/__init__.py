@@ -15,10 +15,10 @@ from fadiff_mapper.base.extras import installed, require
 if TYPE_CHECKING:
     import numpy as np
 
-    from fadiff_mapper.design.proposers.bound_designs import DesignDescent
+    from fadiff_mapper.design.bound_designs import DesignDescent
     from fadiff_mapper.model.loop_nest import Nest
     from fadiff_mapper.network.options import NetworkOptions
-    from fadiff_mapper.network.planning_run import DescendedNetwork, NetworkDescent
+    from fadiff_mapper.network.planning import DescendedNetwork, NetworkDescent
     from fadiff_mapper.search.best_so_far import SearchState
     from fadiff_mapper.search.options import SearchOptions
     from fadiff_mapper.search.result import Result

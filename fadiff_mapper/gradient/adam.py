@@ -10,16 +10,11 @@ from torch.optim.adam import adam
 
 
 def adam_step(theta: torch.Tensor, rate: float) -> Callable[..., None]:
-    """A step function of Adam with torch's default betas and epsilon.
+    """A function that moves theta, in place, by one step of Adam with torch's default betas and epsilon.
 
+    It takes the part of the learning rate `rate` to move at (1 unless given) and clears the gradient, which must be
+    set.
     `torch.optim.Adam` does the same, but making one loads torch's compiler, which takes seconds.
-
-    Args:
-        theta: Parameters to move in place; their gradient must be set before every step.
-        rate: Learning rate.
-
-    Returns:
-        A function that moves theta once at `part` of the rate (1 unless given) and clears the gradient.
     """
     mean, square, count = torch.zeros_like(theta), torch.zeros_like(theta), torch.zeros(())
 
@@ -34,10 +29,7 @@ def adam_step(theta: torch.Tensor, rate: float) -> Callable[..., None]:
 
 @contextmanager
 def one_torch_thread() -> Iterator[None]:
-    """Runs torch on one thread, then restores the caller's setting.
-
-    The tensors of a descent are small: handing them to several threads would cost more than it brings.
-    """
+    """Runs torch on one thread, then restores the caller's setting: the tensors of a descent are too small for more."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

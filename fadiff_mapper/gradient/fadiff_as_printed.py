@@ -15,14 +15,15 @@ from collections.abc import Callable
 
 from fadiff_mapper.model.access_counts import Counts, kept_further_out, partitions
 from fadiff_mapper.model.energy_latency import cost
+from fadiff_mapper.model.evaluate import NestEvaluation
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, all_active, array_namespace
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.model.smooth import SMOOTH, SmoothEvaluation, evaluate_smooth
+from fadiff_mapper.model.smooth import SMOOTH, evaluate_smooth
 from fadiff_mapper.model.tiles import product, rank_extent, tiles, usage
 
 
 def evaluate_paper(layer: PreparedLayer, nest: Nest, active: Active | None = None, *,
-                   windows: bool = False) -> SmoothEvaluation:
+                   windows: bool = False) -> NestEvaluation:
     """Counts, cycles (eq. (16)) and energy (eqs. (17) to (19)) of a batch by the paper's equations.
 
     Args:
@@ -37,27 +38,20 @@ def evaluate_paper(layer: PreparedLayer, nest: Nest, active: Active | None = Non
     """
     tile, use = tiles(nest, layer.projection, active), usage(nest, active)
     counts = paper_counts(nest, layer.projection, use.compute_cycles, active, windows=windows)
-    return SmoothEvaluation(tile, use, counts, cost(counts, use, layer.machine, use.computes, SMOOTH))
+    return NestEvaluation(tile, use, counts, cost(counts, use, layer.machine, use.computes, SMOOTH))
 
 
-LAYER_MODELS: dict[str, Callable[[PreparedLayer, Nest, Active | None], SmoothEvaluation]] = {
+LAYER_MODELS: dict[str, Callable[[PreparedLayer, Nest, Active | None], NestEvaluation]] = {
     "refined": evaluate_smooth, "paper": evaluate_paper}
 """Differentiable models of a layer by name (`search.options.MODELS`)."""
 
 
 def paper_counts(nest: Nest, projection: Projection, compute_cycles: Array, active: Active | None = None, *,
                  windows: bool = False) -> Counts:
-    """Accesses by equations (4) to (12) at every level; see `traffic` for one data space.
+    """Reads and fills of operands and updates of outputs by equations (4) to (12) at every level.
 
-    Args:
-        nest: The mappings.
-        projection: Relevant dimensions of the data spaces.
-        compute_cycles: [B]. Product of all temporal loops.
-        active: Loops that may differ from 1; None takes all.
-        windows: See `evaluate_paper`.
-
-    Returns:
-        Reads and fills of operands, updates of outputs; the paper has no reads or fills of outputs.
+    The paper has no reads or fills of outputs. `compute_cycles` [B] is the product of all temporal loops; `windows` as
+    in `evaluate_paper`.
     """
     xp = array_namespace(nest.temporal)
     outer = outer_iterations(nest, projection)
@@ -106,19 +100,10 @@ def traffic(nest: Nest, projection: Projection, dataspace: int, outer: Array, co
 
 
 def tile_size(extents: Array, projection: Projection, dataspace: int, windows: bool) -> Array:
-    """Words of a tile by eq. (5): the product of the factors over the dimensions of a data space.
+    """Words of a tile, [B], by eq. (5): the product of the factors [D, B] over the dimensions of a data space.
 
     For one step of the arithmetic these are the spatial factors alone; times all iterations the product is
-    Ops / Bcast of eqs. (8), (9) and Ops / Reduce of eqs. (11), (12), per instance.
-
-    Args:
-        extents: [D, B]. Product of the factors of each dimension.
-        projection: Ranks of the data spaces.
-        dataspace: Index of the data space.
-        windows: Take the box of the ranks instead, see `evaluate_paper`.
-
-    Returns:
-        [B]. Words.
+    Ops / Bcast of eqs. (8), (9) and Ops / Reduce of eqs. (11), (12), per instance. With `windows` the box of the ranks.
     """
     if windows:
         return product([rank_extent(extents[None], rank)[0] for rank in projection.ranks[dataspace]])
@@ -127,12 +112,9 @@ def tile_size(extents: Array, projection: Projection, dataspace: int, windows: b
 
 
 def outer_iterations(nest: Nest, projection: Projection) -> Array:
-    """FetchCount of eq. (6) and WriteCount of eq. (10): the product of a data space's temporal factors further out.
+    """FetchCount of eq. (6) and WriteCount of eq. (10): a data space's temporal factors outside each level, [L, T, B].
 
     Loops that do not move the data space are left out wherever they stand: here the paper ignores loop order.
-
-    Returns:
-        [L, T, B]. Iterations of the loops outside each level.
     """
     xp = array_namespace(nest.temporal)
     one = xp.ones_like(nest.temporal[0, 0])

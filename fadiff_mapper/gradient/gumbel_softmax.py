@@ -45,21 +45,9 @@ class StraightThrough(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, theta: torch.Tensor, noise: np.ndarray | None, temperature: float, member: np.ndarray,
                 divisor: np.ndarray, completable: np.ndarray, left: np.ndarray, start: np.ndarray) -> torch.Tensor:
-        """Draws all factors.
+        """Draws the divisors, [P, D, B], for theta [P, D, B] and noise [P, D, B, N] in float32 (None: none).
 
-        Args:
-            ctx: Keeps the derivatives for `backward`.
-            theta: [P, D, B]. log2 of the continuous factors.
-            noise: [P, D, B, N]. Gumbel noise in float32; None for none.
-            temperature: tau of eq. (2).
-            member: [B]. Member of every column.
-            divisor: [W, D, N]. Divisors; this table and the following ones as in `gumbel_softmax.FactorPlaces`.
-            completable: [W, P, D, N, N].
-            left: [W, D, N, N].
-            start: [W, D].
-
-        Returns:
-            The divisors drawn, [P, D, B].
+        The tables are those of `FactorPlaces`; `ctx` keeps the derivatives for `backward`.
         """
         hard, slope = np.empty(theta.shape), np.empty(theta.shape)
         _kernel.draw_columns(np.ascontiguousarray(theta.detach().numpy()), noise, ALPHA, temperature, member, divisor,
@@ -113,14 +101,11 @@ class FactorPlaces:
 
 
 def places_of(spaces: Sequence[MapSpace], tables: FactorTables | None = None) -> FactorPlaces:
-    """The free places of map spaces that share levels and dimensions.
+    """The places in which some dimension of some of the map spaces can have a loop, at least one.
 
     Args:
-        spaces: W map spaces.
+        spaces: W map spaces that share levels and dimensions.
         tables: Their tables, where the caller has them already.
-
-    Returns:
-        The places in which some dimension can have a loop, at least one.
     """
     tables = tables or factor_tables(spaces)
     looping: np.ndarray = np.any(tables.looping, axis=0)                                           # [P, D]
@@ -139,15 +124,9 @@ def places_of(spaces: Sequence[MapSpace], tables: FactorTables | None = None) ->
 
 
 def gumbel(places: FactorPlaces, batch: int, generator: torch.Generator) -> torch.Tensor:
-    """Standard Gumbel noise for one draw (FADiff eq. (2)).
+    """Standard Gumbel noise -log(-log(u)) for one draw of B columns (FADiff eq. (2)), [P, D, B, N] in float32.
 
-    Args:
-        places: The places.
-        batch: Number of columns, B.
-        generator: Source of randomness.
-
-    Returns:
-        [P, D, B, N]. -log(-log(u)) in float32, with u uniform and kept off 0 and 1 so that all values are finite.
+    u is kept off 0 and 1, so that all values are finite.
     """
     _, dims, width = places.divisor.shape
     uniform = torch.rand((len(places.level), dims, batch, width), generator=generator)
@@ -187,12 +166,7 @@ def draw(places: FactorPlaces, theta: torch.Tensor, noise: torch.Tensor | None, 
     residual = places.residual[member].permute(1, 2, 0) > 0
     others = torch.where(residual, torch.ones_like(passed), passed).prod(dim=0)
     factor = torch.where(residual, places.bound[member].T / others, passed)
-    return _by_level(places, factor)
-
-
-def _by_level(places: FactorPlaces, factor: torch.Tensor) -> RelaxedFactors:
-    """Factors by level from factors by place, [P, D, B]; 1 where there is no free place."""
-    ones = torch.ones_like(factor[0])
+    ones = torch.ones_like(factor[0])   # levels without a free place
     temporal, spatial = [ones] * places.levels, [ones] * places.levels
     for p, (level, is_spatial) in enumerate(zip(places.level, places.spatial, strict=True)):
         (spatial if is_spatial else temporal)[level] = factor[p]
@@ -200,15 +174,7 @@ def _by_level(places: FactorPlaces, factor: torch.Tensor) -> RelaxedFactors:
 
 
 def drawable_parts(places: FactorPlaces, choices: DiscreteDecisions) -> Active:
-    """The loops and kept data spaces that any draw can make use of: the smooth model may leave out the rest.
-
-    Args:
-        places: The places.
-        choices: Decisions without a gradient, of which `keep` counts.
-
-    Returns:
-        Loops that can exceed 1, and data spaces that some column keeps.
-    """
+    """Loops that can exceed 1 and data spaces that some column keeps: the smooth model may leave out the rest."""
     temporal, spatial = (np.zeros((places.levels, places.looping.shape[1]), dtype=bool) for _ in range(2))
     for p, (level, is_spatial) in enumerate(zip(places.level, places.spatial, strict=True)):
         (spatial if is_spatial else temporal)[level] |= places.looping[p]

@@ -25,11 +25,11 @@ import numpy as np
 import torch
 
 from fadiff_mapper.base.errors import FadiffError, OutOfTime
-from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.question import DesignQuestion
 from fadiff_mapper.design.space import DesignSpace, Point, coordinate, design_area_mm2, limit_values, nearest_index
 from fadiff_mapper.fusion import Hardware
+from fadiff_mapper.fusion.estimates import homes
 from fadiff_mapper.fusion.segments import Segment, chains, segments
-from fadiff_mapper.fusion.tile_nests import homes
 from fadiff_mapper.gradient.loss import MachineLimits, excess, machine_limits
 from fadiff_mapper.gradient.network_descent import descend, restarts_of
 from fadiff_mapper.gradient.relaxed_network import DescendedHardware, RelaxedMachine, RelaxedNetwork, relaxed_network
@@ -37,7 +37,7 @@ from fadiff_mapper.inputs.spec.mapping import Mapping as LayerMapping
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping, layer_of
 from fadiff_mapper.model.prepared_layer import UNLIMITED
-from fadiff_mapper.network.planning_run import by_node, repeats_of
+from fadiff_mapper.network.one_design import by_node, repeats_of
 from fadiff_mapper.search.result import Result
 
 CONSTANTS = ("clusters", "block", "read", "fill", "update", "leak", "addr_gen", "read_bandwidth", "write_bandwidth",
@@ -51,16 +51,10 @@ def structure(spec: Spec) -> tuple[str, ...]:
 
 
 def figures_of(space: DesignSpace, point: Point, spec: Spec) -> np.ndarray:
-    """The vector of one design.
+    """The vector of one design with any problem, [Q].
 
-    Args:
-        space: The space, whose limits count.
-        point: The design.
-        spec: The design with any problem.
-
-    Returns:
-        [Q]. In this order: `CONSTANTS` level by level, pJ of a multiply-accumulate, words of every level, meshes
-        along X and along Y of the arithmetic and every level, mm2, and the figure of each limit.
+    In this order: `CONSTANTS` level by level, pJ of a multiply-accumulate, words of every level, meshes along X and
+    along Y of the arithmetic and every level, mm2, and the figure of each limit of the space.
     """
     machine, limits = layer_of(spec).machine, machine_limits(spec.arch)
     constants = [np.asarray(getattr(machine, name))[:, 0] for name in CONSTANTS]
@@ -86,23 +80,13 @@ class RelaxedDesign:
 
 
 def relaxed_design(figures: torch.Tensor, levels: int) -> RelaxedDesign:
-    """The designs that vectors stand for; see `figures_of` for their order.
-
-    Args:
-        figures: [Q, R].
-        levels: Storage levels, L.
-    """
+    """The designs of L storage levels that vectors, [Q, R], stand for; see `figures_of` for their order."""
     sizes = [*[levels] * len(CONSTANTS), 1, levels, levels + 1, levels + 1, 1]
     parts = torch.split(figures, [*sizes, len(figures) - sum(sizes)])
     constants = dict(zip(CONSTANTS, parts, strict=False))
     per_mac, usable, mesh_x, mesh_y, area, bounded = parts[len(CONSTANTS):]
-    limits = MachineLimits(_rows(usable), _rows(mesh_x), _rows(mesh_y))
-    return RelaxedDesign(RelaxedMachine(constants | {"compute_energy": per_mac[0]}, limits), area[0], _rows(bounded))
-
-
-def _rows(values: Sequence[torch.Tensor] | torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The rows of a matrix one by one."""
-    return tuple(values)
+    limits = MachineLimits(tuple(usable), tuple(mesh_x), tuple(mesh_y))
+    return RelaxedDesign(RelaxedMachine(constants | {"compute_energy": per_mac[0]}, limits), area[0], tuple(bounded))
 
 
 KNOTS = 5
@@ -138,35 +122,25 @@ class HardwareCurves:
         logs = self.at_centre[:, None] + torch.zeros_like(place[:1])
         for along, knots, curve in zip(place, self.knots, self.curves, strict=True):
             if len(knots) > 1:
-                logs = logs + _interpolated(along, knots, curve)
+                piece = torch.searchsorted(knots[1:-1].contiguous(), along.detach().contiguous())  # the ends go on
+                part = (along - knots[piece]) / (knots[piece + 1] - knots[piece])
+                logs = logs + (curve[piece] + part[:, None] * (curve[piece + 1] - curve[piece])).T
         return logs.exp()
-
-
-def _interpolated(coordinate: torch.Tensor, knots: torch.Tensor, curve: torch.Tensor) -> torch.Tensor:
-    """A piecewise linear curve [K, Q] at coordinates [R], the end pieces continued: [Q, R]."""
-    piece = torch.searchsorted(knots[1:-1].contiguous(), coordinate.detach().contiguous())
-    left, right = knots[piece], knots[piece + 1]
-    part = (coordinate - left) / (right - left)
-    return (curve[piece] + part[:, None] * (curve[piece + 1] - curve[piece])).T
 
 
 def curves_around(space: DesignSpace, centre: Point, spec_at: Callable[[Point], Spec]) -> HardwareCurves:
     """Samples the designs along every axis through a centre.
 
-    Args:
-        space: The space.
-        centre: A design that can be read.
-        spec_at: Reads a design with any problem of the networks; raises FadiffError where it is none.
-
-    Returns:
-        The curves. A parameter of words, and one whose values change the levels of the architecture, has one knot.
+    A parameter of words, and one whose values change the levels of the architecture, has one knot. `spec_at` reads a
+    design with any problem of the networks; it raises FadiffError where it is none.
     """
     middle = spec_at(centre)
     at_centre = _logs(figures_of(space, centre, middle))
     knots, curves, ends = [], [], []
     for axis, parameter in enumerate(space.parameters):
-        sampled = {centre[axis]: np.zeros_like(at_centre)}
-        for index in _sampled_indices(len(parameter.values), centre[axis]) if parameter.numeric else ():
+        sampled, count = {centre[axis]: np.zeros_like(at_centre)}, len(parameter.values)
+        spread = np.unique(np.rint(np.linspace(0, count - 1, min(count, KNOTS))).astype(int))
+        for index in (int(index) for index in spread if parameter.numeric and index != centre[axis]):
             point = (*centre[:axis], index, *centre[axis + 1:])
             try:
                 spec = spec_at(point)
@@ -183,12 +157,6 @@ def curves_around(space: DesignSpace, centre: Point, spec_at: Callable[[Point], 
         ends.append((places[0], places[-1]))
     lower, upper = torch.tensor(ends, dtype=torch.float64).T
     return HardwareCurves(centre, torch.from_numpy(at_centre), tuple(knots), tuple(curves), lower, upper)
-
-
-def _sampled_indices(count: int, centre: int) -> list[int]:
-    """At most `KNOTS` indices of `count` values, evenly spread, the ends among them but not the centre."""
-    spread = np.unique(np.rint(np.linspace(0, count - 1, min(count, KNOTS))).astype(int))
-    return [int(index) for index in spread if index != centre]
 
 
 def _logs(figures: np.ndarray) -> np.ndarray:
@@ -244,7 +212,7 @@ by hand: limits are judged exactly after decoding."""
 def proposed_designs(space: DesignSpace, curves: HardwareCurves, network: RelaxedNetwork, metric: str,
                      area_exponent: float, seed: int, steps: int = STEPS, restarts: int = RESTARTS,
                      stopped: Callable[[], bool] = lambda: False) -> list[Point]:
-    """Descends around the centre of the curves and decodes the ends.
+    """Descends around the centre of the curves and decodes the ends: designs, the lowest loss first, each once.
 
     Args:
         space: The space.
@@ -256,9 +224,6 @@ def proposed_designs(space: DesignSpace, curves: HardwareCurves, network: Relaxe
         steps: Steps of the descent.
         restarts: Descents side by side.
         stopped: Asked before every step; once true, the descent ends where it is.
-
-    Returns:
-        The designs, the lowest loss first, each once.
     """
     rng, columns = np.random.default_rng(seed), restarts_of(network, restarts)
     centre = torch.tensor([coordinate(parameter, index) for parameter, index in
@@ -289,7 +254,9 @@ def proposed_designs(space: DesignSpace, curves: HardwareCurves, network: Relaxe
 def descended_designs(question: DesignQuestion, parent: Point, specs_at: Callable[[Point], tuple[Spec, ...]],
                       mappings: Sequence[LayerMapping], exponents: np.ndarray, seed: int,
                       over: Callable[[], bool]) -> list[Point]:
-    """The designs at the ends of the descents from one design, the lowest loss first.
+    """The designs at the ends of the descents from one design, the lowest loss first, each once.
+
+    There are none where designs are sparse, as the relaxed model is dense.
 
     Args:
         question: The question.
@@ -300,9 +267,6 @@ def descended_designs(question: DesignQuestion, parent: Point, specs_at: Callabl
         exponents: Exponents of energy, cycles and area in the metric.
         seed: The same seed gives the same designs.
         over: Asked before every step; once true, the descent ends where it is.
-
-    Returns:
-        Designs of the space, each once; none where designs are sparse, as the relaxed model is dense.
     """
     specs, space = specs_at(parent), question.space
     if any(spec.sparse and spec.sparse.applied for spec in specs):

@@ -90,7 +90,8 @@ def descend(state: SearchState, rng: np.random.Generator, model: str = "refined"
             drawn = decode(factors, choices)
             drawn_values = state.value(drawn, member, "descent")
             better = drawn_values < values
-            best, values = _either(better, drawn, best), np.where(better, drawn_values, values)
+            best = Nest(*(np.where(better, *pair) for pair in zip(nest_arrays(drawn), nest_arrays(best), strict=True)))
+            values = np.where(better, drawn_values, values)
             nest = torch_nest(factors, choices)
             smooth = LAYER_MODELS[model](family.layer, nest, drawable_parts(places, choices))
             loss = smooth_value(smooth, options.priorities) + weight * penalty(
@@ -103,29 +104,16 @@ def descend(state: SearchState, rng: np.random.Generator, model: str = "refined"
 
 
 def first_theta(places: FactorPlaces, restarts: int, generator: torch.Generator) -> torch.Tensor:
-    """Parameters to start from: random shares of each dimension's octaves for its places.
+    """Parameters to start from, [P, D, B]: random shares of each dimension's octaves for its places.
 
     Shares are squared uniform numbers, so that some places take much and most take little. The first restart of every
     problem leaves all to the outermost place, whose tiles are the smallest.
-
-    Args:
-        places: The free factors of W problems.
-        restarts: Columns of each problem.
-        generator: Source of the random numbers.
-
-    Returns:
-        theta, the log2 of continuous tiling factors, [P, D, B].
     """
     shape = (len(places.level), places.bound.shape[1], places.problems, restarts)
     weights = torch.rand(shape, generator=generator, dtype=torch.float64) ** 2
     theta = weights / weights.sum(dim=0, keepdim=True) * torch.log2(places.bound).T[..., None]
     theta[..., 0] = 0
     return theta.flatten(start_dim=2)
-
-
-def _either(better: np.ndarray, drawn: Nest, best: Nest) -> Nest:
-    """The columns of `drawn` where `better` [B] is set, else those of `best`."""
-    return Nest(*(np.where(better, *pair) for pair in zip(nest_arrays(drawn), nest_arrays(best), strict=True)))
 
 
 def _redecided(state: SearchState, member: np.ndarray, nest: Nest, choices: DiscreteDecisions,

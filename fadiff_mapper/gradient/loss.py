@@ -15,9 +15,9 @@ import torch
 from fadiff_mapper.gradient.gumbel_softmax import FactorPlaces
 from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLevel
 from fadiff_mapper.model.energy_latency import outermost_accesses
+from fadiff_mapper.model.evaluate import NestEvaluation
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.model.smooth import SmoothEvaluation
 from fadiff_mapper.search.best_so_far import weighted
 
 Available: TypeAlias = "torch.Tensor | float"
@@ -46,9 +46,9 @@ def machine_limits(arch: Architecture) -> MachineLimits:
                          tuple(unit.mesh_y for unit in units))
 
 
-def penalty(layer: PreparedLayer, places: FactorPlaces, theta: torch.Tensor, nest: Nest, evaluation: SmoothEvaluation,
+def penalty(layer: PreparedLayer, places: FactorPlaces, theta: torch.Tensor, nest: Nest, evaluation: NestEvaluation,
             min_parallelism: float = 0.0, limits: MachineLimits | None = None) -> torch.Tensor:
-    """P_map + P_mem of eq. (20).
+    """P_map + P_mem of eq. (20) in squared octaves, [B]; 0 where every rule holds.
 
     Args:
         layer: The prepared layer.
@@ -58,16 +58,13 @@ def penalty(layer: PreparedLayer, places: FactorPlaces, theta: torch.Tensor, nes
         evaluation: Their evaluation.
         min_parallelism: Least share of the arithmetic's instances in use, in [0, 1]; 0 asks for nothing.
         limits: Capacities and meshes in place of the architecture's own, as while a machine is designed.
-
-    Returns:
-        [B]. Squared octaves; 0 where every rule holds.
     """
     limits = limits or machine_limits(layer.arch)
     return (validity(places, theta) + spatial(limits, evaluation) + capacity(layer, limits, nest, evaluation)
             + parallelism(layer, nest, min_parallelism))
 
 
-def smooth_value(evaluation: SmoothEvaluation, metrics: tuple[str, ...]) -> torch.Tensor:
+def smooth_value(evaluation: NestEvaluation, metrics: tuple[str, ...]) -> torch.Tensor:
     """The logarithms of the metrics, weighted by priority, [B], whatever is legal."""
     value: torch.Tensor = weighted(evaluation.cost.cycles, evaluation.cost.energy,
                                    outermost_accesses(evaluation.counts, evaluation.use), metrics)
@@ -80,14 +77,9 @@ def excess(asked: torch.Tensor, available: Available) -> torch.Tensor:
 
 
 def validity(places: FactorPlaces, theta: torch.Tensor) -> torch.Tensor:
-    """Eq. (21): continuous tiling factors below 1, also that of the place which takes what the others leave.
+    """Eq. (21): squared octaves, [B], by which continuous factors, exp2 of theta [P, D, B], are below 1.
 
-    Args:
-        places: The free places.
-        theta: [P, D, B]. log2 of the continuous factors, so that a factor below 1 is a negative number.
-
-    Returns:
-        [B]. Squared octaves.
+    That of the place which takes what the others leave counts, too.
     """
     member = places.member_of(theta.shape[-1])
     leftover = places.residual[member].permute(1, 2, 0) > 0
@@ -97,7 +89,7 @@ def validity(places: FactorPlaces, theta: torch.Tensor) -> torch.Tensor:
     return below.sum(dim=(0, 1)) + beyond.sum(dim=0)
 
 
-def spatial(limits: MachineLimits, evaluation: SmoothEvaluation) -> torch.Tensor:
+def spatial(limits: MachineLimits, evaluation: NestEvaluation) -> torch.Tensor:
     """Eq. (22), for each axis and level and the arithmetic: more instances in use than the mesh has, [B]."""
     total = torch.zeros_like(evaluation.cost.cycles)
     for index, (mesh_x, mesh_y) in enumerate(zip(limits.mesh_x, limits.mesh_y, strict=True)):
@@ -106,7 +98,7 @@ def spatial(limits: MachineLimits, evaluation: SmoothEvaluation) -> torch.Tensor
     return total
 
 
-def capacity(layer: PreparedLayer, limits: MachineLimits, nest: Nest, evaluation: SmoothEvaluation) -> torch.Tensor:
+def capacity(layer: PreparedLayer, limits: MachineLimits, nest: Nest, evaluation: NestEvaluation) -> torch.Tensor:
     """Eq. (25): kept tiles of a level beyond its usable words, or below its least utilization, [B]."""
     total = torch.zeros_like(evaluation.cost.cycles)
     for index, (level, usable) in enumerate(zip(layer.arch.levels, limits.usable, strict=True)):

@@ -36,8 +36,9 @@ from fadiff_mapper.gradient.loss import Available, excess, penalty
 from fadiff_mapper.gradient.relaxed_network import FamilySites, LinkTies, RelaxedMachine, RelaxedNetwork
 from fadiff_mapper.model.access_counts import Counts
 from fadiff_mapper.model.energy_latency import cost
+from fadiff_mapper.model.evaluate import NestEvaluation
 from fadiff_mapper.model.loop_nest import Nest
-from fadiff_mapper.model.smooth import SMOOTH, SmoothEvaluation
+from fadiff_mapper.model.smooth import SMOOTH
 from fadiff_mapper.search.layer_family import DiscreteDecisions
 
 
@@ -91,14 +92,10 @@ def site_costs(network: RelaxedNetwork, into: torch.Tensor, out_of: torch.Tensor
     """Costs every site, family by family, and puts the sites back in their order.
 
     Args:
-        network: The relaxed network.
         into: Sigma of the link into each site, [V, R].
         out_of: Sigma of the link out of each site, [V, R].
-        factors: Drawn tiling factors of each family.
-        thetas: The parameters on which these stand (log2 of factors), of each family.
-        choices: Loop orders, bypass and placement of each family; no gradient passes through them.
-        model: "refined", or "paper" for the equations as printed.
-        machine: Machines of the restarts; None: the network's design.
+
+    The other arguments are those of `relaxed_cost`.
     """
     parts = [_family_costs(network, batch, into, out_of, drawn, theta, decided, model, machine)
              for batch, drawn, theta, decided in zip(network.batches, factors, thetas, choices, strict=True)]
@@ -128,8 +125,16 @@ def _family_costs(network: RelaxedNetwork, batch: FamilySites, into: torch.Tenso
     own = penalty(layer, batch.places, theta, nest, evaluation, batch.family.spaces[0].constraints.min_parallelism,
                   limits)
     columns = torch.arange(len(batch.sites)).repeat_interleave(into.shape[1])
-    links = LinkSigmas(into[members].flatten(), out_of[members].flatten(), _linked_operands(network, batch)[columns].T,
-                       _written_parts(network, batch)[columns], network.home,
+    ties = network.ties
+    operands = torch.zeros((len(batch.sites), len(layer.problem.dataspaces)), dtype=torch.float64)   # [W, T]
+    written = torch.zeros(len(batch.sites), dtype=torch.float64)
+    for member, site in enumerate(batch.sites):
+        if (tie := network.into[site]) < len(ties):     # less where other tensors join the operand
+            operands[member, ties.operand[tie]] = ties.made[tie]
+        if (tie := network.out_of[site]) < len(ties):
+            written[member] = ties.written[tie]
+    links = LinkSigmas(into[members].flatten(), out_of[members].flatten(), operands[columns].T,
+                       written[columns], network.home,
                        int(network.sums[batch.sites[0]]), layer.projection.read_write.index(True))
     counts = sigma_weighted_counts(evaluation, nest, links)
     fused = cost(counts, evaluation.use, layer.machine, evaluation.use.computes, SMOOTH)
@@ -146,35 +151,11 @@ def _family_costs(network: RelaxedNetwork, batch: FamilySites, into: torch.Tenso
                      by_site(evaluation.tile.size[network.home] * nest.keep[network.home]), by_site(sent) / sizes)
 
 
-def _linked_operands(network: RelaxedNetwork, batch: FamilySites) -> torch.Tensor:
-    """The part of each member's data spaces that is an intermediate: 1, less where others join it, else 0, [W, T]."""
-    spaces = batch.family.layer.problem.dataspace_names()
-    result = torch.zeros((len(batch.sites), len(spaces)), dtype=torch.float64)
-    for member, site in enumerate(batch.sites):
-        if network.into[site] < len(network.ties):
-            tie = network.into[site]
-            result[member, network.ties.operand[tie]] = network.ties.made[tie]
-    return result
-
-
-def _written_parts(network: RelaxedNetwork, batch: FamilySites) -> torch.Tensor:
-    """The part of each member's output that goes to the outermost level even if fused, [W]."""
-    ties, out_of = network.ties, network.out_of[list(batch.sites)]
-    return torch.tensor([ties.written[tie] if tie < len(ties) else 0.0 for tie in out_of], dtype=torch.float64)
-
-
-def sigma_weighted_counts(evaluation: SmoothEvaluation, nest: Nest, links: LinkSigmas) -> Counts:
+def sigma_weighted_counts(evaluation: NestEvaluation, nest: Nest, links: LinkSigmas) -> Counts:
     """Weighs a layer's access counts with the sigma of its links: FADiff eqs. (13) to (15).
 
-    Args:
-        evaluation: The layer by itself, [.., B].
-        nest: The relaxed nest that was evaluated.
-        links: Sigma of both links, and what passes through them.
-
-    Returns:
-        Words per instance as in `evaluation.counts`. Where the home bypasses the operand, the home is read in place of
-        the outermost level; where it bypasses the output, copies come from the level of the sums. Address generations
-        follow fills and updates.
+    Where the home bypasses the operand, the home is read in place of the outermost level; where it bypasses the output,
+    copies come from the level of the sums. Address generations follow fills and updates.
     """
     counts, instances, home, output = evaluation.counts, evaluation.use.instances, links.home, links.output
     reads, fills, updates = (values.clone() for values in (counts.reads, counts.fills, counts.updates))
@@ -203,26 +184,12 @@ relaxed model is optimistic about groups of more than nine layers. Only their ch
 
 
 def tied(values: torch.Tensor, sites: np.ndarray, dims: np.ndarray) -> torch.Tensor:
-    """Values of the linked dimensions of the ties' sites.
-
-    Args:
-        values: Values per site and dimension, [V, D, R].
-        sites: The producer or the consumer of each tie, [E].
-        dims: Its linked dimensions, [E, J].
-
-    Returns:
-        Values by tie, [E, J, R].
-    """
+    """Values per site and dimension, [V, D, R], of each tie's site [E] and linked dimensions [E, J]: [E, J, R]."""
     return values[torch.as_tensor(sites)[:, None], torch.as_tensor(dims)]
 
 
 def window(ties: LinkTies, points: torch.Tensor) -> torch.Tensor:
-    """Points of the producers' dimensions that the consumers' tiles read, [E, J, R].
-
-    Args:
-        ties: The links.
-        points: Points of the consumers' tiles, [E, J, R].
-    """
+    """Points of the producers' dimensions that the consumers' tiles of `points` [E, J, R] read, [E, J, R]."""
     stride, reach, extent = (torch.from_numpy(values)[..., None] for values in (ties.stride, ties.reach, ties.extent))
     return torch.minimum(stride * (points - 1) + reach, extent)
 
@@ -233,17 +200,10 @@ def per_tie(values: torch.Tensor, ties: LinkTies) -> torch.Tensor:
 
 
 def aligned(ties: LinkTies, made: torch.Tensor, points: torch.Tensor, model: str) -> torch.Tensor:
-    """The alignment penalty of tiles: FADiff eq. (26), in squared octaves instead of squared points.
+    """The alignment penalty of tiles by tie, [E, R]: FADiff eq. (26), in squared octaves instead of squared points.
 
-    Args:
-        ties: The links.
-        made: Points of the producers' tiles, [E, J, R].
-        points: Points of the consumers' tiles, [E, J, R].
-        model: "paper" asks for a producer's tile equal to the consumer's window; "refined" also accepts the new points
-            of a step (the rest is retained), and fewer channels, made in several goes.
-
-    Returns:
-        The penalty of each tie, [E, R].
+    "paper" asks for a producer's tile `made` equal to the window of the consumer's tile `points`, [E, J, R] both;
+    "refined" also accepts the new points of a step (the rest is retained), and fewer channels, made in several goes.
     """
     wanted = least = window(ties, points)
     if model == "refined":
@@ -254,16 +214,9 @@ def aligned(ties: LinkTies, made: torch.Tensor, points: torch.Tensor, model: str
 
 
 def sent_again(network: RelaxedNetwork, sites: SiteCosts, wanted: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
-    """Squared octaves by which intermediates are written more than once, or fetched more than once a tile.
+    """Squared octaves by which intermediates are written more than once, or fetched more than once a tile, [E, R].
 
-    Args:
-        network: The relaxed network.
-        sites: Costs of its sites.
-        wanted: Windows that the consumers' tiles read, [E, J, R].
-        points: Points of the consumers' tiles, [E, J, R].
-
-    Returns:
-        The penalty of each tie, [E, R].
+    `wanted` are the windows that the consumers' tiles of `points` read, [E, J, R] both.
     """
     ties = network.ties
     producer, consumer = torch.from_numpy(ties.producer), torch.from_numpy(ties.consumer)
@@ -277,15 +230,9 @@ def sent_again(network: RelaxedNetwork, sites: SiteCosts, wanted: torch.Tensor, 
 
 
 def recomputed(ties: LinkTies, wanted: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
-    """How often the producer computes each of its points, with the halo retained where it would cost most.
+    """How often the producer computes each of its points, [E, R], with the halo retained where it costs most.
 
-    Args:
-        ties: The links.
-        wanted: Windows that the consumers' tiles read, [E, J, R].
-        points: Points of the consumers' tiles, [E, J, R].
-
-    Returns:
-        A factor of at least 1 for each tie, [E, R].
+    `wanted` are the windows that the consumers' tiles of `points` read, [E, J, R] both.
     """
     steps = torch.from_numpy(ties.bound)[..., None] / points
     often = (steps * wanted / torch.from_numpy(ties.extent)[..., None]).clamp(min=1.0)
@@ -296,10 +243,7 @@ def recomputed(ties: LinkTies, wanted: torch.Tensor, points: torch.Tensor) -> to
 def work_of_sites(network: RelaxedNetwork, sigma: torch.Tensor, again: torch.Tensor) -> torch.Tensor:
     """How often each site does its work, [V, R]: a layer also computes again for the recomputation of later ones.
 
-    Args:
-        network: The relaxed network.
-        sigma: Fusion variables, [E, R].
-        again: `recomputed` of each tie, [E, R].
+    `sigma` are the fusion variables, `again` the recomputation of each tie, [E, R] both.
     """
     producer, consumer = torch.from_numpy(network.ties.producer), torch.from_numpy(network.ties.consumer)
     work = sigma.new_ones((len(network.sites), sigma.shape[1]))
@@ -310,7 +254,7 @@ def work_of_sites(network: RelaxedNetwork, sigma: torch.Tensor, again: torch.Ten
 
 def crowded(network: RelaxedNetwork, sigma: torch.Tensor, sites: SiteCosts, words: torch.Tensor, points: torch.Tensor,
             model: str, machine: RelaxedMachine | None = None) -> torch.Tensor:
-    """The capacity penalty of groups: FADiff eqs. (24) and (25), in squared octaves.
+    """The excess over the home level of the group up to each site, [V, R]: FADiff eqs. (24), (25) in squared octaves.
 
     Args:
         network: The relaxed network.
@@ -320,9 +264,6 @@ def crowded(network: RelaxedNetwork, sigma: torch.Tensor, sites: SiteCosts, word
         points: Points of the consumers' tiles, [E, J, R].
         model: "paper" adds up all tiles of the group; "refined" follows their live ranges.
         machine: Machines of the restarts; None: the network's design.
-
-    Returns:
-        For every site the excess over the home of the group up to and with it, [V, R].
     """
     usable: Available | None = (machine.limits.usable[network.home] if machine
                                 else network.sites[0].result.spec.arch.levels[network.home].usable)
@@ -356,18 +297,14 @@ def _live_words(network: RelaxedNetwork, sigma: torch.Tensor, sites: SiteCosts, 
     cut = per_tie(torch.from_numpy(ties.bound)[..., None] / points, ties) > 1
     looped[consumer], looped[producer] = looped[consumer] | cut, looped[producer] | cut
     stays = (sites.sent <= RESIDENT) & looped[:, None]
-    again = sigma * torch.from_numpy(ties.lying)[:, None] * _used_again(ties, points)
+    # Points that a step leaves to the next one, where tiles are cut along one dimension.
+    wanted, apart = window(ties, points), points < torch.from_numpy(ties.bound)[..., None]
+    fresh = torch.where(apart, torch.minimum(torch.from_numpy(ties.stride)[..., None] * points, wanted), wanted)
+    again = sigma * torch.from_numpy(ties.lying)[:, None] * (per_tie(wanted, ties) - per_tie(fresh, ties))
     passing = torch.where(stays, torch.zeros_like(held), held).sum(dim=1)
     passing = passing.index_add(0, consumer, sigma * words - again).index_add(0, producer, sigma * words - again)
     staying = torch.where(stays, held, torch.zeros_like(held)).sum(dim=1).index_add(0, consumer, again)
     return staying, passing
-
-
-def _used_again(ties: LinkTies, points: torch.Tensor) -> torch.Tensor:
-    """Points of intermediates, [E, R], that a step leaves to the next one, where tiles are cut along one dimension."""
-    wanted, cut = window(ties, points), points < torch.from_numpy(ties.bound)[..., None]
-    fresh = torch.where(cut, torch.minimum(torch.from_numpy(ties.stride)[..., None] * points, wanted), wanted)
-    return per_tie(wanted, ties) - per_tie(fresh, ties)
 
 
 @dataclass(frozen=True)

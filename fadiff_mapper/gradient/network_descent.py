@@ -37,18 +37,18 @@ import numpy as np
 import torch
 
 from fadiff_mapper.fusion import Hardware, TileLoop
-from fadiff_mapper.fusion.candidates import candidates_along
-from fadiff_mapper.fusion.estimates import Candidate, LayerBase, group_bases
+from fadiff_mapper.fusion.candidates import candidates_along, cuts_whole
+from fadiff_mapper.fusion.estimates import Candidate, LayerBase, group_bases, homes
 from fadiff_mapper.fusion.prices import NetworkPrice, OperatingPoint, summed
 from fadiff_mapper.fusion.segments import Segment, chains, segments
-from fadiff_mapper.fusion.tile_nests import cuts_whole, homes
 from fadiff_mapper.gradient.adam import adam_step, one_torch_thread
-from fadiff_mapper.gradient.gumbel_softmax import FactorPlaces, RelaxedFactors, decode, draw, gumbel
+from fadiff_mapper.gradient.gumbel_softmax import RelaxedFactors, decode, draw, gumbel
 from fadiff_mapper.gradient.network_cost import RelaxedCost, relaxed_cost
 from fadiff_mapper.gradient.relaxed_network import DescendedHardware, FamilySites, RelaxedNetwork, relaxed_network
 from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, pack
-from fadiff_mapper.network.planning_run import DescendedNetwork, by_node, repeats_of
+from fadiff_mapper.network.one_design import by_node, repeats_of
+from fadiff_mapper.network.planning import DescendedNetwork
 from fadiff_mapper.search.layer_family import DiscreteDecisions
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.options import geometric
@@ -117,7 +117,11 @@ def descend(network: RelaxedNetwork, metric: str, model: str, seed: int, steps: 
              for part in (ease(batch, network.home) for batch in network.batches)]
     place = hardware.place.requires_grad_(True) if hardware else None
     logits = start.logits.requires_grad_(True)
-    shares = _shares(network, metric)
+    # A small layer that does not fit must not outweigh a large one that does.
+    points = [OperatingPoint(site.times * site.result.stats.energy_pj, site.times * site.result.stats.cycles)
+              for site in network.sites]
+    price = NetworkPrice(summed(points), metric)
+    shares = torch.tensor([[price(point)] for point in points], dtype=torch.float64)    # [V, 1]
     move_factors = [adam_step(theta, RATE) for theta in moved]
     move_sigma = adam_step(logits, SIGMA_RATE)
     move_hardware = adam_step(hardware.place, hardware.rate) if hardware else None
@@ -149,8 +153,11 @@ def descend(network: RelaxedNetwork, metric: str, model: str, seed: int, steps: 
         with torch.no_grad():
             value, factors = loss(False, TEMPERATURES[1], WEIGHTS[1])
     order = value.argsort(stable=True)
+    nests = {site: nest.take(member * len(order) + order.numpy())
+             for batch, nest in zip(network.batches, map(decode, factors, start.choices), strict=True)
+             for member, site in enumerate(batch.sites)}
     return DescentEnd(value[order].numpy(), torch.sigmoid(logits.detach())[:, order].numpy(),
-                      _nests(network, start, factors, order.numpy()),
+                      tuple(nests[site] for site in range(len(network.sites))),
                       None if place is None else place.detach()[:, order].numpy())
 
 
@@ -158,28 +165,6 @@ def smooth_metric(total: RelaxedCost, metric: str) -> torch.Tensor:
     """Logarithm of the network's metric ("edp", "energy" or "delay"), [R]."""
     energy, cycles = torch.log(total.energy), torch.log(total.cycles)
     return {"edp": energy + cycles, "energy": energy, "delay": cycles}[metric]
-
-
-def _shares(network: RelaxedNetwork, metric: str) -> torch.Tensor:
-    """Every site's share in the metric when all layers run by themselves, [V, 1].
-
-    Weights of penalties: a small layer that does not fit must not outweigh a large one that does.
-    """
-    points = [OperatingPoint(site.times * site.result.stats.energy_pj, site.times * site.result.stats.cycles)
-              for site in network.sites]
-    total = summed(points)
-    price = NetworkPrice(total, metric)
-    return torch.tensor([[price(point)] for point in points], dtype=torch.float64)
-
-
-def _nests(network: RelaxedNetwork, start: RestartPoint, factors: Sequence[RelaxedFactors],
-           order: np.ndarray) -> tuple[Nest, ...]:
-    """The nests of every site, restarts in the given order."""
-    nests: dict[int, Nest] = {}
-    for batch, drawn, choices in zip(network.batches, factors, start.choices, strict=True):
-        nest = decode(drawn, choices)
-        nests |= {site: nest.take(member * len(order) + order) for member, site in enumerate(batch.sites)}
-    return tuple(nests[site] for site in range(len(network.sites)))
 
 
 NOISE = 0.2
@@ -226,7 +211,10 @@ def starts(network: RelaxedNetwork, restarts: int, seed: int) -> RestartPoint:
     thetas, choices = [], []
     for batch in network.batches:
         best = [pack([network.sites[site].result.mapping], network.sites[site].problem) for site in batch.sites]
-        theta = _parameters(batch.places, best, restarts)
+        places = list(zip(batch.places.level, batch.places.spatial, strict=True))
+        theta = torch.log2(torch.stack([torch.stack([
+            torch.as_tensor((nest.spatial if spatial else nest.temporal)[level, :, 0]) for level, spatial in places])
+            for nest in best], dim=-1))[..., None].repeat(1, 1, 1, restarts)     # [P, D, W, R]
         noise = NOISE * torch.randn(theta.shape, generator=generator, dtype=torch.float64)
         noise = noise * torch.from_numpy(restart > 0)    # restart 0 is the best mapping itself
         theta = (theta + ease(batch, network.home)[..., None] * noise).clamp(min=0.0)
@@ -238,23 +226,10 @@ def starts(network: RelaxedNetwork, restarts: int, seed: int) -> RestartPoint:
 
 
 def ease(batch: FamilySites, home: int) -> torch.Tensor:
-    """How easily the factors of each place move, [P, 1, 1]: 1 for temporal loops from the home outwards, else `INNER`.
-
-    Args:
-        batch: Sites of one family.
-        home: Index of the home level.
-    """
+    """How easily factors move by place, [P, 1, 1]: 1 for temporal loops from the home outwards, else `INNER`."""
     places = batch.places
     return torch.tensor([1.0 if level >= home and not spatial else INNER for level, spatial in
                          zip(places.level, places.spatial, strict=True)], dtype=torch.float64)[:, None, None]
-
-
-def _parameters(places: FactorPlaces, best: list[Nest], restarts: int) -> torch.Tensor:
-    """The parameters of given nests, one nest for every member, [P, D, W, R]."""
-    columns = [torch.log2(torch.stack([torch.as_tensor((nest.spatial if spatial else nest.temporal)[level, :, 0])
-                                       for level, spatial in zip(places.level, places.spatial, strict=True)]))
-               for nest in best]
-    return torch.stack(columns, dim=-1)[..., None].repeat(1, 1, 1, restarts)
 
 
 def _shared_octaves(network: RelaxedNetwork, restarts: int, rng: np.random.Generator) -> np.ndarray:
@@ -268,21 +243,14 @@ def _shared_octaves(network: RelaxedNetwork, restarts: int, rng: np.random.Gener
     result = np.full((len(network.sites), dims, restarts), np.nan)
     for r in range(restarts):
         ends = rng.random(len(ties)) < ENDING
-        stretch: list[int] = []
         for tie in reversed(range(len(ties))):
             last = network.out_of[ties.consumer[tie]]
             if last == len(ties) or ends[last]:
-                stretch = _stretch(network, tie, ends)
+                stretch = [tie]     # from its last tie backwards, up to one at which the stretch before ends
+                while (before := network.into[ties.producer[stretch[-1]]]) < len(ties) and not ends[before]:
+                    stretch.append(int(before))
                 _cut(network, stretch, result[:, :, r], rng)
     return result
-
-
-def _stretch(network: RelaxedNetwork, tie: int, ends: np.ndarray) -> list[int]:
-    """The ties of a stretch from its last one backwards, up to one at which the stretch before ends."""
-    stretch = [tie]
-    while (before := network.into[network.ties.producer[stretch[-1]]]) < len(network.ties) and not ends[before]:
-        stretch.append(int(before))
-    return stretch
 
 
 def _cut(network: RelaxedNetwork, stretch: list[int], octaves: np.ndarray, rng: np.random.Generator) -> None:
@@ -368,19 +336,16 @@ LoopSizes = dict[tuple[str, ...], set[tuple[int, ...]]]
 def decoded_groups(hardware: Hardware, segments: Sequence[Segment], network: RelaxedNetwork, ended: DescentEnd,
                    bases: Mapping[str, LayerBase], price: NetworkPrice,
                    stopped: Callable[[], bool] = lambda: False) -> dict[Hashable, list[Candidate]]:
-    """Decodes the candidates of every segment that some restarts fuse.
+    """Decodes the candidates of every segment that some restarts fuse, by the segment's key.
 
     Args:
         hardware: The design.
-        segments: Segments that could be groups.
+        segments: Segments that could be groups; equal ones of different layers share their candidates.
         network: The relaxed network.
         ended: The end of its descent.
         bases: Each layer by itself, as estimates need it, by name.
         price: The price of parts of the network.
         stopped: Asked before every segment; once true, the others are left out.
-
-    Returns:
-        Candidates by the key of their segment; equal segments of different layers share them.
     """
     proposed: dict[Hashable, tuple[Segment, LoopSizes]] = {}
     for segment in segments:
@@ -388,33 +353,22 @@ def decoded_groups(hardware: Hardware, segments: Sequence[Segment], network: Rel
             break
         _, sizes = proposed.setdefault(segment.key, (segment, {}))
         tied = all(pair in network.tie_of for pair in pairwise(segment.nodes))  # not where layers run unequally often
-        for loops in _proposed_loops(segment, network, ended) if tied else ():
+        if not tied:
+            continue
+        fused = (ended.sigma[[network.tie_of[pair] for pair in pairwise(segment.nodes)]] > FUSED).all(axis=0)
+        nest = ended.nests[network.site_of[segment.nodes[-1]]]
+        for loops in dict.fromkeys(tile_loops(segment, nest, int(restart)) for restart in np.flatnonzero(fused)):
             sizes.setdefault(tuple(loop.dim for loop in loops), set()).add(tuple(loop.tile for loop in loops))
     return {key: [candidate for dims, tiles in sizes.items() for candidate in _candidates(
                 hardware, segment, dims, tiles, group_bases(segment, bases), price)]
             for key, (segment, sizes) in proposed.items() if not stopped()}
 
 
-def _proposed_loops(segment: Segment, network: RelaxedNetwork,
-                    ended: DescentEnd) -> dict[tuple[TileLoop, ...], None]:
-    """The tile loops of a segment in the restarts that fuse it, without repetition and in the restarts' order."""
-    ties = [network.tie_of[pair] for pair in pairwise(segment.nodes)]
-    restarts = np.flatnonzero((ended.sigma[ties] > FUSED).all(axis=0))
-    nest = ended.nests[network.site_of[segment.nodes[-1]]]
-    return dict.fromkeys(tile_loops(segment, nest, int(restart)) for restart in restarts)
-
-
 def tile_loops(segment: Segment, nest: Nest, column: int) -> tuple[TileLoop, ...]:
-    """Reads the shared loops off the nest of a segment's last layer.
+    """Reads the shared loops off one restart's column of the nests of a segment's last layer.
 
-    Args:
-        segment: The segment.
-        nest: Nests of its last layer, one per restart.
-        column: The restart.
-
-    Returns:
-        The loops at the outermost level that the last link carries, outermost first. Loops that add to the same outputs
-        come last, inside the others: so their sums can stay.
+    They are the loops at the outermost level that the last link carries, outermost first. Loops that add to the same
+    outputs come last, inside the others: so their sums can stay.
     """
     last = segment.problems[-1]
     linked = set(segment.links[-1].dims.values())
@@ -441,16 +395,7 @@ def _candidates(hardware: Hardware, segment: Segment, dims: tuple[str, ...], til
 
 def decoded_layers(results: Sequence[Result], network: RelaxedNetwork,
                    ended: DescentEnd) -> list[list[Result]]:
-    """Adds to every layer's mapping those that the descent drew and that beat it in energy or in cycles.
-
-    Args:
-        results: The best mapping of each distinct layer by itself.
-        network: The relaxed network.
-        ended: The end of its descent.
-
-    Returns:
-        For each layer its own mapping first, then the legal drawn ones, all with exact counts.
-    """
+    """For each distinct layer its own mapping, then the drawn ones that beat it in energy or in cycles, all exact."""
     mappings = [[result] for result in results]
     position = {id(result): index for index, result in enumerate(results)}
     for site, nest in zip(network.sites, ended.nests, strict=True):
@@ -464,7 +409,7 @@ def decoded_layers(results: Sequence[Result], network: RelaxedNetwork,
 
 def descended_network(workload: Workload, results: Sequence[Result], metric: str, seed: int,
                       over: Callable[[], bool], model: str = "refined", alone: bool = False) -> DescendedNetwork | None:
-    """Descends on a network whose layers are mapped: FADiff's method.
+    """Descends on a network whose layers are mapped (FADiff's method); None where nothing can be fused.
 
     The descent has one home of intermediates, the outermost possible; candidates are tried in all of them.
 
@@ -476,9 +421,6 @@ def descended_network(workload: Workload, results: Sequence[Result], metric: str
         over: Asked before every step; once true, the descent ends where it is.
         model: "refined", or "paper" for FADiff's equations as printed.
         alone: Whether the groups of the descent are to be the only ones.
-
-    Returns:
-        What it found; None where nothing can be fused.
     """
     spec = results[0].spec
     hardware = Hardware(spec.arch, spec.tables)

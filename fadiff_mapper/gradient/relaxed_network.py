@@ -187,7 +187,7 @@ def relaxed_network(chains: Sequence[tuple[str, ...]], pairs: Mapping[tuple[str,
 
     Args:
         chains: Names of the layers of each chain, in order.
-        pairs: Segments of two layers whose link can be fused, by the names of both.
+        pairs: Segments of two layers whose link can be fused, by the names of both; chains are cut at other links.
         results: The best mapping of each layer by itself; equal layers share one object.
         repeats: How often each layer runs back to back.
         home: Index of the level in which intermediates lie.
@@ -197,7 +197,15 @@ def relaxed_network(chains: Sequence[tuple[str, ...]], pairs: Mapping[tuple[str,
     site_of: dict[str, int] = {}
     tie_of: dict[tuple[str, str], int] = {}
     first_of: dict[object, tuple[str, ...]] = {}
-    for run in (run for names in chains for run in _fusable_runs(names, pairs)):
+    runs: list[list[str]] = []
+    for names in chains:
+        runs.append([names[0]])
+        for before, after in pairwise(names):
+            if (before, after) in pairs:
+                runs[-1].append(after)
+            else:
+                runs.append([after])
+    for run in map(tuple, runs):
         key = (tuple(id(results[name]) for name in run), tuple(pairs[pair].key for pair in pairwise(run)))
         first = first_of.setdefault(key, run)
         if first is run:
@@ -218,17 +226,6 @@ def relaxed_network(chains: Sequence[tuple[str, ...]], pairs: Mapping[tuple[str,
     into[ties.consumer], out_of[ties.producer] = np.arange(len(ties)), np.arange(len(ties))
     return RelaxedNetwork(tuple(sites), ties, _families(sites), home,
                           np.array([sum_level(site.result.spec) for site in sites]), into, out_of, site_of, tie_of)
-
-
-def _fusable_runs(names: tuple[str, ...], pairs: Mapping[tuple[str, str], Segment]) -> list[tuple[str, ...]]:
-    """A chain cut where a link cannot be fused."""
-    runs = [[names[0]]]
-    for before, after in pairwise(names):
-        if (before, after) in pairs:
-            runs[-1].append(after)
-        else:
-            runs.append([after])
-    return [tuple(run) for run in runs]
 
 
 def _families(sites: Sequence[LayerSite]) -> tuple[FamilySites, ...]:

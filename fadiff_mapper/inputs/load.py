@@ -29,19 +29,15 @@ from fadiff_mapper.inputs.yaml.place import Where
 
 ARCHITECTURE_KEYS = ("architecture", "arch")
 """Both spellings that Timeloop reads."""
-CONSTRAINT_KEYS = ("arch_constraints", "architecture_constraints", "mapspace", "mapspace_constraints", "constraints")
-"""Sections of constraints; `spec.native.constraint_sections` says which of them exclude each other."""
-READ_KEYS = (*ARCHITECTURE_KEYS, *CONSTRAINT_KEYS, "problem", "mapping", "mapper", "ERT", "ART",
-             "sparse_optimizations")
+READ_KEYS = (*ARCHITECTURE_KEYS, "arch_constraints", "architecture_constraints", "mapspace", "mapspace_constraints",
+             "constraints", "problem", "mapping", "mapper", "ERT", "ART", "sparse_optimizations")
 """Sections that are interpreted here; messages list them as the accepted ones."""
 PASSED_ON = ("compound_components", "components", "variables", "globals", "ERT_summary", "ART_summary", "version",
              "dumped_by_timeloop_front_end", "model", "_required_processors")
 """Sections that are accepted and not interpreted: they are for Accelergy, or written by Timeloop's own tools."""
 REFUSED = {"layout": "data layouts are not modelled",
-           "arch_space_sweep": "sweeps over architectures are not supported",
-           "arch_spec": "sweeps over architectures are not supported"}
+           **dict.fromkeys(("arch_space_sweep", "arch_spec"), "sweeps over architectures are not supported")}
 """Sections of valid Timeloop input that are not modelled here -> why."""
-
 Source = str | os.PathLike[str] | AnyMapping[str, Any]
 """A YAML file by its path, a bundled file as `bundled:NAME`, or one dict with the sections of an input."""
 
@@ -73,22 +69,14 @@ def load(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None, energ
 
 
 def source_files(sources: Iterable[Source]) -> tuple[str, ...]:
-    """The paths of the files among the sources, with those that `bundled:` names stand for.
-
-    Raises:
-        FadiffError: There is no bundled file of a name.
-    """
+    """The paths of the files among the sources, with those that `bundled:` names stand for. Raises FadiffError."""
     given = [str(source) for source in sources if not isinstance(source, AnyMapping)]
     return tuple(path for source in given for path in (
         map(str, bundled_files.all_paths(source)) if source.startswith(bundled_files.PREFIX) else [source]))
 
 
 def read_document(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None) -> Map:
-    """Merges the sources into one tree whose entries know their places; nothing is interpreted yet.
-
-    Args:
-        *sources: As in `load`.
-        jinja_data: As in `load`.
+    """Merges the sources into one tree whose entries know their places; arguments as for `load`.
 
     Raises:
         SpecError: No source, files besides a dict, a file that is no YAML, or files that contradict each other.
@@ -113,8 +101,6 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
     Args:
         document: The merged input, see `read_document`.
         files: Paths that the spec records as its source.
-        energy: As in `load`.
-        strict: As in `load`.
         like: A strict reading of the same design with another problem: its architecture is taken where that of this
             document says the same. Reading it again takes a fourth of the time.
 
@@ -127,8 +113,12 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
     keys = STRICT if translation else leniency  # the front end for v0.4 refuses unknown keys, the binaries do not
     if translation:
         document = translation.document
-    _check_keys(document, keys)
-    arch_key = _architecture_key(document)
+    arch_key = _checked_keys(document, keys)
+
+    def section(name: str, read: Any, *arguments: Any) -> Any:
+        """What a section says; None where it is empty or not there."""
+        return read(document[name], document.at(name), *arguments) if document.get(name) else None
+
     arch = (like.arch if like is not None and strict and like.arch.native == {arch_key: document[arch_key]}
             else read_architecture(document[arch_key], document.at(arch_key), arch_key, leniency))
     # The translation of v0.4 has read the problem already, as constraints there speak of its dimensions.
@@ -137,39 +127,47 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
     check_bandwidth_scales(document[arch_key], arch, problem.dataspace_names(), leniency)
     fanouts = [arch.fanout(level) for level in range(len(arch.levels))]
     constraints = read_constraints(document, arch.levels, fanouts, problem, leniency)
-    options = (read_mapper(document["mapper"], document.at("mapper"), leniency) if document.get("mapper")
-               else MapperOptions())
-    mapping = (read_mapping(document["mapping"], document.at("mapping"), arch, problem, leniency)
-               if document.get("mapping") else None)
-    sparse = (read_sparse_optimizations(document["sparse_optimizations"], document.at("sparse_optimizations"), arch,
-                                        problem, keys) if document.get("sparse_optimizations") else None)
-    literal = {**arch.native, "problem": literal_problem}
-    literal |= {key: plain(document[key]) for key in ("compound_components", "variables", "sparse_optimizations")
-                if document.get(key)}
+    options = section("mapper", read_mapper, leniency) or MapperOptions()
+    mapping = section("mapping", read_mapping, arch, problem, leniency)
+    sparse = section("sparse_optimizations", read_sparse_optimizations, arch, problem, keys)
+    literal = {**arch.native, "problem": literal_problem} | {
+        key: plain(document[key]) for key in ("compound_components", "variables", "sparse_optimizations")
+        if document.get(key)}
     tables, energy_notes = find_energies(document, arch, literal, energy, keys)
-    notes = [f"{WARNING}{text}" for text in leniency.warnings]
-    notes += [f"mapper.{name} has no effect: {why}" for name, why in options.ignored]
-    notes += problem_notes(document["problem"], problem)
+    notes = [*(f"{WARNING}{text}" for text in leniency.warnings),
+             *(f"mapper.{name} has no effect: {why}" for name, why in options.ignored),
+             *problem_notes(document["problem"], problem)]
     return Spec(arch, problem, constraints, tables, mapping, options, literal, files, (*notes, *energy_notes), sparse)
+
+
+def _checked_keys(document: Map, leniency: Leniency) -> str:
+    """The key of the architecture section.
+
+    Raises SpecError for sections that are not supported, for unknown ones where strict, and where the architecture or
+    the problem is missing.
+    """
+    accepted = [*READ_KEYS, *PASSED_ON]
+    problems = [f'{document.at(key)}: "{key}" is not supported: {REFUSED[key]}'
+                for key in document if key in REFUSED and document[key]]
+    problems += leniency.mistakes(
+        Oddity(document.at(key), f"section {key}", f'unknown section "{key}"{nearest(str(key), accepted)}',
+               listed(READ_KEYS)) for key in document if key not in accepted and key not in REFUSED)
+    if all(document.get(key) is not None for key in ARCHITECTURE_KEYS):
+        problems.append(f'{document.at("arch")}: there is both "arch" and "architecture"; accepted: one of them')
+    if problems:
+        raise SpecError(*problems)
+    arch_key = next((key for key in ARCHITECTURE_KEYS if document.get(key) is not None), None)
+    missing = [name for name, there in (("architecture", arch_key), ("problem", document.get("problem"))) if not there]
+    if missing or arch_key is None:
+        raise document.where.error(f"the input has no {listed(missing)} section", "architecture: and problem:")
+    return arch_key
 
 
 def find_energies(document: Map, arch: Architecture, literal: AnyMapping[str, Any], energy: str,
                   leniency: Leniency = STRICT) -> tuple[Tables, tuple[str, ...]]:
-    """Finds the energies and areas of a document whose architecture has been read.
+    """The tables in force for a document whose architecture has been read, and notes on energies that are missing.
 
-    Args:
-        document: The merged input, see `read_document`, in either dialect.
-        arch: Its architecture.
-        literal: Its sections, see `Spec.literal`.
-        energy: As in `load`.
-        leniency: Decides about unknown keys of the tables.
-
-    Returns:
-        (the tables in force, notes on energies that are missing)
-
-    Raises:
-        SpecError: A table cannot be understood.
-        FadiffError: Accelergy is asked and fails.
+    `literal`: the document's sections, see `Spec.literal`. Leniency is about unknown keys of the tables.
     """
     given = read_tables(document.get("ERT"), document.at("ERT"), document.get("ART"), document.at("ART"), IN_INPUT,
                         leniency)
@@ -197,38 +195,10 @@ def load_mapping(file: str | os.PathLike[str], spec: Spec) -> Mapping:
 
 
 def refuse_missing_energies(spec: Spec) -> None:
-    """Refuses a spec whose ERT does not price every action that the architecture needs.
-
-    Raises:
-        SpecError: An energy is missing; the message names the components and actions.
-    """
+    """Raises SpecError for a spec whose ERT does not price every action that the architecture needs, with all names."""
     missing = missing_actions(spec.arch, spec.tables)
     if missing:
         source = listed(spec.files) if spec.files else "input"
         raise SpecError(f"{source}: ERT.tables: no energy for {listed(missing)}; accepted: a table with read, write, "
                         "update (or random_read, ...) for every memory and compute for the arithmetic, or "
                         "--energy built-in or estimate for what is missing")
-
-
-def _architecture_key(document: Map) -> str:
-    """The key of the architecture section. Raises SpecError where it or the problem section is missing."""
-    arch_key = next((key for key in ARCHITECTURE_KEYS if document.get(key) is not None), None)
-    missing = [name for name, there in (("architecture", arch_key), ("problem", document.get("problem"))) if not there]
-    if missing:
-        raise document.where.error(f"the input has no {listed(missing)} section", "architecture: and problem:")
-    assert arch_key is not None
-    return arch_key
-
-
-def _check_keys(document: Map, leniency: Leniency) -> None:
-    """Refuses unsupported sections, and unknown ones where strict, all of them in one SpecError."""
-    accepted = [*READ_KEYS, *PASSED_ON]
-    problems = [f'{document.at(key)}: "{key}" is not supported: {REFUSED[key]}'
-                for key in document if key in REFUSED and document[key]]
-    problems += leniency.mistakes(
-        Oddity(document.at(key), f"section {key}", f'unknown section "{key}"{nearest(str(key), accepted)}',
-               listed(READ_KEYS)) for key in document if key not in accepted and key not in REFUSED)
-    if all(document.get(key) is not None for key in ARCHITECTURE_KEYS):
-        problems.append(f'{document.at("arch")}: there is both "arch" and "architecture"; accepted: one of them')
-    if problems:
-        raise SpecError(*problems)

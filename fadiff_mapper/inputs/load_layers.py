@@ -62,8 +62,6 @@ def load_layers(files: Sequence[Path], *, jinja_data: Mapping[str, Any] | None =
     Args:
         files: YAML files in any order.
         jinja_data: Variables of the files' templates.
-        energy: As in `load.load`.
-        strict: As in `load.load`.
 
     Returns:
         The specs by unique names: the name of the problem's file, with the folder's in front where several files

@@ -16,51 +16,112 @@ from fadiff_mapper.model.tiles import AverageUsage, Usage, total
 
 
 @dataclass(frozen=True)
-class Bandwidth:
-    """Bandwidth that each level is asked for.
+class Cost:
+    """Cycles and energy of a batch, in pJ and without interconnects.
 
     Attributes:
-        read: [L, T, B]. Words per cycle and instance to read, before throttling.
-        write: [L, T, B]. Words per cycle and instance to fill and update, before throttling.
+        cycles: [B]. Cycles of the whole run.
+        energy: [B]. Energy of all levels and the arithmetic.
+        read: [L, T, B]. Words per cycle and instance that are asked for, before throttling.
+        write: [L, T, B]. The same for fills and updates.
         slowdown: [L, B]. Share of the asked bandwidth that the level can give, at most 1.
+        level_cycles: [L, B]. Cycles that each storage level needs.
+        level_energy: [L, B]. All used instances of a level together, with address generation and leakage.
+        access_energy: [L, T, B]. Vector accesses of one used instance.
+        address_energy: [L, T, B]. Address generation, all clusters together.
+        spent: [L, T, B]. Both for all used instances together.
+        leakage: [L, B]. All leaking instances together.
+        compute_energy: [B]. The arithmetic.
+        clusters: [L, 1 or T, B]. Clusters in use.
     """
 
+    cycles: Array
+    energy: Array
     read: Array
     write: Array
     slowdown: Array
+    level_cycles: Array
+    level_energy: Array
+    access_energy: Array
+    address_energy: Array
+    spent: Array
+    leakage: Array
+    compute_energy: Array
+    clusters: Array
 
 
-def bandwidth(counts: Counts, use: Usage, machine: Machine, rounding: Rounding) -> Bandwidth:
-    """A level that is asked for more than it can give slows the machine down in proportion (FADiff eq. (16)).
+def cost(counts: Counts, use: Usage, machine: Machine, computes: Array | float, rounding: Rounding) -> Cost:
+    """Cycles and energy of a batch.
+
+    Accesses spread evenly over the compute cycles; block sizes play no role for bandwidths, as in Timeloop. They are
+    paid per block of words, rounded up over the whole run (FADiff eq. (19), per vector access instead of per word), and
+    the energy of an access is shared by the used members of a cluster.
 
     Args:
         counts: Accesses in words.
-        use: Compute cycles over which the accesses spread evenly.
-        machine: Limits; block sizes play no role, as in Timeloop.
-        rounding: Rounds the words of an average instance up, where some are idle.
+        use: Instances in use and compute cycles.
+        machine: Constants of the architecture.
+        computes: Multiply-accumulates of the problem, a number or [B].
+        rounding: How vector accesses and cycles become whole numbers.
 
     Returns:
-        Demand and slowdown; the slowdown is that of the tightest limit: read, write, or both together.
+        Cycles, energy and its parts.
     """
     xp = array_namespace(counts.reads)
     reads, writes = counts.reads, counts.updates + counts.fills
-    if isinstance(use, AverageUsage):
+    if isinstance(use, AverageUsage):  # an average instance is asked for less, where some are idle
         busy = (use.laid_out / use.instances)[:, None]
         reads, writes = rounding.up(reads / busy), rounding.up(writes / busy)
     read, write = reads / use.compute_cycles, writes / use.compute_cycles
     if (machine.bandwidth_scale != 1).any():
         read, write = read * xp.asarray(machine.bandwidth_scale), write * xp.asarray(machine.bandwidth_scale)
-    return Bandwidth(read, write, slowdown(over_dataspaces(read), over_dataspaces(write), machine))
+    block, *prices, addr_gen = (in_namespace(xp, value)[:, None] for value in (
+        machine.block, machine.read, machine.fill, machine.update, machine.addr_gen))
+    clusters = used_clusters(use.laid_out, machine)
+    access = total([rounding.up(accesses / block) * price for accesses, price in zip(
+        (counts.reads, counts.fills, counts.updates), prices, strict=True)]) / (use.laid_out / clusters)[:, None]
+    clusters = clusters[:, None]
+    address = addr_gen * counts.address_generations * clusters if machine.addr_gen.any() else xp.zeros_like(access)
+    arithmetic = computes * machine.compute_energy * xp.ones_like(use.compute_cycles)
+    return summed_cost(read, write, access, use.instances[:, None], address, arithmetic, use, machine, clusters,
+                       rounding)
+
+
+def summed_cost(read: Array, write: Array, access: Array, instances: Array, address: Array, arithmetic: Array,
+                use: Usage, machine: Machine, clusters: Array, rounding: Rounding) -> Cost:
+    """Cycles and energy from what the data spaces ask for and spend, of dense and sparse designs.
+
+    A level that is asked for more than it can give slows the machine down in proportion, by the tightest limit: read,
+    write, or both together. The slowest level sets the time (FADiff eq. (16)); used instances leak over that time. The
+    interconnects' fill and drain latencies come on top, without leakage. Energy is eq. (17) with leakage.
+
+    Args:
+        read: [L, T, B]. See `Cost`; so are `write`, `access`, `address`, `arithmetic` and `clusters`.
+        write: The same for fills and updates.
+        access: [L, T, B]. pJ of one used instance.
+        instances: [L, 1 or T, B]. Instances that spend it.
+        address: [L, T, B]. pJ.
+        arithmetic: [B]. pJ.
+        use: Leaking instances and compute cycles.
+        machine: Constants of the architecture.
+        clusters: [L, 1 or T, B].
+        rounding: Rounds cycles up, or not.
+    """
+    xp = array_namespace(read)
+    slow = slowdown(over_dataspaces(read), over_dataspaces(write), machine)
+    per_level = rounding.up(use.compute_cycles / slow)
+    busy = xp.maximum(xp.max(per_level, axis=0), use.compute_cycles)
+    leakage = in_namespace(xp, machine.leak) * busy * leaking_instances(use, machine)
+    spent = access * instances + address
+    levels = over_dataspaces(spent) + leakage
+    # level by level: the order in which `sum` adds depends on how many mappings there are, and so would the last bit
+    energy = total([levels[level] for level in range(levels.shape[0])]) + arithmetic
+    return Cost(busy + machine.network_latency, energy, read, write, slow, per_level, levels, access, address, spent,
+                leakage, arithmetic, clusters)
 
 
 def slowdown(read: Array, write: Array, machine: Machine) -> Array:
-    """Share of the asked bandwidth that each level can give, at most 1, [L, B].
-
-    Args:
-        read: [L, B]. Words per cycle and instance to read.
-        write: [L, B]. Words per cycle and instance to fill and update.
-        machine: Limits.
-    """
+    """Share of the asked bandwidth (words per cycle and instance, [L, B]) that each level can give, [L, B]."""
     xp = array_namespace(read)
     shares = []
     for level in range(read.shape[0]):
@@ -76,70 +137,15 @@ def slowdown(read: Array, write: Array, machine: Machine) -> Array:
     return xp.stack(shares)
 
 
-def level_cycles(use: Usage, slowdown: Array, rounding: Rounding) -> Array:
-    """Cycles of every storage level, [L, B]: compute cycles over slowdown [L, B], rounded up."""
-    return rounding.up(use.compute_cycles / slowdown)
-
-
 def over_dataspaces(values: Array) -> Array:
     """[L, B] from [L, T, B], added in the order of the data spaces."""
     return total([values[:, t] for t in range(values.shape[1])])
 
 
-def vector_accesses(counts: Counts, machine: Machine, rounding: Rounding) -> tuple[Array, Array, Array]:
-    """Accesses per instance in blocks of words, rounded up over the whole run.
-
-    Args:
-        counts: Accesses in words.
-        machine: Block sizes.
-        rounding: Rounds up, or not.
-
-    Returns:
-        (reads, fills, updates), [L, T, B] each, in vector accesses.
-    """
-    xp = array_namespace(counts.reads)
-    block = in_namespace(xp, machine.block)[:, None]
-    return (rounding.up(counts.reads / block), rounding.up(counts.fills / block), rounding.up(counts.updates / block))
-
-
-def access_energy(counts: Counts, use: Usage, machine: Machine, clusters: Array, rounding: Rounding) -> Array:
-    """Energy of the accesses per used instance (FADiff eq. (19), per vector access instead of per word).
-
-    Args:
-        counts: Accesses in words.
-        use: Instances in use.
-        machine: pJ per vector access.
-        clusters: [L, B]. Clusters in use; the energy of an access is shared by the used members of a cluster.
-        rounding: Rounds vector accesses up, or not.
-
-    Returns:
-        [L, T, B]. pJ.
-    """
-    xp = array_namespace(counts.reads)
-    reads, fills, updates = vector_accesses(counts, machine, rounding)
-    price = [in_namespace(xp, value)[:, None] for value in (machine.read, machine.fill, machine.update)]
-    members = use.laid_out / clusters
-    return (reads * price[0] + fills * price[1] + updates * price[2]) / members[:, None]
-
-
-def address_energy(counts: Counts, machine: Machine, clusters: Array) -> Array:
-    """Energy of address generation in pJ, all clusters [L, B] together, [L, T, B]."""
-    xp = array_namespace(counts.reads)
-    if not machine.addr_gen.any():
-        return xp.zeros_like(counts.reads)
-    return in_namespace(xp, machine.addr_gen)[:, None] * counts.address_generations * clusters[:, None]
-
-
-def outermost_accesses(counts: Counts, use: Usage) -> Array:
-    """Accesses of the outermost level in words, reads, fills and updates of all its instances together, [B]."""
-    accessed = counts.reads[-1] + counts.fills[-1] + counts.updates[-1]
-    return total([accessed[t] for t in range(accessed.shape[0])]) * use.instances[-1]
-
-
-def used_clusters(use: Usage, machine: Machine) -> Array:
-    """Clusters of each level that work, [L, B]: as many as there are instances laid out, at most all clusters."""
-    xp = array_namespace(use.compute_cycles)
-    return xp.minimum(use.laid_out, in_namespace(xp, machine.clusters) * xp.ones_like(use.compute_cycles))
+def used_clusters(laid_out: Array, machine: Machine) -> Array:
+    """Clusters of each level that work: as many as there are instances laid out, [L, ...], at most all clusters."""
+    xp = array_namespace(laid_out)
+    return xp.minimum(laid_out, in_namespace(xp, machine.clusters) * xp.ones_like(laid_out[0]))
 
 
 def leaking_instances(use: Usage, machine: Machine) -> Array:
@@ -151,63 +157,7 @@ def leaking_instances(use: Usage, machine: Machine) -> Array:
     return xp.where(in_namespace(xp, machine.gated) > 1, behind_gates, use.instances)
 
 
-@dataclass(frozen=True)
-class Cost:
-    """Cycles and energy of a batch, in pJ and without interconnects.
-
-    Attributes:
-        cycles: [B]. Cycles of the whole run.
-        energy: [B]. Energy of all levels and the arithmetic.
-        level_cycles: [L, B]. Cycles that each storage level needs.
-        level_energy: [L, B]. All used instances of a level together, with address generation and leakage.
-        access_energy: [L, T, B]. Vector accesses of one used instance.
-        address_energy: [L, T, B]. Address generation, all clusters together.
-        leakage: [L, B]. All leaking instances together.
-        compute_energy: [B]. The arithmetic.
-        bandwidth: Bandwidth that the levels are asked for.
-        clusters: [L, B]. Clusters in use.
-    """
-
-    cycles: Array
-    energy: Array
-    level_cycles: Array
-    level_energy: Array
-    access_energy: Array
-    address_energy: Array
-    leakage: Array
-    compute_energy: Array
-    bandwidth: Bandwidth
-    clusters: Array
-
-
-def cost(counts: Counts, use: Usage, machine: Machine, computes: Array | float, rounding: Rounding) -> Cost:
-    """Cycles and energy of a batch.
-
-    The slowest level sets the time (FADiff eq. (16)); leakage counts used instances over that time. The
-    interconnects' fill and drain latencies come on top, without leakage. Energy is eq. (17) with leakage.
-
-    Args:
-        counts: Accesses in words.
-        use: Instances in use and compute cycles.
-        machine: Constants of the architecture.
-        computes: Multiply-accumulates of the problem, a number or [B].
-        rounding: How vector accesses and cycles become whole numbers.
-
-    Returns:
-        Cycles, energy and its parts.
-    """
-    asked = bandwidth(counts, use, machine, rounding)
-    xp = array_namespace(counts.reads)
-    per_level = level_cycles(use, asked.slowdown, rounding)
-    slowest = xp.max(per_level, axis=0)
-    busy = xp.maximum(slowest, use.compute_cycles)
-    clusters = used_clusters(use, machine)
-    access = access_energy(counts, use, machine, clusters, rounding)
-    address = address_energy(counts, machine, clusters)
-    leakage = in_namespace(xp, machine.leak) * busy * leaking_instances(use, machine)
-    arithmetic = computes * machine.compute_energy * xp.ones_like(busy)
-    levels = over_dataspaces(access * use.instances[:, None] + address) + leakage
-    # level by level: the order in which `sum` adds depends on how many mappings there are, and so would the last bit
-    energy = total([levels[level] for level in range(levels.shape[0])]) + arithmetic
-    return Cost(busy + machine.network_latency, energy, per_level, levels, access, address, leakage, arithmetic, asked,
-                clusters)
+def outermost_accesses(counts: Counts, use: Usage) -> Array:
+    """Accesses of the outermost level in words, reads, fills and updates of all its instances together, [B]."""
+    accessed = counts.reads[-1] + counts.fills[-1] + counts.updates[-1]
+    return total([accessed[t] for t in range(accessed.shape[0])]) * use.instances[-1]

@@ -1,4 +1,4 @@
-"""The exact evaluation: the numbers of `timeloop-model` for a whole batch of mappings of one problem at once.
+"""The evaluation of a batch of mappings: the pipeline that all models share, and the numbers of `timeloop-model`.
 
 Tests compare every count, cycle and rejection with recorded runs of the real program
 (`tests/model/test_recorded_timeloop.py`).
@@ -7,7 +7,9 @@ Tests compare every count, cycle and rejection with recorded runs of the real pr
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,61 +31,13 @@ from fadiff_mapper.model.access_counts import (
 from fadiff_mapper.model.energy_latency import Cost, cost, outermost_accesses
 from fadiff_mapper.model.interconnects import InterconnectUse, interconnect_use
 from fadiff_mapper.model.legality import LegalityCheck, Room, excess, legal, limits, outputs_with_holes, untouched_sums
-from fadiff_mapper.model.loop_nest import Active, Nest, active_parts, all_active, nest_arrays, pack
+from fadiff_mapper.model.loop_nest import Active, Array, Nest, active_parts, all_active, nest_arrays, pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.model.tiles import Tiles, Usage, average_usage, tiles, usage
 
-
-@dataclass(frozen=True)
-class NestEvaluation:
-    """Results of the shared equations for a batch; see the classes named for axes and units.
-
-    Attributes:
-        nest: The mappings, without levels that Timeloop forgets (`access_counts.holding`).
-        tile: Boxes and sizes of tiles.
-        use: Instances in use and compute cycles.
-        raw: Traffic over every boundary as if every level kept every data space.
-        tally: Traffic after levels that bypass a data space have handed theirs outwards.
-        counts: Reads, fills and updates of every level.
-        cost: Cycles and energy.
-    """
-
-    nest: Nest
-    tile: Tiles
-    use: Usage
-    raw: Delivery
-    tally: Delivery
-    counts: Counts
-    cost: Cost
-
-
-def evaluate_with(layer: PreparedLayer, nest: Nest, active: Active, traffic: Callable[[Tiles], Delivery],
-                  rounding: Rounding, use: Usage | None = None) -> NestEvaluation:
-    """Tiles, traffic, accesses and cost of a batch of nests.
-
-    The exact and the smooth evaluation differ in two arguments: in how tiles become traffic (whatever slides, is
-    shared, or hops between neighbours), and in the rounding.
-
-    Args:
-        layer: The prepared layer.
-        nest: B mappings of it, NumPy or torch.
-        active: Loops that may differ from 1, and data spaces whose traffic matters.
-        traffic: Tiles to the tally of every boundary before bypassing.
-        rounding: How counts and cycles become whole numbers.
-        use: Instances in use on average, of a batch with residuals; None: all that are laid out.
-
-    Returns:
-        The results; energy without interconnects.
-    """
-    nest = holding(nest, layer.reuse)
-    tile, use = tiles(nest, layer.projection, active), use or usage(nest, active)
-    raw = traffic(tile)
-    tally = bypassed(raw, nest.keep, layer.reuse)
-    counts = accesses(nest, layer.projection, tile, raw, tally, use.instances, rounding, active,
-                      layer.reuse)
-    return NestEvaluation(nest, tile, use, raw, tally, counts, cost(counts, use, layer.machine, use.computes, rounding))
-
+if TYPE_CHECKING:
+    from fadiff_mapper.model.sparse_accesses import SparseCounts
 
 WORTH_A_THREAD = 1024
 """Mappings below which another thread costs more than it brings: its start takes as long as a hundred evaluations.
@@ -109,35 +63,49 @@ MOST_CALLS = float(1 << 24)
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """All exact results of a batch; see the classes named for axes and units.
+class NestEvaluation:
+    """Results that every model of a batch has; see the classes named for axes and units.
+
+    Attributes:
+        tile: Boxes and sizes of tiles.
+        use: Instances in use and compute cycles.
+        counts: Reads, fills and updates of every level.
+        cost: Cycles, and energy without interconnects.
+    """
+
+    tile: Tiles
+    use: Usage
+    counts: Counts
+    cost: Cost
+
+
+@dataclass(frozen=True)
+class Evaluation(NestEvaluation):
+    """All results of a batch.
 
     Attributes:
         nest: The mappings.
         held: [L, T, B]. Whether the level holds the data space: it keeps it, and Timeloop does not forget that
             (`access_counts.holding`).
-        tile: Boxes and sizes of tiles.
-        use: Instances in use and compute cycles.
         raw: Traffic over every boundary as if every level kept every data space.
-        tally: Traffic after bypassing.
-        counts: Reads, fills and updates of every level.
-        cost: Cycles, and energy without interconnects.
+        tally: Traffic after levels that bypass a data space have handed theirs outwards.
         network: Traffic of the interconnects; None where it was not asked for and none of them costs energy.
-        checks: All limits in Timeloop's order.
-        legal: [B]. Whether Timeloop accepts the mapping; the numbers of the others mean nothing.
+        checks: All limits in Timeloop's order; the numbers of mappings that break one mean nothing.
+        sparse: What happens to the counted accesses on a sparse design, see `sparse_accesses.evaluate_sparse`.
     """
 
     nest: Nest
-    held: np.ndarray
-    tile: Tiles
-    use: Usage
+    held: Array
     raw: Delivery
     tally: Delivery
-    counts: Counts
-    cost: Cost
-    network: InterconnectUse | None
-    checks: list[LegalityCheck]
-    legal: np.ndarray
+    network: InterconnectUse | None = None
+    checks: list[LegalityCheck] = field(default_factory=list)
+    sparse: SparseCounts | None = None
+
+    @cached_property
+    def legal(self) -> np.ndarray:
+        """Whether Timeloop accepts the mapping, [B]."""
+        return legal(self.checks)
 
     @property
     def cycles(self) -> np.ndarray:
@@ -152,23 +120,35 @@ class Evaluation:
         return energy
 
 
-@dataclass(frozen=True)
-class ExactTraffic:
-    """Traffic of a batch as if every level kept every data space.
+def evaluate_with(layer: PreparedLayer, nest: Nest, active: Active, traffic: Callable[[Tiles], Delivery],
+                  rounding: Rounding, use: Usage | None = None) -> Evaluation:
+    """Tiles, traffic, accesses and cost of a batch of nests.
 
-    Attributes:
-        wanted: [L, T, B]. Words that one receiver below each boundary asks for over the whole run; 0 with residuals.
-        delivery: The tally of every boundary, of as many kinds as some mapping needs.
-        calls: [B]. Steps of the walks through loops with residuals; 0 without.
+    The exact and the smooth evaluation differ in two arguments: in how tiles become traffic (whatever slides, is
+    shared, or hops between neighbours), and in the rounding.
+
+    Args:
+        layer: The prepared layer.
+        nest: B mappings of it, NumPy or torch.
+        active: Loops that may differ from 1, and data spaces whose traffic matters.
+        traffic: Tiles to the tally of every boundary before bypassing.
+        rounding: How counts and cycles become whole numbers.
+        use: Instances in use on average, of a batch with residuals; None: all that are laid out.
+
+    Returns:
+        The results; energy without interconnects, no limits checked.
     """
+    held = holding(nest, layer.reuse)
+    tile, use = tiles(held, layer.projection, active), use or usage(held, active)
+    raw = traffic(tile)
+    tally = bypassed(raw, held.keep, layer.reuse)
+    counts = accesses(held, layer.projection, tile, raw, tally, use.instances, rounding, active, layer.reuse)
+    return Evaluation(tile, use, counts, cost(counts, use, layer.machine, use.computes, rounding), nest, held.keep, raw,
+                      tally)
 
-    wanted: np.ndarray
-    delivery: Delivery
-    calls: np.ndarray
 
-
-def exact_traffic(layer: PreparedLayer, nest: Nest, with_hops: bool) -> ExactTraffic:
-    """Counts the traffic of a batch as Timeloop does, in compiled code.
+def exact_traffic(layer: PreparedLayer, nest: Nest, with_hops: bool) -> tuple[Delivery, np.ndarray, np.ndarray]:
+    """Counts the traffic of a batch as Timeloop does, as if every level kept every data space, in compiled code.
 
     Without residuals in closed forms where they hold; elsewhere by the walk of sliding windows
     (`kernel/window_walk.hpp`) and receiver by receiver (`kernel/receivers.hpp`). With residuals by a walk through the
@@ -179,11 +159,15 @@ def exact_traffic(layer: PreparedLayer, nest: Nest, with_hops: bool) -> ExactTra
         nest: B mappings of it.
         with_hops: Whether to count the hops of every fan-out (0 otherwise), and windows in full below levels that
             bypass the data space too: bypassing rescales their words, not their hops.
+
+    Returns:
+        The tally of every boundary, of as many kinds as some mapping needs; the words that one receiver below each
+        boundary asks for over the whole run, [L, T, B], 0 with residuals; steps of the walks through loops with
+        residuals, [B], 0 without.
     """
     wanted, words, multicast, scatter, hop_words, links, calls = _kernel.traffic(layer.compiled, nest_arrays(nest),
                                                                                  with_hops)
-    fan = nest.spatial.prod(axis=1)[:, None]
-    return ExactTraffic(wanted, Delivery(words, multicast, scatter, fan, links, hop_words), calls)
+    return Delivery(words, multicast, scatter, nest.spatial.prod(axis=1)[:, None], links, hop_words), wanted, calls
 
 
 def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, room: Room | None = None,
@@ -206,33 +190,26 @@ def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, ro
     active, use = active_parts(nest), None
     if with_hops:  # Timeloop counts the hops of every boundary before bypassing, kept data space or not
         active = replace(active, counted=np.ones_like(active.counted))
-    traffic = exact_traffic(layer, nest, with_hops)
-    raw = traffic.delivery
+    raw, _, calls = exact_traffic(layer, nest, with_hops)
     if nest.residual:
         use = average_usage(nest, None if rounding is EXACT else float(layer.problem.computes))
         if rounding is UNROUNDED:  # a share that is no whole number must not depend on the batch
             active, raw = all_active(nest), replace(raw, fan=use.receivers[:, None])
     # A bypassed level divides by a traffic of 0 where nothing is kept; such columns are illegal.
     with np.errstate(divide="ignore", invalid="ignore"):
-        shared = evaluate_with(layer, nest, active, lambda _: raw, rounding, use)
-        network = interconnect_use(layer.interconnects, layer.projection, shared.nest.keep, shared.tally,
-                                   shared.counts.partition, shared.use.instances) if with_hops else None
-        checks = [*_untouched(layer, shared), *limits(shared.nest, shared.tile, shared.use, layer.arch, room)]
+        found = evaluate_with(layer, nest, active, lambda _: raw, rounding, use)
+        network = interconnect_use(layer.interconnects, layer.projection, found.held, found.tally,
+                                   found.counts.partition, found.use.instances) if with_hops else None
+        checks = limits(replace(nest, keep=found.held), found.tile.size * found.held, found.use, layer.arch, room)
+        # outputs that may have untouched words: none of all usual layers without residuals
+        outputs = (np.flatnonzero(layer.projection.read_write).tolist() if nest.residual
+                   else outputs_with_holes(layer.projection))
+        if outputs:
+            touched = sum_kinds(found.tally.words) + from_outside(found.tally.links) / found.use.instances[:, None]
+            checks = untouched_sums(outputs, found.held, layer.arch, touched, found.counts.partition) + checks
     if nest.residual:
-        checks.insert(0, LegalityCheck("calls", layer.arch.arithmetic.name, traffic.calls, MOST_CALLS,
-                                       traffic.calls > MOST_CALLS))
-    return Evaluation(nest, shared.nest.keep, shared.tile, shared.use, shared.raw, shared.tally, shared.counts,
-                      shared.cost, network, checks, legal(checks))
-
-
-def _untouched(layer: PreparedLayer, shared: NestEvaluation) -> list[LegalityCheck]:
-    """`untouched_sums` of the outputs that may have untouched words; nothing for all usual layers without residuals."""
-    outputs = (np.flatnonzero(layer.projection.read_write).tolist() if shared.nest.residual
-               else outputs_with_holes(layer.projection))
-    if not outputs:
-        return []
-    touched = sum_kinds(shared.tally.words) + from_outside(shared.tally.links) / shared.use.instances[:, None]
-    return untouched_sums(outputs, shared.nest, layer.arch, touched, shared.counts.partition)
+        checks.insert(0, LegalityCheck("calls", layer.arch.arithmetic.name, calls, MOST_CALLS, calls > MOST_CALLS))
+    return replace(found, network=network, checks=checks)
 
 
 def evaluate_one(arch: Architecture, problem: Problem, tables: Tables, mapping: Mapping, *, details: bool = False,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.native.tables import area_sources, total_areas
@@ -15,7 +14,7 @@ from fadiff_mapper.model.legality import rejection, violations
 from fadiff_mapper.model.loop_nest import Nest, joined, unpack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import constrained_reuse, with_reuse
-from fadiff_mapper.model.stats import Stats, sparse_stats, stats_of
+from fadiff_mapper.model.stats import Stats, stats_of
 
 
 def evaluate_side_by_side(specs: Sequence[Spec], layers: Sequence[PreparedLayer],
@@ -44,7 +43,7 @@ def evaluate_side_by_side(specs: Sequence[Spec], layers: Sequence[PreparedLayer]
             if not evaluation.legal[row]:
                 raise rejection(violations(evaluation.checks, row))
             origins = first if _same_sources(specs[index], specs[batch[0]]) else _origins(specs[index])
-            found[index] = stats_of(layers[index], evaluation, row, origins.energies, origins.areas_um2, origins.areas)
+            found[index] = stats_of(layers[index], evaluation, row, *origins)
     return [found[index] for index in range(len(specs))]
 
 
@@ -98,18 +97,10 @@ def _switched_off(spec: Spec) -> list[tuple[frozenset[str], ...]]:
              level.temporal.rmw_first_update, level.no_coalesce) for level in spec.constraints.levels]
 
 
-@dataclass(frozen=True)
-class _Origins:
+def _origins(spec: Spec) -> tuple[dict[str, str], dict[str, float], dict[str, str]]:
     """Sources of a design's energies, its areas in um^2 and their sources, by component."""
-
-    energies: dict[str, str]
-    areas_um2: dict[str, float]
-    areas: dict[str, str]
-
-
-def _origins(spec: Spec) -> _Origins:
-    return _Origins(energy_sources(spec.arch, spec.tables), total_areas(spec.arch, spec.tables),
-                    area_sources(spec.arch, spec.tables))
+    return (energy_sources(spec.arch, spec.tables), total_areas(spec.arch, spec.tables),
+            area_sources(spec.arch, spec.tables))
 
 
 def _same_sources(one: Spec, other: Spec) -> bool:
@@ -131,7 +122,7 @@ def evaluate(spec: Spec) -> Stats:
         spec: Architecture, problem, mapping and energies, as from `fadiff_mapper.load`.
 
     Returns:
-        The statistics of the mapping; a `SparseStats` where the input speaks of densities or sparse optimizations.
+        The statistics of the mapping; with split counts where the input speaks of densities or sparse optimizations.
 
     Raises:
         InvalidMapping: Timeloop would reject the mapping; the error has the level and the reason.
@@ -153,23 +144,18 @@ def evaluate_mapping(spec: Spec, mapping: Mapping) -> Stats:
         InvalidMapping: Timeloop would reject the mapping, or the walk through its residual factors is too long.
         FadiffError: Timeloop aborts on it.
     """
-    if not is_sparse(spec):
-        layer, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, details=True, residuals=True)
-        if not evaluation.legal[0]:
-            raise rejection(violations(evaluation.checks, 0))
-        origins = _origins(spec)
-        return stats_of(layer, evaluation, 0, origins.energies, origins.areas_um2, origins.areas)
-    if mapping.imperfect:
+    sparse = is_sparse(spec)
+    if sparse and mapping.imperfect:
         raise FadiffError("residual factors on a sparse design are not supported; accepted: factors that divide the "
                           "dimensions, or an input without densities and sparse optimizations")
-    from fadiff_mapper.model.sparse_accesses import evaluate_sparse
-    from fadiff_mapper.model.sparse_design import prepare_sparse
-    layer, dense = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, details=True)
-    design = prepare_sparse(layer, spec.sparse, spec.tables)
-    found = evaluate_sparse(design, dense, 0, mapping)
-    return sparse_stats(design, dense, 0, found, sections=spec.sparse is not None,
-                        energy_source=energy_sources(spec.arch, spec.tables),
-                        areas_um2=total_areas(spec.arch, spec.tables), area_source=area_sources(spec.arch, spec.tables))
+    layer, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, details=True, residuals=True)
+    if sparse:
+        from fadiff_mapper.model.sparse_accesses import evaluate_sparse
+        from fadiff_mapper.model.sparse_design import prepare_sparse
+        evaluation = evaluate_sparse(prepare_sparse(layer, spec.sparse, spec.tables), evaluation, mapping)
+    if not evaluation.legal[0]:
+        raise rejection(violations(evaluation.checks, 0))
+    return stats_of(layer, evaluation, 0, *_origins(spec), sections=spec.sparse is not None)
 
 
 def evaluate_nests(specs: Sequence[Spec], layers: Sequence[PreparedLayer], nests: Sequence[Nest]) -> list[Stats]:

@@ -17,7 +17,7 @@ from fadiff_mapper.base.errors import InvalidMapping
 from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLevel
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.loop_nest import Nest, Projection
-from fadiff_mapper.model.tiles import Tiles, Usage
+from fadiff_mapper.model.tiles import Usage
 
 NOWHERE = "one of the tensors is bypassed in all storage levels"
 
@@ -113,39 +113,54 @@ class Room:
         return Room(self.words[..., rows], self.counted[..., rows])
 
 
-def limits(nest: Nest, tile: Tiles, use: Usage, arch: Architecture, room: Room | None = None) -> list[LegalityCheck]:
+def limits(nest: Nest, needed: np.ndarray, use: Usage, arch: Architecture, room: Room | None = None,
+           metadata: np.ndarray | None = None) -> list[LegalityCheck]:
     """Every check in the order in which Timeloop makes them; Timeloop reports the first one that is broken.
 
     The last ones are ours alone, see `MOST_RECEIVERS`.
 
     Args:
         nest: B mappings.
-        tile: Their tiles.
-        use: Their instances in use.
+        needed: [L, T, B]. Words that the tiles of the data spaces take, 0 where none is kept.
+        use: Instances in use.
         arch: Capacities and instances.
         room: Words that may be filled, where tensors of other layers lie already; None leaves all to the mapping.
+        metadata: [L, B]. Bits that metadata take, on a sparse design; a level with a size has a limit of them, too.
 
     Returns:
         First whether every data space is kept somewhere, then instances of the arithmetic, then for each level from
         the innermost its capacity, least utilization and instances, and last the fan-outs.
     """
-    def limit(constraint: str, level: str, amount: np.ndarray, most: float) -> LegalityCheck:
-        return LegalityCheck(constraint, level, amount, most, amount > most)
+    def limit(constraint: str, level: str, amount: np.ndarray, most: float) -> None:
+        checks.append(LegalityCheck(constraint, level, amount, most, amount > most))
 
-    mac = arch.arithmetic
-    kept_nowhere = (~nest.keep.any(axis=0)).any(axis=0)
-    checks = [limit("nowhere", mac.name, kept_nowhere.astype(np.float64), 0)]
-    units: tuple[Arithmetic | StorageLevel, ...] = (mac, *arch.levels)
-    for index, unit in enumerate(units):
-        x, y = use.expansion_x[index], use.expansion_y[index]
-        names = ("instances", "x", "y") if index else ("arithmetic", "arithmetic x", "arithmetic y")
-        if index:
-            checks += _tile_limits(index - 1, nest, tile, arch, room)
-        busy = use.instances[index - 1] if index else x * y  # on average, where last runs leave some idle
-        checks += [limit(names[0], unit.name, busy, unit.instances), limit(names[1], unit.name, x, unit.mesh_x),
-                   limit(names[2], unit.name, y, unit.mesh_y)]
-    return checks + [limit("receivers", level.name, receivers, MOST_RECEIVERS)
-                     for level, receivers in zip(arch.levels, nest.spatial.prod(axis=1), strict=True)]
+    checks: list[LegalityCheck] = []
+    limit("nowhere", arch.arithmetic.name, (~nest.keep.any(axis=0)).any(axis=0).astype(np.float64), 0)
+    units: tuple[Arithmetic | StorageLevel, ...] = (arch.arithmetic, *arch.levels)
+    instances = use.instances  # on average, where some are idle
+    for index, unit in enumerate(units, -1):
+        x, y = use.expansion_x[index + 1], use.expansion_y[index + 1]
+        if isinstance(unit, StorageLevel):
+            if unit.usable is not None:
+                words = needed[index].sum(axis=0)
+                least = unit.usable * unit.min_utilization
+                # The tile must fit by itself, and its counted part beside the words that reside there.
+                limit("capacity", unit.name, words if room is None else np.maximum(
+                    words, (needed[index] * room.counted[index]).sum(axis=0)
+                    + np.maximum(unit.usable - room.words[index], 0)), unit.usable)
+                if metadata is not None:
+                    limit("metadata", unit.name, metadata[index], unit.usable_metadata_bits)
+                if least:
+                    checks.append(LegalityCheck("utilization", unit.name, words, least, words < least))
+            limit("instances", unit.name, instances[index], unit.instances)
+        else:
+            limit("arithmetic", unit.name, x * y, unit.instances)
+        names = ("x", "y") if index >= 0 else ("arithmetic x", "arithmetic y")
+        limit(names[0], unit.name, x, unit.mesh_x)
+        limit(names[1], unit.name, y, unit.mesh_y)
+    for level, receivers in zip(arch.levels, nest.spatial.prod(axis=1), strict=True):
+        limit("receivers", level.name, receivers, MOST_RECEIVERS)
+    return checks
 
 
 def outputs_with_holes(projection: Projection) -> list[int]:
@@ -158,7 +173,7 @@ def outputs_with_holes(projection: Projection) -> list[int]:
         len(terms[t]) > len(ranks) or len({d for d, _ in terms[t]}) < len(ranks) or any(c > 1 for _, c in terms[t]))]
 
 
-def untouched_sums(dataspaces: list[int], nest: Nest, arch: Architecture, touched: np.ndarray,
+def untouched_sums(dataspaces: list[int], held: np.ndarray, arch: Architecture, touched: np.ndarray,
                    partition: np.ndarray) -> list[LegalityCheck]:
     """Checks whether fewer words of an output come up to a level than its partition has.
 
@@ -166,7 +181,7 @@ def untouched_sums(dataspaces: list[int], nest: Nest, arch: Architecture, touche
 
     Args:
         dataspaces: The outputs that can be so, see `outputs_with_holes`.
-        nest: B mappings.
+        held: [L, T, B]. Whether the level holds the data space.
         arch: Names of the levels.
         touched: [L, T, B]. Words that come up from below and from neighbours.
         partition: [L, T, B]. Words that one instance is responsible for.
@@ -174,29 +189,9 @@ def untouched_sums(dataspaces: list[int], nest: Nest, arch: Architecture, touche
     Returns:
         A check per output and level.
     """
-    checks = []
-    for t in dataspaces:
-        for index, level in enumerate(arch.levels):
-            missing = (partition[index, t] - touched[index, t]) * nest.keep[index, t]
-            checks.append(LegalityCheck("untouched", level.name, missing, 0, missing > 0))
-    return checks
-
-
-def _tile_limits(index: int, nest: Nest, tile: Tiles, arch: Architecture, room: Room | None) -> list[LegalityCheck]:
-    """Capacity and least utilization of one level; nothing for a level without a size."""
-    level = arch.levels[index]
-    if level.usable is None:
-        return []
-    kept = tile.size[index] * nest.keep[index]
-    words = kept.sum(axis=0)
-    least = level.usable * level.min_utilization
-    filled = words
-    if room is not None:
-        resident = np.maximum(level.usable - room.words[index], 0)
-        # The tile must fit by itself, and its counted part beside the words that reside there.
-        filled = np.maximum(words, (kept * room.counted[index]).sum(axis=0) + resident)
-    return [LegalityCheck("capacity", level.name, filled, level.usable, filled > level.usable),
-            *([LegalityCheck("utilization", level.name, words, least, words < least)] if least else [])]
+    missing = (partition - touched) * held
+    return [LegalityCheck("untouched", level.name, missing[index, t], 0, missing[index, t] > 0)
+            for t in dataspaces for index, level in enumerate(arch.levels)]
 
 
 def violations(checks: list[LegalityCheck], row: int) -> list[Violation]:

@@ -35,7 +35,6 @@ import numpy as np
 
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.model.access_counts import (
-    Counts,
     Delivery,
     Rounding,
     TemporalLoops,
@@ -45,12 +44,12 @@ from fadiff_mapper.model.access_counts import (
     overlap,
     sorted_loops,
 )
-from fadiff_mapper.model.energy_latency import Cost, cost
-from fadiff_mapper.model.evaluate import evaluate_with
+from fadiff_mapper.model.energy_latency import cost
+from fadiff_mapper.model.evaluate import NestEvaluation, evaluate_with
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, Ranks, all_active, array_namespace
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.reuse import Reuse
-from fadiff_mapper.model.tiles import Tiles, Usage, product, total
+from fadiff_mapper.model.tiles import Tiles, product, total
 
 
 def _same(values: Array) -> Array:
@@ -61,24 +60,7 @@ SMOOTH = Rounding(nearest=_same, down=_same, up=_same)
 """No rounding: its gradient would be 0 almost everywhere."""
 
 
-@dataclass(frozen=True)
-class SmoothEvaluation:
-    """Results of the differentiable model for a batch of nests; axes and units as in `NestEvaluation`.
-
-    Attributes:
-        tile: Boxes and sizes of tiles.
-        use: Instances in use and compute cycles.
-        counts: Reads, fills and updates of every level, not rounded.
-        cost: Cycles, and energy without interconnects.
-    """
-
-    tile: Tiles
-    use: Usage
-    counts: Counts
-    cost: Cost
-
-
-def evaluate_smooth(layer: PreparedLayer, nest: Nest, active: Active | None = None) -> SmoothEvaluation:
+def evaluate_smooth(layer: PreparedLayer, nest: Nest, active: Active | None = None) -> NestEvaluation:
     """Counts, cycles and energy of nests, differentiable in their factors; of sparse designs the expected ones.
 
     Args:
@@ -93,11 +75,11 @@ def evaluate_smooth(layer: PreparedLayer, nest: Nest, active: Active | None = No
     everywhere = active or all_active(nest)
     shared = evaluate_with(layer, nest, everywhere, lambda tile: _traffic(layer, nest, tile, everywhere), SMOOTH)
     if layer.shares is None:
-        return SmoothEvaluation(shared.tile, shared.use, shared.counts, shared.cost)
+        return shared
     counts = layer.shares.of(shared.counts)
     busy = replace(shared.use, compute_cycles=shared.use.compute_cycles * layer.shares.cycles)
     computes = shared.use.computes * layer.shares.computes
-    return SmoothEvaluation(shared.tile, shared.use, counts, cost(counts, busy, layer.machine, computes, SMOOTH))
+    return replace(shared, counts=counts, cost=cost(counts, busy, layer.machine, computes, SMOOTH))
 
 
 def _traffic(layer: PreparedLayer, nest: Nest, tile: Tiles, active: Active) -> Delivery:

@@ -59,24 +59,22 @@ class ComputeEnergies:
     skipped: float
 
 
+NAMES = {(middle, kind, access): tuple(f"{prefix}{middle}{name}" for prefix in prefixes for name in dict.fromkeys(
+    (access, "read" if access == "read" else "write")))
+    for middle in ("", "metadata_") for kind, prefixes in KINDS.items() for access in ACCESSES}
+"""The names under which Timeloop looks an action up: "random_fill", "random_write", "fill", "write", and so on."""
+
+
 def storage_energies(level: StorageLevel, tables: Tables) -> StorageEnergies:
     """The energies of a level. Its own `vector_access_energy` replaces the ERT and leaves actual accesses of data only.
-
-    Timeloop tries the names "random_fill", "random_write", "fill", "write" in this order, and so on.
     """
     actions = {} if level.vector_access_energy is not None else component_actions(level.name, tables)
     plain = storage_energy(level, tables)
-
-    def first(kind: str, access: str, middle: str = "") -> float:
-        names = (f"{prefix}{middle}{name}" for prefix in KINDS[kind] for name in dict.fromkeys(
-            (access, "read" if access == "read" else "write")))
-        return next((actions[name] for name in names if name in actions), 0.0)
-
-    every = [(kind, access) for kind in KINDS for access in ACCESSES]
-    return StorageEnergies(
-        {key: first(*key) for key in every} | {("actual", access): getattr(plain, access) for access in ACCESSES},
-        {key: first(*key, "metadata_") for key in every},
-        actions.get("decompression_count", 0.0), actions.get("compression_count", 0.0), plain.leak)
+    found = {key: next((actions[name] for name in names if name in actions), 0.0) for key, names in NAMES.items()}
+    data, metadata = ({key[1:]: energy for key, energy in found.items() if key[0] == middle}
+                      for middle in ("", "metadata_"))
+    return StorageEnergies(data | {("actual", access): getattr(plain, access) for access in ACCESSES}, metadata,
+                           actions.get("decompression_count", 0.0), actions.get("compression_count", 0.0), plain.leak)
 
 
 def compute_energies(arithmetic: Arithmetic, tables: Tables) -> ComputeEnergies:
@@ -115,6 +113,16 @@ class SparseDesign:
         """The probability that a single word is nonzero, by data space."""
         return [model.expected([1] * len(space.ranks))
                 for model, space in zip(self.models, self.layer.problem.dataspaces, strict=True)]
+
+    @cached_property
+    def prices(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """pJ of accesses to data and to metadata, [K, A, L, 1] each, and of words that are decompressed and compressed,
+        [2, L, 1]."""
+        data, metadata = (np.array([[[energies[kind, access] for energies in of] for access in ACCESSES]
+                                    for kind in KINDS])[..., None]
+                          for of in zip(*((own.data, own.metadata) for own in self.energies), strict=True))
+        return data, metadata, np.array([[own.decompression for own in self.energies],
+                                         [own.compression for own in self.energies]])[..., None]
 
     @property
     def skips_instances(self) -> bool:

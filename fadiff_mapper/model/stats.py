@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +13,7 @@ from fadiff_mapper.base.text_formats import html_table
 from fadiff_mapper.model.evaluate import Evaluation
 from fadiff_mapper.model.interconnects import interconnect_faults
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-
-if TYPE_CHECKING:
-    from fadiff_mapper.model.sparse_accesses import AccessSplit, SparseEvaluation
-    from fadiff_mapper.model.sparse_design import SparseDesign
+from fadiff_mapper.model.tiles import usage
 
 KINDS = ("actual", "gated", "skipped")
 """Kinds of accesses and computes of a sparse design, in Timeloop's order."""
@@ -25,6 +22,9 @@ KINDS = ("actual", "gated", "skipped")
 @dataclass(frozen=True)
 class Stats:
     """The statistics of one mapping: energies in pJ, counts in words, bandwidths in words per cycle.
+
+    On a sparse design reads, fills, updates and the arithmetic's computes are each split into algorithmic (those of the
+    dense problem), actual, gated and skipped.
 
     Attributes:
         cycles: Cycles of the whole run.
@@ -39,6 +39,8 @@ class Stats:
         areas_um2: Area of all instances of every component in um^2, by its name.
         area_source: Source of the area of every component, by its name.
         warnings: Sentences on faults of Timeloop's own that these numbers repeat.
+        sections: On a sparse design whether Timeloop prints its sparse form: the input has a section of sparse
+            optimizations; None on a dense design.
     """
 
     cycles: int
@@ -53,6 +55,12 @@ class Stats:
     areas_um2: dict[str, float] = field(default_factory=dict)
     area_source: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    sections: bool | None = None
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the input says anything about zeros."""
+        return self.sections is not None
 
     @property
     def edp(self) -> float:
@@ -67,13 +75,14 @@ class Stats:
     @property
     def actual_computes(self) -> int:
         """Computes that happen, all of them on a dense design."""
-        return self.computes
+        return actual_count(self.arithmetic["computes"])
 
     def of(self, metric: str) -> float:
         """The value of a metric that a search can minimise: edp, energy, delay or last_level_accesses."""
         if metric == "last_level_accesses":
-            return float(sum(space["utilized_instances"] * (space["reads"] + space["fills"] + space["updates"])
-                             for space in self.levels[-1]["dataspaces"].values()))
+            return float(sum(int(space["utilized_instances"] * sum(
+                dense_count(space[access]) for access in ("reads", "fills", "updates")))
+                for space in self.levels[-1]["dataspaces"].values()))
         return float({"edp": self.edp, "energy": self.energy_pj, "delay": self.cycles}[metric])
 
     def to_dict(self) -> dict[str, Any]:
@@ -84,7 +93,8 @@ class Stats:
         instances), area_source (component to source), arithmetic, levels[...]["dataspaces"][...] with
         partition_size, utilized_capacity, reads, fills, updates and so on, networks[...]["dataspaces"][...] with
         ingresses as [multicast, scatter, words], printed (the summary, rounded as Timeloop prints it), and warnings
-        where there are any.
+        where there are any. On a sparse design `format` lists ranks outermost first, and lists of [metadata, payload]
+        start with the innermost.
         """
         return {
             "cycles": self.cycles, "computes": self.computes, "utilization": self.utilization,
@@ -94,7 +104,7 @@ class Stats:
             "arithmetic": dict(self.arithmetic), "levels": [dict(level) for level in self.levels],
             "networks": [dict(network) for network in self.networks],
             "printed": self.printed(),
-        } | ({"warnings": list(self.warnings)} if self.warnings else {})
+        } | ({"warnings": list(self.warnings)} if self.warnings or self.sparse else {})
 
     def printed(self) -> dict[str, Any]:
         """The summary as `timeloop-model` rounds it: energy in uJ, EDP in J * cycles, fJ per compute and component.
@@ -103,9 +113,18 @@ class Stats:
         """
         energies = self.component_energies()
         energies |= {"Total": sum(energies.values())}  # in Timeloop's order, which decides how a half is rounded
+
+        def per(computes: int) -> dict[str, float]:
+            return {name: round(energy * 1000 / computes, 2) if computes else math.inf
+                    for name, energy in energies.items()}
+
+        # on a sparse design Timeloop holds the cycles of the EDP in single precision
+        edp = float(np.float32(self.cycles)) * self.energy_pj if self.sparse else self.edp
         return {"energy_uj": round(self.energy_pj / 1e6, 2), "utilization_percent": round(self.utilization * 100, 2),
-                "edp_j_cycle": f"{self.edp / 1e12:.2e}", "area_mm2": 0.0,
-                "fj_per_compute": {name: round(energy * 1000 / self.computes, 2) for name, energy in energies.items()}}
+                "edp_j_cycle": f"{edp / 1e12:.2e}", "area_mm2": 0.0} | (
+            {"fj_per": {"algorithmic": per(self.computes), "actual": per(self.actual_computes)}
+             if self.sections else {"computes": per(self.actual_computes)}} if self.sparse else
+            {"fj_per_compute": per(self.computes)})
 
     def component_energies(self) -> dict[str, float]:
         """pJ of the arithmetic, every storage level (with leakage) and every interconnect, all instances together."""
@@ -125,7 +144,7 @@ class Stats:
 
 
 def dense_count(count: Any) -> int:
-    """Accesses or computes of the dense problem, from a number or from one that is split (see `SparseStats`)."""
+    """Accesses or computes of the dense problem, from a number or from one that is split (see `Stats`)."""
     return int(count["algorithmic"] if isinstance(count, dict) else count)
 
 
@@ -141,7 +160,7 @@ def network_energy(network: dict[str, Any]) -> float:
 
 def stats_of(layer: PreparedLayer, evaluation: Evaluation, row: int,
              energy_source: dict[str, str] | None = None, areas_um2: dict[str, float] | None = None,
-             area_source: dict[str, str] | None = None) -> Stats:
+             area_source: dict[str, str] | None = None, *, sections: bool = True) -> Stats:
     """The statistics of one mapping of a batch.
 
     Args:
@@ -151,91 +170,130 @@ def stats_of(layer: PreparedLayer, evaluation: Evaluation, row: int,
         energy_source: Source of the energies of every component, by its name.
         areas_um2: Area of all instances of every component in um^2, by its name.
         area_source: Source of the area of every component, by its name.
+        sections: Whether the input of a sparse design has a section of sparse optimizations.
 
     Returns:
         Statistics under the names that `timeloop-model` prints.
     """
     assert evaluation.network is not None
-    cycles, computes = int(evaluation.cycles[row]), int(evaluation.use.computes[row])
+    use, sparse, unit, names = evaluation.use, evaluation.sparse, layer.arch.arithmetic, layer.problem.dataspace_names()
+    cycles, computes = int(evaluation.cycles[row]), int(use.computes[row]) if sparse is None else layer.problem.computes
+    done = computes if sparse is None else sum(sparse.computes[:2])
+    levels = []
+    for number, level in enumerate(layer.arch.levels):
+        leakage = float(evaluation.cost.leakage[number, row])
+        # Timeloop adds up data space by data space with its share of the leakage: the order decides printed halves
+        energy = sum(float(spent) + leakage / len(names) for spent in evaluation.cost.spent[number, :, row])
+        levels.append({
+            "name": level.name, "cycles": int(evaluation.cost.level_cycles[number, row]),
+            "slowdown": float(evaluation.cost.slowdown[number, row]),
+            "max_instances": (int if sparse is None else float)(use.instances[number, row]),
+            "leakage_energy_pj": leakage, "energy_pj_total": energy, "dataspaces": {
+                name: _dataspace(layer, evaluation, number, t, row, sections=sections)
+                for t, name in enumerate(names) if evaluation.nest.keep[number, t, row]}})
     return Stats(
-        cycles=cycles, computes=computes, utilization=computes / layer.arch.arithmetic.instances / cycles,
+        cycles=cycles, computes=computes, utilization=done / unit.instances / cycles if cycles else 0.0,
         energy_pj=float(evaluation.energy[row]), network_energy_pj=float(evaluation.network.total[row]),
-        arithmetic={
-            "name": layer.arch.arithmetic.name, "instances": layer.arch.arithmetic.instances,
-            "utilized_instances": int(evaluation.use.expansion_x[0, row] * evaluation.use.expansion_y[0, row]),
-            "cycles": int(evaluation.use.compute_cycles[row]), "computes": computes,
+        arithmetic={"name": unit.name, "instances": unit.instances} | ({
+            "utilized_instances": int(use.expansion_x[0, row] * use.expansion_y[0, row]),
+            "cycles": int(use.compute_cycles[row]), "computes": computes} if sparse is None else {
+            "cycles": int(use.compute_cycles[row]),
+            "utilized_instances": int(use.expansion_x[0, row] * use.expansion_y[0, row]),
+            "utilized_instances_average": int(sparse.use.average[0].max()), "computes": {
+                "algorithmic": computes, **dict(zip(KINDS, sparse.computes, strict=True))}}) | {
             "energy_pj": float(evaluation.cost.compute_energy[row])},
-        levels=[_level(layer, evaluation, level, row) for level in range(len(layer.arch.levels))],
-        networks=networks_of(layer, evaluation, row),
+        levels=levels,
+        networks=sorted((_network(layer, evaluation, number, row) for number in range(len(layer.interconnects))),
+                        key=lambda network: str(network["name"])),
         energy_source=energy_source or {}, areas_um2=areas_um2 or {}, area_source=area_source or {},
-        warnings=(*network_warnings(layer, evaluation, row), *_residual_warnings(layer, evaluation, row)))
+        sections=None if sparse is None else sections, warnings=tuple(_warnings(layer, evaluation, row)))
 
 
-def _residual_warnings(layer: PreparedLayer, evaluation: Evaluation, row: int) -> Iterator[str]:
-    """A sentence for each fault of `timeloop-model` that the numbers of a mapping with residuals repeat."""
-    nest = evaluation.nest
-    if not nest.residual:
-        return
-    computes, real = int(evaluation.use.computes[row]), layer.problem.computes
-    if computes != real:
-        yield (f"Timeloop counts {computes} multiply-accumulates where the problem has {real}; the energy of the "
-               "arithmetic and the utilization follow")
-    if (nest.temporal_last != nest.temporal)[..., row].any():
-        yield (f"Timeloop's {int(evaluation.use.compute_cycles[row])} compute cycles count the last runs of temporal "
-               "loops as long as the others")
-    if (nest.spatial_last != nest.spatial)[..., row].any():
-        yield ("Timeloop rounds the instances in use on average down to a whole number, so that energies of levels "
-               "below a spatial loop with a residual are too low")
-
-
-def network_warnings(layer: PreparedLayer, evaluation: Evaluation, row: int) -> tuple[str, ...]:
-    """Sentences on Timeloop's faults about networks that the numbers of a mapping repeat; see `stats_of`."""
+def _warnings(layer: PreparedLayer, evaluation: Evaluation, row: int) -> Iterator[str]:
+    """A sentence for each fault of `timeloop-model` that the numbers of a mapping repeat."""
     assert evaluation.network is not None
-    instances = [int(used) for used in evaluation.use.instances[:, row]]
-    return tuple(interconnect_faults(layer, evaluation.network, instances, row))
+    nest, use, sparse = evaluation.nest, evaluation.use, evaluation.sparse
+    if layer.arch.named_interconnects:
+        instances = (use if sparse is None else usage(nest)).instances[:, row]
+        yield from interconnect_faults(layer, evaluation.network, [int(used) for used in instances], row)
+    if nest.residual:
+        computes, real = int(use.computes[row]), layer.problem.computes
+        if computes != real:
+            yield (f"Timeloop counts {computes} multiply-accumulates where the problem has {real}; the energy of the "
+                   "arithmetic and the utilization follow")
+        if (nest.temporal_last != nest.temporal)[..., row].any():
+            yield (f"Timeloop's {int(use.compute_cycles[row])} compute cycles count the last runs of temporal "
+                   "loops as long as the others")
+        if (nest.spatial_last != nest.spatial)[..., row].any():
+            yield ("Timeloop rounds the instances in use on average down to a whole number, so that energies of levels "
+                   "below a spatial loop with a residual are too low")
+    if sparse is None:
+        return
+    for t, column in enumerate(sparse.stored.columns):
+        saving = sorted(level for level, other in sparse.savings if other == t)
+        for level, tile in column.items():
+            place = f'{layer.problem.dataspace_names()[t]} at "{layer.arch.levels[level].name}"'
+            counts = evaluation.counts
+            if sparse.wrapped[level, t]:
+                yield (f"{place}: a level further out saves a larger share of the accesses, so that "
+                       "Timeloop's gated or skipped counts are negative, printed as 2^64 less")
+            elif any(actual > dense[level, t, row] for actual, dense in zip(
+                    sparse.words[0, :, level, t], (counts.reads, counts.fills, counts.updates), strict=True)):
+                yield (f"{place}: Timeloop counts an access more than there are, as the density of tiles "
+                       "that are not empty is a last digit above 1")
+            if level in saving[:-1] and tile.ranks:
+                yield (f"{place}: Timeloop takes the reads of metadata from its updates, as a level further "
+                       "out saves accesses, too")
 
 
-def networks_of(layer: PreparedLayer, evaluation: Evaluation, row: int) -> list[dict[str, Any]]:
-    """The interconnects of one mapping of a batch that was evaluated with details, by name."""
-    return sorted((_network(layer, evaluation, number, row) for number in range(len(layer.interconnects))),
-                  key=lambda network: str(network["name"]))
-
-
-def _level(layer: PreparedLayer, evaluation: Evaluation, level: int, row: int) -> dict[str, Any]:
-    """The fields of one storage level, with those of the data spaces that it keeps."""
-    cost = evaluation.cost
-    spaces = {name: _dataspace(layer, evaluation, level, t, row)
-              for t, name in enumerate(layer.problem.dataspace_names()) if evaluation.nest.keep[level, t, row]}
-    leakage = float(cost.leakage[level, row])
-    names = layer.problem.dataspace_names()
-    # Timeloop adds up data space by data space with its share of the leakage; the order decides how a half is printed.
-    energy = sum((spaces[name]["energy_pj_total"] if name in spaces else 0.0) + leakage / len(names) for name in names)
-    return {
-        "name": layer.arch.levels[level].name, "cycles": int(cost.level_cycles[level, row]),
-        "slowdown": float(cost.bandwidth.slowdown[level, row]),
-        "max_instances": int(evaluation.use.instances[level, row]), "leakage_energy_pj": leakage,
-        "energy_pj_total": energy, "dataspaces": spaces}
-
-
-def _dataspace(layer: PreparedLayer, evaluation: Evaluation, level: int, t: int, row: int) -> dict[str, Any]:
+def _dataspace(layer: PreparedLayer, evaluation: Evaluation, level: int, t: int, row: int, *,
+               sections: bool) -> dict[str, Any]:
     """The fields of one data space at one level; bandwidths are those after throttling."""
-    at = level, t, row
-    counts, cost = evaluation.counts, evaluation.cost
-    instances = int(evaluation.use.instances[level, row])
-    slowdown = float(cost.bandwidth.slowdown[level, row])
-    read, write = float(cost.bandwidth.read[at]) * slowdown, float(cost.bandwidth.write[at]) * slowdown
-    energy, address = float(cost.access_energy[at]), float(cost.address_energy[at])
-    clusters = int(cost.clusters[level, row])
+    at, counts, cost, sparse = (level, t, row), evaluation.counts, evaluation.cost, evaluation.sparse
     held = int(evaluation.held[at])
+    slowdown, read, write = float(cost.slowdown[level, row]), float(cost.read[at]), float(cost.write[at])
+    clusters = int(cost.clusters[level, t if sparse else 0, row])
+    words = {"reads": int(counts.reads[at]), "fills": int(counts.fills[at]), "updates": int(counts.updates[at])}
+    energies = {"energy_pj_per_instance": float(cost.access_energy[at]), "energy_pj_total": float(cost.spent[at])}
+    if sparse is None:
+        address = float(cost.address_energy[at])
+        return {
+            "partition_size": held * int(counts.partition[at]),
+            "utilized_capacity": held * int(evaluation.tile.size[at]),
+            "utilized_instances": int(evaluation.use.instances[level, row]), "utilized_clusters": clusters, **words,
+            "temporal_reductions": words["reads"] if layer.projection.read_write[t] else 0,
+            "address_generations": int(counts.address_generations[at]), **energies,
+            "read_bandwidth": read * slowdown, "write_bandwidth": write * slowdown,
+            "shared_bandwidth": read * slowdown + write * slowdown} | (
+                {"addr_gen_energy_pj_per_cluster": address / clusters} if address else {})
+    tile, use = sparse.stored.columns[t].get(level), sparse.use
+    representation = tile.representation if tile else None
+    shared, reading, writing = sparse.format_shares[:, level, t].tolist()
+    accesses = {name: dict(zip(KINDS, sparse.words[:, number, level, t].tolist(), strict=True))
+                for number, name in enumerate(words)}
     result = {
-        "partition_size": held * int(counts.partition[at]), "utilized_capacity": held * int(evaluation.tile.size[at]),
-        "utilized_instances": instances, "utilized_clusters": clusters,
-        "reads": int(counts.reads[at]), "fills": int(counts.fills[at]), "updates": int(counts.updates[at]),
-        "temporal_reductions": int(counts.reads[at]) if layer.projection.read_write[t] else 0,
-        "address_generations": int(counts.address_generations[at]),
-        "energy_pj_per_instance": energy, "energy_pj_total": energy * instances + address,
-        "read_bandwidth": read, "write_bandwidth": write, "shared_bandwidth": read + write}
-    return result | ({"addr_gen_energy_pj_per_cluster": address / clusters} if address else {})
+        "partition_size": held * int(counts.partition[at]), "utilized_capacity": tile.most_words if tile else 0,
+        "utilized_instances": float(use.average[level + 1, t]), "utilized_clusters": clusters,
+        **{name: {"algorithmic": words[name], **split} for name, split in accesses.items()},
+        "temporal_reductions": int(sparse.reductions[level, t]),
+        "address_generations": int(sparse.addresses[level, t]),
+        "decompression_counts": 0, "compression_counts": int(sparse.compressions[level, t]),
+        "format": [rank.kind for rank in reversed(representation.ranks)] if representation else [], **energies,
+        "shared_bandwidth": slowdown * (read + write), "shared_bandwidth_format_share": shared,
+        "read_bandwidth": slowdown * read, "read_bandwidth_format_share": reading,
+        "write_bandwidth": slowdown * write, "write_bandwidth_format_share": writing}
+    if sections:
+        density = layer.problem.density(layer.problem.dataspaces[t].name)
+        result |= {"tile_density_distribution": density.name, "data_tile_shape": tile.words if tile else 0,
+                   "utilized_instances_max": int(use.most[level + 1, t].prod())}
+    elif not representation:
+        result["format_tile_size"] = []
+    if tile and representation:
+        result["format_tile_size"] = [[math.ceil(units) for units in rank] for rank in tile.most_metadata]
+        result |= {f"format_{name}": dict(zip(KINDS, sparse.units[:, number, level, t, :len(tile.ranks)].tolist(),
+                                              strict=True)) for number, name in enumerate(words)}
+    address = int(sparse.addresses[level, t]) * layer.arch.levels[level].addr_gen_energy
+    return result | ({"addr_gen_energy_pj_per_cluster": address} if address else {})
 
 
 def _network(layer: PreparedLayer, evaluation: Evaluation, number: int, row: int) -> dict[str, Any]:
@@ -264,171 +322,3 @@ def _network(layer: PreparedLayer, evaluation: Evaluation, number: int, row: int
         if adders:
             spaces[name]["spatial_reduction_energy_pj_per_instance"] = adders
     return {"name": noc.name, "dataspaces": spaces}
-
-
-@dataclass(frozen=True)
-class SparseStats(Stats):
-    """The statistics of one mapping on a sparse design; attributes as in `Stats`, counts split into what happens.
-
-    Attributes:
-        sections: Whether Timeloop prints its sparse form: the input has a section of sparse optimizations.
-    """
-
-    sections: bool = True
-
-    def of(self, metric: str) -> float:
-        """The value of a metric that a search can minimise: edp, energy, delay or last_level_accesses."""
-        if metric == "last_level_accesses":
-            return float(sum(int(space["utilized_instances"] * sum(
-                space[access]["algorithmic"] for access in ("reads", "updates", "fills")))
-                for space in self.levels[-1]["dataspaces"].values()))
-        return super().of(metric)
-
-    @property
-    def actual_computes(self) -> int:
-        """Computes that happen."""
-        return int(self.arithmetic["computes"]["actual"])
-
-    def to_dict(self) -> dict[str, Any]:
-        """All numbers under Timeloop's names.
-
-        As in `Stats`; reads, fills, updates and the arithmetic's computes are each split into algorithmic, actual,
-        gated and skipped. `format` lists ranks outermost first, lists of [metadata, payload] start with the innermost.
-        """
-        return super().to_dict() | {"warnings": list(self.warnings)}
-
-    def printed(self) -> dict[str, Any]:
-        """The summary as `timeloop-model` rounds it, with fJ per algorithmic and per actual compute."""
-        energies = self.component_energies()
-        energies |= {"Total": sum(energies.values())}
-        counts = self.arithmetic["computes"]
-        per = {"algorithmic": counts["algorithmic"], "actual": counts["actual"]} if self.sections else {
-            "computes": counts["actual"]}
-        # Timeloop holds the cycles of the EDP in single precision.
-        return {"energy_uj": round(self.energy_pj / 1e6, 2), "utilization_percent": round(self.utilization * 100, 2),
-                "edp_j_cycle": f"{float(np.float32(self.cycles)) * self.energy_pj / 1e12:.2e}", "area_mm2": 0.0,
-                "fj_per": {name: {part: round(energy * 1000 / computes, 2) if computes else math.inf
-                                  for part, energy in energies.items()} for name, computes in per.items()}}
-
-
-def sparse_stats(design: SparseDesign, dense: Evaluation, row: int, found: SparseEvaluation, *, sections: bool,
-                 energy_source: dict[str, str] | None = None, areas_um2: dict[str, float] | None = None,
-                 area_source: dict[str, str] | None = None) -> SparseStats:
-    """The statistics of one mapping.
-
-    Args:
-        design: The layer on its design.
-        dense: The dense evaluation of the batch, with details.
-        row: Column of the mapping.
-        found: Its sparse evaluation.
-        sections: Whether the input has a section of sparse optimizations.
-        energy_source: Source of the energies of every component, by its name.
-        areas_um2: Area of all instances of every component in um^2, by its name.
-        area_source: Source of the area of every component, by its name.
-
-    Returns:
-        Statistics under the names that `timeloop-model` prints.
-    """
-    assert dense.network is not None
-    arithmetic, computes = design.layer.arch.arithmetic, found.computes
-    names = design.layer.problem.dataspace_names()
-    levels = [{"name": level.name, "cycles": use.cycles, "slowdown": use.slowdown, "max_instances": use.instances,
-               "leakage_energy_pj": use.leakage, "energy_pj_total": use.energy, "dataspaces": {
-                   name: (_split_space if t in use.tiles else _forgotten)(design, dense, row, found, number, t,
-                                                                          sections)
-                   for t, name in enumerate(names) if dense.nest.keep[number, t, row]}}
-              for number, (level, use) in enumerate(zip(design.layer.arch.levels, found.levels, strict=True))]
-    return SparseStats(
-        cycles=found.cycles, computes=computes.algorithmic,
-        utilization=(computes.actual + computes.gated) / arithmetic.instances / found.cycles if found.cycles else 0.0,
-        energy_pj=found.energy, network_energy_pj=float(dense.network.total[row]),
-        arithmetic={
-            "name": arithmetic.name, "instances": arithmetic.instances, "cycles": found.compute_cycles,
-            "utilized_instances": found.use.arithmetic.most,
-            "utilized_instances_average": int(found.use.arithmetic.average), "computes": vars(computes).copy(),
-            "energy_pj": found.compute_energy},
-        levels=levels, networks=networks_of(design.layer, dense, row), energy_source=energy_source or {},
-        areas_um2=areas_um2 or {}, area_source=area_source or {}, sections=sections,
-        warnings=(*network_warnings(design.layer, dense, row), *_warnings(design, found)))
-
-
-def _forgotten(design: SparseDesign, dense: Evaluation, row: int, found: SparseEvaluation, number: int, t: int,
-               sections: bool) -> dict[str, Any]:
-    """The fields of a data space that a level keeps and Timeloop forgets (`model/access_counts.py:holding`)."""
-    instances, none = found.use.levels[number][t], dict.fromkeys(("algorithmic", *KINDS), 0)
-    zeros = dict.fromkeys(("partition_size", "utilized_capacity", "temporal_reductions", "address_generations",
-                           "decompression_counts", "compression_counts"), 0)
-    rates = dict.fromkeys(("energy_pj_per_instance", "energy_pj_total", *(
-        f"{way}_bandwidth{share}" for way in ("shared", "read", "write") for share in ("", "_format_share"))), 0.0)
-    density = design.layer.problem.density(design.layer.problem.dataspaces[t].name)
-    return {**zeros, "utilized_instances": instances.average,
-            "utilized_clusters": int(dense.cost.clusters[number, row]), "reads": none, "fills": none, "updates": none,
-            "format": [], **rates} | (
-        {"tile_density_distribution": density.name, "data_tile_shape": 0, "utilized_instances_max": instances.most}
-        if sections else {"format_tile_size": []})
-
-
-def _split_space(design: SparseDesign, dense: Evaluation, row: int, found: SparseEvaluation, number: int, t: int,
-               sections: bool) -> dict[str, Any]:
-    """The fields of one data space at one level; bandwidths are those after throttling."""
-    use, cost = found.levels[number], found.levels[number].tiles[t]
-    tile, occupancy = found.mapping.columns[t][number], found.mapping.occupancies[t][number]
-    counts, accesses = found.counts[t][number], found.accesses[t][number]
-    instances = found.use.levels[number][t]
-    address = cost.addresses * design.layer.arch.levels[number].addr_gen_energy
-    representation = tile.representation
-    result: dict[str, Any] = {
-        "partition_size": int(dense.counts.partition[number, t, row]), "utilized_capacity": occupancy.most_words,
-        "utilized_instances": instances.average, "utilized_clusters": cost.clusters,
-        "reads": {"algorithmic": counts.reads, **accesses.reads.words},
-        "fills": {"algorithmic": counts.fills, **accesses.fills.words},
-        "updates": {"algorithmic": counts.updates, **accesses.updates.words},
-        "temporal_reductions": accesses.temporal_reductions,
-        "address_generations": cost.addresses, "decompression_counts": 0,
-        "compression_counts": accesses.compressions,
-        "format": [rank.kind for rank in reversed(representation.ranks)] if representation else [],
-        "energy_pj_per_instance": cost.energy,
-        "energy_pj_total": cost.energy * instances.average + address * cost.clusters,
-        "shared_bandwidth": use.slowdown * (cost.read + cost.write),
-        "shared_bandwidth_format_share": cost.format_shares[0],
-        "read_bandwidth": use.slowdown * cost.read, "read_bandwidth_format_share": cost.format_shares[1],
-        "write_bandwidth": use.slowdown * cost.write, "write_bandwidth_format_share": cost.format_shares[2]}
-    if sections:
-        density = design.layer.problem.density(design.layer.problem.dataspaces[t].name)
-        result |= {"tile_density_distribution": density.name, "data_tile_shape": tile.words,
-                   "utilized_instances_max": instances.most}
-    elif not representation:
-        result["format_tile_size"] = []
-    if representation:
-        result |= {"format_tile_size": [[math.ceil(metadata), math.ceil(payload)]
-                                        for metadata, payload in occupancy.most_metadata],
-                   "format_reads": _format_split(accesses.reads),
-                   "format_fills": _format_split(accesses.fills),
-                   "format_updates": _format_split(accesses.updates)}
-    return result | ({"addr_gen_energy_pj_per_cluster": address} if address else {})
-
-
-def _format_split(split: AccessSplit) -> dict[str, list[list[int]]]:
-    return {kind: [list(pair) for pair in split.metadata[kind]] for kind in KINDS}
-
-
-def _warnings(design: SparseDesign, found: SparseEvaluation) -> list[str]:
-    """A sentence for each fault of Timeloop's own that the numbers of this mapping repeat."""
-    warnings = []
-    names, levels = design.layer.problem.dataspace_names(), design.layer.arch.level_names()
-    for t, by_level in enumerate(found.accesses):
-        saving = sorted(level for level, other in found.savings if other == t)
-        for level, accesses in by_level.items():
-            place, counts = f'{names[t]} at "{levels[level]}"', found.counts[t][level]
-            if accesses.wrapped:
-                warnings.append(f"{place}: a level further out saves a larger share of the accesses, so that "
-                                "Timeloop's gated or skipped counts are negative, printed as 2^64 less")
-            elif any(split.words["actual"] > dense for split, dense in (
-                    (accesses.reads, counts.reads), (accesses.fills, counts.fills),
-                    (accesses.updates, counts.updates))):
-                warnings.append(f"{place}: Timeloop counts an access more than there are, as the density of tiles "
-                                "that are not empty is a last digit above 1")
-            if level in saving[:-1] and counts.format_reads:
-                warnings.append(f"{place}: Timeloop takes the reads of metadata from its updates, as a level further "
-                                "out saves accesses, too")
-    return warnings

@@ -45,23 +45,15 @@ LARGEST = 2 ** 28
 
 @dataclass
 class Checkpoint:
-    """The checkpoint of a run; without a file it keeps nothing.
+    """The checkpoint of a run; without a file it keeps nothing."""
 
-    Attributes:
-        file: The file, if any.
-        head: Entries that a resumed run must have in common, see `opened`.
-        specs: Specs of the distinct layers.
-        layers: Finished layers by their index, as in the file.
-        groups: Mappings of groups' tiles by the key of their batch, as in the file.
-        written_at: Time of the last write, by the monotonic clock.
-    """
-
-    file: Path | None
-    head: dict[str, str]
-    specs: tuple[Spec, ...]
-    layers: dict[str, Any] = field(default_factory=dict)
+    file: Path | None  # the file, if any
+    head: dict[str, str]  # entries that a resumed run must have in common, see `opened`
+    specs: tuple[Spec, ...]  # specs of the distinct layers
+    layers: dict[str, Any] = field(default_factory=dict)  # finished layers by their index, as in the file
+    # mappings of groups' tiles by the key of their batch, as in the file
     groups: dict[str, Any] = field(default_factory=dict)
-    written_at: float = -inf
+    written_at: float = -inf  # time of the last write, by the monotonic clock
 
     def results(self) -> list[Result | None]:
         """The distinct layers whose search had ended, evaluated again; None for those that are missing.

@@ -5,13 +5,17 @@ Decoded, its plan is only as good as that model. Here the descent proposes, and 
 
 Method, in the order of `map_network`:
 
-1. Every distinct layer is mapped by itself (`search`), with variants that trade energy against cycles
-   (`layer_variants`).
+1. Every distinct layer is mapped by itself (`search`). The search returns its best EDP; the network's EDP, a product
+   of sums, may want less energy here and fewer cycles there. So short refinements with other exponents of energy and
+   cycles give `variants`, of which one for each layer is chosen at the network's prices (`best_together`). And factors
+   must divide bounds, so that 7 x 7 points or 197 tokens fill few units side by side, where tiles of a fused group,
+   problems of their own, would fill the array: one of 4 points and one of the 3 that are left. Layers with bounds
+   rounded up to numbers with many divisors are mapped for speed (`padded_layers`), for the estimates of groups alone.
 2. With the method "gradient", tiling factors of all layers and one sigma per link are descended together, from these
    mappings (`gradient.network_descent`, FADiff eqs. 13 to 26).
 3. Candidates for fused groups come from enumeration, from the descent and from around the plan (`fusion.candidates`).
    Groups that could be in the best plan are mapped and evaluated exactly, dynamic programming picks among them
-   (`partition`), and the groups of the plan are refined (`planning`).
+   (`fusion.prices`), and the groups of the plan are refined (`planning`).
 
 Every number of the result is exact; a plan is never worse than the layers one by one.
 """
@@ -21,24 +25,33 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
-from fadiff_mapper.base.errors import listed
+from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.base.rare_collections import rare_collections
+from fadiff_mapper.fusion.prices import OperatingPoint, chosen
 from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.model.evaluate_spec import evaluate_nests, layers_of
+from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.network.checkpoint import Checkpoint, opened
-from fadiff_mapper.network.layer_variants import best_together, padded_layers, variants
 from fadiff_mapper.network.one_design import Design, specs_of
 from fadiff_mapper.network.options import NetworkOptions, check, layer_search
-from fadiff_mapper.network.outcome import network_result
-from fadiff_mapper.network.planning import planned_groups
+from fadiff_mapper.network.planning import NetworkDescent, OnProgress, PlanningRun, planned_groups
 from fadiff_mapper.network.planning_clock import PlanningClock
-from fadiff_mapper.network.planning_run import NetworkDescent, OnProgress, PlanningRun
-from fadiff_mapper.network.result import NetworkResult
+from fadiff_mapper.network.result import NetworkResult, network_result
 from fadiff_mapper.search.map_layers import map_layers, with_bounds
+from fadiff_mapper.search.mapping_task import MappingTask, checked_task, mapping_task
 from fadiff_mapper.search.options import SearchOptions
-from fadiff_mapper.search.result import Result
+from fadiff_mapper.search.result import Result, with_nest
+from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.workload import Workload
+
+TRADES = ((1.5, 0.5), (0.5, 1.5))
+"""Exponents of energy and of cycles that the variants of a mapping minimise, besides EDP. Set by hand."""
+
+DELAY = (0.0, 1.0)
+"""Exponents of energy and cycles of mappings with padded bounds."""
 
 AMPLE_S = 0.4
 """Seconds of processor time for each layer that a limit must leave for full effort, which takes 0.03 to 0.08, and for
@@ -153,6 +166,84 @@ def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: Networ
     if options.metric != "edp" or calibrated or not ample or clock.over_for_layers() or sparse:
         return [[result] for result in results]
     return variants(results, further, clock.over_for_layers)
+
+
+def variants(results: Sequence[Result], options: SearchOptions,
+             stopped: Callable[[], bool]) -> list[list[Result]]:
+    """Searches mappings that favour energy or cycles, near the best mapping of each layer by itself, until `stopped`.
+
+    Returns:
+        For each layer its best mapping first, then those that no earlier one beats or equals in both.
+    """
+    specs = [result.spec for result in results]
+    first = [mapping_task(spec, given=pack([result.mapping], spec.problem), layer=layer)
+             for result, spec, layer in zip(results, specs, layers_of(specs), strict=True)]
+    tasks = [replace(task, weights=trade) for task in first for trade in TRADES]
+    others = iter(_searched([result for result in results for _ in TRADES], tasks, options, stopped))
+    found = []
+    for result in results:
+        kept = [result]
+        for other in [next(others) for _ in TRADES]:
+            if other is not None and not any(
+                    better.stats.energy_pj <= other.stats.energy_pj and better.stats.cycles <= other.stats.cycles
+                    for better in kept):
+                kept.append(other)
+        found.append(kept)
+    return found
+
+
+def padded_layers(results: Sequence[Result], options: SearchOptions,
+                  stopped: Callable[[], bool]) -> list[list[Result]]:
+    """Maps layers with padded bounds for speed; arguments as for `variants`.
+
+    Returns:
+        For each layer mappings of its padded problems: of that with all bounds padded, and of those with one of them
+        padded, as a group may cut one dimension alone. Fewer, or none, where bounds need no padding, or where the
+        constraints leave a padded problem without a legal mapping.
+    """
+    specs = []
+    for index, result in enumerate(results):
+        spec, bounds = result.spec, result.spec.problem.bounds
+        wider = {dim: padded(bound) for dim, bound in bounds.items() if padded(bound) != bound}
+        specs += [(index, replace(spec, problem=replace(spec.problem, bounds={**bounds, **own}))) for own in (
+            [wider] if wider else []) + ([{dim: bound} for dim, bound in wider.items()] if len(wider) > 1 else [])]
+    places: list[int] = []
+    tasks: list[MappingTask] = []
+    for (index, spec), layer in zip(specs, layers_of([spec for _, spec in specs]), strict=True):
+        with suppress(FadiffError):  # constraints that the padded bounds cannot meet
+            tasks.append(replace(checked_task(spec, layer), weights=DELAY))
+            places.append(index)
+    found: list[list[Result]] = [[] for _ in results]
+    outcomes = _searched([results[index] for index in places], tasks, options, stopped)
+    for index, mapped in zip(places, outcomes, strict=True):
+        if mapped is not None:
+            found[index].append(mapped)
+    return found
+
+
+def padded(bound: int) -> int:
+    """The least number from a bound on that is a power of two, or three times one."""
+    return min(odd << max(-(-bound // odd) - 1, 0).bit_length() for odd in (1, 3))
+
+
+def _searched(results: Sequence[Result], tasks: Sequence[MappingTask], options: SearchOptions,
+              stopped: Callable[[], bool]) -> list[Result | None]:
+    """The results with mappings that other searches find, of the problems of these; None where none is legal."""
+    outcomes = search_all(tasks, options, stopped=stopped) if tasks else []
+    legal = [index for index, outcome in enumerate(outcomes) if outcome.legal]
+    specs = {index: replace(results[index].spec, problem=tasks[index].layer.problem) for index in legal}
+    stats = evaluate_nests(list(specs.values()), [tasks[index].layer for index in legal],
+                           [outcomes[index].nest for index in legal])
+    found = {index: with_nest(replace(results[index], spec=specs[index]), outcomes[index].nest, own)
+             for index, own in zip(legal, stats, strict=True)}
+    return [found.get(index) for index in range(len(results))]
+
+
+def best_together(mappings: Sequence[Sequence[Result]], times: Sequence[int], metric: str) -> list[Result]:
+    """Chooses one mapping for each distinct layer, which runs so many `times`, so that the whole network is best."""
+    points = [[OperatingPoint(mapped.stats.energy_pj, mapped.stats.cycles).times(count) for mapped in own]
+              for own, count in zip(mappings, times, strict=True)]
+    return [own[pick] for own, pick in zip(mappings, chosen(points, metric), strict=True)]
 
 
 def sparse_tensors(specs: Sequence[Spec]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Hashable, Iterator, Sequence
 from collections.abc import Mapping as AnyMapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from fadiff_mapper.base.deadline import Over, in_time, never
 from fadiff_mapper.base.errors import OutOfTime
@@ -20,6 +20,7 @@ from fadiff_mapper.workload import Operator, Workload
 Design: TypeAlias = Spec | Source | Sequence[Source]
 """A spec (whose problem and mapping are left out), a dict, a file, or several files."""
 
+Value = TypeVar("Value")
 
 MENTIONS = ("spec", "maximize_dims")
 """Words of a v0.4 design whose reading may depend on the bounds of the problem: its expressions find them under `spec`,
@@ -65,6 +66,16 @@ def specs_of(workload: Workload, design: Design, energy: str = "bundled", strict
         raise OutOfTime(f"out of time: the design was read for {len(specs)} of {len(workload.distinct())} distinct "
                         "layers; accepted: a longer time limit") from None
     return tuple(specs)
+
+
+def by_node(workload: Workload, values: Sequence[Value]) -> dict[str, Value]:
+    """Every layer with the value of its distinct problem (in the order of `workload.distinct()`), by name."""
+    return {name: value for entry, value in zip(workload.distinct(), values, strict=True) for name in entry.nodes}
+
+
+def repeats_of(workload: Workload) -> dict[str, int]:
+    """How often every layer runs back to back, by name."""
+    return {node.name: node.layer.repeat for node in workload.layers if node.layer}
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -20,22 +20,40 @@ lengths, so that those of any round cover the network. The second enumeration, a
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import inf, prod
-from typing import Any
+from typing import Any, TypeAlias
 
 from fadiff_mapper.fusion import FusedGroup, Hardware
-from fadiff_mapper.fusion.candidates import candidates, distinct, narrower, neighbours, reshaped, with_second_reads
-from fadiff_mapper.fusion.estimates import Candidate, LayerBase, Translated, group_bases, revised
-from fadiff_mapper.fusion.group_cost import checked_costs
-from fadiff_mapper.fusion.prices import NetworkPrice, OperatingPoint, summed
-from fadiff_mapper.fusion.segments import Segment, runs_in_order, segments
-from fadiff_mapper.fusion.tile_nests import LOOPED
+from fadiff_mapper.fusion.candidates import (
+    LOOPED,
+    candidates,
+    distinct,
+    narrower,
+    neighbours,
+    reshaped,
+    with_second_reads,
+)
+from fadiff_mapper.fusion.estimates import Candidate, LayerBase, Translated, group_bases, layer_base, revised
+from fadiff_mapper.fusion.group_legality import checked_costs
+from fadiff_mapper.fusion.prices import (
+    CoverPart,
+    NetworkPrice,
+    OperatingPoint,
+    covered_total,
+    metric_value,
+    other_reads,
+    partition,
+    summed,
+    word_costs,
+)
+from fadiff_mapper.fusion.segments import Segment, chains, runs_in_order, segments
 from fadiff_mapper.network.checkpoint import Checkpoint, batch_key
-from fadiff_mapper.network.outcome import layers_alone
-from fadiff_mapper.network.partition import CoverPart, partition
-from fadiff_mapper.network.planning_run import EvaluatedGroup, PlanningRun, SegmentState, planned_tiles
-from fadiff_mapper.network.result import LayerAlone
+from fadiff_mapper.network.one_design import by_node, repeats_of
+from fadiff_mapper.network.options import NetworkOptions
+from fadiff_mapper.network.planning_clock import TILES_PER_LAYER, PlanningClock, tiles_to_write
+from fadiff_mapper.network.result import EvaluatedGroup, LayerAlone
 from fadiff_mapper.network.tile_mappings import (
     COMPARING,
     LIGHT,
@@ -47,6 +65,7 @@ from fadiff_mapper.network.tile_mappings import (
     with_mappings,
 )
 from fadiff_mapper.search.result import Result
+from fadiff_mapper.workload import Workload
 
 WORTH = 1e-3
 """The part of a price that a step must bring for another one. A limit of time."""
@@ -88,8 +107,9 @@ PROMISE = 3e-5
 SHORT = 0.04
 """The part by which a group may fall short of its estimate before its mappings are searched for longer. By hand."""
 
-NARROWED = 3
-"""How often candidates of one segment that fall short are proposed again in smaller tiles. A limit of time."""
+TRIED, NARROWED = 8, 3
+"""Candidates of a segment that are evaluated exactly, as estimates rank them well; and how often those that fall short
+are proposed again in smaller tiles. Set by hand, and a limit of time."""
 
 NEAR, CLIMBS = 3, 5
 """Neighbouring tile sizes of each group of the plan that are tried in one step of its descent, and such steps at
@@ -97,6 +117,146 @@ most."""
 
 REFINED = "refined groups"
 """The stage of planning in which the groups of the plan are refined, as told to the user."""
+
+OnProgress = Callable[[str, float], None]
+"""Called with a stage and the network's metric whenever the plan is better."""
+
+
+@dataclass(frozen=True)
+class DescendedNetwork:
+    """What a descent on the relaxed network found (see `gradient.network_descent`)."""
+
+    mappings: Sequence[Sequence[Result]]  # of each distinct layer: its own, then those better in energy or in cycles
+    sigma: Mapping[tuple[str, str], float]  # fusion variable of each link in the best restart, by the names of layers
+    # gives the candidates of some segments by the segment's key, from the design, the segments, each layer by itself by
+    # name, the price of parts of the network, and whether time is over
+    candidates: Callable[[Hardware, Sequence[Segment], Mapping[str, LayerBase], NetworkPrice, Callable[[], bool]],
+                         dict[Hashable, list[Candidate]]]
+    alone: bool = False  # whether these candidates are the only ones, so that none are enumerated
+
+
+NetworkDescent: TypeAlias = Callable[[Workload, Sequence[Result], str, int, Callable[[], bool]],
+                                     "DescendedNetwork | None"]
+"""Descends from the best mapping of every distinct layer by itself, given the metric, a seed and whether time is over;
+None where nothing can be fused."""
+
+
+@dataclass
+class SegmentState:
+    """What planning knows of one distinct segment."""
+
+    segment: Segment
+    waiting: list[Candidate] = field(default_factory=list)  # candidates with an estimate only, the best first
+    tried: list[FusedGroup] = field(default_factory=list)  # groups that were evaluated
+    searched: list[FusedGroup] = field(default_factory=list)  # evaluated groups with thoroughly searched tiles
+    exact: list[EvaluatedGroup] = field(default_factory=list)  # the groups that can run, with their exact cost
+    narrowed: int = 0  # how many of the candidates were proposed again in smaller tiles
+    listed: bool = False  # whether its candidates have been enumerated
+
+    @property
+    def left(self) -> int:
+        """How many candidates may still be tried: one with halved tiles replaces one already paid for."""
+        return max(TRIED + self.narrowed - len(self.tried), 0)
+
+    def least(self, price: NetworkPrice) -> float:
+        """The lowest price of the groups that can run; infinite where there is none."""
+        return min((price(group.point) for group in self.exact), default=inf)
+
+    def best(self, price: NetworkPrice) -> EvaluatedGroup:
+        """The group with the lowest price."""
+        return min(self.exact, key=lambda group: price(group.point))
+
+    def promises(self, price: NetworkPrice, candidate: Candidate, part: float) -> bool:
+        """Whether a candidate's estimate beats the groups that can run by more than a part of their price."""
+        return price(candidate.estimate) < self.least(price) * (1 - part)
+
+
+@dataclass
+class PlanningRun:
+    """The state of one run, shared by its parts."""
+
+    workload: Workload
+    options: NetworkOptions
+    results: tuple[Result, ...]  # mapping of every distinct layer by itself, chosen for the network
+    variants: Sequence[Sequence[Result]]  # for every distinct layer mappings that trade energy against cycles
+    padded: Sequence[Sequence[Result]]  # for every distinct layer mappings of it with padded bounds
+    descended: DescendedNetwork | None
+    clock: PlanningClock
+    saved: Checkpoint
+    on_progress: OnProgress
+    history: list[dict[str, Any]] = field(default_factory=list)  # seconds, metric and stage of every improvement
+    strategies: dict[str, str] = field(default_factory=dict)  # the best strategies for tiles that are known
+    tiles: float = 0.0  # mappings of tiles to write for the best plan so far (`planning_clock.tiles_to_write`)
+    cut: bool = False  # whether there was no time to list all segments
+    memory: TileMemory = field(default_factory=TileMemory)
+    every: Sequence[tuple[Segment, SegmentState]] = ()  # every segment with its state; equal segments share one
+    known: Mapping[Any, SegmentState] = field(default_factory=dict)  # the state of every distinct segment, by its key
+
+    def __post_init__(self) -> None:
+        """Adds `bases` (each layer by itself as estimates need it, which planning corrects), `alone` (energy and cycles
+        of each, all repeats together), `joined` (reads of other inputs of element-wise operators) and `total` (energy
+        and cycles of the network by which parts are priced: layer by layer, later those of a plan)."""
+        spec = self.results[0].spec
+        self.hardware = Hardware(spec.arch, spec.tables)
+        self.by_node = by_node(self.workload, self.results)
+        self.bases = by_node(self.workload, [layer_base(*known) for known in zip(
+            self.results, self.variants, self.padded, strict=True)])
+        repeats = repeats_of(self.workload)
+        self.alone = {name: base.whole.times(repeats[name]) for name, base in self.bases.items()}
+        self.joined, self.word_costs = other_reads(self.workload, spec), word_costs(spec)
+        self.total = covered_total(self.alone, (), self.joined)
+
+    def take_segments(self, found: Sequence[Segment]) -> None:
+        """Takes up the segments of the network, none of them with candidates."""
+        self.known = {segment.key: SegmentState(segment) for segment in reversed(found)}
+        self.every = [(segment, self.known[segment.key]) for segment in found]
+
+    @property
+    def segments(self) -> list[Segment]:
+        """All segments."""
+        return [segment for segment, _ in self.every]
+
+    @property
+    def price(self) -> NetworkPrice:
+        """The price of parts of the network at present."""
+        return NetworkPrice(self.total, self.options.metric)
+
+    @property
+    def enumerates(self) -> bool:
+        """Whether candidates are enumerated."""
+        return self.descended is None or not self.descended.alone
+
+    @cached_property
+    def chains(self) -> list[tuple[str, ...]]:
+        """Names of the layers of every chain; found once, and not at all where nothing is fused."""
+        return [names for names, _ in chains(self.workload)]
+
+    def over(self) -> bool:
+        """Whether the search has to come to an end, as the plan so far takes its time to be written."""
+        return self.clock.over(self.tiles)
+
+    def over_in(self, part: float) -> Callable[[], bool]:
+        """Tells when a stage has to come to an end that may take a part, in (0, 1], of the time that is left."""
+        reserved = (1 - part) * max(self.clock.left(self.tiles), 0.0)
+        return lambda: self.clock.stopped() or self.clock.left(self.tiles) < reserved
+
+    def value(self, groups: Sequence[CoverPart[Any]] = ()) -> float:
+        """The network's metric with groups that do not overlap and every other layer by itself."""
+        return metric_value(covered_total(self.alone, groups, self.joined), self.options.metric)
+
+    def note(self, stage: str, groups: Sequence[CoverPart[EvaluatedGroup]] = ()) -> None:
+        """Records the network's metric with the groups of a plan after a stage, if it is better than before."""
+        value = self.value(groups)
+        if not self.history or value < self.history[-1]["value"]:
+            self.history.append({"time_s": self.clock.spent(), "value": value, "stage": stage})
+            self.tiles = _tiles_of(groups)
+            self.on_progress(stage, value)
+
+
+def _tiles_of(groups: Sequence[CoverPart[Any]]) -> float:
+    """Mappings of tiles to write for a plan, of groups that are not mapped yet as many as is usual."""
+    return tiles_to_write((id(part.plan), sum(len(layer.mappings) or TILES_PER_LAYER
+                                              for layer in part.plan.group.layers)) for part in groups)
 
 
 def planned_groups(run: PlanningRun, *, explain: bool = False,
@@ -121,7 +281,22 @@ def planned_groups(run: PlanningRun, *, explain: bool = False,
         _take_up(run, grown_candidates(run))
     _propose_listed(run)
     _propose_reshaped(run)
-    _propose_at_prices_of_plan(run)
+    plan = best_known_plan(run)
+    planned, first, before = covered_total(run.alone, plan, run.joined), run.total, run.value(plan)
+    moved = planned.energy_pj / first.energy_pj * first.cycles / max(planned.cycles, 1)
+    if not (run.over() or run.options.metric != "edp" or 1 / MOVED < moved < MOVED):
+        run.total = planned     # candidates are listed anew at the plan's prices, which are kept if worth it
+        near, value = near_plan(run, plan), before
+        for start in range(0, len(near), ENUMERATED_AT_ONCE):
+            for state in near[start:start + ENUMERATED_AT_ONCE]:
+                state.listed = False
+            _propose_listed(run)
+            last, value = value, run.value(best_known_plan(run))
+            if run.over() or not value < last * (1 - WORTH):
+                break
+        _propose_reshaped(run)
+        if not run.value(best_known_plan(run)) < before * (1 - WORTH):
+            run.total = first
     plan = best_known_plan(run)
     if plan and not run.over():
         _refine_groups(run, {part.nodes for part in plan})
@@ -145,33 +320,8 @@ def _propose_reshaped(run: PlanningRun) -> None:
             break
 
 
-def _propose_at_prices_of_plan(run: PlanningRun) -> None:
-    """Lists candidates anew where the ratio of energy to cycles differs by `MOVED`; keeps its prices if worth it."""
-    plan = best_known_plan(run)
-    planned, first, before = run.sums(plan), run.total, run.value(plan)
-    moved = planned.energy_pj / first.energy_pj * first.cycles / max(planned.cycles, 1)
-    if run.over() or run.options.metric != "edp" or 1 / MOVED < moved < MOVED:
-        return
-    run.total = planned
-    near, value = near_plan(run, plan), before
-    for start in range(0, len(near), ENUMERATED_AT_ONCE):
-        for state in near[start:start + ENUMERATED_AT_ONCE]:
-            state.listed = False
-        _propose_listed(run)
-        last, value = value, run.value(best_known_plan(run))
-        if run.over() or not value < last * (1 - WORTH):
-            break
-    _propose_reshaped(run)
-    if not run.value(best_known_plan(run)) < before * (1 - WORTH):
-        run.total = first
-
-
 def _take_up(run: PlanningRun, proposed: Mapping[Any, Sequence[Candidate]]) -> float:
-    """Evaluates candidates as long as they promise something and gains do not stall.
-
-    Returns:
-        The network's metric with the best plan.
-    """
+    """Evaluates candidates as long as they promise something and gains do not stall; the metric of the best plan."""
     for key, own in proposed.items():
         propose(run, run.known[key], own)
     values = [run.value(best_known_plan(run))]
@@ -221,18 +371,14 @@ def grown_candidates(run: PlanningRun) -> dict[Any, list[Candidate]]:
 
 
 def unlisted(run: PlanningRun) -> dict[Any, Segment]:
-    """The distinct segments whose candidates are yet to be enumerated, by key, all places and lengths mixed.
-
-    None once time is over.
-    """
+    """The distinct segments yet to be enumerated, by key, all places and lengths mixed; none once time is over."""
     if not run.enumerates or run.over():
         return {}
     return {key: run.known[key].segment for key in _mixed(run.known) if not run.known[key].listed}
 
 
 def listed_candidates(run: PlanningRun, left: Mapping[Any, Segment]) -> dict[Any, list[Candidate]]:
-    """Enumerates the candidates of as many segments as a part of the time left allows, of one at least, and notes
-    them."""
+    """Enumerates and notes as many segments as a part of the time left allows, one at least: candidates by key."""
     proposed = _enumerated(run, left, run.over_in(LISTING))
     for key in proposed:
         run.known[key].listed = True
@@ -251,11 +397,9 @@ def near_plan(run: PlanningRun, plan: Sequence[CoverPart[EvaluatedGroup]]) -> li
     for part in plan:
         rate = price(part.point) / sum(spent[name] for name in part.nodes)
         spent |= {name: rate * spent[name] for name in part.nodes}
-    near = set()
-    for segment, state in run.every:
-        best = min([state.least(price), *(price(candidate.estimate) for candidate in state.waiting)])
-        if best < (1 + DEARER) * sum(spent[name] for name in segment.nodes):
-            near.add(segment.key)
+    near = {segment.key for segment, state in run.every if min(
+        [state.least(price), *(price(candidate.estimate) for candidate in state.waiting)]
+        ) < (1 + DEARER) * sum(spent[name] for name in segment.nodes)}
     return [run.known[key] for key in _mixed([key for key in run.known if key in near])]
 
 
@@ -290,31 +434,28 @@ def propose(run: PlanningRun, state: SegmentState, proposed: Sequence[Candidate]
 
     Where these do not fit, the best in half of one tile.
     """
-    state.waiting = _ranked(run, state, [*state.waiting, *proposed])
+    price = run.price
+    limit = price(one_by_one(state.segment, group_bases(state.segment, run.bases)))
+
+    def ranked(some: Sequence[Candidate]) -> list[Candidate]:
+        """The different candidates that promise a gain and are not evaluated yet: the best estimate first, of equal
+        ones, but for the last bits, that with fewer steps, then the one proposed first."""
+        scored = sorted((round(price(candidate.estimate), 9), candidate.group.steps, number)
+                        for number, candidate in enumerate(some))
+        return [candidate for candidate in distinct([some[number] for least, _, number in scored if least < limit])
+                if candidate.group not in state.tried]
+
+    state.waiting = ranked([*state.waiting, *proposed])
     best = state.waiting[0] if state.waiting else None
     if best is None or not state.segment.residuals or best.group.second_reads:
         return
     kept = with_second_reads(run.hardware, best, run.word_costs)
     if not kept:
-        halves = narrower(run.hardware, best, group_bases(best.segment, run.bases), run.price)
+        halves = narrower(run.hardware, best, group_bases(best.segment, run.bases), price)
         smaller = [other for half in halves for other in with_second_reads(run.hardware, half, run.word_costs)]
-        kept = sorted(smaller, key=lambda other: run.price(other.estimate))[:1]
+        kept = sorted(smaller, key=lambda other: price(other.estimate))[:1]
     if kept:
-        state.waiting = _ranked(run, state, [*kept, *state.waiting])
-
-
-def _ranked(run: PlanningRun, state: SegmentState, proposed: Sequence[Candidate]) -> list[Candidate]:
-    """The different candidates of a segment that promise a gain and are not evaluated yet.
-
-    The best estimate first; of equal ones that with fewer steps, then the one proposed first.
-    """
-    price = run.price
-    limit = price(one_by_one(state.segment, group_bases(state.segment, run.bases)))
-    # Prices are rounded so that the order does not depend on the last bits of an estimate.
-    scored = sorted((round(price(candidate.estimate), 9), candidate.group.steps, number)
-                    for number, candidate in enumerate(proposed))
-    return [candidate for candidate in distinct([proposed[number] for least, _, number in scored if least < limit])
-            if candidate.group not in state.tried]
+        state.waiting = ranked([*kept, *state.waiting])
 
 
 def _hopeful(run: PlanningRun) -> list[Candidate]:
@@ -336,7 +477,7 @@ def _hopeful(run: PlanningRun) -> list[Candidate]:
     for part in hoped:
         saved[id(part.plan)] += price(summed([run.alone[name] for name in part.nodes])) - price(part.point)
     written = set(plans)
-    while picked and run.clock.over(planned_tiles([part for part in hoped if id(part.plan) in written])):
+    while picked and run.clock.over(_tiles_of([part for part in hoped if id(part.plan) in written])):
         picked.sort(key=lambda plan: -saved[id(plan)])
         written -= {id(plan) for plan in picked[len(picked) // 2:]}
         picked = picked[:len(picked) // 2]
@@ -453,7 +594,16 @@ def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
         climbing = {key: least for key, least in now.items() if least < climbing[key] * (1 - WORTH)}
         if run.over() or not climbing:
             break
-        evaluate_candidates(run, [candidate for key in climbing for candidate in _near(run, used[key])], LIGHT, REFINED)
+        near = []
+        for state in (used[key] for key in climbing):   # neighbours of the best group with the best estimates
+            best = state.best(price)
+            found = neighbours(run.hardware, Candidate(state.segment, best.group, best.point),
+                               group_bases(state.segment, run.bases), price)[:NEAR]
+            if best.group.second_reads:
+                found = [kept for one in found for kept in with_second_reads(run.hardware, one, run.word_costs)]
+            near += [candidate for candidate in found
+                     if candidate.group not in state.tried and state.promises(price, candidate, EXACT_TO)]
+        evaluate_candidates(run, near, LIGHT, REFINED)
     short = []
     for state in used.values():
         best = state.best(price)
@@ -463,13 +613,60 @@ def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
     evaluate_candidates(run, short, THOROUGH, REFINED)
 
 
-def _near(run: PlanningRun, state: SegmentState) -> list[Candidate]:
-    """The neighbours of a segment's best group with the best estimates."""
+# Why layers are in no group.
+
+def layers_alone(run: PlanningRun, plan: Sequence[CoverPart[EvaluatedGroup]]) -> tuple[LayerAlone, ...]:
+    """Why every layer outside of the groups of a plan is in none, in the order of the network.
+
+    Where planning evaluated no group with a layer, its pairs with a neighbour are estimated once more, however dear:
+    none fits on the chip, or none saves anything.
+    """
     price = run.price
-    best = state.best(price)
-    near = neighbours(run.hardware, Candidate(state.segment, best.group, best.point),
-                      group_bases(state.segment, run.bases), price)[:NEAR]
-    if best.group.second_reads:
-        near = [kept for candidate in near for kept in with_second_reads(run.hardware, candidate, run.word_costs)]
-    return [candidate for candidate in near
-            if candidate.group not in state.tried and state.promises(price, candidate, EXACT_TO)]
+    fused = {name for part in plan for name in part.nodes}
+    around: dict[str, list[tuple[tuple[str, ...], SegmentState]]] = {
+        node.name: [] for node in run.workload.layers if node.name not in fused}
+    for segment, state in run.every:
+        for name in around.keys() & set(segment.nodes):
+            around[name].append((segment.nodes, state))
+    estimated: dict[Hashable, float] = {}
+
+    def change(nodes: Sequence[str], together: float) -> float:
+        """The price of some layers as a group, as a part of their price one by one, less 1."""
+        return together / sum(price(run.alone[name]) for name in nodes) - 1
+
+    def estimate(nodes: tuple[str, ...], segment: Segment) -> tuple[float, tuple[str, ...]]:
+        """The change by the best pair of tiles in any size, infinite where none fits."""
+        if segment.key not in estimated:
+            found = candidates(run.hardware, segment, group_bases(segment, run.bases), price, inf)
+            estimated[segment.key] = min((price(candidate.estimate) for candidate in found), default=inf)
+        return change(nodes, estimated[segment.key]), nodes
+
+    def reason(name: str) -> tuple[str, str]:
+        known = [(change(nodes, price(group.point)), nodes) for nodes, state in around[name] for group in state.exact]
+        if known:
+            least, nodes = min(known)
+            group = " + ".join(nodes)
+            if least < 0:
+                return "other groups save more", f"{group} would save {-least:.1%} of the cost of these layers"
+            return "no gain", f"{group}, the best group with it, costs {least:.1%} more than its layers one by one"
+        if any(state.tried for _, state in around[name]):
+            return "no legal mapping", "tiles of the groups with it have no legal mapping"
+        if not around[name]:
+            links = [link for link in run.workload.links() if name in (link.producer, link.consumer)]
+            obstacles = dict.fromkeys(link.obstacle.sentence for link in links if link.obstacle)
+            if not links:
+                return "no neighbour", "no other layer makes what it reads or reads what it makes"
+            if len(obstacles) and all(link.obstacle for link in links):
+                return "operators between", "; ".join(obstacles)
+            if run.cut:
+                return "no time", "planning ended before all groups with it were listed"
+            return "not in one go", "its neighbours pass their tiles to other layers, or wait for layers in between"
+        pairs = [(nodes, state.segment) for nodes, state in around[name] if len(nodes) == 2]
+        if run.over() or not pairs:
+            return "no time", "planning ended before groups with it were evaluated"
+        least, nodes = min(estimate(*pair) for pair in pairs)
+        if least == inf:
+            return "no room", "tiles of it and of a neighbour do not fit on the chip together"
+        return "no gain", f"{' + '.join(nodes)}, the best pair with it, is estimated to cost {max(least, 0.0):.1%} more"
+
+    return tuple(LayerAlone(name, *reason(name)) for name in around)

@@ -47,36 +47,22 @@ TILES_PER_LAYER = 2
 
 @dataclass(frozen=True)
 class LastSteps:
-    """Seconds that a run takes after its search.
+    """Seconds that a run takes after its search."""
 
-    Attributes:
-        plan: For the files of the plan as a whole.
-        layers: For the folders of layers by themselves.
-        per_tile: For every mapping of a tile in its groups.
-        per_layer: For every layer by itself, between its search and those of groups.
-    """
-
-    plan: float = 0.0
-    layers: float = 0.0
-    per_tile: float = TILE_S
-    per_layer: float = LAYER_S
+    plan: float = 0.0  # for the files of the plan as a whole
+    layers: float = 0.0  # for the folders of layers by themselves
+    per_tile: float = TILE_S  # for every mapping of a tile in its groups
+    per_layer: float = LAYER_S  # for every layer by itself, between its search and those of groups
 
 
 @dataclass(frozen=True)
 class PlanningClock:
-    """Tells when to come to an end.
+    """Tells when to come to an end."""
 
-    Attributes:
-        limit: Seconds after the start, None without a limit.
-        stopped: Asked again and again; true ends the run.
-        start: Start of the run, by the monotonic clock.
-        last: Time to keep back for what follows the search.
-    """
-
-    limit: float | None
-    stopped: Callable[[], bool]
-    start: float = field(default_factory=time.monotonic)
-    last: LastSteps = LastSteps()
+    limit: float | None  # seconds after the start, None without a limit
+    stopped: Callable[[], bool]  # asked again and again; true ends the run
+    start: float = field(default_factory=time.monotonic)  # start of the run, by the monotonic clock
+    last: LastSteps = LastSteps()  # time to keep back for what follows the search
 
     def spent(self) -> float:
         """Seconds since the start."""

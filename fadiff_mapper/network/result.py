@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.extras import require
 from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware
-from fadiff_mapper.inputs.spec.mapping import Mapping
+from fadiff_mapper.fusion.prices import NOTHING, CoverPart, OperatingPoint, other_reads
+from fadiff_mapper.fusion.segments import over_all_runs
+from fadiff_mapper.inputs.spec.mapping import Mapping as LayerMapping
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.model.evaluate_spec import evaluate_nests, layers_of
+from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.stats import Stats
+from fadiff_mapper.network.one_design import by_node, with_bounds
 from fadiff_mapper.search.result import Result
-from fadiff_mapper.workload import Totals, Workload
+from fadiff_mapper.workload import Operator, Totals, Workload
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,7 +55,7 @@ class LayerInNetwork:
         return self.result.spec.problem
 
     @property
-    def mapping(self) -> Mapping:
+    def mapping(self) -> LayerMapping:
         """The mapping of one run."""
         return self.result.mapping
 
@@ -70,7 +78,7 @@ class TileMapping:
 
     node: str
     spec: Spec
-    mapping: Mapping
+    mapping: LayerMapping
     stats: Stats
 
 
@@ -209,7 +217,7 @@ class NetworkResult:
         Raises:
             FadiffError: A file cannot be written.
         """
-        from fadiff_mapper.output.network_report.network_files import write_network
+        from fadiff_mapper.output.network_files import write_network
         write_network(self, folder)
 
     def to_looptree(self, group: GroupInNetwork | int) -> dict[str, Any]:
@@ -224,7 +232,7 @@ class NetworkResult:
         Raises:
             FadiffError: There is no such group, or LoopTree cannot express it.
         """
-        from fadiff_mapper.output.looptree_files.group_text import to_looptree
+        from fadiff_mapper.output.looptree import to_looptree
         if isinstance(group, int):
             if not 1 <= group <= len(self.groups):
                 raise FadiffError(f"group: found {group}; accepted: 1 to {len(self.groups)}, the groups of the plan")
@@ -250,3 +258,74 @@ class NetworkResult:
         """For notebooks: totals, fused groups, and the page of the plan with its drawings."""
         from fadiff_mapper.output.notebook import plan_html
         return plan_html(self)
+
+
+@dataclass(frozen=True)
+class EvaluatedGroup:
+    """A legal group with its mappings."""
+
+    group: FusedGroup
+    cost: FusedCost  # its exact cost, all repeats together
+    promised: OperatingPoint  # its estimate before it was mapped
+    left_out: OperatingPoint = NOTHING  # reads of residual operands that the network does without
+
+    @cached_property
+    def point(self) -> OperatingPoint:
+        """Energy and cycles, less those that the rest of the network does without."""
+        return OperatingPoint(self.cost.energy_pj, self.cost.cycles).less(self.left_out)
+
+
+def network_result(workload: Workload, hardware: Hardware, results: Sequence[Result],
+                   sigma: Mapping[tuple[str, str], float], groups: Sequence[CoverPart[EvaluatedGroup]],
+                   history: Sequence[dict[str, Any]], options: dict[str, Any], status: str,
+                   time_s: float, apart: tuple[LayerAlone, ...] = ()) -> NetworkResult:
+    """Puts the result of a run together: the mapping of every distinct layer by itself, the fusion variable sigma of
+    each link where a descent gave one (else 1), the groups of the plan and the layers in none; the rest is for the
+    record."""
+    alone = by_node(workload, results)
+    operators = {node.name: node.layer for node in workload.layers if node.layer}
+    joined = other_reads(workload, results[0].spec)
+
+    def one_by_one(names: Sequence[str]) -> Totals:
+        """Energy and cycles of some layers one by one, all repeats together."""
+        return Totals(sum(operators[name].repeat * alone[name].stats.energy_pj for name in names),
+                      sum(operators[name].repeat * alone[name].stats.cycles for name in names))
+
+    tiles: dict[int, tuple[TileMapping, ...]] = {}     # by group: equal segments share one, and its tiles
+    outcomes = []
+    for part in groups:
+        group = part.plan.group
+        if id(group) not in tiles:
+            tiles[id(group)] = _tiles(part.nodes, group, alone, operators)
+        names = (name for name, layer in zip(part.nodes, group.layers, strict=True) for _ in layer.mappings)
+        outcomes.append(GroupInNetwork(
+            part.nodes, group, part.plan.cost, one_by_one(part.nodes),
+            tuple(sigma.get(pair, 1.0) for pair in pairwise(part.nodes)),
+            tuple(replace(tile, node=name) for tile, name in zip(tiles[id(group)], names, strict=True)),
+            Totals(part.plan.left_out.energy_pj, round(part.plan.left_out.cycles))))
+    layers_alone = workload.totals([(result.stats.energy_pj, result.stats.cycles) for result in results])
+    stats = unfused = Totals(layers_alone.energy_pj + joined.energy_pj, layers_alone.cycles + round(joined.cycles))
+    if outcomes:
+        fused = {name for outcome in outcomes for name in outcome.nodes}
+        left = one_by_one([name for name in operators if name not in fused])
+        stats = Totals(
+            left.energy_pj + sum(outcome.cost.energy_pj - outcome.left_out.energy_pj for outcome in outcomes)
+            + joined.energy_pj,
+            left.cycles + round(sum(outcome.cost.cycles - outcome.left_out.cycles for outcome in outcomes))
+            + round(joined.cycles))
+    layers = tuple(LayerInNetwork(entry.nodes, entry.times, result)
+                   for entry, result in zip(workload.distinct(), results, strict=True))
+    return NetworkResult(workload, hardware, layers, tuple(outcomes), stats, unfused, tuple(history), options, status,
+                         time_s, Totals(joined.energy_pj, round(joined.cycles)), apart)
+
+
+def _tiles(nodes: Sequence[str], group: FusedGroup, alone: Mapping[str, Result],
+           layers: Mapping[str, Operator]) -> tuple[TileMapping, ...]:
+    """Every tile of a group as a layer of its own, so that `timeloop-model` can repeat its numbers."""
+    mappings = [(name, replace(with_bounds(whole, whole.problem.resized(shape).bounds), mapping=None), mapping)
+                for name, layer in zip(nodes, group.layers, strict=True)
+                for whole in [over_all_runs(alone[name].spec, layers[name], layer.problem.dimensions)]
+                for shape, mapping in layer.mappings.items()]
+    specs = [spec for _, spec, _ in mappings]
+    found = evaluate_nests(specs, layers_of(specs), [pack([mapping], spec.problem) for _, spec, mapping in mappings])
+    return tuple(TileMapping(*tile, stats) for tile, stats in zip(mappings, found, strict=True))

@@ -35,9 +35,8 @@ import numpy as np
 
 from fadiff_mapper.fusion import FusedGroup, Hardware, layer_steps, step_classes
 from fadiff_mapper.fusion.estimates import sum_level
-from fadiff_mapper.fusion.stored_words import resident_words
-from fadiff_mapper.fusion.tile_evaluation import TileEvaluations
-from fadiff_mapper.fusion.tile_steps import space_of
+from fadiff_mapper.fusion.group_cost import TileEvaluations
+from fadiff_mapper.fusion.tile_steps import resident_words, space_of
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.constraints import Constraints, LevelConstraints, LoopConstraint
 from fadiff_mapper.inputs.spec.mapping import Mapping as LayerMapping
@@ -49,9 +48,9 @@ from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.reuse import with_reuse
+from fadiff_mapper.search.best_so_far import SearchOutcome
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.options import EFFORTS, SearchOptions
-from fadiff_mapper.search.search_family import SearchOutcome
 from fadiff_mapper.search.search_many import search_all
 
 CLOSE = 0.35
@@ -64,18 +63,13 @@ STEP = 2
 
 @dataclass(frozen=True)
 class TileEffort:
-    """Effort of the searches of tiles.
+    """Effort of the searches of tiles."""
 
-    Attributes:
-        options: Effort of a search.
-        deep: In a thorough search, which compares all strategies of layers whose best one is not known yet, the effort
-            of a second search of those that come close to the best; None takes one strategy that has a legal mapping.
-        known_too: Whether a thorough search goes deep into tiles of layers whose best strategy is known, too.
-    """
-
-    options: SearchOptions
+    options: SearchOptions  # effort of a search
+    # in a thorough search, which compares all strategies of layers whose best one is not known yet, the effort of a
+    # second search of those that come close to the best; None takes one strategy that has a legal mapping
     deep: SearchOptions | None = None
-    known_too: bool = True
+    known_too: bool = True  # whether a thorough search goes deep into tiles of layers whose best strategy is known, too
 
     def of(self, seed: int, threads: int) -> TileEffort:
         """The effort with a seed and a number of threads."""
@@ -128,21 +122,13 @@ class TileStrategy(Enum):
 
 @dataclass(frozen=True)
 class ResidentTile:
-    """A data space that lies in a level while a tile runs.
+    """A data space that lies in a level while a tile runs."""
 
-    Attributes:
-        space: Name of the data space.
-        level: Index of the level.
-        outside: Whether levels outside may keep it too.
-        whole: Whether the mapping has all of it there at once; else it goes through it piece by piece.
-        apart: Whether it comes there with the tile, as the output of overlapping pools does, and so takes room of
-            its own.
-    """
-
-    space: str
-    level: int
-    outside: bool = False
-    whole: bool = True
+    space: str  # name of the data space
+    level: int  # index of the level
+    outside: bool = False  # whether levels outside may keep it too
+    whole: bool = True  # whether the mapping has all of it there at once; else it goes through it piece by piece
+    # whether it comes there with the tile, as the output of overlapping pools does, and so takes room of its own
     apart: bool = False
 
 
@@ -166,24 +152,17 @@ BestStrategies = dict[str, str]
 
 @dataclass
 class TileMemory:
-    """Outcomes and prepared layers that all searches of tiles of one network on one design share.
+    """Outcomes and prepared layers that all searches of tiles of one network on one design share."""
 
-    Attributes:
-        outcomes: Outcomes of the searches made so far.
-        evaluations: Exact evaluations of tiles made so far.
-        layers: Whole layers prepared for evaluation, with a text that is equal for equal layers under equal
-            constraints.
-        shared: Constants that layers of one shape share.
-        constraints: Constraints that all tiles of a layer have in common, by the layer's text, the data spaces that
-            are held, and how sums are finished.
-        mappings: Mappings of the tiles that groups took so far, by the identity of their outcome in `outcomes`.
-    """
-
-    outcomes: TileOutcomes = field(default_factory=dict)
-    evaluations: TileEvaluations = field(default_factory=TileEvaluations)
+    outcomes: TileOutcomes = field(default_factory=dict)  # outcomes of the searches made so far
+    evaluations: TileEvaluations = field(default_factory=TileEvaluations)  # exact evaluations of tiles made so far
+    # whole layers prepared for evaluation, with a text that is equal for equal layers under equal constraints
     layers: dict[Hashable, tuple[PreparedLayer, str]] = field(default_factory=dict)
-    shared: KnownLayers = field(default_factory=dict)
+    shared: KnownLayers = field(default_factory=dict)  # constants that layers of one shape share
+    # constraints that all tiles of a layer have in common, by the layer's text, the data spaces that are held, and how
+    # sums are finished
     constraints: dict[Hashable, Constraints] = field(default_factory=dict)
+    # mappings of the tiles that groups took so far, by the identity of their outcome in `outcomes`
     mappings: dict[int, LayerMapping] = field(default_factory=dict)
 
     def layer(self, spec: Spec, problem: Problem) -> tuple[PreparedLayer, str]:
@@ -205,31 +184,19 @@ class TileMemory:
 
 @dataclass(frozen=True)
 class TileShape:
-    """A shape of tile of a layer, and the searches that may find its mapping.
+    """A shape of tile of a layer, and the searches that may find its mapping."""
 
-    Attributes:
-        index: Position of the layer in its group.
-        shape: Extents of the tile, in the order of the layer's dimensions.
-        spec: The tile on its design.
-        layer: Equal for layers whose tiles have the same best strategy.
-        key: Equal for tiles whose searches are the same but for their room.
-        room: Words of every level that are left for the tile, innermost level first.
-        strategies: The strategies that could fit.
-        places: What the tile finds in the memories, by whether it has intermediates whole at once.
-        sums: Energy and cycles of the network; the tile minimises its share in both.
-        prepared: The whole layer prepared for evaluation, and its text.
-    """
-
-    index: int
-    shape: tuple[int, ...]
-    spec: Spec
-    layer: str
-    key: Hashable
-    room: tuple[float, ...]
-    strategies: tuple[TileStrategy, ...]
+    index: int  # position of the layer in its group
+    shape: tuple[int, ...]  # extents of the tile, in the order of the layer's dimensions
+    spec: Spec  # the tile on its design
+    layer: str  # equal for layers whose tiles have the same best strategy
+    key: Hashable  # equal for tiles whose searches are the same but for their room
+    room: tuple[float, ...]  # words of every level that are left for the tile, innermost level first
+    strategies: tuple[TileStrategy, ...]  # the strategies that could fit
+    # what the tile finds in the memories, by whether it has intermediates whole at once
     places: Mapping[bool, TilePlace]
-    sums: tuple[float, float]
-    prepared: tuple[PreparedLayer, str]
+    sums: tuple[float, float]  # energy and cycles of the network; the tile minimises its share in both
+    prepared: tuple[PreparedLayer, str]  # the whole layer prepared for evaluation, and its text
 
     def task(self, strategy: TileStrategy, room: tuple[float, ...], memory: TileMemory) -> MappingTask:
         """The search with one strategy in some room, words of every level."""

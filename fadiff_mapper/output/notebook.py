@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from fadiff_mapper.base.text_formats import html_table, paragraph
 from fadiff_mapper.model.stats import Stats
-from fadiff_mapper.output.network_report.layer_views import LayerShare, LayerView, layer_views
-from fadiff_mapper.output.network_report.page import network_html
+from fadiff_mapper.output.layer_views import LayerShare, LayerView, layer_views
+from fadiff_mapper.output.network_page import network_html
 from fadiff_mapper.search.lower_bound import sentence
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from fadiff_mapper.calibration.features import tensor_roles
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays
-from fadiff_mapper.search.compiled_space import compiled_space
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import SAME
+from fadiff_mapper.search.refinement import compiled_space
 from fadiff_mapper.search.result import CorrectedCycles
 
 EXPONENTS = {"edp": (1.0, 1.0), "energy": (1.0, 0.0), "delay": (0.0, 1.0)}
@@ -47,15 +47,36 @@ def calibrated_choice(task: MappingTask, nest: Nest, calibration: Calibration, m
     Returns:
         The mapping, a nest of one row, no worse by the corrected metric than the given one; and its corrected cycles.
     """
-    first = float(calibration.cycles(task.layer.problem, nest)[0])
-    best, value = nest, _values(task, nest, calibration, metric)[0]
-    if metric in EXPONENTS and EXPONENTS[metric][1]:
-        for start in [nest, *_random_starts(task, calibration, metric, seed)]:
-            end, reached = _descended(task, start, calibration, metric, seed, over)
+    exponents, problem = EXPONENTS.get(metric, (1.0, 0.0)), task.layer.problem
+
+    def values(nest: Nest) -> np.ndarray:
+        """The logarithm of the corrected metric, [B]; infinite where illegal."""
+        scores = score(task.layer, nest, room=task.room)
+        with np.errstate(divide="ignore"):
+            value = exponents[0] * np.log(scores.energy) + exponents[1] * np.log(calibration.cycles(problem, nest))
+        return np.where(scores.legal, value, np.inf)
+
+    best, value = nest, values(nest)[0]
+    if exponents[1]:
+        layer, space = task.layer.compiled, compiled_space(task.family, 0)
+        drawn = Nest(*_kernel.random_points(layer, space, RANDOM, seed)[:6])
+        drawn_values = values(drawn)
+        rows = [row for row in np.argsort(drawn_values, kind="stable")[:STARTS] if np.isfinite(drawn_values[row])]
+        for here in [nest, *(drawn.take([int(row)]) for row in rows)]:
+            reached = float(values(here)[0])
+            for _ in range(STEPS):
+                if over():
+                    break
+                near = Nest(*_kernel.all_neighbours(layer, space, nest_arrays(here), seed)[:6])
+                near_values = values(near) if near.batch else np.array([np.inf])
+                row = int(np.argmin(near_values))
+                if near_values[row] >= reached - SAME:
+                    break
+                here, reached = near.take([row]), float(near_values[row])
             if reached < value - SAME:
-                best, value = end, reached
-    energy = float(score(task.layer, nest).energy[0])
-    return best, CorrectedCycles(float(calibration.cycles(task.layer.problem, best)[0]), first, energy)
+                best, value = here, reached
+    exact, corrected = (float(calibration.cycles(problem, one)[0]) for one in (nest, best))
+    return best, CorrectedCycles(corrected, exact, float(score(task.layer, nest).energy[0]))
 
 
 def check_calibrated(tasks: Sequence[MappingTask], calibration: Calibration) -> None:
@@ -69,39 +90,3 @@ def check_calibrated(tasks: Sequence[MappingTask], calibration: Calibration) -> 
             raise FadiffError("calibration: found sparse optimizations; accepted: dense designs")
         calibration.check_architecture(task.layer.arch)
         tensor_roles(task.layer.problem)
-
-
-def _values(task: MappingTask, nest: Nest, calibration: Calibration, metric: str) -> np.ndarray:
-    """The logarithm of the corrected metric, [B]; infinite where illegal."""
-    scores = score(task.layer, nest, room=task.room)
-    energy, cycles = EXPONENTS.get(metric, (1.0, 0.0))
-    with np.errstate(divide="ignore"):
-        value = energy * np.log(scores.energy) + cycles * np.log(calibration.cycles(task.layer.problem, nest))
-    return np.where(scores.legal, value, np.inf)
-
-
-def _random_starts(task: MappingTask, calibration: Calibration, metric: str, seed: int) -> list[Nest]:
-    """The best legal ones of some random mappings, one nest each."""
-    nest = Nest(*_kernel.random_points(task.layer.compiled, compiled_space(task.family, 0), RANDOM, seed)[:6])
-    values = _values(task, nest, calibration, metric)
-    order = np.argsort(values, kind="stable")[:STARTS]
-    return [nest.take([int(row)]) for row in order if np.isfinite(values[row])]
-
-
-def _descended(task: MappingTask, nest: Nest, calibration: Calibration, metric: str, seed: int,
-               over: Over) -> tuple[Nest, float]:
-    """Steepest descent over all neighbours, until none is better or time is over."""
-    space = compiled_space(task.family, 0)
-    value = float(_values(task, nest, calibration, metric)[0])
-    for _ in range(STEPS):
-        if over():
-            break
-        near = Nest(*_kernel.all_neighbours(task.layer.compiled, space, nest_arrays(nest), seed)[:6])
-        if not near.batch:
-            break
-        values = _values(task, near, calibration, metric)
-        row = int(np.argmin(values))
-        if values[row] >= value - SAME:
-            break
-        nest, value = near.take([row]), float(values[row])
-    return nest, value

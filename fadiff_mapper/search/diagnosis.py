@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import OutOfTime
@@ -17,12 +17,13 @@ from fadiff_mapper.model.evaluate import evaluate_nest
 from fadiff_mapper.model.legality import violations
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.search.best_so_far import SearchOutcome
 from fadiff_mapper.search.exhaustive import exhaust, measured
-from fadiff_mapper.search.layer_family import family_of
+from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.mapspace import Demand, MapSpace, check_mapping, conflicts, demands, without
 from fadiff_mapper.search.mapspace.conflicts import joined
 from fadiff_mapper.search.options import Effort, Progress, SearchOptions
-from fadiff_mapper.search.search_family import search
+from fadiff_mapper.search.search_many import search
 
 SECONDS = 8.0
 """After so long, the set of constraints to blame is not made smaller: a limit on a user's patience, nothing was
@@ -37,30 +38,12 @@ QUICK = SearchOptions(threads=1, effort=Effort(chains=32, neighbours=4, chains_a
 that agree on an illegal mapping must go on. The effort was not measured."""
 
 
-@dataclass(frozen=True)
-class DiagnosisAttempt:
-    """A search for any legal mapping of a space.
-
-    Attributes:
-        legal: Whether there is a legal mapping.
-        proven: Whether every mapping was looked at, up to the first legal one, or a contradiction excludes them all;
-            False after a short search.
-        evaluations: Mappings evaluated.
-        nearest: The mapping that breaks its limits least (a nest of one row); None where there is no mapping at all.
-    """
-
-    legal: bool
-    proven: bool
-    evaluations: int
-    nearest: Nest | None = None
-
-
 def diagnosis(layer: PreparedLayer, space: MapSpace, over: Over = never, seconds: float = SECONDS) -> str:
-    """Says why the mappings of a space are illegal.
+    """Says why the mappings of a space, in which a search met no legal one, are illegal.
 
     Args:
         layer: The problem on its architecture.
-        space: Its map space, in which a search met no legal mapping.
+        space: Its map space.
         over: Tells whether time is over.
         seconds: Time after which the set of constraints to blame is not made smaller.
 
@@ -72,36 +55,46 @@ def diagnosis(layer: PreparedLayer, space: MapSpace, over: Over = never, seconds
         OutOfTime: Time was over before anything was known.
     """
     deadline = time.monotonic() + seconds
-    whole = attempt(layer, space, over)
-    if whole.legal:
+    whole, whole_proven = attempt(layer, space, over)
+    if whole and whole.legal:
         return "a second search found a legal mapping: try another seed"
-    nearest = f"; the nearest mapping fails: {shortcoming(layer, space, whole.nearest)}" if whole.nearest else ""
+    nearest = f"; the nearest mapping fails: {shortcoming(layer, space, whole.nest)}" if whole else ""
     asked = demands(space)
     bare = without(space, asked)
-    alone = attempt(layer, bare, over)
-    if not alone.legal:
-        return f"{_verdict(alone)} even without constraints{_hardware(layer, bare, alone)}"
-    core, minimal = smallest(asked, lambda kept: not attempt(layer, _only(space, asked, kept), over).legal, deadline)
-    judged = attempt(layer, _only(space, asked, core), over)
-    claim = judged if judged.proven or not whole.proven else whole
+    alone, proven = attempt(layer, bare, over)
+    if not alone or not alone.legal:
+        reasons = conflicts(bare) or ([shortcoming(layer, bare, alone.nest)] if alone else [])
+        return f"{_verdict(alone, proven)} even without constraints{''.join(f': {reason}' for reason in reasons[:1])}"
+
+    def only(kept: Sequence[Demand]) -> tuple[SearchOutcome | None, bool]:
+        return attempt(layer, without(space, [demand for demand in asked if demand not in kept]), over)
+
+    def empty(kept: Sequence[Demand]) -> bool:
+        found, _ = only(kept)
+        return not found or not found.legal
+
+    core, minimal = smallest(asked, empty, deadline)
+    judged, proven = only(core)
+    verdict = _verdict(judged, proven) if proven or not whole_proven else _verdict(whole, whole_proven)
     few = " (any one of them dropped, there is one)" if minimal and len(core) > 1 else ""
-    return f"{_verdict(claim)} under {joined([demand.words for demand in core])}{few}{nearest}"
+    return f"{verdict} under {joined([demand.words for demand in core])}{few}{nearest}"
 
 
-def attempt(layer: PreparedLayer, space: MapSpace, over: Over = never) -> DiagnosisAttempt:
+def attempt(layer: PreparedLayer, space: MapSpace, over: Over = never) -> tuple[SearchOutcome | None, bool]:
     """Looks for any legal mapping: among all where they are few, else by a short search (`QUICK`).
 
-    Args:
-        layer: The problem on its architecture.
-        space: The map space.
-        over: Tells whether time is over.
+    Returns:
+        The outcome, with the mapping that breaks its limits least where none is legal; None where there is no mapping
+        at all. And whether it is proven: every mapping was looked at, up to the first legal one, or a contradiction
+        excludes them all.
 
     Raises:
         OutOfTime: Time was over before a legal mapping was met.
     """
-    if conflicts(space, over):
-        return DiagnosisAttempt(legal=False, proven=True, evaluations=0)
-    family, met = family_of(replace(layer, arch=space.architecture), [space]), []
+    size = 0 if conflicts(space, over) else measured(space, ENUMERATED, over)[0]
+    if not size:
+        return None, True
+    task, met = MappingTask(replace(layer, arch=space.architecture), space), []
 
     def watch(_: int, nest: Nest, step: Progress) -> None:
         if step.legal:
@@ -112,27 +105,18 @@ def attempt(layer: PreparedLayer, space: MapSpace, over: Over = never) -> Diagno
             raise OutOfTime
         return bool(met)
 
-    size = measured(space, ENUMERATED, over)[0]
-    if not size:
-        return DiagnosisAttempt(legal=False, proven=True, evaluations=0)
     if size <= ENUMERATED:
-        outcome = exhaust(family, QUICK, watcher=watch, stopped=stopped)[0]
-        return DiagnosisAttempt(outcome.legal, True, outcome.evaluations, outcome.nest)
-    outcome = search(family, QUICK, watcher=watch, stopped=stopped)[0]
-    return DiagnosisAttempt(outcome.legal, False, outcome.evaluations, outcome.nest)
+        return exhaust(task, QUICK, watcher=watch, stopped=stopped), True
+    return search([task], QUICK, watcher=watch, stopped=stopped)[0], False
 
 
 def smallest(asked: Sequence[Demand], empty: Callable[[Sequence[Demand]], bool],
              deadline: float) -> tuple[list[Demand], bool]:
-    """Leaves out demands, half of them at a time first, as long as the rest still leaves no legal mapping.
-
-    Args:
-        asked: All demands, under which there is none.
-        empty: Whether some demands leave no legal mapping.
-        deadline: After this moment (seconds of `time.monotonic`) nothing more is left out.
+    """Leaves out demands, half of them at a time first, as long as the rest is `empty` of legal mappings.
 
     Returns:
-        A small subset that still leaves none, and whether none of its demands can be left out.
+        A small subset that still leaves none, and whether none of its demands can be left out: not where the deadline,
+        seconds of `time.monotonic`, was over.
     """
     needed, size = list(asked), max(1, len(asked) // 2)
     while True:
@@ -147,11 +131,6 @@ def smallest(asked: Sequence[Demand], empty: Callable[[Sequence[Demand]], bool],
         size //= 2
 
 
-def _only(space: MapSpace, asked: Sequence[Demand], kept: Sequence[Demand]) -> MapSpace:
-    """The map space under some of its demands alone."""
-    return without(space, [demand for demand in asked if demand not in kept])
-
-
 def shortcoming(layer: PreparedLayer, space: MapSpace, nest: Nest) -> str:
     """The reason why a mapping (a nest of one row) is illegal: Timeloop's, else the constraint that it breaks."""
     broken = violations(evaluate_nest(layer, nest).checks, 0)
@@ -160,18 +139,8 @@ def shortcoming(layer: PreparedLayer, space: MapSpace, nest: Nest) -> str:
     return "; ".join(check_mapping(space, unpack(nest, 0, space.problem)))
 
 
-def _hardware(layer: PreparedLayer, space: MapSpace, alone: DiagnosisAttempt) -> str:
-    """The limit of the hardware by which the space without constraints is empty, as the end of a sentence."""
-    reasons = conflicts(space)
-    if reasons:
-        return f": {reasons[0]}"
-    return f": {shortcoming(layer, space, alone.nearest)}" if alone.nearest else ""
-
-
-def _verdict(attempted: DiagnosisAttempt) -> str:
+def _verdict(outcome: SearchOutcome | None, proven: bool) -> str:
     """The finding of an attempt that met no legal mapping, as the beginning of a sentence."""
-    if not attempted.proven:
-        return f"no legal mapping was found in {attempted.evaluations} evaluations"
-    return f"no mapping can be legal (all {attempted.evaluations} evaluated)" if attempted.evaluations else (
-        "no mapping can be legal")
-
+    if outcome and not proven:
+        return f"no legal mapping was found in {outcome.evaluations} evaluations"
+    return f"no mapping can be legal{f' (all {outcome.evaluations} evaluated)' if outcome else ''}"

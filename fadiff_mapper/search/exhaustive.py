@@ -1,24 +1,39 @@
-"""The true optimum of a small problem: every mapping of its map space is evaluated."""
+"""The true optimum of a small problem: every mapping of its map space, counted exactly and evaluated in batches.
+
+A mapping is one factorization of each bound, for every level one order of its temporal loops and one layout of its
+spatial ones, and one choice of what each level keeps. Loops of one iteration may stand anywhere, so only the others
+are ordered, and an order that cannot matter (see `mapspace.build`) counts once.
+
+The count is a sum over factorizations of products over places: the number of orders of one place's loops. The latter
+depends on how many loops of several iterations stand there, not on their factors, so factorizations are tallied by
+these numbers, dimension by dimension. A tally packs, for each of the 2 L factor places (2 l: spatial loops of level l,
+2 l + 1: its temporal ones), two numbers of `DIGIT` bits: loops in free order, and all loops.
+
+Axes: P factor places, D dimensions, B mappings of a batch.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain, combinations, permutations, product
 from math import inf
 
 import numpy as np
 
-from fadiff_mapper.base.deadline import Over, never, with_grace
+from fadiff_mapper.base.deadline import Over, in_time, never, with_grace
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.model.evaluate import score
-from fadiff_mapper.model.loop_nest import Nest, joined
-from fadiff_mapper.search.best_so_far import NO_TERMS, MetricTerms, SearchState, Watcher, unwatched
-from fadiff_mapper.search.enumerate import count, nests, whole_space
-from fadiff_mapper.search.layer_family import LayerFamily, open_keeps
-from fadiff_mapper.search.mapspace import MapSpace, factorization_count, places
+from fadiff_mapper.model.loop_nest import Nest
+from fadiff_mapper.search.best_so_far import SearchOutcome, SearchState, Watcher
+from fadiff_mapper.search.layer_family import open_keeps
+from fadiff_mapper.search.mapping_task import MappingTask
+from fadiff_mapper.search.mapspace import MapSpace, places
+from fadiff_mapper.search.mapspace.build import between_on_x, factorization_count
 from fadiff_mapper.search.options import ILLEGAL, SearchOptions
-from fadiff_mapper.search.search_family import SearchOutcome
 
 BATCH = 1 << 14
 """Mappings for each thread between two looks at the clock: 0.1 to 0.5 s at the rates that
@@ -31,17 +46,15 @@ HOPELESS = 1000
 """A space with so many times more factorizations than mappings are allowed is not counted to the end, which would take
 long and only sharpen the number in an error message. Nothing was measured."""
 
+BLOCK = 1 << 15
+"""Factorizations that are laid out together: arrays of some megabytes. Nothing was measured."""
+
+DIGIT = 5
+"""Bits of one number in a packed tally of loops: a level has fewer than 32 dimensions."""
+
 
 def measured(space: MapSpace, limit: int, over: Over = never) -> tuple[int, bool]:
-    """The size of a map space, exact unless it is far above a limit.
-
-    Args:
-        space: The map space.
-        limit: Mappings that the caller would still enumerate.
-        over: Tells whether time is over.
-
-    Returns:
-        How many mappings there are, and whether that is exact; if not, there are more.
+    """The size of a map space, and whether it is exact: far above `limit` there are more mappings than it says.
 
     Raises:
         OutOfTime: Time was over before they were counted.
@@ -66,52 +79,203 @@ def refuse_large(space: MapSpace, limit: int, over: Over = never) -> None:
                           "problem, or a higher limit")
 
 
-def exhaust(family: LayerFamily, options: SearchOptions, *, watcher: Watcher = unwatched,
-            stopped: Callable[[], bool] = lambda: False, given: Sequence[Nest] = (),
-            terms: MetricTerms = NO_TERMS, deadline: float = inf) -> list[SearchOutcome]:
-    """Evaluates all mappings of a family of one member.
+def exhaust(task: MappingTask, options: SearchOptions, *, watcher: Watcher | None = None,
+            stopped: Callable[[], bool] = lambda: False, deadline: float = inf) -> SearchOutcome:
+    """Evaluates all mappings of a problem; one to start from matters only where time runs out.
 
-    Args:
-        family: The layer, as a family of one.
-        options: Metrics and threads; the rest is of no account.
-        watcher: Called whenever the best mapping improves.
-        stopped: Asked between batches; once true, the search ends with the best so far.
-        given: A nest of the space to start from, or none; matters only where time runs out.
-        terms: Terms of the member in the exact evaluation.
-        deadline: When the search has to end, seconds of `time.monotonic`.
+    Arguments are those of `search_many.search`.
 
     Returns:
-        One outcome; its status says that all mappings were evaluated, or how many of how many.
+        The outcome; its status says that all mappings were evaluated, or how many of how many.
 
     Raises:
         FadiffError: The map space is empty.
         OutOfTime: Time was over before the first mapping.
     """
-    space, state = family.spaces[0], SearchState(family, options, watcher, stopped, terms, deadline)
+    space, state = task.space, SearchState([task], options, watcher, stopped, deadline)
     total, done, status = count(space), 0, ""
     if not total:
         raise FadiffError(f"{space.problem.name}: no mapping can meet the constraints: no spatial loops are left")
-    if given:
-        state.value(joined(given), np.zeros(1, dtype=np.int64), "given")
+    if task.given:
+        state.value(task.given, np.zeros(1, dtype=np.int64), "given")
     whole, size = whole_space(space, with_grace(deadline, stopped)), BATCH * options.workers
     if deadline < inf:
-        size = min(size, _mappings_between_looks(family, next(nests(whole, PROBE))))
+        some, start = next(nests(whole, PROBE)), time.perf_counter()
+        score(task.layer, some)
+        size = min(size, max(1, int(LOOK_EVERY / (time.perf_counter() - start) * some.batch)))
     for nest in nests(whole, size):
-        state.value(nest, family.member_of(nest.batch), "exhaustive")
+        state.value(nest, np.zeros(nest.batch, dtype=np.int64), "exhaustive")
         done += nest.batch
         if done < total and state.out_of_time():
             reason = "interrupted" if state.stopped() else f"out of time after {options.time_limit:g} s"
             status = f"{reason}: the best of {done} of {total} mappings"
             break
-    words = f"optimal: all {total} mappings evaluated"
-    if state.best[0] >= ILLEGAL:
-        words = f"proved: none of all {total} mappings is legal"
-    return [SearchOutcome(state.nests[0], float(state.best[0]), status or words, tuple(state.history[0]), done,
-                          int(state.legal_evaluations[0]))]
+    if not status:
+        status = (f"optimal: all {total} mappings evaluated" if state.best[0] < ILLEGAL
+                  else f"proved: none of all {total} mappings is legal")
+    return replace(state.outcome(0, status), evaluations=done)
 
 
-def _mappings_between_looks(family: LayerFamily, some: Nest) -> int:
-    """Mappings that are evaluated within `LOOK_EVERY`, by the time that some take on one thread."""
-    start = time.perf_counter()
-    score(family.layer, some)
-    return max(1, int(LOOK_EVERY / (time.perf_counter() - start) * some.batch))
+def count(space: MapSpace, over: Over = never) -> int:
+    """The number of mappings of a map space, illegal ones included; exact at any size. Raises OutOfTime."""
+    tallies = Counter({0: 1})
+    for name, bound in space.problem.bounds.items():
+        # The number of factorizations of the bound, by the tally of the loops that they make.
+        partial = Counter({(1, 0): 1})
+        for p, loops in enumerate(places(space)):
+            # all loops are counted only where any number of them may lie on X
+            counted = p % 2 == 0 and _cut_is_open(space, p // 2)
+            loop = ((name in loops.between) + (counted << DIGIT)) << 2 * DIGIT * p
+            further: Counter[tuple[int, int]] = Counter()
+            for ((done, tally), times), factor in product(partial.items(), loops.choices[name]):
+                if bound % (done * factor) == 0:
+                    further[done * factor, tally + (loop if factor > 1 else 0)] += times
+            partial = further
+        longer: Counter[int] = Counter()
+        own = [(tally, times) for (done, tally), times in partial.items() if done == bound]
+        for tally, times in in_time(tallies.items(), over):
+            for added, more in own:
+                longer[tally + added] += times * more
+        tallies = longer
+    total = 0
+    for tally, times in in_time(tallies.items(), over):
+        for p in range(2 * len(space.levels)):
+            free, loops_here = (tally >> (2 * p + part) * DIGIT & (1 << DIGIT) - 1 for part in (0, 1))
+            times *= math.factorial(free) * (1 if p % 2 else len(_cuts(space, p // 2, free, loops_here)))
+        total += times
+    return total << len(open_keeps(space))
+
+
+def _cut_is_open(space: MapSpace, level: int) -> bool:
+    """Whether a level's spatial loops may be cut anywhere into those on X and those on Y."""
+    return space.constraints.levels[level].spatial.split is None and min(space.levels[level].fanout) > 1
+
+
+def _cuts(space: MapSpace, level: int, free: int, loops: int) -> range:
+    """The numbers of loops of several iterations that may lie on X, the first ones of their order.
+
+    They count all `loops` where no split is given, else the `free` ones, which the permutation does not name.
+    """
+    split, (wide, high) = space.constraints.levels[level].spatial.split, space.levels[level].fanout
+    if split is None:
+        return range(loops + 1) if _cut_is_open(space, level) else range(1)
+    order = space.levels[level].spatial
+    on_x = between_on_x(split, len(order.inner), len(order.between))
+    least, most = max(0, free - (len(order.between) - on_x)), min(free, on_x)
+    if high == 1:
+        least = free
+    if wide == 1:
+        most = 0
+    return range(least, most + 1)
+
+
+@dataclass(frozen=True)
+class Arrangements:
+    """The orders of the loops at one factor place, for every set of dimensions that have a loop there.
+
+    A set is a bit mask m below 2^D; its orders stand in rows `first[m]` up to `first[m] + number[m]`.
+
+    Attributes:
+        number: How many orders a set has, [2^D].
+        first: The row of its first one, [2^D].
+        order: Dimension indices from the innermost loop outwards, [n, D].
+        on_y: Whether the loop of a dimension lies on the Y axis, [n, D].
+    """
+
+    number: np.ndarray
+    first: np.ndarray
+    order: np.ndarray
+    on_y: np.ndarray
+
+
+def _arranged(space: MapSpace, p: int, over: Over) -> Arrangements:
+    """The orders of the loops at place `p`: those on X before those on Y."""
+    names, loops, level = space.problem.dimensions, places(space)[p], space.levels[p // 2]
+    split = space.constraints.levels[p // 2].spatial.split
+    looping = [d for d, name in enumerate(names) if any(factor > 1 for factor in loops.choices[name])]
+    number, first = np.zeros((2, 1 << len(names)), dtype=np.int64)
+    orders: list[tuple[int, ...]] = []
+    on_y: list[list[bool]] = []
+    for real in in_time(chain.from_iterable(combinations(looping, n) for n in range(len(looping) + 1)), over):
+        mask, idle = sum(1 << d for d in real), [d for d in range(len(names)) if d not in real]
+        first[mask] = len(orders)
+        inner, between, outer = ([d for d in map(names.index, part) if d in real]
+                                 for part in (loops.inner, loops.between, loops.outer))
+        for order in in_time(permutations(between), over):
+            whole = (*inner, *order, *outer)
+            for cut in [0] if p % 2 else _cuts(space, p // 2, len(between), len(real)):
+                y_loops: set[int] = set()
+                if p % 2 == 0 and split is not None:
+                    y_loops = {d for d in (*inner, *outer) if level.axes[names[d]] == "Y"} | set(order[cut:])
+                elif p % 2 == 0:
+                    y_loops = set(whole[cut:] if _cut_is_open(space, p // 2) else whole * (level.fanout[0] == 1))
+                orders.append((*idle, *sorted(whole, key=y_loops.__contains__)))
+                on_y.append([d in y_loops for d in range(len(names))])
+        number[mask] = len(orders) - first[mask]
+    return Arrangements(number, first, np.array(orders), np.array(on_y))
+
+
+@dataclass(frozen=True)
+class WholeSpace:
+    """A map space ready to be walked through.
+
+    Attributes:
+        factors: For each dimension its factorizations, [n, P].
+        arranged: For each factor place the orders of its loops.
+        keep: Every choice of the data spaces that the levels keep, [n, L, T].
+    """
+
+    factors: tuple[np.ndarray, ...]
+    arranged: tuple[Arrangements, ...]
+    keep: np.ndarray
+
+
+def whole_space(space: MapSpace, over: Over = never) -> WholeSpace:
+    """Lays out a map space. The tables grow with its size, so large ones should be refused first (see `count`).
+
+    Raises:
+        OutOfTime: Time was over before it was laid out.
+    """
+    names, pairs = space.problem.dataspace_names(), open_keeps(space)
+    keep = np.array([[name in here.keep for name in names] for here in space.levels])
+    keeps = keep[None].repeat(2 ** len(pairs), axis=0)
+    for pair, column in zip(pairs, zip(*product((True, False), repeat=len(pairs)), strict=True), strict=True):
+        keeps[:, pair[0], pair[1]] = column
+    factors = []
+    for name, bound in space.problem.bounds.items():
+        rows: list[tuple[int, ...]] = [()]
+        for loops in places(space):
+            rows = [(*row, factor) for row in in_time(rows, over) for factor in loops.choices[name]
+                    if bound % (math.prod(row) * factor) == 0]
+        factors.append(np.array([row for row in rows if math.prod(row) == bound],
+                                dtype=np.float64).reshape(-1, 2 * len(space.levels)))
+    return WholeSpace(tuple(factors), tuple(_arranged(space, p, over) for p in range(2 * len(space.levels))), keeps)
+
+
+def nests(whole: WholeSpace, size: int) -> Iterator[Nest]:
+    """Every mapping once, in batches of at most `size`.
+
+    A number stands for each mapping of a factorization; its digits, in a base that differs from place to place, say
+    which order each place has and what is kept.
+    """
+    shape = tuple(len(rows) for rows in whole.factors)
+    for start in range(0, math.prod(shape), BLOCK):
+        digits = np.unravel_index(np.arange(start, min(start + BLOCK, math.prod(shape))), shape)
+        factors = np.stack([rows[digit] for rows, digit in zip(whole.factors, digits, strict=True)])   # [D, F, P]
+        masks = ((factors > 1) << np.arange(len(shape))[:, None, None]).sum(axis=0).T                  # [P, F]
+        numbers = np.stack([here.number[mask] for here, mask in zip(whole.arranged, masks, strict=True)])
+        each = numbers.prod(axis=0) * len(whole.keep)
+        ends = np.cumsum(each)
+        for low in range(0, int(ends[-1]), size):
+            mapping = np.arange(low, min(low + size, int(ends[-1])))
+            row = np.searchsorted(ends, mapping, side="right")
+            choice, keep = np.divmod(mapping - ends[row] + each[row], len(whole.keep))
+            orders, on_y = [], []
+            for here, mask in zip(whole.arranged, masks[:, row], strict=True):
+                choice, digit = np.divmod(choice, here.number[mask])
+                orders.append(here.order[here.first[mask] + digit].T)
+                on_y.append(here.on_y[here.first[mask] + digit].T)
+            placed = np.ascontiguousarray(factors[:, row].transpose(2, 0, 1))                           # [P, D, B]
+            yield Nest(temporal=np.ascontiguousarray(placed[1::2]), spatial=np.ascontiguousarray(placed[0::2]),
+                       order=np.stack(orders[1::2]), keep=np.ascontiguousarray(whole.keep[keep].transpose(1, 2, 0)),
+                       on_y=np.stack(on_y[0::2]), spatial_order=np.stack(orders[0::2]))

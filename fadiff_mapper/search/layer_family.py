@@ -1,4 +1,4 @@
-"""Families of layers that are searched side by side, and the decisions of a mapping besides its factors.
+"""Families of layers that are searched side by side, the decisions of a mapping besides its factors, first mappings.
 
 Layers that differ in the bounds of their dimensions only are evaluated in one batch: equally many columns of each
 member, one member after the other. Axes: W (members), L, D, T, B as in `loop_nest.py`.
@@ -13,19 +13,18 @@ window is tried innermost, because only the innermost loop brings new words alon
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from functools import lru_cache
 from itertools import permutations, product
-from typing import TypeAlias
 
 import numpy as np
 
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.loop_nest import Nest, Projection
+from fadiff_mapper.model.evaluate import score
+from fadiff_mapper.model.loop_nest import Nest, Projection, columns
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.search.mapspace import FactorTables, MapSpace, factor_tables
+from fadiff_mapper.search.mapspace import NONE, FactorTables, MapSpace, factor_tables
 
 MOST_ORDERS = 5040
 """Candidate orders of one level: those for all rankings of seven data spaces. With more, so many are drawn at
@@ -39,8 +38,16 @@ REMEMBERED = 4096
 """Candidate orders and layouts that are kept, of levels with equal constraints: the layers of a network and the tiles
 of its groups share nearly all of theirs. Of the time of 700 searches of small tiles they took a third before."""
 
-Dimensions: TypeAlias = tuple[int, ...]
-"""Indices of dimensions, innermost first."""
+KEPT = 0.7
+"""Probability that a random mapping keeps a data space where it may. A plain choice; no measurement of it is kept."""
+
+UNEVEN = 3
+"""Exponent of the random shares of a dimension's octaves in `random_nests`: the greater, the more often one loop takes
+them all. Nothing was measured; validation wants both even and lopsided mappings."""
+
+TRIED = 8
+"""Draws of the other decisions of a first mapping; the first keeps every data space where it may, the second none but
+outermost. Nothing was measured: a space where all of them are illegal merely has no mapping before the search."""
 
 
 @dataclass(frozen=True)
@@ -60,69 +67,6 @@ class DiscreteDecisions:
     spatial_order: np.ndarray
 
 
-def temporal_orders(space: MapSpace, projection: Projection, level: int, looping: Sequence[bool]) -> np.ndarray:
-    """Candidate orders of one level's temporal loops within the constraints.
-
-    Args:
-        space: The map space.
-        projection: Tells the dimensions that move each data space.
-        level: Index of the level.
-        looping: [D]. Whether the dimension can have a loop at this level at all; the position of the others does
-            not matter.
-
-    Returns:
-        [n, D]. Distinct orders as dimension indices, innermost first.
-    """
-    loops = space.levels[level].temporal
-    return _orders(space.problem.dimensions, loops.inner, loops.between, loops.outer, tuple(looping),
-                   projection.relevance, projection.shared)
-
-
-@lru_cache(maxsize=REMEMBERED)
-def _orders(dimensions: tuple[str, ...], inner: tuple[str, ...], between: tuple[str, ...], outer: tuple[str, ...],
-            looping: tuple[bool, ...], relevant: tuple[tuple[bool, ...], ...], shared: frozenset[int]) -> np.ndarray:
-    """`temporal_orders` from all that it depends on, which many layers share; not to be written to."""
-    innermost, free, outermost = (_indices(part, dimensions) for part in (inner, between, outer))
-    movable, fixed = [d for d in free if looping[d]], [d for d in free if not looping[d]]
-    leading = [None, *(d for d in movable if d in shared)]
-    moved = dict.fromkeys(tuple(row[d] for d in movable) for row in relevant)
-    telling = [row for row in moved if len(set(row)) > 1]
-    orders: dict[Dimensions, None] = {}
-    for ranking, first in _rankings(telling, leading):
-        told = dict(zip(movable, zip(*ranking, strict=True), strict=False))
-        ordered = sorted(movable, key=lambda d: (told.get(d, ()), d != first))
-        orders[(*innermost, *fixed, *ordered, *outermost)] = None
-    return np.array(list(orders))
-
-
-def _rankings(telling: list[tuple[bool, ...]], leading: list[int | None]) -> Iterator[
-        tuple[Sequence[tuple[bool, ...]], int | None]]:
-    """Rankings of data spaces, each with a dimension to be tried innermost: all, or `MOST_ORDERS` drawn at random."""
-    if math.factorial(len(telling)) * len(leading) <= MOST_ORDERS:
-        yield from product(permutations(telling), leading)
-        return
-    rng = np.random.default_rng(0)
-    for _ in range(MOST_ORDERS):
-        yield [telling[row] for row in rng.permutation(len(telling))], leading[rng.integers(len(leading))]
-
-
-def _indices(names: tuple[str, ...], dimensions: tuple[str, ...]) -> Dimensions:
-    """Indices of some dimensions."""
-    return tuple(dimensions.index(name) for name in names)
-
-
-def _random_layout(inner: Dimensions, between: Dimensions, outer: Dimensions, fanout: tuple[int, int],
-                   split: int | None, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """A random placement of spatial loops: their order from the innermost, and whether each dimension lies on Y."""
-    order = np.array([*inner, *rng.permutation(between).astype(np.int64), *outer], dtype=np.int64)
-    if split is None:
-        x, y = fanout
-        split = len(order) if y == 1 else 0 if x == 1 else int(rng.integers(0, len(order) + 1))
-    on_y = np.ones(len(order), dtype=bool)
-    on_y[order[:split]] = False
-    return order, on_y
-
-
 @dataclass(frozen=True)
 class SpatialLayouts:
     """Candidate placements of one level's spatial loops; of a family of W members, [W, n, D] each.
@@ -134,76 +78,6 @@ class SpatialLayouts:
 
     order: np.ndarray
     on_y: np.ndarray
-
-
-def layouts(space: MapSpace, level: int) -> SpatialLayouts:
-    """Placements of one level's spatial loops that the constraints allow.
-
-    Args:
-        space: The map space.
-        level: Index of the level, which is also the seed: the sample is always the same.
-
-    Returns:
-        One placement where the fan-out has one axis, else the distinct ones of `LAYOUTS` random ones.
-    """
-    here = space.levels[level]
-    return _layouts(space.problem.dimensions, here.spatial.inner, here.spatial.between, here.spatial.outer,
-                    here.fanout, space.constraints.levels[level].spatial.split, level)
-
-
-@lru_cache(maxsize=REMEMBERED)
-def _layouts(dimensions: tuple[str, ...], inner: tuple[str, ...], between: tuple[str, ...], outer: tuple[str, ...],
-             fanout: tuple[int, int], split: int | None, seed: int) -> SpatialLayouts:
-    """`layouts` from all that it depends on, which many layers share; not to be written to."""
-    rng = np.random.default_rng(seed)
-    innermost, free, outermost = (_indices(part, dimensions) for part in (inner, between, outer))
-    count = LAYOUTS if min(fanout) > 1 else 1
-    order, on_y = (np.stack(part) for part in zip(*(
-        _random_layout(innermost, free, outermost, fanout, split, rng) for _ in range(count)), strict=True))
-    _, distinct = np.unique(np.concatenate([order, on_y], axis=1), axis=0, return_index=True)
-    return SpatialLayouts(order[np.sort(distinct)], on_y[np.sort(distinct)])
-
-
-def open_keeps(space: MapSpace) -> list[tuple[int, int]]:
-    """(level, index of the data space) of every keep-or-bypass decision that the constraints leave open."""
-    return [(level, t) for level, here in enumerate(space.levels)
-            for t, name in enumerate(space.problem.dataspace_names()) if name in here.open]
-
-
-KEPT = 0.7
-"""Probability that a random mapping keeps a data space where it may. A plain choice; no measurement of it is kept."""
-
-
-@dataclass(frozen=True)
-class OpenChoices:
-    """How many candidates the decisions of a family have.
-
-    Attributes:
-        members: W, the members of the family.
-        orders: Of the temporal loops of each level.
-        layouts: Of the spatial loops of each level.
-        keeps: (level, index of the data space) of each decision to keep or bypass.
-    """
-
-    members: int
-    orders: tuple[int, ...]
-    layouts: tuple[int, ...]
-    keeps: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True)
-class Draws:
-    """Candidates picked at random, one of every decision for each column of a batch; not to be written to.
-
-    Attributes:
-        order: [L, B]. Rows of the candidate orders: of all levels, and in a level of all members, one after the other.
-        layout: [L, B]. The same for layouts.
-        keep: For each decision to keep or bypass whether the data space is kept, [B].
-    """
-
-    order: np.ndarray
-    layout: np.ndarray
-    keep: tuple[np.ndarray, ...]
 
 
 @dataclass(frozen=True)
@@ -230,30 +104,21 @@ class LayerFamily:
         """The member that every column of a batch belongs to, [B], as in `FactorPlaces.member_of`."""
         return np.arange(batch) // (batch // len(self.spaces))
 
-    @property
-    def open_choices(self) -> OpenChoices:
-        """How many candidates the decisions have."""
-        return OpenChoices(len(self.spaces), tuple(orders.shape[1] for orders in self.orders),
-                           tuple(placed.order.shape[1] for placed in self.layouts), self.keeps)
-
 
 def family_of(layer: PreparedLayer, spaces: Sequence[MapSpace]) -> LayerFamily:
-    """The family of some map spaces.
-
-    Args:
-        layer: The prepared layer of any member.
-        spaces: Map spaces of the members, all with the same `kin`.
-
-    Returns:
-        The family, with members in the order of `spaces`.
-    """
+    """The family of some map spaces, all with the same `kin`; `layer` is that of any member."""
     tables = factor_tables(spaces)
     looping = tables.looping[:, 1::2].tolist()  # of the temporal loops, [W][L][D]
     orders, placed = [], []
-    for level in range(len(spaces[0].levels)):
-        orders.append(_side_by_side([temporal_orders(space, layer.projection, level, own[level])
+    for index in range(len(spaces[0].levels)):
+        orders.append(_side_by_side([temporal_orders(space, layer.projection, index, own[index])
                                      for space, own in zip(spaces, looping, strict=True)]))
-        candidates = [layouts(space, level) for space in spaces]
+        candidates = []
+        for space in spaces:
+            level = space.levels[index]
+            candidates.append(_layouts(space.problem.dimensions, level.spatial.inner, level.spatial.between,
+                                       level.spatial.outer, level.fanout,
+                                       space.constraints.levels[index].spatial.split, index))
         placed.append(SpatialLayouts(_side_by_side([layout.order for layout in candidates]),
                                      _side_by_side([layout.on_y for layout in candidates])))
     return LayerFamily(layer, tuple(spaces), tables, tuple(orders), tuple(placed), tuple(open_keeps(spaces[0])))
@@ -261,92 +126,178 @@ def family_of(layer: PreparedLayer, spaces: Sequence[MapSpace]) -> LayerFamily:
 
 def _side_by_side(candidates: Sequence[np.ndarray]) -> np.ndarray:
     """The members' candidates [n_w, D] as [W, n, D], those of members with fewer repeated."""
-    if len(candidates) == 1:
-        return candidates[0][None]
     most = max(map(len, candidates))
-    return np.stack([own[np.arange(most) % len(own)] for own in candidates])
+    return np.stack([own if len(own) == most else own[np.arange(most) % len(own)] for own in candidates])
+
+
+def kin(space: MapSpace, projection: Projection) -> tuple[object, ...]:
+    """A key that two map spaces of one architecture share if they can be searched as one family.
+
+    The bounds of dimensions are not part of it, nor are limits on factors: these are tables of each member.
+    """
+    constraints = space.constraints
+    levels = tuple((here.keep, here.bypass, here.open, level.temporal.no_reuse, level.spatial.no_reuse,
+                    level.spatial.no_link_transfer, level.temporal.rmw_first_update, level.no_coalesce)
+                   for here, level in zip(space.levels, constraints.levels, strict=True))
+    return (space.problem.dimensions, space.problem.dataspace_names(), projection.ranks, projection.read_write, levels,
+            constraints.min_parallelism)
+
+
+def temporal_orders(space: MapSpace, projection: Projection, level: int, looping: Sequence[bool]) -> np.ndarray:
+    """Candidate orders of one level's temporal loops within the constraints.
+
+    Args:
+        space: The map space.
+        projection: Tells the dimensions that move each data space.
+        level: Index of the level.
+        looping: [D]. Whether the dimension can have a loop at this level; the position of the others does not matter.
+
+    Returns:
+        [n, D]. Distinct orders as dimension indices, innermost first.
+    """
+    loops = space.levels[level].temporal
+    return _orders(space.problem.dimensions, loops.inner, loops.between, loops.outer, tuple(looping),
+                   projection.relevance, projection.shared)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _orders(dimensions: tuple[str, ...], inner: tuple[str, ...], between: tuple[str, ...], outer: tuple[str, ...],
+            looping: tuple[bool, ...], relevant: tuple[tuple[bool, ...], ...], shared: frozenset[int]) -> np.ndarray:
+    """`temporal_orders` from all that it depends on, which many layers share; not to be written to."""
+    innermost, free, outermost = ([dimensions.index(name) for name in part] for part in (inner, between, outer))
+    movable, fixed = [d for d in free if looping[d]], [d for d in free if not looping[d]]
+    leading = [None, *(d for d in movable if d in shared)]
+    moved = dict.fromkeys(tuple(row[d] for d in movable) for row in relevant)
+    telling = [row for row in moved if len(set(row)) > 1]
+    # Rankings of data spaces, each with a dimension to be tried innermost: all, or some at random.
+    if math.factorial(len(telling)) * len(leading) <= MOST_ORDERS:
+        rankings = list(product(permutations(telling), leading))
+    else:
+        rng = np.random.default_rng(0)
+        rankings = [(tuple(telling[row] for row in rng.permutation(len(telling))), leading[rng.integers(len(leading))])
+                    for _ in range(MOST_ORDERS)]
+    orders: dict[tuple[int, ...], None] = {}
+    for ranking, first in rankings:
+        told = dict(zip(movable, zip(*ranking, strict=True), strict=False))
+        ordered = sorted(movable, key=lambda d: (told.get(d, ()), d != first))
+        orders[(*innermost, *fixed, *ordered, *outermost)] = None
+    return np.array(list(orders))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _layouts(dimensions: tuple[str, ...], inner: tuple[str, ...], between: tuple[str, ...], outer: tuple[str, ...],
+             fanout: tuple[int, int], split: int | None, seed: int) -> SpatialLayouts:
+    """Placements of one level's spatial loops that the constraints allow, always the same; not to be written to.
+
+    One where the fan-out has one axis, else the distinct ones of `LAYOUTS` random ones.
+    """
+    rng = np.random.default_rng(seed)
+    innermost, free, outermost = ([dimensions.index(name) for name in part] for part in (inner, between, outer))
+    count = LAYOUTS if min(fanout) > 1 else 1
+    order, on_y = np.empty((count, len(dimensions)), dtype=np.int64), np.ones((count, len(dimensions)), dtype=bool)
+    for row, high in zip(order, on_y, strict=True):
+        row[:] = [*innermost, *rng.permutation(free), *outermost]
+        on_x = split
+        if on_x is None:
+            on_x = len(row) if fanout[1] == 1 else 0 if fanout[0] == 1 else int(rng.integers(0, len(row) + 1))
+        high[row[:on_x]] = False
+    distinct = np.sort(np.unique(np.concatenate([order, on_y], axis=1), axis=0, return_index=True)[1])
+    return SpatialLayouts(order[distinct], on_y[distinct])
+
+
+def open_keeps(space: MapSpace) -> list[tuple[int, int]]:
+    """(level, index of the data space) of every keep-or-bypass decision that the constraints leave open."""
+    return [(level, t) for level, here in enumerate(space.levels)
+            for t, name in enumerate(space.problem.dataspace_names()) if name in here.open]
 
 
 def random_decisions(family: LayerFamily, batch: int, rng: np.random.Generator) -> DiscreteDecisions:
-    """One random set of decisions per column.
+    """One random set of decisions per column of a batch of B, a multiple of the members.
 
-    Args:
-        family: The family.
-        batch: Number of columns, B, a multiple of the members.
-        rng: Source of randomness.
+    The first column of each member keeps every data space where it may, the second bypasses them wherever it may inside
+    the outermost level, the others keep at random.
+    """
+    return _decided(family, _draws(_candidates(family), batch, rng))
+
+
+Candidates = tuple[int, tuple[tuple[int, int], ...], tuple[int, ...]]
+"""How many candidates a family has: its members, the orders and layouts of each level, the levels of its `keeps`."""
+
+
+def _candidates(family: LayerFamily) -> Candidates:
+    counts = tuple((orders.shape[1], placed.order.shape[1])
+                   for orders, placed in zip(family.orders, family.layouts, strict=True))
+    return len(family.spaces), counts, tuple(level for level, _ in family.keeps)
+
+
+def _draws(candidates: Candidates, batch: int, rng: np.random.Generator) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Candidates picked at random for every column.
 
     Returns:
-        Decisions. The first column of each member keeps every data space where it may, the second bypasses them
-        wherever it may inside the outermost level, the others keep at random.
+        Rows of the orders (0) and the layouts (1) of all levels, and in a level of all members, one after the other,
+        [2, L, B]; and for each decision to keep or bypass whether the data space is kept, [B].
     """
-    return decided(family, draws(family.open_choices, batch, rng))
+    members, counts, keeps = candidates
+    member, column = np.divmod(np.arange(batch), batch // members)
+    rows, before = np.empty((2, len(counts), batch), dtype=np.int64), np.zeros(2, dtype=np.int64)
+    for level, numbers in enumerate(counts):
+        for kind, number in enumerate(numbers):
+            rows[kind, level] = before[kind] + member * number + rng.integers(0, number, batch)
+        before += members * np.array(numbers)
+    return rows, [np.select([column == 0, column == 1], [True, level == len(counts) - 1], rng.random(batch) < KEPT)
+                  for level in keeps]
 
 
-def draws(choices: OpenChoices, batch: int, rng: np.random.Generator) -> Draws:
-    """The random part of `random_decisions`, for which the candidates themselves play no role.
-
-    Args:
-        choices: How many candidates there are.
-        batch: Number of columns, B, a multiple of the members.
-        rng: Source of randomness.
-
-    Returns:
-        A candidate of each decision for every column.
-    """
-    member, column = np.divmod(np.arange(batch), batch // choices.members)
-    order, layout = np.empty((2, len(choices.orders), batch), dtype=np.int64)
-    orders_before = layouts_before = 0
-    for level, (orders, placed) in enumerate(zip(choices.orders, choices.layouts, strict=True)):
-        order[level] = orders_before + member * orders + rng.integers(0, orders, batch)
-        layout[level] = layouts_before + member * placed + rng.integers(0, placed, batch)
-        orders_before, layouts_before = (orders_before + choices.members * orders,
-                                         layouts_before + choices.members * placed)
-    outermost = len(choices.orders) - 1
-    keep = [np.select([column == 0, column == 1], [True, level == outermost], rng.random(batch) < KEPT)
-            for level, _ in choices.keeps]
-    return Draws(order, layout, tuple(keep))
+@lru_cache(maxsize=REMEMBERED)
+def _first_draws(candidates: Candidates, batch: int) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The draws of the first mappings of all families with equally many candidates; they take 6 % of a light search."""
+    return _draws(candidates, batch, np.random.default_rng(0))
 
 
-def decided(family: LayerFamily, picked: Draws) -> DiscreteDecisions:
-    """The decisions of a batch.
-
-    Args:
-        family: The family.
-        picked: Candidates of all decisions, drawn for `LayerFamily.open_choices`.
-    """
+def _decided(family: LayerFamily, drawn: tuple[np.ndarray, list[np.ndarray]]) -> DiscreteDecisions:
+    """The decisions of a batch from its `_draws`."""
+    (order, layout), kept = drawn
     space, names = family.spaces[0], family.spaces[0].problem.dataspace_names()
     keep = np.array([[name in here.keep for name in names] for here in space.levels])
-    keep = keep[..., None].repeat(picked.order.shape[1], axis=-1)
-    for (level, t), kept in zip(family.keeps, picked.keep, strict=True):
-        keep[level, t] = kept
-    return DiscreteDecisions(_rows(family.orders, picked.order), keep,
-                             _rows([placed.on_y for placed in family.layouts], picked.layout),
-                             _rows([placed.order for placed in family.layouts], picked.layout))
+    keep = keep[..., None].repeat(order.shape[1], axis=-1)
+    for (level, t), column in zip(family.keeps, kept, strict=True):
+        keep[level, t] = column
+
+    def picked(candidates: Sequence[np.ndarray], rows: np.ndarray) -> np.ndarray:
+        table = np.concatenate([level.reshape(-1, level.shape[-1]) for level in candidates])
+        return np.ascontiguousarray(table[rows].swapaxes(1, 2))
+
+    return DiscreteDecisions(picked(family.orders, order), keep,
+                             picked([placed.on_y for placed in family.layouts], layout),
+                             picked([placed.order for placed in family.layouts], layout))
 
 
-def _rows(candidates: Sequence[np.ndarray], rows: np.ndarray) -> np.ndarray:
-    """[L, D, B] from the candidates [W, n, D] of each level and rows [L, B] as in `Draws`."""
-    dims = candidates[0].shape[-1]
-    table = np.concatenate([level.reshape(-1, dims) for level in candidates])
-    return np.ascontiguousarray(table[rows].swapaxes(1, 2))
+def first_of(family: LayerFamily, member: int) -> Nest | None:
+    """A member's legal mapping, found at once, that leaves all it can to the outermost loops.
 
+    Tiles (of `FactorTables.outermost`) are then as small as the constraints allow, so that capacities hold most likely.
 
-UNEVEN = 3
-"""Exponent of the random shares of a dimension's octaves in `random_nests`: the greater, the more often one loop takes
-them all. Nothing was measured; validation wants both even and lopsided mappings."""
+    Returns:
+        A nest of one row; None where none of those tried is legal, or where the constraints ask for parallelism,
+        which such a nest lacks.
+    """
+    tables = family.factors
+    number = tables.outermost[member]
+    if family.spaces[member].constraints.min_parallelism or (number == NONE).any():
+        return None
+    factors = tables.divisor[member, np.arange(number.shape[1]), number][..., None].repeat(TRIED, axis=-1)
+    choices = _decided(family, _first_draws(_candidates(family), TRIED * len(family.spaces)))
+    own = slice(TRIED * member, TRIED * (member + 1))
+    nest = Nest(np.ascontiguousarray(factors[1::2]), np.ascontiguousarray(factors[0::2]), *(
+        columns(part, own) for part in (choices.order, choices.keep, choices.on_y, choices.spatial_order)))
+    legal = np.flatnonzero(score(family.layer, nest).legal)
+    return nest.take(legal[:1]) if len(legal) else None
 
 
 def random_nests(layer: PreparedLayer, space: MapSpace, batch: int, seed: int = 0) -> Nest:
     """Random mappings within the constraints, always the same for a seed: random octaves, rounded to divisors.
 
-    Args:
-        layer: The problem on its architecture.
-        space: Its map space.
-        batch: How many mappings.
-        seed: Seed of every random number.
-
-    Returns:
-        The nests; they may still exceed a capacity or a fan-out.
+    They may still exceed a capacity or a fan-out.
     """
     family, rng = family_of(layer, [space]), np.random.default_rng(seed)
     tables = family.factors
@@ -359,62 +310,3 @@ def random_nests(layer: PreparedLayer, space: MapSpace, batch: int, seed: int = 
     choices = random_decisions(family, batch, rng)
     return Nest(factors[1::2].copy(), factors[0::2].copy(), choices.order, choices.keep, choices.on_y,
                 choices.spatial_order)
-
-
-def kin(space: MapSpace, projection: Projection) -> tuple[object, ...]:
-    """A key that two map spaces of one architecture share if they can be searched as one family.
-
-    The bounds of dimensions are not part of it, nor are limits on factors: these are tables of each member.
-
-    Args:
-        space: The map space.
-        projection: Projection of its problem.
-    """
-    constraints = space.constraints
-    levels = tuple((here.keep, here.bypass, here.open, level.temporal.no_reuse, level.spatial.no_reuse,
-                    level.spatial.no_link_transfer, level.temporal.rmw_first_update, level.no_coalesce)
-                   for here, level in zip(space.levels, constraints.levels, strict=True))
-    return (space.problem.dimensions, space.problem.dataspace_names(), projection.ranks, projection.read_write, levels,
-            constraints.min_parallelism)
-
-
-class DecisionKind(IntEnum):
-    """The kinds of decisions without a gradient; whole numbers, because compiled code compares them.
-
-    Attributes:
-        ORDER: The order of one level's temporal loops.
-        LAYOUT: The order of one level's spatial loops and the axis, X or Y, of each.
-        KEEP: Whether one level keeps or bypasses one data space.
-    """
-
-    ORDER = 0
-    LAYOUT = 1
-    KEEP = 2
-
-
-@dataclass(frozen=True)
-class OpenDecision:
-    """One decision with more than one candidate.
-
-    Attributes:
-        kind: The kind of decision.
-        level: The storage level whose decision it is, counted from the innermost.
-        tensor: The data space, for `DecisionKind.KEEP` alone.
-    """
-
-    kind: DecisionKind
-    level: int
-    tensor: int = 0
-
-
-def decisions_of(family: LayerFamily) -> list[OpenDecision]:
-    """The open decisions of a family: orders first, then layouts, then keep or bypass, each by level.
-
-    Args:
-        family: The layers that are searched side by side; all share their open decisions.
-    """
-    ordered = [OpenDecision(DecisionKind.ORDER, level) for level, candidates in enumerate(family.orders)
-               if candidates.shape[1] > 1]
-    laid_out = [OpenDecision(DecisionKind.LAYOUT, level) for level, candidates in enumerate(family.layouts)
-                if candidates.order.shape[1] > 1]
-    return ordered + laid_out + [OpenDecision(DecisionKind.KEEP, *pair) for pair in family.keeps]

@@ -1,35 +1,38 @@
 """The search of layers, as users call it: specs in, results out.
 
 Everything that can be wrong with the input is found before the search starts: options, constraints that contradict
-each other, warm starts. A legal mapping of each problem is handed on before the search begins.
+each other, warm starts. A legal mapping of each problem is handed on before the search begins, better ones while it
+runs: a run that is killed should leave the best mapping so far, so callers write what they are handed at once. Results
+in between carry no history and no lower bound: the last one has both.
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import zip_longest
 from math import inf
 from typing import TYPE_CHECKING
 
 from fadiff_mapper.base.deadline import Over, in_time, never, with_grace
-from fadiff_mapper.base.errors import FadiffError, OutOfTime, listed
+from fadiff_mapper.base.errors import FadiffError, OutOfTime, attempted
 from fadiff_mapper.inputs.spec.mapping import Mapping
-from fadiff_mapper.inputs.spec.problem import single_letter
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.evaluate_spec import evaluate_mapping, is_sparse, layers_of
-from fadiff_mapper.model.loop_nest import Nest, cut_off, pack, without_lasts
+from fadiff_mapper.model.evaluate_spec import evaluate_mapping, evaluate_nests, is_sparse, layers_of
+from fadiff_mapper.model.loop_nest import Nest, cut_off, pack, unpack, without_lasts
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.search.first_mapping import first_of
-from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
-from fadiff_mapper.search.mapspace import MapSpace, check_mapping, conflicts, rounded_up
+from fadiff_mapper.model.reuse import with_reuse
+from fadiff_mapper.model.stats import Stats
+from fadiff_mapper.search.best_so_far import SearchOutcome
+from fadiff_mapper.search.layer_family import first_of
+from fadiff_mapper.search.mapping_task import MappingTask, checked_task, mapping_task
+from fadiff_mapper.search.mapspace import MapSpace, check_mapping, rounded_up
 from fadiff_mapper.search.options import Progress, SearchOptions, check_metrics, check_options
 from fadiff_mapper.search.result import Result
-from fadiff_mapper.search.result_stream import ResultStream, bounds_of, least_of, with_bound
-from fadiff_mapper.search.search_family import SearchOutcome
 from fadiff_mapper.search.search_many import search_all
 
 if TYPE_CHECKING:
@@ -37,6 +40,15 @@ if TYPE_CHECKING:
 
 LEAST = 0.1
 """Seconds of a search at least that is given a deadline, which may be over by then. Set by hand, not measured."""
+
+WRITE_EVERY = 1.0
+"""Seconds between two mappings of one problem that are handed on while the search runs: most callers write files, and
+improvements come in bursts. Nothing was measured."""
+
+HANDING = 0.1
+"""Part of the time, where it is limited, for handing on mappings that are not the last. Nothing was measured."""
+
+SEARCHING = "searching: the best mapping so far"
 
 
 def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
@@ -58,7 +70,7 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
         warm_starts: For each problem a mapping to start from, or None; the result is at least as good.
         on_progress: Called with the number of a problem whenever its best mapping improves.
         on_better: Called with the number of a problem and its first legal mapping, then the best so far at most once
-            in `result_stream.WRITE_EVERY` seconds, then the result.
+            in `WRITE_EVERY` seconds, then the result.
         on_end: Called with the number of a problem and its result alone.
         stopped: Asked again and again; once true, the search ends with the best so far.
         deadline: When the time limit is over, seconds of `time.monotonic`, of a caller whose time began earlier; None:
@@ -83,10 +95,27 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
     if deadline is None:
         deadline = inf if options.time_limit is None else time.monotonic() + options.time_limit
     late = with_grace(max(deadline, time.monotonic()), stopped)
-    stream = ResultStream(specs, options.priorities, on_progress, on_better, on_end, options.calibration, options.seed,
-                          options.imperfect, deadline, late)
-    tasks = _prepared([_rounded_up(spec) for spec in specs] if options.imperfect else specs, options, late)
-    _refuse_combinations(specs, tasks, options)
+    stream = ResultStream(specs, options, on_progress, on_better, on_end, deadline, late)
+    searched = specs if not options.imperfect else [
+        replace(spec, problem=replace(spec.problem, bounds=rounded_up(spec.problem, spec.constraints)))
+        for spec in specs]
+    tasks: list[MappingTask] = []
+    try:
+        for spec, layer in in_time(zip(searched, layers_of(searched), strict=True), late):
+            tasks.append(checked_task(spec, layer, late))
+            if options.method == "exhaustive":
+                from fadiff_mapper.search.exhaustive import refuse_large  # most searches go without it
+                refuse_large(tasks[-1].space, options.exhaustive_limit, late)
+    except OutOfTime:
+        raise OutOfTime(f"out of time: {len(tasks)} of {len(specs)} problems were prepared for their search; accepted: "
+                        "a longer time limit") from None
+    if options.imperfect and any(is_sparse(spec) for spec in specs):
+        raise FadiffError("imperfect: found with densities or sparse optimizations; accepted: dense designs")
+    if options.calibration is not None:
+        from fadiff_mapper.search.calibrated_choice import check_calibrated  # most searches go without it
+        if options.imperfect:
+            raise FadiffError("imperfect: found with a calibration; accepted: one of them")
+        check_calibrated(tasks, options.calibration)
     tasks = [task if mapping is None else replace(task, given=_start_nest(spec, task.space, mapping))
              for spec, task, mapping in zip_longest(specs, tasks, warm_starts)]
     stream.send_first(tasks)
@@ -96,34 +125,37 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
         begun = search_all(tasks, replace(options, effort=before), stopped=stopped, deadline=last, in_turn=True)
         tasks = [replace(task, given=outcome.nest) if outcome.legal else task
                  for task, outcome in zip(tasks, begun, strict=True)]
-    bounds = bounds and all(spec.problem.bounds == task.space.problem.bounds
-                            for spec, task in zip(specs, tasks, strict=True))
-    with bounds_of(tasks if bounds else (), options.workers, options.imperfect, late) as bound_of:
+    exact = all(spec.problem.bounds == task.space.problem.bounds for spec, task in zip(specs, tasks, strict=True))
+    with bounds_of(tasks if bounds and exact else (), options.workers, options.imperfect, late) as bound_of:
         outcomes = search_all(tasks, options, watcher=stream.watch, stopped=stopped, deadline=last,
                               in_turn=before is not None, begun=begun)
         if options.imperfect:
             outcomes = _with_residuals(specs, tasks, outcomes, options, stopped, last)
-        return stream.send_last(tasks, outcomes, options.as_dict(), bound_of)
+        return stream.send_last(tasks, outcomes, bound_of)
 
 
-def _prepared(specs: Sequence[Spec], options: SearchOptions, late: Over) -> list[MappingTask]:
-    """The search problems of all specs; spaces that are too large for an exhaustive search are refused.
+def _resolved(options: SearchOptions, first: Spec, metric: str | Sequence[str] | None, seed: int | None,
+              time_limit: float | None) -> SearchOptions:
+    """The options with the keyword arguments and the mapper section of the first input in place. Raises FadiffError."""
+    metrics = check_metrics((metric,) if isinstance(metric, str) else metric or options.metrics or first.mapper.metrics)
+    resolved = replace(options, metrics=metrics, seed=options.seed if seed is None else seed,
+                       time_limit=options.time_limit if time_limit is None else time_limit,
+                       threads=first.mapper.num_threads if options.threads is None else options.threads)
+    check_options(resolved)
+    return resolved
 
-    Raises:
-        FadiffError: See `checked_task` and `exhaustive.refuse_large`.
-        OutOfTime: There was no time for all of them.
-    """
-    tasks: list[MappingTask] = []
-    try:
-        for spec, layer in in_time(zip(specs, layers_of(specs), strict=True), late):
-            tasks.append(checked_task(spec, layer, late))
-            if options.method == "exhaustive":
-                from fadiff_mapper.search.exhaustive import refuse_large
-                refuse_large(tasks[-1].space, options.exhaustive_limit, late)
-    except OutOfTime:
-        raise OutOfTime(f"out of time: {len(tasks)} of {len(specs)} problems were prepared for their search; accepted: "
-                        "a longer time limit") from None
-    return tasks
+
+def _start_nest(spec: Spec, space: MapSpace, mapping: Mapping) -> Nest:
+    """A warm start as a nest of one row. Raises FadiffError where it breaks a constraint or is illegal."""
+    if space.problem.bounds != spec.problem.bounds:
+        raise FadiffError("warm start: found with constraints whose factors do not divide a dimension; accepted: one "
+                          "of them")
+    nest = pack([mapping], spec.problem)
+    reasons = check_mapping(space, mapping)
+    if reasons:
+        raise FadiffError("\n".join(f"the mapping to start from breaks a constraint: {reason}" for reason in reasons))
+    evaluate_mapping(spec, mapping)
+    return nest
 
 
 def _with_residuals(specs: Sequence[Spec], tasks: Sequence[MappingTask], outcomes: Sequence[SearchOutcome],
@@ -155,78 +187,181 @@ def with_bounds(results: Sequence[Result], stopped: Callable[[], bool] = lambda:
     """
     specs = [result.spec for result in results]
     bounded = list(results)
+
+    def bound(spec: Spec, layer: PreparedLayer) -> LowerBound | None:
+        return least_of(mapping_task(spec, layer=layer), over=stopped)
+
     with suppress(OutOfTime):
         for index, layer in enumerate(in_time(layers_of(specs), stopped)):
-            bounded[index] = with_bound(results[index], partial(_least, specs[index], layer, stopped))
+            bounded[index] = _with_bound(results[index], partial(bound, specs[index], layer))
     return bounded
 
 
-def _least(spec: Spec, layer: PreparedLayer, over: Over) -> LowerBound | None:
-    """The bound of a problem by itself."""
-    return least_of(mapping_task(spec, layer=layer), over=over)
+def _with_bound(result: Result, bound: Callable[[], LowerBound | None]) -> Result:
+    """The result with its lower bound; where that fails, its status says so."""
+    found, lost = attempted("lower bound", bound)
+    return replace(result, bound=found, status=f"{result.status}; {lost}" if lost else result.status)
 
 
-def _resolved(options: SearchOptions, first: Spec, metric: str | Sequence[str] | None, seed: int | None,
-              time_limit: float | None) -> SearchOptions:
-    """The options with the keyword arguments and the mapper section of the first input in place. Raises FadiffError."""
-    metrics = check_metrics((metric,) if isinstance(metric, str) else metric or options.metrics or first.mapper.metrics)
-    resolved = replace(options, metrics=metrics, seed=options.seed if seed is None else seed,
-                       time_limit=options.time_limit if time_limit is None else time_limit,
-                       threads=first.mapper.num_threads if options.threads is None else options.threads)
-    check_options(resolved)
-    return resolved
+@dataclass
+class ResultStream:
+    """Hands mappings to the caller of a search, problem by problem.
+
+    Attributes:
+        specs: The problems.
+        options: The options of the search, with its metrics and calibration. With residual factors problems may have
+            been rounded up, so that their mappings are cut off at the bounds.
+        on_progress: Called with the number of a problem whenever its best mapping improves; None: not at all.
+        on_better: Called with the number of a problem and a result to keep; None: not at all.
+        on_end: Called with the number of a problem and its last result; None: not at all.
+        deadline: When time is over, seconds of `time.monotonic`.
+        late: Tells whether there is no time for anything but the last results either.
+        start: When the search began, seconds of `time.monotonic`.
+        handed_at: When each problem's last mapping was handed on, by its number.
+        handings: Seconds that handing on a mapping took, each time.
+    """
+
+    specs: Sequence[Spec]
+    options: SearchOptions
+    on_progress: Callable[[int, Progress], None] | None = None
+    on_better: Callable[[int, Result], None] | None = None
+    on_end: Callable[[int, Result], None] | None = None
+    deadline: float = inf
+    late: Over = never
+    start: float = field(default_factory=time.monotonic)
+    handed_at: dict[int, float] = field(default_factory=dict)
+    handings: list[float] = field(default_factory=list)
+
+    @property
+    def last_s(self) -> float:
+        """Seconds that handing on the last mappings will take, by those that were handed on before."""
+        return sum(self.handings) / max(len(self.handings), 1) * len(self.specs)
+
+    def send_first(self, tasks: Sequence[MappingTask]) -> None:
+        """Hands on a legal mapping of each problem before the search begins, where one is at hand."""
+        if any(task.sparse for task in tasks):
+            from fadiff_mapper.model.sparse_design import score_sparse
+        for index, task in enumerate(tasks if self.on_better else ()):
+            if not self._may_send():
+                return
+            nest = first_of(task.family, 0)
+            if nest is not None and (task.sparse is None or score_sparse(task.sparse, nest).legal[0]):
+                self._send(index, nest)
+
+    def watch(self, index: int, nest: Nest, step: Progress) -> None:
+        """The watcher of the search (see `best_so_far.Watcher`): told of every improvement, hands on some."""
+        if self.on_progress:
+            self.on_progress(index, step)
+        if step.legal and time.monotonic() - self.handed_at.get(index, -inf) > WRITE_EVERY and self._may_send():
+            self._send(index, nest)
+
+    def _may_send(self) -> bool:
+        """Whether there is time to hand on a mapping that is not the last."""
+        return self.deadline == inf or sum(self.handings) <= HANDING * (time.monotonic() - self.start)
+
+    def send_last(self, tasks: Sequence[MappingTask], outcomes: Sequence[SearchOutcome],
+                  bound_of: Callable[[int], LowerBound | None]) -> list[Result]:
+        """Hands on the final results, with history, options and lower bound (`bound_of` a problem, by its number).
+
+        Raises:
+            FadiffError: Some problems have no legal mapping, each with its reason; raised once all others have been
+                handed on.
+        """
+        results, failures, stats, calibration = [], [], {}, self.options.calibration
+        if calibration is None:
+            whole = [index for index, outcome in enumerate(outcomes) if outcome.legal]
+            stats = dict(zip(whole, evaluate_nests(
+                [self.specs[index] for index in whole],
+                [tasks[index].layer.resized(self.specs[index].problem) for index in whole],
+                [outcomes[index].nest for index in whole]), strict=True))
+        for index, (task, outcome) in enumerate(zip(tasks, outcomes, strict=True)):
+            if not outcome.legal:
+                failures.append(_failure(task, outcome, self.late))
+                continue
+            nest, corrected = outcome.nest, None
+            if calibration is not None:
+                from fadiff_mapper.search.calibrated_choice import calibrated_choice  # most searches go without it
+                nest, corrected = calibrated_choice(task, nest, calibration, self.options.priorities[0],
+                                                    self.options.seed, self.late)
+            history = tuple({"time_s": step.time_s, "evaluations": step.evaluations, "value": step.metric_value,
+                             "stage": step.stage} for step in outcome.history)
+            results.append(_with_bound(replace(
+                self._result(index, nest, outcome.status, stats.get(index)), options=self.options.as_dict(),
+                evaluations=outcome.evaluations, corrected=corrected, history=history), partial(bound_of, index)))
+            for hand_on in (self.on_better, self.on_end):
+                if hand_on:
+                    hand_on(index, results[-1])
+        if failures:
+            raise FadiffError("\n".join(failures))
+        return results
+
+    def _send(self, index: int, nest: Nest) -> None:
+        """Hands on a mapping that may not be the last."""
+        if self.on_better:
+            begun = time.monotonic()
+            if self.options.imperfect:
+                nest = without_lasts(cut_off(nest, list(self.specs[index].problem.bounds.values())))
+            self.on_better(index, self._result(index, nest, SEARCHING))
+            self.handed_at[index] = time.monotonic()
+            self.handings.append(self.handed_at[index] - begun)
+
+    def _result(self, index: int, nest: Nest, status: str, stats: Stats | None = None) -> Result:
+        """All that is known of a mapping, with its statistics where these are known already."""
+        spec = self.specs[index]
+        mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
+        return Result(spec, mapping, stats or evaluate_mapping(spec, mapping), status, (),
+                      {"metrics": self.options.priorities}, 0, time.monotonic() - self.start)
 
 
-def _refuse_combinations(specs: Sequence[Spec], tasks: Sequence[MappingTask], options: SearchOptions) -> None:
-    """Raises FadiffError for residual factors or a calibration where the search cannot have them."""
-    if options.imperfect and any(is_sparse(spec) for spec in specs):
-        raise FadiffError("imperfect: found with densities or sparse optimizations; accepted: dense designs")
-    if options.calibration is not None:
-        from fadiff_mapper.search.calibrated_choice import check_calibrated  # most searches go without it
-        if options.imperfect:
-            raise FadiffError("imperfect: found with a calibration; accepted: one of them")
-        check_calibrated(tasks, options.calibration)
+@contextmanager
+def bounds_of(tasks: Sequence[MappingTask], threads: int, imperfect: bool,
+              over: Over = never) -> Iterator[Callable[[int], LowerBound | None]]:
+    """Lower bounds of problems, worked out while a search runs where there is a thread to spare, else when asked for.
+
+    A search leaves the interpreter to others most of its time, and of a batch of small layers the bounds take a third
+    of all CPU time.
+
+    Yields:
+        The lower bound of a problem, by its number; None where none is known, or none was asked for (no `tasks`).
+        Raises OutOfTime where there was no time.
+    """
+    if not tasks:
+        yield lambda index: None
+        return
+    if threads == 1:
+        yield lambda index: least_of(tasks[index], imperfect, over)
+        return
+    from concurrent.futures import ThreadPoolExecutor  # a first mapping is handed on without it
+    pool, left = ThreadPoolExecutor(1), threading.Event()
+    try:
+        begun = [pool.submit(least_of, task, imperfect, lambda: left.is_set() or over()) for task in tasks]
+        yield lambda index: begun[index].result()
+    finally:
+        left.set()
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
-def checked_task(spec: Spec, layer: PreparedLayer | None = None, over: Over = never) -> MappingTask:
-    """The search problem of a spec.
-
-    Args:
-        spec: Architecture, problem, energies and constraints.
-        layer: The spec's problem on its dense design where it is prepared already.
-        over: Tells whether time is over.
+def least_of(task: MappingTask, imperfect: bool = False, over: Over = never) -> LowerBound | None:
+    """The lower bound over all mappings of a problem, residual ones too where `imperfect`; None where none is known.
 
     Raises:
-        FadiffError: No mapping can meet the constraints, or none can be written.
-        OutOfTime: Time was over.
+        OutOfTime: Time was over before the bound was known.
     """
-    if not single_letter(spec.problem.dimensions):
-        raise FadiffError(f"the dimensions {listed(spec.problem.dimensions)} cannot be ordered in Timeloop's mapping "
-                          "files; accepted: names of one letter")
-    task = mapping_task(spec, layer=layer)
-    # A legal mapping proves that there is no contradiction, sooner than looking for one.
-    contradictions = conflicts(task.space, over) if first_of(task.family, 0) is None else []
-    if contradictions:
-        raise FadiffError("\n".join(f"no mapping can meet the constraints: {reason}" for reason in contradictions))
-    if task.impossible:
-        raise FadiffError("no mapping can meet the constraints: the factors that constraints and fan-outs allow do not "
-                          f"multiply to the bounds of {listed(task.impossible)}")
-    return task
+    # after the first mapping
+    from fadiff_mapper.search.lower_bound import lower_bound, residual_lower_bound, sparse_lower_bound
+    if task.sparse is not None:
+        return sparse_lower_bound(task.sparse, task.space, over)
+    return (residual_lower_bound if imperfect else lower_bound)(task.layer, task.space, over=over)
 
 
-def _rounded_up(spec: Spec) -> Spec:
-    """The spec with the bounds that the fixed factors of its constraints divide."""
-    return replace(spec, problem=replace(spec.problem, bounds=rounded_up(spec.problem, spec.constraints)))
-
-
-def _start_nest(spec: Spec, space: MapSpace, mapping: Mapping) -> Nest:
-    """A warm start as a nest of one row. Raises FadiffError where it breaks a constraint or is illegal."""
-    if space.problem.bounds != spec.problem.bounds:
-        raise FadiffError("warm start: found with constraints whose factors do not divide a dimension; accepted: one "
-                          "of them")
-    nest = pack([mapping], spec.problem)
-    reasons = check_mapping(space, mapping)
-    if reasons:
-        raise FadiffError("\n".join(f"the mapping to start from breaks a constraint: {reason}" for reason in reasons))
-    evaluate_mapping(spec, mapping)
-    return nest
+def _failure(task: MappingTask, outcome: SearchOutcome, late: Over) -> str:
+    """Why a problem has no result, in a sentence."""
+    if task.sparse:
+        return (f"{task.space.problem.name}: no legal mapping was found in {outcome.evaluations} evaluations: the "
+                "formats and memories of the sparse design suit none of the mappings tried")
+    from fadiff_mapper.search.diagnosis import diagnosis, shortcoming  # rarely needed
+    reason, lost = attempted("diagnosis", lambda: diagnosis(task.layer, task.space, late))
+    if lost:
+        nearest, lost_too = attempted("nearest mapping", lambda: shortcoming(task.layer, task.space, outcome.nest))
+        reason = f"{lost}; {lost_too or f'the nearest mapping fails: {nearest}'}"
+    return f"{task.space.problem.name}: no legal mapping was found in {outcome.evaluations} evaluations: {reason}"

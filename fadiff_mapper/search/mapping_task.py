@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fadiff_mapper.base.deadline import Over, never
+from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.inputs.spec.constraints import Constraints
+from fadiff_mapper.inputs.spec.problem import single_letter
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.search.layer_family import LayerFamily, family_of
-from fadiff_mapper.search.mapspace import MapSpace, build_mapspace
+from fadiff_mapper.search.layer_family import LayerFamily, family_of, first_of
+from fadiff_mapper.search.mapspace import MapSpace, build_mapspace, conflicts
 
 if TYPE_CHECKING:
     from fadiff_mapper.model.sparse_design import SparseDesign
@@ -75,9 +78,7 @@ def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: N
         spec: Architecture, problem, energies and constraints.
         constraints: Constraints of the map space in place of the spec's own; None: the spec's. Reuse (`no_reuse`)
             follows the spec's own constraints in either case.
-        given: See `MappingTask`.
-        room: See `MappingTask`.
-        sums: See `MappingTask`.
+        given, room, sums: See `MappingTask`.
         layer: The spec's problem on its dense design where it is prepared already.
 
     Returns:
@@ -91,3 +92,24 @@ def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: N
         layer = replace(roomy, shares=expected_shares(sparse))
     space = build_mapspace(layer.arch, spec.problem, spec.constraints if constraints is None else constraints)
     return MappingTask(layer, space, given, room, None, sums, sparse)
+
+
+def checked_task(spec: Spec, layer: PreparedLayer | None = None, over: Over = never) -> MappingTask:
+    """The search problem of a spec, whose problem may be prepared on its dense design already (`layer`).
+
+    Raises:
+        FadiffError: No mapping can meet the constraints, or none can be written.
+        OutOfTime: Time was over.
+    """
+    if not single_letter(spec.problem.dimensions):
+        raise FadiffError(f"the dimensions {listed(spec.problem.dimensions)} cannot be ordered in Timeloop's mapping "
+                          "files; accepted: names of one letter")
+    task = mapping_task(spec, layer=layer)
+    # A legal mapping proves that there is no contradiction, sooner than looking for one.
+    contradictions = conflicts(task.space, over) if first_of(task.family, 0) is None else []
+    if contradictions:
+        raise FadiffError("\n".join(f"no mapping can meet the constraints: {reason}" for reason in contradictions))
+    if task.impossible:
+        raise FadiffError("no mapping can meet the constraints: the factors that constraints and fan-outs allow do not "
+                          f"multiply to the bounds of {listed(task.impossible)}")
+    return task

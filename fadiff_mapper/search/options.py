@@ -13,15 +13,13 @@ from fadiff_mapper.inputs.spec.spec import METRICS
 from fadiff_mapper.kernel import _kernel
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from fadiff_mapper.calibration.correction import Calibration
     from fadiff_mapper.model.loop_nest import Nest
-    from fadiff_mapper.search.best_so_far import SearchState
 
-LayerDescent: TypeAlias = "Callable[[SearchState, np.random.Generator], Nest]"
-"""Descends from random mappings of a family, tells the state of every mapping evaluated, and returns the best mapping
-of every restart, equally many columns for every member in turn (see `gradient.layer_descent`)."""
+LayerDescent: TypeAlias = "Callable[..., Nest]"
+"""Descends from random mappings of a family, given the running state of its search (`best_so_far.SearchState`), told of
+every mapping evaluated, and a random generator. Returns the best mapping of every restart, equally many columns for
+every member in turn (see `gradient.layer_descent`)."""
 
 ILLEGAL = _kernel.ILLEGAL
 """Value above that of every legal mapping (a logarithm), to which illegal ones add their excess."""
@@ -31,13 +29,7 @@ SAME = _kernel.SAME
 
 
 def check_metrics(metrics: object) -> tuple[str, ...]:
-    """The metrics of a list or tuple.
-
-    Args:
-        metrics: Names of metrics in order of priority.
-
-    Returns:
-        The same as a tuple.
+    """The metrics of a list or tuple, in order of priority, as a tuple.
 
     Raises:
         FadiffError: The value is no list or tuple, is empty, or has an unknown metric.
@@ -76,12 +68,11 @@ class Effort:
         min_agreeing_chains: Chains, of all searches together, that must have met the best mapping by the end of the
             extra rounds: with fewer the search starts again, as the best mapping was met by luck.
         searches: Searches at most, each from new random mappings, of which the best mapping stays; hard layers alone
-            take more than one.
+            take more than one. 0 returns the best mapping of the descent, as the papers' methods do.
         resplit_rate: Share of the moves of factors that divide those of two places anew: matrix products need them,
             short searches do without.
         crossover_rate: Share of the moves of the extra rounds that take all factors of one dimension from another
             chain, which joins what two chains found.
-        refinement: False returns the best mapping of the descent, as the papers' methods do.
         descent: Descent whose ends the refinement starts from, for the method "gradient"; None: random mappings.
     """
 
@@ -96,7 +87,6 @@ class Effort:
     searches: int = 5
     resplit_rate: float = 0.3
     crossover_rate: float = 0.1
-    refinement: bool = True
     descent: LayerDescent | None = None
 
 

@@ -9,17 +9,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
+from typing import Any
 
 import numpy as np
 
-from fadiff_mapper.kernel._kernel import Chains, SparseTables
+from fadiff_mapper.kernel._kernel import Chains, Decision, MapSpace, Quantity
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays
-from fadiff_mapper.search.compiled_space import compiled_objective, compiled_space
-from fadiff_mapper.search.first_mapping import first_of
-from fadiff_mapper.search.layer_family import LayerFamily
+from fadiff_mapper.search.best_so_far import PRIORITY, SHARE_WEIGHT
+from fadiff_mapper.search.layer_family import LayerFamily, first_of, temporal_orders
+from fadiff_mapper.search.mapping_task import MappingTask
+from fadiff_mapper.search.mapspace import available, factor_ranges
 from fadiff_mapper.search.options import ILLEGAL, SAME, Effort, Progress, SearchOptions
+
+ORDER_DRAWS = 2
+"""How often the order of a level stands among the decisions that moves draw from; layouts and choices to keep or bypass
+stand there once, because a level has many more orders. Nothing was measured."""
 
 COOLING, EXTRA_COOLING = (0.3, 0.01), (0.03, 0.003)
 """Temperatures of the first and the last round, in natural logarithms of the metric, of the rounds and of the extra
@@ -36,13 +42,92 @@ POLISH_STEPS = 200
 """Steps of the last descent at most; a limit for safety, nothing was measured."""
 
 
+def compiled_space(family: LayerFamily, member: int, *, residuals: bool = False) -> MapSpace:
+    """The map space of one member of a family for the compiled search, see `space_table`."""
+    return MapSpace(family.layer.compiled, **space_table(family, member, residuals=residuals))
+
+
+def space_table(family: LayerFamily, member: int, *, residuals: bool = False) -> dict[str, Any]:
+    """The tables of one member of a family for the compiled search (`kernel/map_space.hpp`): arguments by name.
+
+    With `residuals` factors may be any whole numbers, of a family of one.
+    """
+    space, factors = family.spaces[member], family.factors
+    names = space.problem.dataspace_names()
+    if residuals:
+        least, most = factor_ranges(space)
+        family = replace(family, orders=tuple(
+            temporal_orders(space, family.layer.projection, level, (most[2 * level + 1] > 1).tolist())[None]
+            for level in range(len(space.levels))))
+        movable = most > least
+        movable[-1] = False  # the outermost loops take what the others leave
+        tables: dict[str, Any] = {"least": least, "most": most,
+                                  "points": np.array(list(space.problem.bounds.values()), dtype=np.float64)}
+    else:
+        movable = factors.movable[member]
+        tables = {name: getattr(factors, name)[member]
+                  for name in ("divisor", "quotient", "product", "allowed", "completable")}
+        tables["bound"] = factors.bound[member].astype(np.int64)
+    return tables | {
+        "movable": [(int(place), int(d)) for place, d in zip(*np.nonzero(movable), strict=True)],
+        "orders": [level[member].tolist() for level in family.orders],
+        "layouts": [list(zip(level.order[member].tolist(), level.on_y[member].tolist(), strict=True))
+                    for level in family.layouts],
+        "keep": np.array([[name in level.keep for name in names] for level in space.levels]),
+        "open": [(int(level), int(t)) for level, t in family.keeps],
+        "decisions": [
+            *[(Decision.ORDER, level, 0) for level, own in enumerate(family.orders) if own.shape[1] > 1
+              for _ in range(ORDER_DRAWS)],
+            *[(Decision.LAYOUT, level, 0) for level, own in enumerate(family.layouts) if own.order.shape[1] > 1],
+            *[(Decision.KEEP, int(level), int(t)) for level, t in family.keeps]],
+        "available": float(available(space)), "min_parallelism": float(space.constraints.min_parallelism),
+    }
+
+
+def compiled_objective(metrics: Sequence[str], weights: Sequence[float] | None = None,
+                       sums: tuple[float, float] | None = None) -> dict[str, Any]:
+    """The objective in the form that the compiled search takes (`kernel/chains.hpp`): arguments by name.
+
+    The terms (weight, quantity) of a sum of weighted logarithms, and the sums, of metrics in order of
+    priority; in place of them of `weights`, exponents of energy and delay; in place of both of `sums`, energy and
+    cycles of a network in which the share counts.
+    """
+    named = ([("share", SHARE_WEIGHT)] if sums is not None
+             else list(zip(("energy", "delay"), weights, strict=True)) if weights is not None
+             else [(name, PRIORITY ** i) for i, name in enumerate(metrics)])
+    return {"terms": [(float(weight), Quantity.__members__[name]) for name, weight in named],
+            "sums": sums or (1.0, 1.0)}
+
+
+def chains_of(task: MappingTask, options: SearchOptions, deadline: float, space: MapSpace) -> Chains:
+    """Compiled chains without mappings on a task's layer, under its terms, in a `compiled_space`.
+
+    They end in the middle of a round at the deadline, seconds of `time.monotonic`.
+    """
+    words, counted = (task.room.words, task.room.counted) if task.room else (None, None)
+    return Chains(task.layer.compiled, space, room_words=words, room_counted=counted, seed=options.seed,
+                  sparse=None if task.sparse is None else task.sparse.compiled, seconds=deadline - time.monotonic(),
+                  **compiled_objective(options.priorities, task.weights, task.sums))
+
+
+def cool(chains: Chains, out_of_time: Callable[[], bool], report: Callable[[], None] = lambda: None) -> None:
+    """Anneals by the schedule that the chains have begun until it is over, the chains agree, or time runs out.
+
+    `report` is called after a few rounds, and `out_of_time` before.
+    """
+    rounds, over = 1, False
+    while not over and not out_of_time():
+        begun = time.perf_counter()
+        over = chains.anneal(rounds)
+        report()
+        rounds = max(1, int(rounds * min(LOOK_EVERY / (time.perf_counter() - begun), MOST_GROWTH)))
+
+
 @dataclass
 class Refinement:
     """The refinement of one problem while it runs.
 
     Attributes:
-        family: The family that the problem is a member of.
-        member: Its number there.
         effort: Its schedule.
         chains: The compiled chains.
         watcher: Called with the best nest (one row) and its value, whenever that is better; None: nobody watches.
@@ -50,8 +135,6 @@ class Refinement:
         history: Every improvement, in order.
     """
 
-    family: LayerFamily
-    member: int
     effort: Effort
     chains: Chains
     watcher: Callable[[Nest, Progress], None] | None
@@ -77,90 +160,69 @@ class Refinement:
     def anneal(self, extra: bool = False) -> None:
         """Runs the schedule that all problems go through, or that of the extra rounds for chains that do not agree.
 
-        It ends when it is over, the chains agree, or time runs out. In the extra rounds, which are cooler, chains take
-        good neighbours instead of the best, and factors from each other.
+        In the extra rounds, which are cooler, chains take good neighbours instead of the best, and factors from each
+        other.
         """
         effort = self.effort
         rounds, (start, end) = (effort.extra_rounds, EXTRA_COOLING) if extra else (effort.rounds, COOLING)
         self.chains.begin(rounds, start, end, effort.rounds_least, effort.chains_agreeing, effort.neighbours, not extra,
                           effort.resplit_rate, effort.crossover_rate if extra else 0.0)
-        rounds, over = 1, False
-        while not over and not self.out_of_time():
-            begun = time.perf_counter()
-            over = self.chains.anneal(rounds)
-            self.report()
-            rounds = max(1, int(rounds * min(LOOK_EVERY / (time.perf_counter() - begun), MOST_GROWTH)))
-
-    def search_once(self) -> bool:
-        """Anneals, and goes on with the best chains where they do not agree.
-
-        Returns:
-            Whether the chains agree, no further rounds are wanted, or time has run out.
-        """
-        self.anneal()
-        if self.chains.agreed or not self.effort.extra_rounds or self.out_of_time():
-            return True
-        self.chains.keep_strongest(self.effort.extra_chains)
-        self.anneal(extra=True)
-        return self.chains.agreed or self.out_of_time()
+        cool(self.chains, self.out_of_time, self.report)
 
     def run(self) -> bool:
         """Anneals until enough chains have met the best mapping, and descends from there to a local optimum.
 
-        Where chains do not agree and too few of them, those of earlier searches included, have met the best mapping,
-        the search starts again from new random mappings.
+        The best chains go on where the chains do not agree. Where they still do not, and too few of them, those of
+        earlier searches included, have met the best mapping, the search starts again from new random mappings.
 
         Returns:
             Whether no neighbour of the best mapping is better.
         """
-        met, enough = 0, min(self.effort.min_agreeing_chains, self.effort.chains, self.effort.extra_chains)
-        for search in range(self.effort.searches):
+        effort, chains, met = self.effort, self.chains, 0
+        enough = min(effort.min_agreeing_chains, effort.chains, effort.extra_chains)
+        for search in range(effort.searches):
             if search:
-                self.chains.start_again(self.effort.chains)
-            before = self.chains.best_value
-            if self.search_once():
+                chains.start_again(effort.chains)
+            before = chains.best_value
+            self.anneal()
+            if chains.agreed or not effort.extra_rounds or self.out_of_time():
                 break
-            met = self.chains.met + (met if self.chains.best_value >= before - SAME else 0)
-            if met >= enough:
+            chains.keep_strongest(effort.extra_chains)
+            self.anneal(extra=True)
+            met = chains.met + (met if chains.best_value >= before - SAME else 0)
+            if chains.agreed or self.out_of_time() or met >= enough:
                 break
-        converged = not self.out_of_time() and self.chains.polish(POLISH_STEPS)
+        converged = not self.out_of_time() and chains.polish(POLISH_STEPS)
         self.report()
         return converged
 
 
-def refinement_of(family: LayerFamily, member: int, options: SearchOptions, starts: Nest | None, *,
-                  watcher: Callable[[Nest, Progress], None] | None, out_of_time: Callable[[], bool],
-                  room: tuple[np.ndarray, np.ndarray] | None, weights: Sequence[float] | None,
-                  sums: tuple[float, float] | None = None, deadline: float = inf,
-                  sparse: SparseTables | None = None) -> Refinement:
+def refinement_of(task: MappingTask, options: SearchOptions, starts: Nest | None = None, *,
+                  watcher: Callable[[Nest, Progress], None] | None = None,
+                  out_of_time: Callable[[], bool] = lambda: False, deadline: float = inf,
+                  within: tuple[LayerFamily, int] | None = None) -> Refinement:
     """The chains of one problem at their first mappings.
 
     Args:
-        family: The family that the problem is a member of.
-        member: Its number there.
+        task: The problem.
         options: Metrics, seed and effort.
         starts: Mappings to start from; random ones are added until there are `Effort.chains`, and the first
-            mapping of `first_mapping.py` where all of these are illegal.
+            mapping of `first_of` where all of these are illegal.
         watcher: See `Refinement`.
         out_of_time: See `Refinement`.
-        room: Words of every level that may be filled, [L], and whether each data space counts, [L, T]; None: all.
-        weights: Exponents of energy and delay in place of the metrics.
-        sums: Energy and cycles of a network in which the share counts, in place of the metrics.
         deadline: When the compiled chains end in the middle of a round, seconds of `time.monotonic`.
-        sparse: The sparse design that is evaluated in place of the dense layer; None: the layer.
+        within: The family whose candidates are taken, and the task's number in it; None: the task's own.
 
     Returns:
         The refinement, before its first round.
     """
-    words, counted = room or (None, None)
-    chains = Chains(family.layer.compiled, compiled_space(family, member), room_words=words,
-                    room_counted=counted, seed=options.seed, sparse=sparse, seconds=deadline - time.monotonic(),
-                    **compiled_objective(options.priorities, weights, sums))
+    family, member = within or (task.family, 0)
+    chains = chains_of(task, options, deadline, compiled_space(family, member))
     if starts is not None:
         chains.start_at(nest_arrays(starts))
     chains.start_random(max(0, options.schedule.chains - (starts.batch if starts is not None else 0)))
     if chains.best_value >= ILLEGAL and (first := first_of(family, member)) is not None:
         chains.start_at(nest_arrays(first))  # so that a search that is stopped has a mapping to return
-    refinement = Refinement(family, member, options.schedule, chains, watcher, out_of_time)
+    refinement = Refinement(options.schedule, chains, watcher, out_of_time)
     refinement.report()
     return refinement

@@ -19,13 +19,13 @@ from math import inf
 import numpy as np
 
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.kernel._kernel import Chains
 from fadiff_mapper.model.loop_nest import Nest, cut_off, joined, nest_arrays, without_lasts
-from fadiff_mapper.search.compiled_space import compiled_objective, compiled_space
+from fadiff_mapper.search.best_so_far import SearchOutcome
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.mapspace import factor_ranges
 from fadiff_mapper.search.options import SAME, Progress, SearchOptions
-from fadiff_mapper.search.search_family import SearchOutcome, search
+from fadiff_mapper.search.refinement import chains_of, compiled_space, cool
+from fadiff_mapper.search.search_many import search
 
 MULTIPLES = (2, 3, 4, 5, 6, 7, 8, 12, 14, 16, 32)
 """Numbers that the bounds of larger layers are multiples of. Nothing was measured."""
@@ -43,9 +43,6 @@ of seven layers ended 1 to 4 % worse."""
 
 CROSSOVER = 0.1
 """Share of the moves that take all factors of one dimension from another chain."""
-
-ROUNDS_AT_ONCE = 2
-"""Rounds between two looks at the clock."""
 
 POLISH_STEPS = 2
 """Steps of the last descent at most, of some hundred neighbours each."""
@@ -79,7 +76,7 @@ def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, opti
     for larger in _larger_layers(spec, task, (most > least).sum(axis=0) > 1):
         if over():
             break
-        found, = search(larger.family, brief, stopped=stopped, deadline=deadline)
+        found, = search([larger], brief, stopped=stopped, deadline=deadline)
         evaluations += found.evaluations
         legal_evaluations += found.legal_evaluations
         if found.legal:
@@ -89,16 +86,13 @@ def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, opti
     allowed = ((factors >= least[..., None]) & (factors <= most[..., None])).all(axis=(0, 1))
     rows = np.flatnonzero(allowed)
     earlier += time.monotonic()
-    chains = Chains(task.layer.compiled, compiled_space(task.family, 0, residuals=True), room_words=None,
-                    room_counted=None, seed=options.seed, seconds=deadline - time.monotonic(),
-                    **compiled_objective(options.priorities))
+    chains = chains_of(task, options, deadline, compiled_space(task.family, 0, residuals=True))
     chains.start_at(nest_arrays(first.take(np.concatenate([rows, np.resize(rows, max(CHAINS[0] - len(rows), 0))]))))
     for count, tried, rounds, (hot, cold) in zip(CHAINS, TRIED, ROUNDS, COOLING, strict=True):
         if not over():
             chains.keep_strongest(count)
             chains.begin(rounds, hot, cold, rounds, count, tried, True, 0.0, CROSSOVER)
-            while not over() and not chains.anneal(ROUNDS_AT_ONCE):
-                pass
+            cool(chains, over)
     ended = not over() and chains.polish(POLISH_STEPS)
     better = tuple(Progress(seconds + earlier, evaluated + evaluations, legal + legal_evaluations, value, "residuals")
                    for seconds, evaluated, legal, value, _ in chains.history(0) if value < outcome.value - SAME)

@@ -17,8 +17,8 @@ from fadiff_mapper.model.stats import Stats
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from fadiff_mapper.search.explanation.sensitivities import Sensitivity
     from fadiff_mapper.search.lower_bound import LowerBound
-    from fadiff_mapper.search.sensitivity.sensitivities import Sensitivity
     from fadiff_mapper.timeloop.verify import Verdict
 
 
@@ -87,12 +87,12 @@ class Result:
         Raises:
             FadiffError: A file cannot be written.
         """
-        from fadiff_mapper.output.timeloop_files.run_files import write_layer
+        from fadiff_mapper.output.run_files import write_layer
         write_layer(self, folder)
 
     def with_sensitivities(self) -> Result:
         """The result with the derivatives of its metric by the constants of the machine; takes seconds."""
-        from fadiff_mapper.search.sensitivity.sensitivities import mapping_sensitivities
+        from fadiff_mapper.search.explanation.sensitivities import mapping_sensitivities
         return replace(self, sensitivities=mapping_sensitivities(self.spec, self.mapping, self.metric))
 
     def verify(self) -> Verdict:

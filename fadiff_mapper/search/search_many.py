@@ -10,36 +10,24 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 
 import numpy as np
 
-from fadiff_mapper.model.legality import Room
-from fadiff_mapper.model.loop_nest import Nest, nest_arrays
-from fadiff_mapper.search.best_so_far import MetricTerms, Watcher, unwatched
-from fadiff_mapper.search.layer_family import LayerFamily, family_of, kin
+from fadiff_mapper.model.loop_nest import Nest, joined, nest_arrays
+from fadiff_mapper.search.best_so_far import SearchOutcome, SearchState, Watcher
+from fadiff_mapper.search.layer_family import kin
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Progress, SearchOptions
-from fadiff_mapper.search.search_family import SearchOutcome, early_end, search
+from fadiff_mapper.search.refinement import refinement_of
 
 LARGEST = 16
 """Members of a family that descend side by side: more gain nothing, and wait for each other. The figures behind this
 are not recorded; `benchmarks/layer_quality.py` prints the seconds of one batch for each design."""
 
 
-@dataclass(frozen=True)
-class SearchJob:
-    """Members of one family that are searched together, on one thread of the pool.
-
-    Attributes:
-        members: For each member the numbers of the equal tasks that it stands for.
-    """
-
-    members: tuple[tuple[int, ...], ...]
-
-
-def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher: Watcher = unwatched,
+def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher: Watcher | None = None,
                stopped: Callable[[], bool] = lambda: False, deadline: float = inf, in_turn: bool = False,
                begun: Sequence[SearchOutcome] = ()) -> list[SearchOutcome]:
     """Searches every task.
@@ -62,126 +50,137 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
     if not tasks:
         return []
     jobs = _jobs_of(tasks, LARGEST if options.schedule.descent else 1)
-    clock = _Clock(deadline, sum(len(job.members) for job in jobs), min(options.workers, len(jobs)), in_turn)
-    watching = threading.Lock()
-    alike = replace(options, threads=max(1, options.workers // clock.workers))
+    left, workers = sum(map(len, jobs)), min(options.workers, len(jobs))
+    alike = replace(options, threads=max(1, options.workers // workers))
+    watching, counting = threading.Lock(), threading.Lock()
 
-    def run(job: SearchJob) -> list[tuple[int, SearchOutcome]]:
-        def tell_watcher(member: int, nest: Nest, progress: Progress) -> None:
+    def run(job: Sequence[Sequence[int]]) -> list[tuple[int, SearchOutcome]]:
+        def tell(member: int, nest: Nest, progress: Progress) -> None:
             with watching:
-                for index in job.members[member]:
-                    watcher(index, nest, progress)
+                for index in job[member]:
+                    watcher(index, nest, progress)  # type: ignore[misc]  # only called where there is one
 
-        tell = unwatched if watcher is unwatched else tell_watcher
-        until = clock.share(len(job.members))
+        nonlocal left
+        with counting:
+            part = 1.0 if in_turn else min(1.0, len(job) * workers / left)
+            left -= len(job)
+        now = time.monotonic()
+        until = now + max(deadline - now, 0.0) * part
         if begun and time.monotonic() >= until:
             return [(index, replace(begun[index], status=early_end(options, stopped(), out_of_time=True)))
-                    for copies in job.members for index in copies]
-        distinct = [tasks[copies[0]] for copies in job.members]
-        given = [task.given for task in distinct if task.given is not None]
-        family = (distinct[0].family if len(distinct) == 1
-                  else family_of(distinct[0].layer, [task.space for task in distinct]))
-        outcomes = _searched(family, alike, tell, stopped, given, _terms(distinct), until)
-        return [(index, outcome) for copies, outcome in zip(job.members, outcomes, strict=True) for index in copies]
+                    for copies in job for index in copies]
+        outcomes = search([tasks[copies[0]] for copies in job], alike, watcher=tell if watcher else None,
+                          stopped=stopped, deadline=until)
+        return [(index, outcome) for copies, outcome in zip(job, outcomes, strict=True) for index in copies]
 
-    if clock.workers == 1:
+    if workers == 1:
         done = [run(job) for job in jobs]
     else:
         from concurrent.futures import ThreadPoolExecutor  # a first mapping is handed on without it
-        with ThreadPoolExecutor(clock.workers) as pool:  # the largest jobs first, so that none is left alone at the end
-            done = list(pool.map(run, sorted(jobs, key=lambda job: len(job.members), reverse=True)))
+        with ThreadPoolExecutor(workers) as pool:  # the largest jobs first, so that none is left alone at the end
+            done = list(pool.map(run, sorted(jobs, key=len, reverse=True)))
     by_index = dict(pair for part in done for pair in part)
     return [by_index[index] for index in range(len(tasks))]
 
 
-def _searched(family: LayerFamily, options: SearchOptions, watcher: Watcher, stopped: Callable[[], bool],
-              given: Sequence[Nest], terms: MetricTerms, deadline: float) -> list[SearchOutcome]:
-    """The outcome of every member: of all mappings, or of a search; terms and the others as for `search`."""
-    if options.method == "exhaustive":
-        from fadiff_mapper.search.exhaustive import exhaust
-        return exhaust(family, options, watcher=watcher, stopped=stopped, given=given, terms=terms, deadline=deadline)
-    return search(family, options, watcher=watcher, stopped=stopped, given=given, terms=terms, deadline=deadline)
+def _jobs_of(tasks: Sequence[MappingTask], largest: int) -> list[Sequence[Sequence[int]]]:
+    """The tasks as jobs: the numbers of equal tasks, of at most `largest` different ones that are one family.
 
-
-def _jobs_of(tasks: Sequence[MappingTask], largest: int) -> list[SearchJob]:
-    """The tasks as jobs of at most `largest` distinct members each, in the order in which they first occur."""
+    A family has one design, one shape of problem and the same kinds of terms; a layer on a sparse design is one by
+    itself, as its densities depend on its bounds. Jobs stand in the order in which their tasks first occur.
+    """
     designs: dict[tuple[int, int], str] = {}
-    keys = [_family_key(task, designs) for task in tasks]
-    copies: dict[Hashable, list[int]] = {}
-    for index, (task, family) in enumerate(zip(tasks, keys, strict=True)):
-        copies.setdefault(_identity(task, family), []).append(index)
-    families: dict[Hashable, list[tuple[int, ...]]] = {}
-    for equal in copies.values():
-        families.setdefault(keys[equal[0]], []).append(tuple(equal))
-    return [SearchJob(tuple(members[start:start + largest])) for members in families.values()
+    families: dict[Hashable, dict[Hashable, list[int]]] = {}
+    for index, task in enumerate(tasks):
+        parts = (id(task.layer.arch), id(task.layer.energies))
+        if parts not in designs:
+            designs[parts] = repr((task.layer.arch, task.layer.energies))
+        same = (tuple(level.key for level in task.space.levels), tuple(task.space.problem.bounds.items()),
+                task.given and tuple(array.tobytes() for array in nest_arrays(task.given)),
+                task.room and (task.room.words.tobytes(), task.room.counted.tobytes()), task.weights, task.sums)
+        sparse = task.sparse and (repr(task.sparse.sparse), repr(task.sparse.models), repr(task.sparse.energies), same)
+        family = (kin(task.space, task.layer.projection), designs[parts], task.given is None, task.room is None,
+                  task.weights is None, task.sums is None, sparse)
+        families.setdefault(family, {}).setdefault(same, []).append(index)
+    return [members[start:start + largest] for members in (list(copies.values()) for copies in families.values())
             for start in range(0, len(members), largest)]
 
 
-def _family_key(task: MappingTask, designs: dict[tuple[int, int], str]) -> Hashable:
-    """Equal for tasks that can be members of one family: same design and shape of problem, same kinds of terms.
+def search(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher: Watcher | None = None,
+           stopped: Callable[[], bool] = lambda: False, deadline: float = inf) -> list[SearchOutcome]:
+    """Searches every task of one family: all mappings, or chains on the exact model, from a descent's ends on request.
 
-    A layer on a sparse design is a family by itself, as its densities depend on its bounds. `designs`: designs in
-    words, by the identity of their parts; new ones are added.
+    Args:
+        tasks: W problems; with the gradient they descend side by side.
+        options: Effort and parts of the search. The same seed gives the same answer, unless time runs out.
+        watcher: Called whenever the best mapping of a task improves.
+        stopped: Asked between steps; once true, the search ends with the best so far.
+        deadline: When all of them have to end, seconds of `time.monotonic`.
+
+    Returns:
+        One outcome per task, in order; its mapping may be illegal where no legal one was met.
     """
-    parts = (id(task.layer.arch), id(task.layer.energies))
-    if parts not in designs:
-        designs[parts] = repr((task.layer.arch, task.layer.energies))
-    sparse = task.sparse and (repr(task.sparse.sparse), repr(task.sparse.models), repr(task.sparse.energies),
-                              tuple(task.space.problem.bounds.items()), _choices(task), _given(task))
-    return (kin(task.space, task.layer.projection), designs[parts], task.given is None, task.room is None,
-            task.weights is None, task.sums is None, sparse)
-
-
-def _choices(task: MappingTask) -> Hashable:
-    """The choices of a task's map space, level by level."""
-    return tuple(level.key for level in task.space.levels)
-
-
-def _given(task: MappingTask) -> Hashable:
-    """The mapping that a task starts from."""
-    return None if task.given is None else tuple(array.tobytes() for array in nest_arrays(task.given))
-
-
-def _identity(task: MappingTask, family: Hashable) -> Hashable:
-    """Equal for tasks of the same problem under the same terms, which one search answers; `family`: `_family_key`."""
-    return (family, _choices(task), tuple(task.space.problem.bounds.items()), _given(task),
-            task.room and (task.room.words.tobytes(), task.room.counted.tobytes()),
-            task.weights, task.sums)
-
-
-def _terms(tasks: Sequence[MappingTask]) -> MetricTerms:
-    """The terms of the members of one family; either all of them have room, weights and sums of their own, or none.
-
-    A layer on a sparse design is a family by itself.
-    """
-    rooms = [task.room for task in tasks if task.room is not None]
-    weights = [task.weights for task in tasks if task.weights is not None]
-    sums = [task.sums for task in tasks if task.sums is not None]
-    return MetricTerms(Room(np.stack([room.words for room in rooms], axis=-1),
-                            np.stack([room.counted for room in rooms], axis=-1)) if rooms else None,
-                       np.array(weights).T if weights else None, np.array(sums).T if sums else None,
-                       tasks[0].sparse)
-
-
-class _Clock:
-    """Hands out the time of the whole run: to every job all that is left, or its share of the problems that are left.
-
-    Attributes:
-        deadline: When the run has to end, seconds of `time.monotonic`.
-        left: Distinct problems whose search has not begun.
-        workers: Jobs that run at a time.
-        in_turn: Whether every job may take all that is left.
-        lock: Held while `left` changes.
-    """
-
-    def __init__(self, deadline: float, problems: int, workers: int, in_turn: bool) -> None:
-        self.deadline, self.left, self.workers, self.in_turn = deadline, problems, workers, in_turn
-        self.lock = threading.Lock()
-
-    def share(self, problems: int) -> float:
-        """When a job of so many problems that starts now has to end, seconds of `time.monotonic`."""
-        with self.lock:
-            part = 1.0 if self.in_turn else min(1.0, problems * self.workers / self.left)
-            self.left -= problems
+    if options.method == "exhaustive":
+        from fadiff_mapper.search.exhaustive import exhaust  # most searches go without it
+        return [exhaust(tasks[0], options, watcher=watcher, stopped=stopped, deadline=deadline)]
+    effort = options.schedule
+    starts: list[Nest | None] = [task.given for task in tasks]
+    descended: list[SearchOutcome | None] = [None] * len(tasks)
+    state = SearchState(tasks, options, watcher, stopped, deadline)
+    if effort.descent:
+        given = [nest for nest in starts if nest is not None]
+        if given:
+            state.value(joined(given), np.arange(len(given)), "given")
+        ends = effort.descent(state, np.random.default_rng(options.seed))
+        restarts = ends.batch // len(tasks)
+        status = early_end(options, state.stopped(), state.out_of_time()) or "descent ended"
+        descended = [state.outcome(member, status) for member in range(len(tasks))]
+        if not effort.searches:
+            return [outcome for outcome in descended if outcome]
+        # the refinement starts from the best mapping so far and the descents' results in turn
+        starts = [joined([state.nests[member], ends.take(member * restarts + np.arange(1, effort.chains) % restarts)])
+                  for member in range(len(tasks))]
+    outcomes = []
+    for member, task in enumerate(tasks):
         now = time.monotonic()
-        return now + max(self.deadline - now, 0.0) * part
+        outcomes.append(_refined(state, member, task, starts[member], descended[member],
+                                 now + (deadline - now) / (len(tasks) - member)))
+    return outcomes
+
+
+def _refined(state: SearchState, member: int, task: MappingTask, starts: Nest | None, descended: SearchOutcome | None,
+             deadline: float) -> SearchOutcome:
+    """The refinement of one task until a deadline; the history goes on where the descent's ends."""
+    options, before, legal_before, elapsed, reached = state.options, 0, 0, 0.0, inf
+    if descended:
+        before, legal_before = descended.evaluations, descended.legal_evaluations
+        elapsed, reached = descended.history[-1].time_s, descended.value
+
+    def after_descent(step: Progress) -> Progress:
+        return replace(step, time_s=step.time_s + elapsed, evaluations=step.evaluations + before,
+                       legal_evaluations=step.legal_evaluations + legal_before)
+
+    def watch(nest: Nest, step: Progress) -> None:
+        if state.watcher and step.value < reached:
+            state.watcher(member, nest, after_descent(step))
+
+    def out_of_time() -> bool:
+        return state.stopped() or time.monotonic() > deadline
+
+    refinement = refinement_of(task, options, starts, watcher=watch if state.watcher else None,
+                               out_of_time=out_of_time, deadline=deadline, within=(state.family, member))
+    converged = options.schedule.searches and not out_of_time() and refinement.run()
+    status = early_end(options, state.stopped(), out_of_time()) or (
+        "converged: no neighbour of the best mapping is better" if converged else "search ended")
+    refinement.take_history()
+    better = [after_descent(step) for step in refinement.history if step.value < reached]
+    return SearchOutcome(refinement.best(), refinement.chains.best_value, status,
+                         (*(descended.history if descended else ()), *better),
+                         before + refinement.chains.evaluations, legal_before + refinement.chains.legal_evaluations)
+
+
+def early_end(options: SearchOptions, stopped: bool, out_of_time: bool) -> str:
+    """The status of a search that was stopped or ran out of time; empty for others."""
+    if stopped:
+        return "interrupted: the best mapping so far"
+    return f"out of time after {options.time_limit:g} s: the best mapping so far" if out_of_time else ""

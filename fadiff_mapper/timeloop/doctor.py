@@ -58,7 +58,8 @@ ENGINES = ("docker", "podman")
 def examine() -> list[InstalledFinding]:
     """Looks for the libraries in use, optional ones, and optional programs on the PATH."""
     return [InstalledFinding("python", platform.python_version(), "everything"),
-            InstalledFinding("compiled kernel", _kernel_build(), "evaluation, mapping"),
+            InstalledFinding("compiled kernel", f"{level_of(_kernel.__file__)} {_kernel.__file__}",
+                             "evaluation, mapping"),
             *(InstalledFinding(name, _library(name), enables) for name, enables in LIBRARIES.items()),
             *(InstalledFinding(name, _text(find_real(name)), enables) for name, enables in TIMELOOP.items()),
             InstalledFinding("accelergy", _accelergy(), "energy tables for designs that bring none"),
@@ -71,11 +72,6 @@ def _library(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return "importable" if find_spec(name.replace("-", "_")) else None
-
-
-def _kernel_build() -> str:
-    """The instruction set that the kernel in use was built for, and its file."""
-    return f"{level_of(_kernel.__file__)} {_kernel.__file__}"
 
 
 def _accelergy() -> str | None:

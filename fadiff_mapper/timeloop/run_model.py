@@ -39,24 +39,20 @@ INGRESS = r"@multicast (\d+) @scatter (\d+): (\S+)"
 
 
 def read_answer(folder: Path, dataspaces: Sequence[str]) -> dict[str, Any]:
-    """Reads the numbers of one run.
+    """Reads the numbers of one run from the folder in which `timeloop-model` ran.
 
     Timeloop prints some numbers only with two decimals: `leakage_energy_pj`, the words of `ingresses`,
     `link_transfers`, `spatial_reductions`, and the summary `printed` (`energy_uj`, `utilization_percent`);
     `energy_pj` holds those leakages.
 
-    Args:
-        folder: The folder in which `timeloop-model` ran.
-        dataspaces: The names of the problem's data spaces in order.
-
     Returns:
         The numbers, named and nested as in `fadiff_mapper.model.stats.Stats`: energies in pJ, counts in words,
-        bandwidths in words per cycle, levels from the innermost outwards.
+        bandwidths in words per cycle, levels from the innermost outwards, `dataspaces` in the problem's order.
 
     Raises:
         FadiffError: A file is missing or cut off.
     """
-    topology, text = _topology(folder / XML), _statistics(folder / STATS)
+    topology, text = _topology(folder / XML), _whole(folder / STATS, STATS_END)
     units = [unit for item in topology.findall("levels_/item") if (unit := item.find("px")) is not None]
     blocks = {block.split(" ===")[0]: block for block in re.split(r"\n=== ", text.split("\nNetworks\n")[0])[1:]}
     levels = [_level(unit, blocks[_name(unit)], dataspaces) for unit in units if unit.find("stats_") is not None]
@@ -86,11 +82,6 @@ def _topology(path: Path) -> Element:
     if topology is None:
         raise FadiffError(f"{path}: there is no engine/topology_ in it")
     return topology
-
-
-def _statistics(path: Path) -> str:
-    """The printed statistics, whole."""
-    return _whole(path, STATS_END)
 
 
 def _whole(path: Path, ending: str) -> str:
@@ -140,17 +131,16 @@ def _name(unit: Element) -> str:
 
 
 def _arithmetic(unit: Element, block: str) -> dict[str, Any]:
-    """The numbers of the arithmetic; `block` is its part of the printed statistics."""
+    """The numbers of the arithmetic; `block` is its part of the printed statistics.
+
+    For sparse designs computes are split into those that happen, are gated, and are skipped.
+    """
+    computes: Any = _value(unit, "random_computes_")
+    if "Algorithmic Computes" in block:
+        computes = {kind.lower(): _printed(rf"{kind} Computes \(total\) +: (\d+)", block) for kind in KINDS}
     return {"name": _name(unit), "instances": _value(unit, "specs_/instances/t_"),
             "utilized_instances": _value(unit, "utilized_instances_"), "cycles": _value(unit, "cycles_"),
-            "computes": _computes(unit, block), "energy_pj": _value(unit, "energy_")}
-
-
-def _computes(unit: Element, block: str) -> Any:
-    """The computes; in the form for sparse designs split into those that happen, are gated, and are skipped."""
-    if "Algorithmic Computes" not in block:
-        return _value(unit, "random_computes_")
-    return {kind.lower(): _printed(rf"{kind} Computes \(total\) +: (\d+)", block) for kind in KINDS}
+            "computes": computes, "energy_pj": _value(unit, "energy_")}
 
 
 def _level(unit: Element, block: str, dataspaces: Sequence[str]) -> dict[str, Any]:
@@ -172,7 +162,11 @@ def _level(unit: Element, block: str, dataspaces: Sequence[str]) -> dict[str, An
         total = per_instance * row["utilized_instances"] + row["addr_gen_energy"] * row["utilized_clusters"]
         spaces[name] = {key: row[key] for key in (*COUNTS, *BANDWIDTHS)} | {
             "energy_pj_per_instance": row["energy"], "energy_pj_total": total}
-        spaces[name] |= _split_accesses(_section(name, block))
+        section = _section(name, block)
+        if "Algorithmic scalar reads" in section:   # the form for sparse designs, split as the computes are
+            spaces[name] |= {access: {kind.lower(): _printed(rf"{kind} scalar {access} \(per-instance\) +: (\d+)",
+                                                             section) for kind in KINDS}
+                             for access in ("reads", "fills", "updates")}
         if row["addr_gen_energy"]:
             spaces[name]["addr_gen_energy_pj_per_cluster"] = row["addr_gen_energy"]
     leakage = _printed(r"Leakage energy \(total\) +: (\S+) pJ", block)
@@ -180,14 +174,6 @@ def _level(unit: Element, block: str, dataspaces: Sequence[str]) -> dict[str, An
             "max_instances": max([1.0, *columns["utilized_instances"]]), "leakage_energy_pj": leakage,
             "energy_pj_total": sum(space["energy_pj_total"] for space in spaces.values()) + leakage,
             "dataspaces": spaces}
-
-
-def _split_accesses(section: str) -> dict[str, dict[str, float]]:
-    """Reads, fills and updates in the form for sparse designs, split as the computes are; nothing in the dense form."""
-    if "Algorithmic scalar reads" not in section:
-        return {}
-    return {access: {kind.lower(): _printed(rf"{kind} scalar {access} \(per-instance\) +: (\d+)", section)
-                     for kind in KINDS} for access in ("reads", "fills", "updates")}
 
 
 def _networks(topology: Element, text: str, dataspaces: Sequence[str],
@@ -286,10 +272,10 @@ class ModelKilled(FadiffError):
 
 def run_model(document: Mapping[str, Any], dataspaces: Sequence[str], folder: Path, *,
               program: str = "timeloop-model", timeout: float = 60.0) -> ModelAnswer:
-    """Runs `timeloop-model` on a document.
+    """Runs `timeloop-model` on a document of Timeloop's native (v0.3) dialect with all its sections.
 
     Args:
-        document: A document of Timeloop's native (v0.3) dialect with all its sections.
+        document: The document.
         dataspaces: The names of the problem's data spaces in order.
         folder: An empty folder to run in.
         program: The program, by its path or its name on the PATH.
@@ -305,15 +291,7 @@ def run_model(document: Mapping[str, Any], dataspaces: Sequence[str], folder: Pa
 
 def run_text(text: str, dataspaces: Sequence[str], folder: Path, command: Sequence[str] = ("timeloop-model",), *,
              timeout: float = 60.0) -> ModelAnswer:
-    """Runs `timeloop-model` on a literal YAML text; otherwise as `run_model`.
-
-    Args:
-        text: The input.
-        dataspaces: The names of the problem's data spaces in order.
-        folder: An empty folder to run in.
-        command: The program with its first arguments; the input's name is added.
-        timeout: Seconds until the program is ended.
-    """
+    """Runs `timeloop-model` on a literal YAML text, as `run_model`; the input's name is added to the command."""
     (folder / INPUT).write_text(text, encoding="utf-8")
     done = run_program.run([*command, INPUT], folder, environment(), timeout)
     if done.returncode == 0:

@@ -39,7 +39,7 @@ def compared(stats: Stats) -> dict[str, Any]:
 
 
 def differences(want: Any, ours: Any, name: str = "", path: str = "") -> Iterator[str]:
-    """Compares an evaluation with an answer of Timeloop, recursively.
+    """One line for every number of an answer of Timeloop that an evaluation does not give, recursively.
 
     Whole numbers must be equal, others to 1e-9, those that Timeloop prints with two decimals to these. Levels,
     networks and data spaces must be the same ones.
@@ -49,9 +49,6 @@ def differences(want: Any, ours: Any, name: str = "", path: str = "") -> Iterato
         ours: The evaluation, or the same part of it (see `compared`); numbers beyond the answer's are left out.
         name: The key of the part.
         path: The keys down to the part, for the lines.
-
-    Returns:
-        One line for every number of the answer that the evaluation does not give.
     """
     if isinstance(ours, dict) and not isinstance(want, dict):
         # Densities without optimizations change no number, and Timeloop prints the dense form, one for all kinds.
@@ -121,10 +118,7 @@ class Verdict:
 
 
 def real_model(search_path: str | None = None) -> Path:
-    """Looks for the real `timeloop-model`.
-
-    Args:
-        search_path: Folders as in PATH; None: the variable PATH itself.
+    """The real `timeloop-model` in folders as in PATH; None: in PATH itself.
 
     Raises:
         FadiffError: There is none; launchers of ours do not count.
@@ -137,14 +131,9 @@ def real_model(search_path: str | None = None) -> Path:
 
 
 def verify(spec: Spec, mapping: Mapping, stats: Stats, program: Path, timeout: float = TIMEOUT) -> Verdict:
-    """Has the real `timeloop-model` evaluate a mapping and compares every number that it gives.
+    """Has the real `timeloop-model` evaluate a mapping and compares every number that it gives with ours.
 
-    Args:
-        spec: The input.
-        mapping: A mapping of its problem; the program gets both as `fadiff.input.yaml` holds them.
-        stats: Our numbers of the mapping.
-        program: The real `timeloop-model`.
-        timeout: Seconds until the program is ended.
+    The program gets input and mapping as `fadiff.input.yaml` holds them, and is ended after `timeout` seconds.
     """
     try:
         with tempfile.TemporaryDirectory(prefix="fadiff-verify-") as folder:
@@ -160,10 +149,6 @@ def verify(spec: Spec, mapping: Mapping, stats: Stats, program: Path, timeout: f
 
 def verify_plan(plan: NetworkResult, program: Path) -> Iterator[tuple[str, Verdict]]:
     """Has the real `timeloop-model` run every layer and every tile of a plan, one after the other.
-
-    Args:
-        plan: The plan.
-        program: The real `timeloop-model`.
 
     Yields:
         The name of a layer, "NAME (tile)" of a tile, and the comparison.

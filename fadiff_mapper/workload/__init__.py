@@ -14,15 +14,15 @@ Words, each for one thing:
     tensor      a value that flows between nodes, with a shape in the order of axes that frameworks use
     data space  a tensor of one problem, as Timeloop names it: "Inputs", "Weights", "Outputs"
     operand     a data space that the operator reads; `Node.operands` names the one that each input tensor becomes
-    axis        an axis of a tensor; a data space has ranks, a problem dimensions (`axis_algebra` ties them together)
+    axis        an axis of a tensor; a data space has ranks, a problem dimensions (`tensor_axes` ties them together)
     link        the relation between an operator and the next one that reads its output (`Link`)
 
 ATen and ONNX call every vertex an operator; where theirs are meant, the framework is named with them.
 
 In the order of use: `operator` and `node` (values), `window_slide` (windows over an axis), `shapes` (which tensors
-fit), `axis_algebra`, `origins` and `tensor_routes` (a tensor's axes and elements on its way), `obstacles` (reasons not
-to fuse), `producer_consumer` (links), `graph` (the whole network), `other_inputs` (operands that sums read besides),
-`coverage` (the part of it that is mapped), `readers` (of ONNX, PyTorch and files).
+fit), `origins`, `tensor_axes` and `tensor_routes` (a tensor's elements and axes on its way, and reasons not to fuse),
+`producer_consumer` (links, and operands that sums read besides), `rewrites` (products that share a factor, norms),
+`graph` (the whole network), `coverage` (the part of it that is mapped), `readers` (of ONNX, PyTorch and files).
 Importing this package needs neither torch nor onnx; only the readers of their models do.
 """
 
@@ -30,8 +30,8 @@ from fadiff_mapper.workload.coverage import Coverage, coverage
 from fadiff_mapper.workload.graph import Distinct, Folded, NotUnderstood, Totals, Workload, build_workload
 from fadiff_mapper.workload.node import Node, Window
 from fadiff_mapper.workload.operator import Operator, make_operator
-from fadiff_mapper.workload.picked_axes import AxisPiece
 from fadiff_mapper.workload.producer_consumer import AxisMap, Link
+from fadiff_mapper.workload.tensor_axes import AxisPiece
 from fadiff_mapper.workload.tensor_routes import Obstacle
 
 __all__ = [

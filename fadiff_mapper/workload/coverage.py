@@ -77,35 +77,32 @@ class Coverage:
 
     def sentences(self) -> list[str]:
         """The same in sentences, the most important one first; of long lists the largest entries."""
-        lines = [self._headline()]
+        whole = self.understood + self.missing + (self.possible or 0)
+        unsure = _shown([name if times == 1 else f"{name} (x {times})" for name, times in
+                         Counter(node.what for node in self.uncounted).most_common()])
+        known = f"{self.understood:,} of {whole:,} multiply-accumulates"
+        if self.possible is None:
+            lines = [f"understood: an unknown part ({self.understood:,} multiply-accumulates); how many {unsure} has "
+                     "is not known, nor the shapes of its tensors"]
+        elif self.uncounted:
+            lines = [f"understood: at most {_percent(self.share)} ({known}); how many {unsure} has is not known, and "
+                     f"counts as {self.possible:,}: one product of its tensors, or one pass of its loop"]
+        else:
+            lines = [f"understood: {_percent(self.share)} ({known})"]
         if self.missing:
-            whole = self.understood + self.missing + (self.possible or 0)
-            left = [(n.macs, f"{n.what} ({n.node})") for n in self.not_understood if n.macs]
-            left += [(n.macs, f"{n.what} ({n.node})") for n in self.sums]
+            left = [(entry.macs, f"{entry.what} ({entry.node})") for entries in (self.not_understood, self.sums)
+                    for entry in entries if entry.macs]
             lines.append("left out: " + _shown([f"{name}, {_percent(macs / whole)}" for macs, name in
                                                 sorted(left, key=lambda entry: -entry[0])]))
         if self.folded:
-            listed = sorted(self.folded, key=lambda entry: -entry.macs)
             lines.append("computed from constants alone, not counted: "
-                         + _shown([f"{f.what} ({f.node}), {f.macs:,} multiply-accumulates" for f in listed]))
+                         + _shown([f"{f.what} ({f.node}), {f.macs:,} multiply-accumulates" for f in
+                                   sorted(self.folded, key=lambda entry: -entry.macs)]))
         if self.joins:
             lines.append(f"charged apart: {self.joined_words:,} words that {self.joins} sums, products and the like "
                          "read besides the tensor that flows on, such as residual operands")
-        lines += [self.head] if self.head else []
-        lines += [f"assumed of {number} operators: {what}" for what, number in self.assumed.items()]
-        return lines
-
-    def _headline(self) -> str:
-        """The share, or why it is a bound."""
-        unsure = _counted([node.what for node in self.uncounted])
-        if self.possible is None:
-            return (f"understood: an unknown part ({self.understood:,} multiply-accumulates); how many {unsure} has is "
-                    "not known, nor the shapes of its tensors")
-        known = f"{self.understood:,} of {self.understood + self.missing + self.possible:,} multiply-accumulates"
-        if not self.uncounted:
-            return f"understood: {_percent(self.share)} ({known})"
-        return (f"understood: at most {_percent(self.share)} ({known}); how many {unsure} has is not known, and counts "
-                f"as {self.possible:,}: one product of its tensors, or one pass of its loop")
+        return [*lines, *([self.head] if self.head else []),
+                *(f"assumed of {number} operators: {what}" for what, number in self.assumed.items())]
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain values for YAML and JSON; the share, in [0, 1], is of known and possible
@@ -123,11 +120,7 @@ class Coverage:
 
 
 def coverage(network: Workload) -> Coverage:
-    """Counts the multiply-accumulates that a plan of a network accounts for.
-
-    Args:
-        network: the network.
-    """
+    """Counts the multiply-accumulates that a plan of a network accounts for."""
     unknown = network.not_understood()
     possible = [node.possible for node in unknown if node.macs is None]
     sums = tuple(Folded(node.name, f"{node.op} of products point by point", node.macs) for node in network.nodes
@@ -184,12 +177,6 @@ def _percent(share: float) -> str:
     """A share that is 100 % only where it is whole."""
     text = f"{100 * share:.4g}"
     return f"{'99.99' if text == '100' and share < 1 else text} %"
-
-
-def _counted(names: list[str]) -> str:
-    """Names with their numbers."""
-    counts = Counter(names)
-    return _shown([name if times == 1 else f"{name} (x {times})" for name, times in counts.most_common()])
 
 
 def _shown(items: list[str], most: int = 5) -> str:

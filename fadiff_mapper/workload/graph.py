@@ -6,6 +6,7 @@ refuses graphs that make no sense, naming the place in the source.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -70,13 +71,8 @@ class NotUnderstood:
 
 @dataclass(frozen=True)
 class Folded:
-    """An operator that reads constants alone: computed once, before the network runs, and no layer of it.
-
-    Attributes:
-        node: its name.
-        what: the framework's name of its operation.
-        macs: its multiply-accumulates.
-    """
+    """An operator that reads constants alone: computed once, before the network runs, and no layer of it. Its name, the
+    framework's name of its operation, and its multiply-accumulates."""
 
     node: str
     what: str
@@ -151,12 +147,12 @@ class Workload:
 
     @cached_property
     def _distinct(self) -> tuple[Distinct, ...]:
-        posing: dict[Hashable, list[Node]] = {}
+        posing: dict[Hashable, list[tuple[str, Operator]]] = {}
         for node in self.nodes:
             if node.layer:
-                posing.setdefault(node.layer.key, []).append(node)
-        return tuple(Distinct(_layer(nodes[0]), tuple(node.name for node in nodes),
-                              sum(_layer(node).repeat for node in nodes)) for nodes in posing.values())
+                posing.setdefault(node.layer.key, []).append((node.name, node.layer))
+        return tuple(Distinct(nodes[0][1], tuple(name for name, _ in nodes), sum(layer.repeat for _, layer in nodes))
+                     for nodes in posing.values())
 
     def problems(self) -> tuple[dict[str, Any], ...]:
         """The distinct problems as Timeloop input: each a dict with the one key `problem`."""
@@ -190,16 +186,18 @@ class Workload:
             Names of nodes, chain by chain; an operator without a neighbour is a chain of one. Every operator's output
             is read by the next one alone, as its only operand from another operator.
         """
-        leaving: dict[str, list[Link]] = {}
-        arriving: dict[str, list[Link]] = {}
-        for link in self.links():
-            leaving.setdefault(link.producer, []).append(link)
-            arriving.setdefault(link.consumer, []).append(link)
+        leaving, arriving = (Counter(getattr(link, end) for link in self.links()) for end in ("producer", "consumer"))
         after = {link.producer: link.consumer for link in self.links()
-                 if len(leaving[link.producer]) == len(arriving[link.consumer]) == 1
+                 if leaving[link.producer] == arriving[link.consumer] == 1
                  and not link.also_read_by and not link.joins and (link.fusable or not fusable)}
-        starts = [node.name for node in self.layers if node.name not in after.values()]
-        return tuple(tuple(_followed(start, after)) for start in starts)
+        chains, followers = [], set(after.values())
+        for node in self.layers:
+            if node.name not in followers:
+                chain = [node.name]
+                while chain[-1] in after:
+                    chain.append(after[chain[-1]])
+                chains.append(tuple(chain))
+        return tuple(chains)
 
     def not_understood(self) -> tuple[NotUnderstood, ...]:
         """The nodes that were not understood; shares are of all multiply-accumulates that are known."""
@@ -252,7 +250,15 @@ def build_workload(name: str, nodes: Iterable[Node], outputs: Sequence[str] = ()
     if not any(node.layer for node in given):
         raise where.error(f"the network has no layer (nodes: {listed(sorted({n.what or n.op for n in given}))})",
                           "at least one convolution or matrix product")
-    ordered = with_named_norms(with_shared_operands(_with_shapes(_ordered(given)), outputs), outputs)
+    shapes: dict[str, Shape | None] = {}
+    shaped = []
+    for node in _ordered(given):
+        operands = [shapes[tensor] for tensor in node.inputs]
+        shape = shapes[node.name] = output_shape(node, operands)
+        if node.op == NOT_UNDERSTOOD and node.macs is None and node.possible is None:
+            node = replace(node, possible=possible_macs(operands, [shape]))
+        shaped.append(node if node.shape == shape else replace(node, shape=shape))
+    ordered = with_named_norms(with_shared_operands(shaped, outputs), outputs)
     read = {tensor for node in ordered for tensor in node.inputs}
     unread = tuple(node.name for node in ordered if node.name not in read and node.op != INPUT)
     for tensor in outputs:
@@ -281,33 +287,3 @@ def _ordered(nodes: Sequence[Node]) -> list[Node]:
         for following in waiting.get_ready():
             heappush(ready, following)
     return ordered
-
-
-def _with_shapes(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """Nodes in topological order with the shapes of their outputs, each from those of its inputs.
-
-    Those that are not understood, and say nothing of their multiply-accumulates, get the number that may well be.
-    """
-    shapes: dict[str, Shape | None] = {}
-    done = []
-    for node in nodes:
-        operands = [shapes[tensor] for tensor in node.inputs]
-        shape = shapes[node.name] = output_shape(node, operands)
-        if node.op == NOT_UNDERSTOOD and node.macs is None and node.possible is None:
-            node = replace(node, possible=possible_macs(operands, [shape]))
-        done.append(node if node.shape == shape else replace(node, shape=shape))
-    return tuple(done)
-
-
-def _layer(node: Node) -> Operator:
-    """The operator of a node that has one."""
-    assert node.layer is not None
-    return node.layer
-
-
-def _followed(start: str, after: dict[str, str]) -> Iterable[str]:
-    """A chain from its first node on; `after` leads from each node to the next."""
-    name: str | None = start
-    while name is not None:
-        yield name
-        name = after.get(name)

@@ -44,7 +44,7 @@ rows       whole rows along `axes`, whose shape stays
 reduce     whole rows along `axes`, of which one number remains
 reshape    the elements in the same order, cut into other axes
 transpose  the axes in the order `axes`
-opaque     elements are picked, repeated or put together along some axes (`picked_axes`)
+opaque     elements are picked, repeated or put together along some axes (`tensor_routes`)
 """
 
 KIND = {op: kind for kind, ops in KINDS.items() for op in ops}

@@ -59,14 +59,7 @@ constraints on P, Q, R and S hold for all operators of a network alike."""
 
 
 def sliding(op: str) -> tuple[tuple[str, str, str, str], ...]:
-    """The sliding axes of a template.
-
-    Args:
-        op: a key of `TEMPLATES`, or "problem", which counts as one over two axes.
-
-    Returns:
-        Entries of `PLANE` or `VOLUME`.
-    """
+    """The sliding axes of a template, `PLANE` or `VOLUME`; "problem" counts as one over two axes."""
     return VOLUME if op.endswith("3d") else PLANE
 
 
@@ -123,12 +116,12 @@ class Operator:
     @property
     def strides(self) -> Shape:
         """Strides along the sliding axes of its template; 1 where the problem has none."""
-        return tuple(self.literal.get("instance", {}).get(axis[2], 1) for axis in sliding(self.op))
+        return tuple(self.literal.get("instance", {}).get(stride, 1) for *_, stride, _ in sliding(self.op))
 
     @property
     def dilations(self) -> Shape:
-        """Dilations along the sliding axes of its template; 1 where the problem has none."""
-        return tuple(self.literal.get("instance", {}).get(axis[3], 1) for axis in sliding(self.op))
+        """Dilations along them, likewise."""
+        return tuple(self.literal.get("instance", {}).get(dilation, 1) for *_, dilation in sliding(self.op))
 
 
 def make_operator(op: str, dims: AnyMapping[str, int], stride: Shape | None = None, dilation: Shape | None = None,

@@ -34,11 +34,7 @@ MOST_ELEMENTS = 1 << 20
 
 
 def all_own(rank: int) -> Origins:
-    """The origins of a tensor that the producer makes alone.
-
-    Args:
-        rank: number of its axes.
-    """
+    """The origins of a tensor of so many axes that the producer makes by itself."""
     return np.ones((1,) * rank, dtype=bool)
 
 
@@ -47,34 +43,8 @@ def share_from_elsewhere(own: Origins) -> Fraction:
     return 1 - Fraction(int(own.sum()), own.size)
 
 
-def reshaped(own: Origins, before: Shape, after: Shape) -> Origins | None:
-    """The same elements under another shape.
-
-    Args:
-        own: the origins before.
-        before: shape of the tensor before.
-        after: shape of the tensor after, with as many elements.
-
-    Returns:
-        The origins after; axes are taken together only where their points differ. None where the numbers of elements
-        differ, or there are too many.
-    """
-    if math.prod(before) != math.prod(after):
-        return None
-    extents, shape = [1] * len(before), [1] * len(after)
-    for old, new in _stretches(before, after):
-        if any(own.shape[axis] > 1 for axis in old):
-            for axis in old:
-                extents[axis] = before[axis]
-            for axis in new:
-                shape[axis] = after[axis]
-    if math.prod(extents) > MOST_ELEMENTS:
-        return None
-    return np.broadcast_to(own, extents).reshape(shape)
-
-
-def _stretches(before: Shape, after: Shape) -> list[tuple[list[int], list[int]]]:
-    """The shortest runs of axes of several points, before and after, that hold the same elements."""
+def stretches(before: Shape, after: Shape) -> list[tuple[list[int], list[int]]]:
+    """The shortest runs of axes of several points, before and after a reshape, that hold the same elements."""
     old, new = ([axis for axis, extent in enumerate(shape) if extent > 1] for shape in (before, after))
     runs: list[tuple[list[int], list[int]]] = []
     while old and new:
@@ -85,17 +55,25 @@ def _stretches(before: Shape, after: Shape) -> list[tuple[list[int], list[int]]]
     return runs
 
 
-def taken(own: Origins, axis: int, places: range | None) -> Origins | None:
-    """The elements at some places of an axis.
+def reshaped(own: Origins, before: Shape, after: Shape) -> Origins | None:
+    """The same elements under another shape; axes are taken together only where their points differ.
 
-    Args:
-        own: the origins of the tensor.
-        axis: the axis.
-        places: the places, None where they are not stated.
-
-    Returns:
-        Their origins; None where the places are needed and not stated, or lie outside the axis.
+    None where the shapes have different numbers of elements, or there are too many.
     """
+    if math.prod(before) != math.prod(after):
+        return None
+    extents, shape = [1] * len(before), [1] * len(after)
+    for old, new in stretches(before, after):
+        if any(own.shape[axis] > 1 for axis in old):
+            for axis in old:
+                extents[axis] = before[axis]
+            for axis in new:
+                shape[axis] = after[axis]
+    return np.broadcast_to(own, extents).reshape(shape) if math.prod(extents) <= MOST_ELEMENTS else None
+
+
+def taken(own: Origins, axis: int, places: range | None) -> Origins | None:
+    """The elements at some places of an axis; None where the places matter and are not stated, or lie outside."""
     if own.shape[axis] == 1:
         return own
     inside = places is not None and all(0 <= end < own.shape[axis] for end in (*places[:1], *places[-1:]))
@@ -108,32 +86,19 @@ def uniform(own: Origins, axes: Sequence[int]) -> bool:
 
 
 def put_together(parts: Sequence[Origins], shapes: Sequence[Shape], axis: int) -> Origins | None:
-    """Several tensors one behind the other.
-
-    Args:
-        parts: their origins.
-        shapes: their shapes, equal but for the axis.
-        axis: the axis along which they are put together.
-    """
+    """Tensors one behind the other along an axis, in which alone their shapes differ; None for too many elements."""
     if all(part.all() for part in parts):
         return all_own(len(shapes[0]))
-    longest = [max(part.shape[index] for part in parts) for index in range(len(shapes[0]))]
-    extents = [[*longest[:axis], shape[axis], *longest[axis + 1:]] for shape in shapes]
+    longest = [max(column) for column in zip(*(part.shape for part in parts), strict=True)]
+    extents = [(*longest[:axis], shape[axis], *longest[axis + 1:]) for shape in shapes]
     if sum(map(math.prod, extents)) > MOST_ELEMENTS:
         return None
     return np.concatenate([np.broadcast_to(part, extent) for part, extent in zip(parts, extents, strict=True)], axis)
 
 
 def overwritten(own: Origins, part: Origins, shape: Shape, axis: int, places: range) -> Origins | None:
-    """A tensor with a part of one axis taken from another one.
-
-    Args:
-        own: the origins of the tensor.
-        part: those of the part.
-        shape: shape of the tensor.
-        axis: the axis.
-        places: the points of the axis that the part takes, all of which must lie on it.
-    """
+    """A tensor of some shape of which another one takes these places of an axis; None where these lie outside, or
+    there are too many elements."""
     if own.all() and part.all():
         return own
     extents = [max(first, second) for first, second in zip(own.shape, part.shape, strict=True)]
@@ -146,12 +111,8 @@ def overwritten(own: Origins, part: Origins, shape: Shape, axis: int, places: ra
 
 
 def joined(paths: Sequence[Origins], rank: int) -> Origins:
-    """Tensors joined point by point, axes aligned at the last one.
-
-    Args:
-        paths: the origins of each operand, or of one over each path; an element needs the producer if any operand does.
-        rank: axes of the result, as many as any operand has, of those from elsewhere too.
-    """
+    """Tensors joined point by point to one of so many axes, aligned at the last one: an element needs the producer
+    if that of any operand does."""
     result = all_own(rank) & False
     for path in paths:
         result = result | path.reshape((1,) * (rank - path.ndim) + path.shape)

@@ -19,15 +19,15 @@ producer (slid over by the windows in between and by the consumer's own), and al
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import islice
 
 from fadiff_mapper.workload.node import INPUT, Node
 from fadiff_mapper.workload.operator import REPEAT, Operator, Shape
-from fadiff_mapper.workload.picked_axes import SCATTERED, TensorAxis, regrouped
-from fadiff_mapper.workload.shapes import own_slide, pad_before, sliding_axes
+from fadiff_mapper.workload.shapes import sliding_windows
+from fadiff_mapper.workload.tensor_axes import SCATTERED, regrouped
 from fadiff_mapper.workload.tensor_routes import MOST_BETWEEN, Obstacle, Route
 from fadiff_mapper.workload.window_slide import WindowSlide, composable, composed
 
@@ -109,15 +109,12 @@ class Link:
 
 def find_links(nodes: Sequence[Node], route_of: Mapping[str, Route],
                readers: Mapping[str, list[str]]) -> tuple[Link, ...]:
-    """All links of a network.
+    """All links of a network, in the order of the consumers, then of their inputs.
 
     Args:
         nodes: the nodes in topological order, with shapes.
         route_of: the routes of all tensors (`tensor_routes.routes`).
         readers: the readers of all tensors (`readers_of`).
-
-    Returns:
-        Links in the order of the consumers, then of their inputs.
     """
     by_name = {node.name: node for node in nodes}
     behind: dict[str, list[str]] = {}
@@ -127,27 +124,30 @@ def find_links(nodes: Sequence[Node], route_of: Mapping[str, Route],
     links = []
     for consumer in nodes:
         for tensor, operand in zip(consumer.inputs, consumer.operands, strict=False):
-            if consumer.layer and tensor in route_of:
-                producer = by_name[route_of[tensor].producer]
-                route, maps = _matched(route_of[tensor], producer, consumer, operand, by_name[tensor].shape)
-                others = _others(route, consumer.name, behind.get(route.producer, []), readers)
-                whole = _whole(route, producer, maps)
-                links.append(Link(route.producer, consumer.name, operand, tensor, by_name[tensor].shape, maps,
-                                  whole, route.through, route.joins, tuple(others), route.obstacle,
-                                  Fraction(0) if route.obstacle else route.elsewhere, _cut(producer, maps, whole)))
+            if not consumer.layer or tensor not in route_of:
+                continue
+            route, shape = route_of[tensor], by_name[tensor].shape
+            layer = by_name[route.producer].layer
+            assert layer is not None
+            bound = {**layer.problem.bounds, REPEAT: layer.repeat}
+            maps = _axis_maps(route, bound, consumer, consumer.layer, operand, shape)
+            if route.obstacle is not None:
+                whole = {dimension for dimension, _ in route.whole}
+            else:  # no dimension of which tiles pass by multiples of the aligned stretches that are needed
+                whole = {dimension for dimension, length in route.whole if length == bound[dimension]
+                         or dimension not in maps or _stretch(maps[dimension]) % length}
+                whole |= {name for axis in layer.view(layer.problem.output.name) for name in axis
+                          if bound[name] > 1 and name not in maps}
+            others = _others(route, consumer.name, behind.get(route.producer, []), readers)
+            in_tiles = any(bound[dimension] > 1 and dimension not in whole for dimension in maps)
+            links.append(Link(route.producer, consumer.name, operand, tensor, shape, tuple(maps.values()),
+                              tuple(sorted(whole)), route.through, route.joins, others, route.obstacle,
+                              Fraction(0) if route.obstacle else route.elsewhere, in_tiles))
     return tuple(links)
 
 
 def readers_of(nodes: Sequence[Node], outputs: Sequence[str]) -> dict[str, list[str]]:
-    """Lists the readers of every tensor.
-
-    Args:
-        nodes: the nodes of a network.
-        outputs: names of the tensors that the network returns.
-
-    Returns:
-        Tensor -> the nodes that read it, and `OUTPUT`.
-    """
+    """Tensor -> the nodes that read it, and `OUTPUT` where it is one of the tensors that the network returns."""
     readers: dict[str, list[str]] = {node.name: [] for node in nodes}
     for node in nodes:
         for name in node.inputs:
@@ -157,7 +157,7 @@ def readers_of(nodes: Sequence[Node], outputs: Sequence[str]) -> dict[str, list[
     return readers
 
 
-def _others(route: Route, consumer: str, behind: Sequence[str], readers: Mapping[str, list[str]]) -> Iterator[str]:
+def _others(route: Route, consumer: str, behind: Sequence[str], readers: Mapping[str, list[str]]) -> tuple[str, ...]:
     """Readers of the tensors on the way, except those that only lead back to it (as in x * sigmoid(x)).
 
     `behind` are the nodes behind the same producer, in topological order.
@@ -168,105 +168,51 @@ def _others(route: Route, consumer: str, behind: Sequence[str], readers: Mapping
         if readers[name] and all(reader in inside for reader in readers[name]):
             inside.add(name)
     others = (name for tensor in path for name in readers[tensor] if name not in inside)
-    yield from dict.fromkeys(islice(others, MOST_READERS))
+    return tuple(dict.fromkeys(islice(others, MOST_READERS)))
 
 
-def _matched(route: Route, producer: Node, consumer: Node, operand: str,
-             shape: Shape | None) -> tuple[Route, tuple[AxisMap, ...]]:
-    """The route of a link, with an obstacle where the operators do not match, and the consumer's dimensions."""
-    first, second = producer.layer, consumer.layer
-    assert first is not None and second is not None
+def _axis_maps(route: Route, bound: Mapping[str, int], node: Node, layer: Operator, operand: str,
+               shape: Shape | None) -> dict[str, AxisMap]:
+    """Each dimension of the producer, of these bounds, along which tiles pass -> the consumer's dimension that takes
+    the most of it in a point. Tiles pass along a rank of the operand by the major piece behind it."""
     if route.axes is None or shape is None:  # where there are axes, there is a shape
-        return route, ()
-    names, target = _ranks(second, operand, shape)
-    axes = regrouped(route.axes, target)
-    claims: dict[str, AxisMap] = {}  # the producer's dimension -> the consumer's that takes the most of it in a point
-    for name, axis in zip(names, axes, strict=True):
-        own = () if axis.extent == 1 else _own_slides(consumer, second, operand, name, shape)
-        found = _claim(first, name, axis, own)
-        if found is not None and _stretch(found) > _stretch(claims.get(found.producer)):
-            claims[found.producer] = found
-    return route, tuple(claims.values())
+        return {}
+    extents, windows, read = layer.extents(operand), sliding_windows(layer, operand), layer.tensor_shape(operand)
+    ranks: list[tuple[str, int]] = []
+    own: dict[str, WindowSlide] = {}
+    for index, axis in enumerate(layer.view(operand)):
+        ranks += [(name, shape[index] if index in windows else extents[name]) for name in axis]
+        if index in windows:  # where no padding is stated, half a window, unless all points that are read are there
+            slide = windows[index]
+            usual = (slide.reach(1) - 1) // 2 if shape[index] < read[index] else 0
+            pad = usual if node.pad is None else node.pad[list(windows).index(index)][0]
+            own[axis[0]] = replace(slide, pad=pad)
+    maps: dict[str, AxisMap] = {}
+    for (name, _), found in zip(ranks, regrouped(route.axes, tuple(extent for _, extent in ranks)), strict=True):
+        if not found.pieces or found.pieces[0].dimension == SCATTERED:
+            continue
+        head, minor = found.pieces[0], math.prod(piece.extent for piece in found.pieces[1:])
+        if head.extent * head.step != bound[head.dimension] or (found.slides and minor * head.step > 1):
+            continue
+        between = found.slides
+        if minor > 1:
+            between = (WindowSlide(1, 1, shrink=minor, block=head.step),)
+        elif head.step > 1:
+            between = (WindowSlide(head.step, head.step),)
+        moves = name in own and own[name] != WindowSlide(1, 1, own[name].dilation)
+        slides = (*between, own[name]) if moves else between
+        pools = [index for index, slide in enumerate(found.slides, 1) if slide.kernel > 1 and slide.shrink == 1]
+        claim = AxisMap(name, head.dimension, slides, max(pools, default=0), len(between))
+        rival = maps.get(head.dimension)
+        if composable(slides) and (rival is None or _stretch(claim) > _stretch(rival)):
+            maps[head.dimension] = claim
+    return maps
 
 
-def _claim(first: Operator, name: str, axis: TensorAxis, own: tuple[WindowSlide, ...]) -> AxisMap | None:
-    """The dimension of the producer along which tiles of a rank pass, if there is any: its major piece's."""
-    if not axis.pieces or axis.pieces[0].dimension == SCATTERED:
-        return None
-    head, minor = axis.pieces[0], math.prod(piece.extent for piece in axis.pieces[1:])
-    if head.extent * head.step != _bounds(first)[head.dimension] or (axis.slides and minor * head.step > 1):
-        return None
-    between = axis.slides
-    if minor > 1:
-        between = (WindowSlide(1, 1, shrink=minor, block=head.step),)
-    elif head.step > 1:
-        between = (WindowSlide(head.step, head.step),)
-    if not composable(between + own):
-        return None
-    return AxisMap(name, head.dimension, between + own, _pools(axis.slides), len(between))
-
-
-def _pools(slides: Sequence[WindowSlide]) -> int:
-    """Windows up to the last one of a pool; those behind it only move or resize."""
-    return max((index for index, slide in enumerate(slides, 1) if slide.kernel > 1 and slide.shrink == 1), default=0)
-
-
-def _stretch(found: AxisMap | None) -> int:
-    """Points of the producer's dimension that one point of the consumer's stands for; 0 for none."""
-    if found is None:
-        return 0
+def _stretch(found: AxisMap) -> int:
+    """Points of the producer's dimension that one point of the consumer's stands for."""
     first = found.slides[0] if found.slides else WindowSlide(1, 1)
     return first.block if first.shrink > 1 else first.stride
-
-
-def _bounds(layer: Operator) -> dict[str, int]:
-    """The bound of every dimension of an operator, its runs among them."""
-    return {**layer.problem.bounds, REPEAT: layer.repeat}
-
-
-def _cut(producer: Node, maps: Sequence[AxisMap], whole: Sequence[str]) -> bool:
-    """True if tiles pass along a dimension of several points."""
-    assert producer.layer is not None
-    bound = _bounds(producer.layer)
-    return any(bound[found.producer] > 1 and found.producer not in whole for found in maps)
-
-
-def _whole(route: Route, producer: Node, maps: Sequence[AxisMap]) -> tuple[str, ...]:
-    """Dimensions of the producer's output that a tile must cover whole.
-
-    A dimension of which aligned stretches are needed is none of them where tiles pass by multiples of these stretches.
-    """
-    layer = producer.layer
-    assert layer is not None
-    if route.obstacle is not None:
-        return tuple(sorted({dim for dim, _ in route.whole}))
-    bound = _bounds(layer)
-    blocks = {found.producer: _stretch(found) for found in maps}
-    needed = {dim for dim, length in route.whole
-              if length == bound[dim] or dim not in blocks or blocks[dim] % length}
-    output = {name for axis in layer.view(layer.problem.output.name) for name in axis if bound[name] > 1}
-    return tuple(sorted(needed | output - {found.producer for found in maps}))
-
-
-def _ranks(layer: Operator, operand: str, shape: Shape) -> tuple[list[str], Shape]:
-    """Each rank of an operand by the dimension that names it, and its extent in the tensor."""
-    extents, sliding = layer.extents(operand), sliding_axes(layer, operand)
-    names: list[str] = []
-    target: list[int] = []
-    for index, axis in enumerate(layer.view(operand)):
-        names += axis
-        target += [shape[index]] if index in sliding else [extents[name] for name in axis]
-    return names, tuple(target)
-
-
-def _own_slides(node: Node, layer: Operator, operand: str, name: str, shape: Shape) -> tuple[WindowSlide, ...]:
-    """The consumer's own window along a rank, if there is any."""
-    for axis, position in sliding_axes(layer, operand).items():
-        if layer.view(operand)[axis] == (name,):
-            slide = replace(own_slide(layer, operand, axis),
-                            pad=pad_before(node, layer, operand, axis, position, shape[axis]))
-            return () if slide == WindowSlide(1, 1, slide.dilation) else (slide,)
-    return ()
 
 
 # Problem. A plan charges operators: each writes its output once, and reads its operands. Where a node joins two
@@ -304,35 +250,24 @@ def other_inputs(nodes: Sequence[Node]) -> tuple[OtherInput, ...]:
     Args:
         nodes: the nodes of a network in topological order, with shapes.
     """
-    by_name = {node.name: node for node in nodes}
-    place = {name: index for index, name in enumerate(by_name)}
-    lying: dict[str, frozenset[str]] = {}
+    by_name: dict[str, Node] = {}
+    place: dict[str, int] = {}
+    lying: dict[str, frozenset[str]] = {}  # the tensors in memory that each tensor is computed from
     found: list[OtherInput] = []
-    for node in nodes:
-        operands = sorted(set(node.inputs), key=place.__getitem__) if node.kind == "join" else []
-        besides = _besides(node.name, [by_name[name] for name in operands], by_name, lying)
+    for index, node in enumerate(nodes):
+        by_name[node.name], place[node.name] = node, index
+        besides = []
+        if node.kind == "join" and len(set(node.inputs)) > 1:
+            words: dict[str, int] = {}
+            for name in sorted(set(node.inputs), key=place.__getitem__):
+                source = by_name[name]
+                while source.op == "expand":
+                    source = by_name[source.inputs[0]]
+                words[name] = 0 if source.shape is None else math.prod(source.shape)
+            flows = max(reversed(words), key=words.__getitem__)
+            besides = [OtherInput(node.name, name, count) for name, count in words.items()
+                       if name != flows and count and not lying[name] <= lying[flows]]
         own = besides or node.layer is not None or node.op == INPUT
         lying[node.name] = frozenset({node.name}) if own else frozenset().union(*(lying[name] for name in node.inputs))
         found += besides
     return tuple(found)
-
-
-def _besides(join: str, operands: Sequence[Node], by_name: Mapping[str, Node],
-             lying: Mapping[str, frozenset[str]]) -> list[OtherInput]:
-    """The operands of a join, in topological order, that are read besides.
-
-    `lying`: the tensors in memory that each tensor is computed from.
-    """
-    if len(operands) < 2:
-        return []
-    words = {operand.name: _words(operand, by_name) for operand in operands}
-    flows = max(reversed(words), key=lambda name: words[name])
-    return [OtherInput(join, name, count) for name, count in words.items()
-            if name != flows and count and not lying[name] <= lying[flows]]
-
-
-def _words(node: Node, by_name: Mapping[str, Node]) -> int:
-    """Elements of a tensor, before it is repeated; 0 where its shape is not known."""
-    while node.op == "expand":
-        node = by_name[node.inputs[0]]
-    return math.prod(node.shape) if node.shape is not None else 0

@@ -1,8 +1,8 @@
 """Shapes of tensors: the output of a node from the tensors that it reads, and errors where these do not fit.
 
 An operator's tensors fit its problem by extent, axis by axis, except along sliding axes: the problem counts the padded
-points that its windows read (padding as data), the tensor has only the real ones, so a range of extents is accepted
-(`_check_window`). Extents of windows are those of `WindowSlide.reach`.
+points that its windows read (padding as data), the tensor has only the real ones, so a range of extents is accepted.
+Extents of windows are those of `WindowSlide.reach`.
 """
 
 from __future__ import annotations
@@ -31,42 +31,48 @@ def output_shape(node: Node, operands: Operands) -> Shape | None:
     Raises:
         SpecError: an operand does not fit, or the stated shape contradicts them; the message names the node.
     """
+    stated = node.shape
     if node.layer:
         for dataspace, shape in zip(node.operands, operands, strict=True):
-            _check_operand(node, node.layer, dataspace, shape)
+            if shape is not None:
+                _check_operand(node, node.layer, dataspace, shape)
         computed = node.layer.tensor_shape(node.layer.problem.output.name)
-        if node.shape is not None:
-            _same_size(node, node.shape, computed, "its output")
-        return node.shape or computed
-    if node.kind == "reshape" and node.shape is None:
+        if stated is not None:
+            _same_size(node, stated, computed, "its output")
+        return stated or computed
+    if node.kind == "reshape" and stated is None:
         raise node.where.error(f"{node.name}: a reshape does not say what to", "out: [...]")
     inferred = _inferred_shape(node, operands)
-    if node.shape is None:
-        return inferred
-    if node.kind == "reshape" and inferred is not None:
-        _same_size(node, node.shape, inferred, "its output")
-    elif inferred is not None and not _agree(node, node.shape, inferred):
-        raise node.where.error(f"{node.name} ({node.op}) is said to be {_shown(node.shape)}, its operands make it "
-                               f"{_shown(inferred)}")
-    return node.shape
-
-
-def _agree(node: Node, stated: Shape, inferred: Shape) -> bool:
-    """True if a stated shape can be right: a constant operand may broadcast, a reduction may drop its axes."""
-    if node.kind == "join":
+    if stated is None or inferred is None:
+        return inferred if stated is None else stated
+    if node.kind == "reshape":
+        _same_size(node, stated, inferred, "its output")
+        return stated
+    if node.kind == "join":  # a constant operand may broadcast
         aligned = zip(reversed(stated), reversed(inferred), strict=False)
-        return len(stated) >= len(inferred) and all(own in (1, whole) for whole, own in aligned)
-    if node.kind == "reduce":
-        return math.prod(stated) == math.prod(inferred)
-    if node.kind == "pool":  # rounding up, or part of a window beyond the edge
-        return len(stated) == len(inferred) and all(0 <= a - b <= 1 for a, b in zip(stated, inferred, strict=True))
-    return stated == inferred
+        agree = len(stated) >= len(inferred) and all(own in (1, whole) for whole, own in aligned)
+    elif node.kind == "reduce":  # which may drop its axes
+        agree = math.prod(stated) == math.prod(inferred)
+    elif node.kind == "pool":  # rounding up, or part of a window beyond the edge
+        agree = len(stated) == len(inferred) and all(0 <= a - b <= 1 for a, b in zip(stated, inferred, strict=True))
+    else:
+        agree = stated == inferred
+    if not agree:
+        raise node.where.error(f"{node.name} ({node.op}) is said to be {_shown(stated)}, its operands make it "
+                               f"{_shown(inferred)}")
+    return stated
 
 
 def _inferred_shape(node: Node, operands: Operands) -> Shape | None:
     """The output of a node without multiply-accumulates, from its kind; None where it does not follow."""
-    if node.kind == "join":
-        return _broadcast(node, [shape for shape in operands if shape is not None])
+    if node.kind == "join":  # axes are aligned at the last one, points of extent 1 repeated (NumPy's rule)
+        shapes = [shape for shape in operands if shape is not None]
+        rank = max(map(len, shapes), default=0)
+        columns = list(zip(*((1,) * (rank - len(shape)) + shape for shape in shapes), strict=True))
+        if any(len(set(column) - {1}) > 1 for column in columns):
+            raise node.where.error(f"{node.name} ({node.op}) joins tensors that do not fit: "
+                                   f"{', '.join(map(_shown, shapes))}", "equal shapes, or 1 along an axis")
+        return tuple(max(column) for column in columns) if shapes else None
     shape = operands[0] if operands else None
     if shape is None or node.kind in ("opaque", "not_understood", "input"):
         return None
@@ -105,14 +111,11 @@ def possible_macs(operands: Operands, results: Operands) -> int | None:
 
 
 def whole_axes(node: Node, rank: int) -> frozenset[int]:
-    """The axes along which a node of kind rows or reduce needs whole rows.
+    """The axes, counted from 0, along which a node of kind rows or reduce needs whole rows of an operand.
 
     Args:
         node: the node, with the axes that it states; the last one where it states none.
         rank: number of axes of its operand.
-
-    Returns:
-        Axes counted from 0.
 
     Raises:
         SpecError: the operand has no such axis.
@@ -121,18 +124,6 @@ def whole_axes(node: Node, rank: int) -> frozenset[int]:
     if any(not -rank <= axis < rank for axis in axes):
         raise node.where.error(f"{node.name}: axes {list(axes)} of a tensor with {rank} axes", f"{-rank} to {rank - 1}")
     return frozenset(axis % rank for axis in axes)
-
-
-def _broadcast(node: Node, shapes: Sequence[Shape]) -> Shape | None:
-    """The shape of a join: axes are aligned at the last one, points of extent 1 repeated (NumPy's rule)."""
-    if not shapes:
-        return None
-    rank = max(map(len, shapes))
-    columns = list(zip(*((1,) * (rank - len(shape)) + shape for shape in shapes), strict=True))
-    if any(len(set(column) - {1}) > 1 for column in columns):
-        raise node.where.error(f"{node.name} ({node.op}) joins tensors that do not fit: "
-                               f"{', '.join(map(_shown, shapes))}", "equal shapes, or 1 along an axis")
-    return tuple(max(column) for column in columns)
 
 
 def _pooled(node: Node, shape: Shape) -> Shape | None:
@@ -154,93 +145,48 @@ def _pooled(node: Node, shape: Shape) -> Shape | None:
     return shape[:lead] + tuple(pooled)
 
 
-def _check_operand(node: Node, layer: Operator, dataspace: str, shape: Shape | None) -> None:
-    """A tensor fits a data space by its axes where these slide, else by its number of elements."""
-    if shape is None:
-        return
-    wanted = layer.tensor_shape(dataspace)
-    axes = layer.view(dataspace)
-    if layer.op in ("gemm",) or REPEAT in axes[0]:
+def _check_operand(node: Node, layer: Operator, dataspace: str, shape: Shape) -> None:
+    """A tensor fits a data space by its axes where these slide, else by its number of elements.
+
+    Along a sliding axis the tensor, padded, must give as many outputs as the operator has: read <= padded < read +
+    stride. Where no padding is stated, any from none to a window less a point on either side is accepted.
+    """
+    wanted, axes = layer.tensor_shape(dataspace), layer.view(dataspace)
+    if layer.op == "gemm" or REPEAT in axes[0]:
         _same_size(node, shape, wanted, dataspace)
         return
     if len(shape) != len(wanted):
         raise node.where.error(f"{node.name}: {dataspace} has {len(wanted)} axes {_shown(wanted)}, the tensor "
                                f"{_shown(shape)} has {len(shape)}")
-    sliding = sliding_axes(layer, dataspace)
-    for index, (given, extent) in enumerate(zip(shape, wanted, strict=True)):
-        if index in sliding:
-            _check_window(node, layer, dataspace, index, sliding[index], given, extent)
-        elif given != extent:
-            raise node.where.error(f"{node.name}: {dataspace} has {extent} along {'*'.join(axes[index])}, the tensor "
-                                   f"{_shown(shape)} has {given}")
+    windows = sliding_windows(layer, dataspace)
+    for index, (extent, read) in enumerate(zip(shape, wanted, strict=True)):
+        if index not in windows:
+            if extent != read:
+                raise node.where.error(f"{node.name}: {dataspace} has {read} along {'*'.join(axes[index])}, the tensor "
+                                       f"{_shown(shape)} has {extent}")
+            continue
+        slide, pad = windows[index], None if node.pad is None else node.pad[list(windows).index(index)]
+        low, high = (extent, extent + 2 * (slide.reach(1) - 1)) if pad is None else (extent + sum(pad),) * 2
+        if high < read or low >= read + slide.stride:
+            padding = "any usual padding" if pad is None else f"padding {list(pad)}"
+            raise node.where.error(f"{node.name}: {dataspace} needs {read} along {axes[index][0]}, the tensor has "
+                                   f"{extent} with {padding}")
 
 
-def sliding_axes(layer: Operator, dataspace: str) -> dict[int, int]:
-    """The axes of a data space that windows slide over.
-
-    Args:
-        layer: the operator.
-        dataspace: one of its data spaces.
-
-    Returns:
-        Axis of the tensor -> position among the operator's paddings (`Node.pad`).
-    """
-    space = layer.dataspace(dataspace)
-    ranks = {term.dimension: rank for rank in space.ranks for term in rank}
-    sliding = [index for index, axis in enumerate(layer.view(dataspace))
-               if axis != (REPEAT,) and any(len(ranks[name]) > 1 for name in axis)]
-    return {axis: position for position, axis in enumerate(sliding)}
-
-
-def own_slide(layer: Operator, dataspace: str, axis: int) -> WindowSlide:
-    """An operator's window along a sliding axis, without padding; the view names the output's dimension of the rank.
-
-    Args:
-        layer: the operator.
-        dataspace: one of its data spaces.
-        axis: a key of `sliding_axes`.
-    """
-    name = layer.view(dataspace)[axis][0]
-    rank = next(rank for rank in layer.dataspace(dataspace).ranks if name in [term.dimension for term in rank])
-    moving = next(term for term in rank if term.dimension == name)
-    kernel = next(term for term in rank if term.dimension != name)
-    return WindowSlide(layer.problem.bounds[kernel.dimension], moving.coefficient, kernel.coefficient)
-
-
-def _check_window(node: Node, layer: Operator, dataspace: str, axis: int, position: int, extent: int,
-                  read: int) -> None:
-    """The tensor, padded, must give as many outputs as the operator has: read <= padded < read + stride.
-
-    Where no padding is stated, any from none to a window less a point on either side is accepted.
-    """
-    slide = own_slide(layer, dataspace, axis)
-    name = layer.view(dataspace)[axis][0]
-    most = 2 * (slide.reach(1) - 1)
-    low, high = (extent, extent + most) if node.pad is None else (extent + sum(node.pad[position]),) * 2
-    if high < read or low >= read + slide.stride:
-        padding = "any usual padding" if node.pad is None else f"padding {list(node.pad[position])}"
-        raise node.where.error(f"{node.name}: {dataspace} needs {read} along {name}, the tensor has {extent} with "
-                               f"{padding}")
-
-
-def pad_before(node: Node, layer: Operator, dataspace: str, axis: int, position: int, extent: int) -> int:
-    """Padding before the first element of a sliding axis.
-
-    Args:
-        node: the operator's node.
-        layer: its problem.
-        dataspace: the data space that the tensor becomes.
-        axis: a sliding axis of it.
-        position: the axis' position among the paddings.
-        extent: points of the tensor along the axis.
+def sliding_windows(layer: Operator, dataspace: str) -> dict[int, WindowSlide]:
+    """The axes of a data space that windows slide over, in the order of the operator's paddings (`Node.pad`).
 
     Returns:
-        The padding as stated; else half a window where the tensor is smaller than the points that are read, or 0.
+        Axis of the tensor -> the operator's window over it, without padding.
     """
-    if node.pad is not None:
-        return node.pad[position][0]
-    span = own_slide(layer, dataspace, axis).reach(1) - 1
-    return span // 2 if extent < layer.tensor_shape(dataspace)[axis] else 0
+    ranks = {term.dimension: rank for rank in layer.dataspace(dataspace).ranks for term in rank}
+    windows = {}
+    for index, axis in enumerate(layer.view(dataspace)):
+        if axis != (REPEAT,) and any(len(ranks[name]) > 1 for name in axis):  # the view names the output's dimension
+            moving = next(term for term in ranks[axis[0]] if term.dimension == axis[0])
+            kernel = next(term for term in ranks[axis[0]] if term.dimension != axis[0])
+            windows[index] = WindowSlide(layer.problem.bounds[kernel.dimension], moving.coefficient, kernel.coefficient)
+    return windows
 
 
 def _same_size(node: Node, shape: Shape, wanted: Shape, what: str) -> None:

@@ -2,36 +2,54 @@
 
 Every tensor has one route, from the operator that is ready last: where tensors are joined, only its tiles can arrive
 just in time, so the routes of the others end there (`Route.joins` names the tensors that they bring). Nodes act on axes
-by their kind (`node.KINDS`): pools add windows, softmax and its like ask for whole rows, reshapes regroup pieces; how
-elements are picked, repeated and put together stands in `picked_axes`. A tensor may come back to itself over several
-paths (x * sigmoid(x), x / mean(x), rotated halves): the paths merge axis by axis. A route with an obstacle goes on, so
-that links can name it.
+by their kind (`node.KINDS`): pools add windows, softmax and its like ask for whole rows, reshapes regroup pieces. A
+tensor may come back to itself over several paths (x * sigmoid(x), x / mean(x), rotated halves): the paths merge axis by
+axis. A route with an obstacle goes on, so that links can name it.
+
+Most nodes that pick, repeat or put together elements (kind opaque) leave all axes but one as they are. Tiles along the
+others pass; along that one, they pass where windows can say what is read, and else the dimensions behind it must be
+there whole.
+
+    concat    the axis along which tensors are put together is scattered among all that come from the producer; the
+              part of its points that comes from other tensors is `Route.elsewhere`
+    slice     the axis of which a part is taken is scattered: the producer computes all of it. Where several tensors
+              stand along that axis, the places that are taken must be stated
+    pad       a window of one point with padding where the node says how many zeros stand before, else scattered
+    resize    a window that shrinks where the node states its interpolation, else scattered
+    expand    an axis of one point that is repeated is scattered among nothing; one of more points among itself
+    gather    picks along the axes that it states, which are scattered; without any, elements are picked by an index
+              that is computed, and nothing is known
+    scatter   where the places of an axis are stated that another tensor takes, that axis is scattered among both
+    interleave  several tensors whose points take turns along some axes, which are scattered
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+
+import numpy as np
 
 from fadiff_mapper.workload import origins
 from fadiff_mapper.workload.node import Node
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.origins import Origins
-from fadiff_mapper.workload.picked_axes import (
+from fadiff_mapper.workload.shapes import whole_axes
+from fadiff_mapper.workload.tensor_axes import (
+    POINT,
     SCATTERED,
-    Arrival,
     AxisPiece,
     TensorAxis,
     axis_of,
     merged,
-    picked,
     regrouped,
     scattered,
 )
-from fadiff_mapper.workload.shapes import whole_axes
-from fadiff_mapper.workload.window_slide import WindowSlide
+from fadiff_mapper.workload.window_slide import WindowSlide, composable
+
+Axes = tuple[TensorAxis, ...]
 
 
 @dataclass(frozen=True)
@@ -62,7 +80,6 @@ OBSTACLES = {
 }
 """Names of obstacles, and their sentences."""
 
-
 MOST_BETWEEN = 200
 """Nodes between two operators; a route is followed no further: a plain safety limit for large graphs, in which every
 tensor would else carry a long list of names."""
@@ -82,11 +99,11 @@ class Route:
         elsewhere: the part of the tensor's elements that other tensors bring: a part of a concatenation, all of a
             larger tensor of which this one is a factor or summand.
         obstacle: the first obstacle on the way, if any.
-        own: the elements that the producer makes, as far as their places are known.
+        own: the elements that the producer makes; None where their places are not known.
     """
 
     producer: str
-    axes: tuple[TensorAxis, ...] | None
+    axes: Axes | None
     depth: int
     through: tuple[str, ...] = ()
     joins: tuple[str, ...] = ()
@@ -96,49 +113,48 @@ class Route:
     own: Origins | None = field(default=None, compare=False, repr=False)
 
 
+@dataclass(frozen=True)
+class Arrival:
+    """An operand of a node, of some shape (None: not known), with what its route says of it; no axes where it comes
+    from elsewhere."""
+
+    axes: Axes | None
+    shape: Shape | None
+    own: Origins | None = field(default=None, compare=False)
+    elsewhere: Fraction = Fraction(0)
+
+
 def routes(nodes: Sequence[Node]) -> dict[str, Route]:
-    """The routes of all tensors that an operator stands behind.
+    """The routes of all tensors that an operator stands behind, by the tensors' names.
 
     Args:
         nodes: the nodes in topological order, with shapes.
-
-    Returns:
-        Name of the tensor -> its route.
     """
     result: dict[str, Route] = {}
     shapes = {node.name: node.shape for node in nodes}
     place = {node.name: index for index, node in enumerate(nodes)}
     for node in nodes:
         if node.layer:
-            result[node.name] = _start(node, result)
+            output, extents = node.layer.problem.output, node.layer.extents(node.layer.problem.output.name)
+            axes = tuple(axis_of([AxisPiece(name, extents[name]) for name in axis])
+                         for axis in node.layer.view(output.name))
+            depth = 1 + max((result[name].depth for name in node.inputs if name in result), default=0)
+            start = Route(node.name, axes, depth, own=origins.all_own(len(axes)))
+            simple = all(len(rank) == 1 for rank in output.ranks)
+            result[node.name] = _reshaped(start, node.shape) if simple else _blocked(start, "sums", node.name)
         elif any(name in result for name in node.inputs):
             result[node.name] = _passed(node, result, shapes, place)
     return result
 
 
-def blocked(route: Route, name: str, detail: str) -> Route:
-    """The same route with an obstacle; the first one stays.
-
-    Args:
-        route: the route so far.
-        name: a key of `OBSTACLES`.
-        detail: the node at fault, for the sentence.
-    """
-    return replace(route, axes=None,
-                   obstacle=route.obstacle or Obstacle(name, f"{detail}: {OBSTACLES[name]}"))
+def _blocked(route: Route, name: str, detail: str) -> Route:
+    """The same route with an obstacle at some node; the first one stays."""
+    return replace(route, axes=None, obstacle=route.obstacle or Obstacle(name, f"{detail}: {OBSTACLES[name]}"))
 
 
-def _start(node: Node, before: Mapping[str, Route]) -> Route:
-    """The route of an operator's own output: one piece per dimension."""
-    layer = node.layer
-    assert layer is not None
-    depth = 1 + max((before[name].depth for name in node.inputs if name in before), default=0)
-    output = layer.problem.output
-    extents = layer.extents(output.name)
-    axes = [axis_of([AxisPiece(name, extents[name]) for name in axis]) for axis in layer.view(output.name)]
-    simple = all(len(rank) == 1 for rank in output.ranks)
-    start = Route(node.name, tuple(axes), depth, own=origins.all_own(len(axes)))
-    return _reshaped(start, node.shape) if simple else blocked(start, "sums", node.name)
+def _refused(route: Route, name: str, node: Node) -> Route:
+    """The same, with the operation of the node."""
+    return _blocked(route, name, f"{node.name} ({node.what or node.op})")
 
 
 def _passed(node: Node, before: Mapping[str, Route], shapes: Mapping[str, Shape | None],
@@ -147,74 +163,49 @@ def _passed(node: Node, before: Mapping[str, Route], shapes: Mapping[str, Shape 
     operands = [before[name] for name in node.inputs if name in before]
     main = max(operands, key=lambda route: route.depth)
     if len(main.through) >= MOST_BETWEEN:
-        return blocked(main, "far", node.name)
-    twins = [route for route in operands if route.producer == main.producer]
-    route = replace(_merged(twins, node, before, place), through=())
-    through = {name for twin in twins for name in twin.through}
-    route = replace(route, through=(*sorted(through, key=place.__getitem__), node.name))
+        return _blocked(main, "far", node.name)
+    twins = {name: before[name] for name in node.inputs if name in before and before[name].producer == main.producer}
+    first, *_ = paths = list(twins.values())
+    through = sorted({name for path in paths for name in path.through}, key=place.__getitem__)
+    joins = dict.fromkeys([name for path in paths for name in path.joins]
+                          + [name for name in node.inputs if name not in twins])
+    route = replace(max(paths, key=lambda path: len(path.through)), through=(*through, node.name), joins=tuple(joins),
+                    whole=frozenset().union(*(path.whole for path in paths)),
+                    obstacle=next((path.obstacle for path in paths if path.obstacle), None))
     if len(route.through) > MOST_BETWEEN:
-        return blocked(route, "far", node.name)
+        return _blocked(route, "far", node.name)
     if node.kind == "not_understood":
-        return blocked(route, node.kind, f"{node.name} ({node.what or node.op})")
+        return _refused(route, node.kind, node)
     if node.kind == "pool" and node.window is None:
-        return blocked(route, "window", node.name)
+        return _blocked(route, "window", node.name)
     if route.obstacle is not None or node.shape is None:
-        return route if route.obstacle else blocked(route, "no_shape", f"{node.name} ({node.op})")
+        return route if route.obstacle else _blocked(route, "no_shape", f"{node.name} ({node.op})")
     if 0 in node.shape:
-        return blocked(route, "untold", f"{node.name} ({node.op}), without elements")
-    arrivals = [_arrival(name, main.producer, before, shapes) for name in node.inputs]
+        return _blocked(route, "untold", f"{node.name} ({node.op}), without elements")
+    arrivals = [Arrival(twins[name].axes, shapes[name], twins[name].own, twins[name].elsewhere) if name in twins
+                else Arrival(None, shapes[name]) for name in node.inputs]
     if node.kind == "join":
-        return _joined(route, node, arrivals)
+        return _joined(route, node.shape, arrivals)
     if node.kind == "opaque":
-        return _picked(route, node, arrivals)
-    return _through_one(replace(route, axes=twins[0].axes, own=twins[0].own, elsewhere=twins[0].elsewhere), node)
-
-
-def _merged(twins: Sequence[Route], node: Node, before: Mapping[str, Route], place: Mapping[str, int]) -> Route:
-    """One route for all paths from the same producer to a node; axes are left to the node's kind."""
-    main = max(twins, key=lambda route: len(route.through))
-    others = [name for name in node.inputs if name not in before or before[name].producer != main.producer]
-    joins = dict.fromkeys([name for route in twins for name in route.joins] + others)
-    merged = replace(main, whole=frozenset().union(*(route.whole for route in twins)), joins=tuple(joins))
-    return replace(merged, obstacle=next((route.obstacle for route in twins if route.obstacle), None))
-
-
-def _arrival(name: str, producer: str, before: Mapping[str, Route], shapes: Mapping[str, Shape | None]) -> Arrival:
-    """An operand as it arrives: its axes and own elements where it comes from the producer, and its shape."""
-    route = before.get(name)
-    if route is None or route.producer != producer:
-        return Arrival(None, shapes[name])
-    return Arrival(route.axes, shapes[name], route.own, route.elsewhere)
-
-
-def _joined(route: Route, node: Node, arrivals: Sequence[Arrival]) -> Route:
-    """The route behind a node that joins its operands point by point, over one path or several.
-
-    Along an axis on which the operand is repeated, the result is as long as a tensor from elsewhere: it brings all the
-    elements, of which the operand is a factor or summand.
-    """
-    assert node.shape is not None
-    own = [arrival for arrival in arrivals if arrival.axes is not None]
-    alone = len(own) == len(arrivals) and math.prod(node.shape) == max(
-        math.prod(arrival.shape or ()) for arrival in arrivals)
-    padded = [((TensorAxis(1, ()),) * (len(node.shape) - len(arrival.axes or ())) + (arrival.axes or ()))
-              for arrival in own]
-    axes, repeated = [], False
-    for extent, column in zip(node.shape, zip(*padded, strict=True), strict=True):
-        long = list(dict.fromkeys(axis for axis in column if axis.extent > 1))
-        repeated = repeated or (extent > 1 and not alone and all(map(_is_repetition, long)))
-        axes.append(scattered([], extent) if not long else long[0] if len(long) == 1 else merged(long))
-    if repeated:
-        return _of_origins(replace(route, axes=tuple(axes)), origins.all_own(len(axes)) & False)
-    paths = [arrival.own for arrival in own if arrival.own is not None]
-    if len(paths) < len(own):
-        return replace(route, axes=tuple(axes), own=None, elsewhere=min(arrival.elsewhere for arrival in own))
-    return _of_origins(replace(route, axes=tuple(axes)), origins.joined(paths, len(axes)))
-
-
-def _is_repetition(axis: TensorAxis) -> bool:
-    """Whether all points of an axis are one and the same."""
-    return all(piece.dimension == SCATTERED and not piece.among for piece in axis.pieces)
+        return _picked(route, node, node.shape, arrivals)
+    route = replace(route, axes=first.axes, own=first.own, elsewhere=first.elsewhere)
+    axes = first.axes or ()
+    if node.kind == "pool":
+        return _pooled(route, node, node.shape, axes)
+    if node.kind in ("rows", "reduce"):
+        chosen = whole_axes(node, len(axes))
+        route = replace(route, whole=route.whole.union(*(axes[axis].spans for axis in chosen)))
+        if node.kind == "rows":
+            return route
+        if route.elsewhere and route.own is None:
+            return _blocked(route, "mixed", f"{node.name} ({node.op})")
+        route = replace(route, axes=tuple(POINT if index in chosen else axis for index, axis in enumerate(axes)))
+        return _reshaped(route if route.own is None else _of_origins(route, origins.reduced(
+            route.own, tuple(chosen))), node.shape)
+    if node.kind == "transpose":
+        return replace(route, axes=tuple(axes[axis] for axis in node.axes),
+                       own=None if route.own is None else route.own.transpose(node.axes))
+    return _reshaped(route, node.shape)
 
 
 def _of_origins(route: Route, own: Origins) -> Route:
@@ -222,73 +213,54 @@ def _of_origins(route: Route, own: Origins) -> Route:
     return replace(route, own=own, elsewhere=origins.share_from_elsewhere(own))
 
 
-def _picked(route: Route, node: Node, arrivals: Sequence[Arrival]) -> Route:
-    """The route behind a node that picks, repeats or puts together elements."""
-    found = picked(node, arrivals)
-    if found.axes is None:
-        return blocked(route, found.obstacle, f"{node.name} ({node.what or node.op})")
-    whole = route.whole | {span for axis in found.whole for piece in axis.pieces for span in piece.spans}
-    return replace(route, axes=found.axes, whole=whole, own=found.own, elsewhere=found.elsewhere)
-
-
-def _through_one(route: Route, node: Node) -> Route:
-    """The route behind a node of one operand."""
-    assert route.axes is not None
-    if node.kind == "pool":
-        return _pooled(route, node)
-    if node.kind in ("rows", "reduce"):
-        return _whole(route, node)
-    if node.kind == "transpose":
-        return replace(route, axes=tuple(route.axes[axis] for axis in node.axes),
-                       own=None if route.own is None else route.own.transpose(node.axes))
-    return _reshaped(route, node.shape)
-
-
 def _reshaped(route: Route, shape: Shape | None) -> Route:
     """The route with its axes under another shape."""
-    if route.axes is None:
+    if route.axes is None or shape is None:  # axes are only known where shapes are
         return route
-    assert shape is not None  # axes are only known where shapes are
     before = tuple(axis.extent for axis in route.axes)
     own = None if route.own is None else origins.reshaped(route.own, before, shape)
     return replace(route, axes=regrouped(route.axes, shape), own=own)
 
 
-def _whole(route: Route, node: Node) -> Route:
-    """The route behind a node of kind rows or reduce, whose axes must be whole in a tile."""
-    assert route.axes is not None
-    chosen = whole_axes(node, len(route.axes))
-    spans = {span for axis in chosen for piece in route.axes[axis].pieces for span in piece.spans}
-    route = replace(route, whole=route.whole | spans)
-    if node.kind == "rows":
-        return route
-    if route.elsewhere and route.own is None:
-        return blocked(route, "mixed", f"{node.name} ({node.op})")
-    axes = tuple(TensorAxis(1, ()) if index in chosen else axis for index, axis in enumerate(route.axes or ()))
-    own = None if route.own is None else origins.reduced(route.own, tuple(chosen))
-    return _reshaped(_with(replace(route, axes=axes), own), node.shape)
+def _joined(route: Route, shape: Shape, arrivals: Sequence[Arrival]) -> Route:
+    """The route behind a node that joins its operands point by point, over one path or several.
+
+    Along an axis on which the operand is repeated, the result is as long as a tensor from elsewhere: it brings all the
+    elements, of which the operand is a factor or summand.
+    """
+    found = [arrival for arrival in arrivals if arrival.axes is not None]
+    by_itself = len(found) == len(arrivals) and math.prod(shape) == max(
+        math.prod(arrival.shape or ()) for arrival in arrivals)
+    padded = [(POINT,) * (len(shape) - len(arrival.axes or ())) + (arrival.axes or ()) for arrival in found]
+    axes, repeated = [], False
+    for extent, column in zip(shape, zip(*padded, strict=True), strict=True):
+        long = list(dict.fromkeys(axis for axis in column if axis.extent > 1))
+        repeated = repeated or (extent > 1 and not by_itself and all(
+            piece.dimension == SCATTERED and not piece.among for axis in long for piece in axis.pieces))
+        axes.append(merged(long) if long else scattered([], extent))
+    route = replace(route, axes=tuple(axes))
+    if repeated:
+        return _of_origins(route, origins.all_own(len(axes)) & False)
+    paths = [arrival.own for arrival in found if arrival.own is not None]
+    if len(paths) < len(found):
+        return replace(route, own=None, elsewhere=min(arrival.elsewhere for arrival in found))
+    return _of_origins(route, origins.joined(paths, len(axes)))
 
 
-def _with(route: Route, own: Origins | None) -> Route:
-    """The route with its own elements, where their places are known."""
-    return route if own is None else _of_origins(route, own)
-
-
-def _pooled(route: Route, node: Node) -> Route:
+def _pooled(route: Route, node: Node, shape: Shape, before: Axes) -> Route:
     """The route behind a pool, whose windows slide over the trailing axes; an axis of one output point is whole."""
-    window, shape, axes = node.window, node.shape, list(route.axes or ())
-    assert window is not None and shape is not None
-    whole = set(route.whole)
+    window, axes, whole = node.window, list(before), set(route.whole)
+    assert window is not None
     lead = len(axes) - len(window.kernel)
     slid = [lead + index for index, kernel in enumerate(window.kernel) if (kernel, window.stride[index]) != (1, 1)]
     if route.elsewhere and (route.own is None or not origins.uniform(route.own, slid)):
-        return blocked(route, "mixed", f"{node.name} ({node.op})")
+        return _blocked(route, "mixed", f"{node.name} ({node.op})")
     for index, kernel in enumerate(window.kernel):
         axis, extent = axes[lead + index], shape[lead + index]
         passed = WindowSlide(kernel, window.stride[index], window.dilation[index], window.pad[index][0])
         if extent == 1:
-            whole |= {span for piece in axis.pieces for span in piece.spans}
-            axes[lead + index] = TensorAxis(1, ())
+            whole |= axis.spans
+            axes[lead + index] = POINT
         elif passed == WindowSlide(1, 1, passed.dilation):
             continue
         elif any(piece.dimension == SCATTERED for piece in axis.pieces):
@@ -296,3 +268,177 @@ def _pooled(route: Route, node: Node) -> Route:
         else:
             axes[lead + index] = TensorAxis(extent, axis.pieces, (*axis.slides, passed))
     return replace(route, axes=tuple(axes), whole=frozenset(whole))
+
+
+NOT_FOLLOWED = {"scatter": "placed", "sort": "sorted", "recurrence": "in_turn", "other": "untold"}
+"""Nodes of the kind opaque that are not followed -> the obstacle that they are."""
+
+
+def _picked(route: Route, node: Node, shape: Shape, arrivals: Sequence[Arrival]) -> Route:
+    """The route behind a node of the kind opaque, of which at least one operand has axes."""
+    if node.op == "scatter" and len(node.axes) == 1 and node.window is not None:
+        return _overwritten(route, node, shape, arrivals)
+    if node.op in NOT_FOLLOWED:
+        return _refused(route, NOT_FOLLOWED[node.op], node)
+    if node.op == "concat":
+        return _put_together(route, node, shape, arrivals)
+    if node.op == "interleave":
+        return _interleaved(route, node, shape, arrivals)
+    arrival = next(arrival for arrival in arrivals if arrival.axes is not None)
+    axes, own = arrival.axes or (), arrival.own
+    if node.op == "expand":
+        return _repeated(route, node, shape, arrival)
+    if any(not 0 <= axis < len(axes) for axis in node.axes):
+        return _refused(route, "untold", node)
+    if node.op == "slice" and len(axes) == len(shape) + 1 and len(node.axes) == 1:  # a point of an axis, which ends
+        (gone,) = node.axes
+        own = None if own is None else origins.taken(own, gone, _places(node, gone, 1))
+        return _found(route, node, axes[:gone] + axes[gone + 1:], axes[gone:gone + 1],
+                      None if own is None else np.take(own, 0, gone), arrival.elsewhere)
+    if node.op == "gather" and not node.axes:
+        return _refused(route, "picked", node)
+    if len(axes) != len(shape):
+        return _refused(route, "untold", node)
+    result, whole = list(axes), []
+    for index, (axis, extent) in enumerate(zip(axes, shape, strict=True)):
+        if axis.extent == extent and not (node.op == "gather" and index in node.axes):
+            continue
+        own = None if own is None else origins.taken(own, index, _places(node, index, extent))
+        window = _window(node, index, axis, extent)
+        if window is not None and composable((*axis.slides, window)):
+            result[index] = TensorAxis(extent, axis.pieces, (*axis.slides, window))
+        else:
+            result[index] = scattered([axis], extent)
+            whole.append(axis)
+    return _found(route, node, result, whole, own, arrival.elsewhere)
+
+
+def _found(route: Route, node: Node, axes: Iterable[TensorAxis], whole: Iterable[TensorAxis], own: Origins | None,
+           elsewhere: Fraction) -> Route:
+    """The route with these axes, where the places of elements from elsewhere are known, or there are none."""
+    if own is None and elsewhere:
+        return _refused(route, "mixed", node)
+    route = _rearranged(route, axes, whole, Fraction(0))
+    return route if own is None else _of_origins(route, own)
+
+
+def _rearranged(route: Route, axes: Iterable[TensorAxis], whole: Iterable[TensorAxis], elsewhere: Fraction) -> Route:
+    """The route with these axes, the dimensions behind others whole; elements come from unknown places."""
+    return replace(route, axes=tuple(axes), whole=route.whole.union(*(axis.spans for axis in whole)), own=None,
+                   elsewhere=elsewhere)
+
+
+def _places(node: Node, axis: int, extent: int) -> range | None:
+    """The places along an axis that a slice takes or a scatter gives, None where it does not state them."""
+    if node.op not in ("slice", "scatter") or node.window is None or axis not in node.axes:
+        return None
+    index = node.axes.index(axis)
+    if index >= len(node.window.pad):
+        return None
+    start, step = -node.window.pad[index][0], node.window.stride[index]
+    return range(start, start + extent * step, step)
+
+
+def _window(node: Node, index: int, axis: TensorAxis, extent: int) -> WindowSlide | None:
+    """The window through which a padded or resized axis is read; None where the node does not say, or none can."""
+    if len(axis.pieces) != 1 or axis.pieces[0].dimension == SCATTERED or node.window is None:
+        return None
+    if node.op == "pad" and index in node.axes and len(node.window.pad) == len(node.axes):
+        return WindowSlide(1, 1, 1, node.window.pad[node.axes.index(index)][0])
+    place = index - (len(node.shape or ()) - len(node.window.kernel))
+    if node.op == "resize" and extent % axis.extent == 0 and place >= 0:
+        return WindowSlide(node.window.kernel[place], 1, 1, node.window.pad[place][0], extent // axis.extent)
+    return None
+
+
+def _repeated(route: Route, node: Node, shape: Shape, arrival: Arrival) -> Route:
+    """Axes aligned at the last one; those of one point are repeated."""
+    axes = arrival.axes or ()
+    lead = len(shape) - len(axes)
+    if lead < 0:
+        return _refused(route, "untold", node)
+    padded = (POINT,) * lead + axes
+    again = [index for index, (axis, extent) in enumerate(zip(padded, shape, strict=True)) if 1 < axis.extent != extent]
+    own = None if arrival.own is None else arrival.own.reshape((1,) * lead + arrival.own.shape)
+    result = (axis if axis.extent == extent else scattered([axis] if axis.extent > 1 else [], extent)
+              for axis, extent in zip(padded, shape, strict=True))
+    return _found(route, node, result, [padded[index] for index in again],
+                  own if own is not None and origins.uniform(own, again) else None, arrival.elsewhere)
+
+
+def _columns(axes: Sequence[Axes]) -> list[list[TensorAxis]]:
+    """The different axes of tensors of one rank, axis by axis."""
+    return [list(dict.fromkeys(column)) for column in zip(*axes, strict=True)]
+
+
+def _interleaved(route: Route, node: Node, shape: Shape, arrivals: Sequence[Arrival]) -> Route:
+    """Points of several tensors in turn, along all axes that are longer behind the node than before it."""
+    own = [arrival.axes for arrival in arrivals if arrival.axes is not None]
+    if any(len(axes) != len(shape) for axes in own):
+        return _refused(route, "untold", node)
+    if any(arrival.elsewhere for arrival in arrivals):
+        return _refused(route, "mixed", node)
+    columns = _columns(own)
+    longer = [any(axis.extent != extent for axis in column) for column, extent in zip(columns, shape, strict=True)]
+    result = [scattered(column, extent) if grown or len(column) > 1 else column[0]
+              for column, extent, grown in zip(columns, shape, longer, strict=True)]
+    elements = sum(math.prod(axis.extent for axis in axes) for axes in own)
+    whole = [axis for column, grown in zip(columns, longer, strict=True) if grown for axis in column]
+    return _rearranged(route, result, whole, max(1 - Fraction(elements, math.prod(shape)), Fraction(0)))
+
+
+def _put_together(route: Route, node: Node, shape: Shape, arrivals: Sequence[Arrival]) -> Route:
+    """Tensors one behind the other along one axis, or as the points of a new one."""
+    if any(arrival.axes is not None and len(arrival.axes) + 1 == len(shape) for arrival in arrivals):
+        if len(node.axes) != 1 or not 0 <= node.axes[0] < len(shape):
+            return _refused(route, "untold", node)
+        (new,) = node.axes
+        arrivals = [Arrival(None if each.axes is None else (*each.axes[:new], POINT, *each.axes[new:]),
+                            None if each.shape is None else (*each.shape[:new], 1, *each.shape[new:]),
+                            None if each.own is None else np.expand_dims(each.own, new), each.elsewhere)
+                    for each in arrivals]
+    own = [arrival.axes for arrival in arrivals if arrival.axes is not None]
+    if any(len(axes) != len(shape) for axes in own):
+        return _refused(route, "untold", node)
+    longer = [index for index, extent in enumerate(shape) if any(axes[index].extent != extent for axes in own)]
+    elements = sum(math.prod(axis.extent for axis in axes) for axes in own)
+    elsewhere = 1 - Fraction(elements, math.prod(shape))
+    if len(longer) != 1 or elsewhere < 0:
+        return _refused(route, "untold", node)
+    (along,) = longer
+    result = [scattered(column, extent) if index == along else merged(column)
+              for index, (column, extent) in enumerate(zip(_columns(own), shape, strict=True))]
+    whole = [axes[along] for axes in own]
+    shapes = [arrival.shape for arrival in arrivals if arrival.shape is not None]
+    parts = [origins.all_own(len(shape)) & False if arrival.axes is None else arrival.own for arrival in arrivals]
+    known = [part for part in parts if part is not None]
+    stated = (len(shapes) == len(known) == len(arrivals) and all(len(each) == len(shape) for each in shapes)
+              and sum(each[along] for each in shapes) == shape[along])  # else a constant, no operand, takes some places
+    places = origins.put_together(known, shapes, along) if stated else None
+    if places is None and not any(arrival.elsewhere for arrival in arrivals):
+        return _rearranged(route, result, whole, elsewhere)
+    return _found(route, node, result, whole, places, elsewhere)
+
+
+def _overwritten(route: Route, node: Node, shape: Shape, arrivals: Sequence[Arrival]) -> Route:
+    """A tensor, stretches of one axis of which come from another one; either may be a constant, and no operand."""
+    (along,) = node.axes
+    parts = [arrival for arrival in arrivals if arrival.shape != shape]
+    bases = [arrival for arrival in arrivals if arrival.shape == shape]
+    own = [arrival.axes for arrival in arrivals if arrival.axes is not None]
+    if len(parts) > 1 or len(bases) > 1 or any(len(axes) != len(shape) for axes in own) or not 0 <= along < len(
+            shape) or any(axes[index].extent != extent for axes in own for index, extent in enumerate(shape)
+                          if index != along):
+        return _refused(route, "untold", node)
+    columns = _columns(own)
+    result = [scattered(column, extent) if index == along else merged(column)
+              for index, (column, extent) in enumerate(zip(columns, shape, strict=True))]
+
+    def made(operand: Sequence[Arrival]) -> Origins | None:  # a constant is fetched by nobody, and counts as own
+        everything = origins.all_own(len(shape))
+        return everything if not operand else everything & False if operand[0].axes is None else operand[0].own
+    base, part = made(bases), made(parts)
+    places = _places(node, along, (parts[0].shape or shape)[along] if parts else 0)
+    known = None if base is None or part is None or not places else origins.overwritten(base, part, shape, along,
+                                                                                        places)
+    return _found(route, node, result, columns[along], known, Fraction(1))

@@ -1,6 +1,6 @@
 """Windows that slide over an axis: the points that they read, and several windows in a row as one.
 
-All window extents of this room are computed here. `axis_algebra` has a worked example.
+All window extents of this room are computed here. `tensor_axes` has a worked example.
 """
 
 from __future__ import annotations
@@ -99,12 +99,8 @@ def composed(slides: Sequence[WindowSlide]) -> WindowSlide:
 
 
 def composable(slides: Sequence[WindowSlide]) -> bool:
-    """True if `composed` can put these windows together.
-
-    One that shrinks stands behind windows of one point only, one that counts blocks stands first.
-    """
-    def fits(slide: WindowSlide, before: Sequence[WindowSlide]) -> bool:
-        single = all((other.kernel, other.stride, other.block) == (1, 1, 1) for other in before)
-        return (slide.shrink == 1 or single) and (slide.block == 1 or not before)
-
-    return all(fits(slide, slides[:index]) for index, slide in enumerate(slides))
+    """True if `composed` can put these windows together: one that shrinks stands behind windows of one point only, one
+    that counts blocks stands first."""
+    moved = [(slide.kernel, slide.stride, slide.block) != (1, 1, 1) for slide in slides]
+    return all((slide.shrink == 1 or not any(moved[:index])) and (slide.block == 1 or not index)
+               for index, slide in enumerate(slides))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,9 +17,8 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate import Evaluation, evaluate_nest
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
-from fadiff_mapper.search.sensitivity import shadow_price
-from fadiff_mapper.search.sensitivity.sensitivities import BANDWIDTHS, sensitivities
-from fadiff_mapper.search.sensitivity.shadow_price import shadow_prices
+from fadiff_mapper.search.explanation import sensitivities as analysis
+from fadiff_mapper.search.explanation.sensitivities import BANDWIDTHS, sensitivities, shadow_prices
 
 SIDE = 64
 
@@ -110,8 +110,9 @@ def test_a_solver_that_steps_beyond_all_numbers_is_uncertain_and_quiet(monkeypat
     spec = matmul(1024)
     assert spec.mapping is not None
     layer = prepare_layer(spec.arch, spec.problem, spec.tables)
-    monkeypatch.setattr(shadow_price, "_solve", lambda problem, over: np.full(len(problem.loops.start) + 1, 800.0))
-    assert not shadow_price.shadow_prices(layer, pack([spec.mapping], spec.problem), "energy").certain
+    monkeypatch.setattr(analysis, "minimize", lambda _, begin, **more: (
+        SimpleNamespace(x=np.full_like(begin, 800.0))))
+    assert not shadow_prices(layer, pack([spec.mapping], spec.problem), "energy").certain
 
 
 def rescaled(layer: PreparedLayer, mesh: str, scale: float) -> PreparedLayer:

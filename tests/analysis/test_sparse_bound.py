@@ -14,10 +14,10 @@ from fadiff_mapper.inputs.load import load
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.sparse_design import score_sparse
-from fadiff_mapper.search.compiled_space import compiled_space
 from fadiff_mapper.search.lower_bound import sparse_lower_bound
 from fadiff_mapper.search.lower_bound.least_shares import least_sent
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
+from fadiff_mapper.search.refinement import compiled_space
 
 DESIGNS = ("mm2", "fan_cp", "rs_rle", "tensor24", "bitmask3", "gate_mac")
 EACH, RANDOM = 6, 300

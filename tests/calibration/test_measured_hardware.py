@@ -21,8 +21,7 @@ from fadiff_mapper.calibration.calibrate import calibrate
 from fadiff_mapper.calibration.correction import Calibration, calibration_text, read_calibration
 from fadiff_mapper.calibration.measured_points import MeasuredLayer, read_measured
 from fadiff_mapper.cli import main
-from fadiff_mapper.design.design_options import DesignOptions
-from fadiff_mapper.design.evaluation.design_question import DesignQuestion
+from fadiff_mapper.design.question import DesignOptions, DesignQuestion
 from fadiff_mapper.design.search_design import search_design
 from fadiff_mapper.inputs.load import read_document
 from fadiff_mapper.workload import Node, Workload, build_workload

@@ -10,7 +10,7 @@ import pytest
 from design_texts import PAIR, SPACE
 
 from fadiff_mapper.cli import main
-from fadiff_mapper.design.evaluation.result_store import ResultStore
+from fadiff_mapper.design.result_store import ResultStore
 
 
 @pytest.fixture

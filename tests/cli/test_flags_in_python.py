@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 import fadiff_mapper as fm
-from fadiff_mapper.cli import _parser
+from fadiff_mapper.cli import program_parser
 
-RENAMED = {"files": "sources", "variables": "jinja_data", "lenient": "strict", "output": "folder",
-           "quiet": "on_progress",
-           "sensitivities": "with_sensitivities", "network": "source", "no_fusion": "fuse", "arch": "space"}
+RENAMED = {"files": "sources", "variables": "jinja_data", "lenient": "strict", "quiet": "on_progress",
+           "network": "source", "no_fusion": "fuse", "arch": "space"}
 """Name of a flag's value on the command line -> in Python, where they differ."""
 
 COMMANDS: dict[str, tuple[tuple[Callable[..., object], ...], dict[str, str]]] = {
@@ -32,7 +33,7 @@ def test_every_flag_is_an_argument_or_a_method(command: str) -> None:
     for result in (each for each in callables if inspect.isclass(each) and hasattr(each, "write")):
         known |= {name for name in dir(result) if not name.startswith("_")}
         known |= set(inspect.signature(result.write).parameters)
-    commands, = (action for action in _parser()._actions if isinstance(action, argparse._SubParsersAction))
+    commands, = (action for action in program_parser()._actions if isinstance(action, argparse._SubParsersAction))
     flags = {action.dest for action in commands.choices[command]._actions} - {"help"}
     assert {flag for flag in flags if (own | RENAMED).get(flag, flag) not in known and
             own.get(flag, flag) not in known} == set()
@@ -41,3 +42,21 @@ def test_every_flag_is_an_argument_or_a_method(command: str) -> None:
 @pytest.mark.parametrize("options", [fm.SearchOptions, fm.NetworkOptions])
 def test_options_are_at_most_a_dozen(options: type) -> None:
     assert len(inspect.signature(options).parameters) <= 12
+
+
+def test_a_run_into_a_folder_is_the_same_from_python(tmp_path: Path) -> None:
+    specs = fm.load_layers("bundled:arch/gemmini_small", "bundled:layers/resnet18/conv1x1_64_128_28_s2",
+                           "bundled:layers/resnet18/fc_512_1000")
+    results = fm.map_layers(specs, fm.SearchOptions(effort="light"), output=tmp_path / "map", sensitivities=True)
+    assert all(result.sensitivities for result in results)
+    for name, result in zip(specs, results, strict=True):
+        written = json.loads((tmp_path / "map" / name / "fadiff.result.json").read_text())
+        assert written["stats"]["edp"] == result.stats.edp
+    assert (tmp_path / "map" / "fadiff.summary.json").exists()
+    with pytest.raises(fm.FadiffError, match="output: found several problems without names"):
+        fm.map_layers(list(specs.values()), output=tmp_path / "list")
+    network = fm.load_network("bundled:networks/gpt3_6b7_block")
+    plan = fm.map_network(network, "bundled:arch/gemmini_small", output=tmp_path / "plan", time_limit=5)
+    names = {path.name for path in (tmp_path / "plan").iterdir()}
+    assert {"plan.yaml", "report.html", "fadiff.checkpoint.json"} <= names
+    assert json.loads((tmp_path / "plan" / "fadiff.network.json").read_text())["edp"] == plan.stats.edp

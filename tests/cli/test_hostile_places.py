@@ -16,7 +16,7 @@ import pytest
 from design_texts import SPACE
 
 from fadiff_mapper.base.bundled_files import find
-from fadiff_mapper.design.evaluation.layer_entries import OUT_OF_TIME
+from fadiff_mapper.design.layer_entries import OUT_OF_TIME
 from fadiff_mapper.dropin.command import command
 
 ARCHITECTURE = SPACE.partition("design_space")[0]

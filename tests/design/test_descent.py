@@ -11,19 +11,18 @@ import pytest
 import torch
 
 from fadiff_mapper import Mapping, SearchOptions, load_network
-from fadiff_mapper.design.evaluation.design_bounds import LeastFigures
-from fadiff_mapper.design.evaluation.design_question import DesignQuestion
-from fadiff_mapper.design.evaluation.design_reader import DesignReader
-from fadiff_mapper.design.evaluation.design_result import DesignOutcome
-from fadiff_mapper.design.evaluation.evaluate_design import DesignBench
-from fadiff_mapper.design.proposers.bound_designs import (
+from fadiff_mapper.design.bound_designs import (
     BoundDesigns,
     borrowed_point,
-    extended,
     least_hardware,
     pooled,
 )
-from fadiff_mapper.design.proposers.proposer import Proposer
+from fadiff_mapper.design.design_reader import DesignReader
+from fadiff_mapper.design.evaluate_design import DesignBench
+from fadiff_mapper.design.layer_entries import LeastFigures
+from fadiff_mapper.design.proposers import Proposer
+from fadiff_mapper.design.question import DesignQuestion
+from fadiff_mapper.design.result import DesignOutcome
 from fadiff_mapper.design.space import (
     DesignSpace,
     Limit,
@@ -243,7 +242,7 @@ def test_borrowed_mappings_bound_the_metric_from_above(bench: Bench) -> None:
     points = [(1, 3), (2, 4), (3, 5)]
     pool = pooled(bench.reader.specs(points[0]), [bench.mappings(point) for point in points[:2]])
     foreign = borrowed_point(bench.reader.specs(points[2]), pool, bench.question.loads, "edp")
-    full = extended(pool, bench.reader.specs(points[2]), bench.mappings(points[2]))
+    full = pooled(bench.reader.specs(points[2]), [bench.mappings(points[2])], pool)
     own = borrowed_point(bench.reader.specs(points[2]), full, bench.question.loads, "edp")
     exact = bench.outcome(points[2])
     assert foreign is not None

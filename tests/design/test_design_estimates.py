@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from small_spaces import small_question
 
-from fadiff_mapper.design.evaluation.design_bounds import LeastFigures
-from fadiff_mapper.design.evaluation.design_question import DesignQuestion
-from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
-from fadiff_mapper.design.proposers.bound_designs import DesignEstimates, expected_gaps, metric_logarithm, walk
-from fadiff_mapper.design.proposers.proposer import all_points
+from fadiff_mapper.design.bound_designs import expected_gaps, expected_logarithms, metric_logarithm, walk
+from fadiff_mapper.design.evaluate_design import DesignBench, evaluate_design
+from fadiff_mapper.design.layer_entries import LeastFigures
+from fadiff_mapper.design.proposers import all_points
+from fadiff_mapper.design.question import DesignQuestion
 from fadiff_mapper.design.space import DesignSpace, Parameter, Point, read_space
 
 EDP = np.array([1.0, 1.0, 0.0])
@@ -45,18 +45,18 @@ def test_the_bound_of_a_design_holds_and_lies_close(question: DesignQuestion) ->
 def test_mapped_designs_are_exact_and_raise_those_near_them(grid: DesignSpace) -> None:
     """Bounds of 1 everywhere; one mapped design lies 20 % above, one far away 1 %."""
     near, far = (7, 7), (63, 63)
-    estimates = DesignEstimates(grid, lambda _: (LeastFigures(1.0, 1.0, 1.0), 0.0), EDP,
-                                {near: log(1.2), far: log(1.01)})
-    assert estimates.of(near) == log(1.2)
-    assert estimates.of((8, 7)) == pytest.approx(log(1.2), rel=0.05)
-    assert estimates.of((62, 63)) == pytest.approx(log(1.01), abs=0.01)
-    assert log(1.01) < estimates.of((20, 20)) < log(1.2)
+    expected = expected_logarithms(grid, lambda _: (LeastFigures(1.0, 1.0, 1.0), 0.0), EDP,
+                                   {near: log(1.2), far: log(1.01)})
+    assert expected(near) == log(1.2)
+    assert expected((8, 7)) == pytest.approx(log(1.2), rel=0.05)
+    assert expected((62, 63)) == pytest.approx(log(1.01), abs=0.01)
+    assert log(1.01) < expected((20, 20)) < log(1.2)
 
 
 def test_without_a_bound_there_is_no_estimate_but_of_mapped_designs(grid: DesignSpace) -> None:
-    estimates = DesignEstimates(grid, lambda _: None, EDP, {(3, 3): 2.0})
-    assert estimates.of((3, 3)) == 2.0
-    assert estimates.of((4, 4)) == inf
+    expected = expected_logarithms(grid, lambda _: None, EDP, {(3, 3): 2.0})
+    assert expected((3, 3)) == 2.0
+    assert expected((4, 4)) == inf
 
 
 def test_an_unknown_area_does_not_count() -> None:

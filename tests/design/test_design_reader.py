@@ -8,9 +8,9 @@ import pytest
 from small_spaces import SECTION, small_network, small_question
 
 from fadiff_mapper.base.errors import SpecError
-from fadiff_mapper.design.evaluation.design_question import DesignQuestion
-from fadiff_mapper.design.evaluation.design_reader import DesignReader
-from fadiff_mapper.design.proposers.proposer import all_points
+from fadiff_mapper.design.design_reader import DesignReader
+from fadiff_mapper.design.proposers import all_points
+from fadiff_mapper.design.question import DesignQuestion
 from fadiff_mapper.design.space import design_document, read_space
 from fadiff_mapper.inputs.load import read_spec
 from fadiff_mapper.inputs.spec.spec import Spec

@@ -10,13 +10,11 @@ import pytest
 from small_spaces import NETWORK, SECTION, small_network, small_question
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.design.evaluation import design_bounds as bounds_module
-from fadiff_mapper.design.evaluation import layer_entries as entries_module
-from fadiff_mapper.design.evaluation.design_bounds import LayerBounds, bound_that_loses
-from fadiff_mapper.design.evaluation.design_question import DesignQuestion
-from fadiff_mapper.design.evaluation.design_result import DesignOutcome
-from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design, planned_figures
-from fadiff_mapper.design.proposers.proposer import all_points
+from fadiff_mapper.design import layer_entries as entries_module
+from fadiff_mapper.design.evaluate_design import DesignBench, bound_that_loses, evaluate_design, planned_figures
+from fadiff_mapper.design.proposers import all_points
+from fadiff_mapper.design.question import DesignQuestion
+from fadiff_mapper.design.result import DesignOutcome
 from fadiff_mapper.design.space import design_document, read_space
 from fadiff_mapper.network.map_network import map_network
 from fadiff_mapper.network.one_design import specs_of
@@ -129,10 +127,10 @@ def test_no_design_is_better_than_its_lower_bound(tmp_path: Path) -> None:
     question = small_question(tmp_path, metrics=("edp", "energy", "delay"))
     bench = DesignBench(question, tmp_path / "store")
     for outcome in all_outcomes(bench):
-        bounds = LayerBounds(bench.reader.specs(outcome.point), bench.store)
+        specs = bench.reader.specs(outcome.point)
         mine = tuple(outcome.of(metric) for metric in question.metrics)
-        assert bound_that_loses(question, bounds, outcome.area_mm2, [tuple(1.001 * value for value in mine)]) is None
-        least = bound_that_loses(question, bounds, outcome.area_mm2, [(0.0, 0.0, 0.0)])
+        assert bound_that_loses(bench, specs, outcome.area_mm2, [tuple(1.001 * value for value in mine)]) is None
+        least = bound_that_loses(bench, specs, outcome.area_mm2, [(0.0, 0.0, 0.0)])
         assert least is not None
         assert least.energy_pj <= outcome.energy_pj
         assert least.cycles <= outcome.cycles
@@ -165,7 +163,7 @@ def test_mappings_of_a_design_without_any_are_an_error(tmp_path: Path) -> None:
     bench = DesignBench(small_question(tmp_path), None)
     entry = entries_module.no_mapping("too small\nand more")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fadiff_mapper.design.evaluation.evaluate_design.layer_entries", lambda *_: [entry, entry])
+        patch.setattr("fadiff_mapper.design.evaluate_design.layer_entries", lambda *_: [entry, entry])
         with pytest.raises(FadiffError, match=r"conv1x1_8_16_8_s1: too small$"):
             bench.mappings_at((0, 0))
 
@@ -180,7 +178,7 @@ def test_a_design_that_was_judged_is_left_out_without_a_further_bound(tmp_path: 
     def computed(*_: object) -> None:
         raise AssertionError("a bound was computed again")
 
-    monkeypatch.setattr(bounds_module, "lower_bound", computed)
+    monkeypatch.setattr(entries_module, "lower_bound", computed)
     left_out = evaluate_design(DesignBench(question, tmp_path / "store"), (1, 1), [(1e-9,)])
     assert (left_out.mapped, left_out.pruned) == (False, True)
     assert DesignBench(question, tmp_path / "store").least_at((1, 1)) == judged

@@ -9,7 +9,7 @@ from math import inf
 
 import pytest
 
-from fadiff_mapper.design.evaluation.design_result import DesignOutcome, NetworkFigures, OutcomeTable
+from fadiff_mapper.design.result import DesignOutcome, NetworkFigures, OutcomeTable
 
 VALUES = {"side": (8, 16, 32), "memory": ("SRAM", "eDRAM"), "share": (0.25, 0.5)}
 NETWORKS = [("one", 1.0), ("two", 3.0)]

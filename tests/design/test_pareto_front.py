@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fadiff_mapper.design.pareto_front import hypervolume, undominated
+from fadiff_mapper.design.result import hypervolume, undominated
 
 axes = st.integers(1, 8)
 values = st.integers(1, 3).flatmap(lambda d: st.lists(st.tuples(*[axes] * d), min_size=1, max_size=12))

@@ -8,10 +8,9 @@ import pytest
 from small_spaces import small_question
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.design.evaluation.design_question import DesignQuestion
-from fadiff_mapper.design.evaluation.design_result import DesignOutcome
-from fadiff_mapper.design.proposers.methods import BLACK_BOX
-from fadiff_mapper.design.proposers.proposer import ExhaustiveDesigns, all_points
+from fadiff_mapper.design.proposers import BLACK_BOX, ExhaustiveDesigns, all_points
+from fadiff_mapper.design.question import DesignQuestion
+from fadiff_mapper.design.result import DesignOutcome
 from fadiff_mapper.design.space import parameter_values
 
 LARGE = """\

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.design.evaluation.result_store import ResultStore
+from fadiff_mapper.design.result_store import ResultStore
 
 KEY = "ab" + "0" * 62
 

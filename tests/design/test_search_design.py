@@ -15,20 +15,18 @@ from small_spaces import SECTION, small_network, small_question, small_space
 
 import fadiff_mapper
 from fadiff_mapper.base.errors import FadiffError, OutOfTime
+from fadiff_mapper.design import bound_designs as proposer_module
+from fadiff_mapper.design import executors as executors_module
+from fadiff_mapper.design import layer_entries as entries_module
 from fadiff_mapper.design import search_design as final_module
-from fadiff_mapper.design.design_options import DesignOptions
-from fadiff_mapper.design.evaluation import layer_entries as entries_module
-from fadiff_mapper.design.evaluation import work_force as work_force_module
-from fadiff_mapper.design.evaluation.design_question import DesignQuestion
-from fadiff_mapper.design.evaluation.design_result import DesignOutcome, DesignResult
-from fadiff_mapper.design.evaluation.evaluate_design import DesignBench, evaluate_design
-from fadiff_mapper.design.evaluation.layer_entries import OUT_OF_TIME, layer_entries
-from fadiff_mapper.design.evaluation.result_store import ResultStore
-from fadiff_mapper.design.evaluation.work_force import TimeLeft
-from fadiff_mapper.design.proposers import bound_designs as proposer_module
-from fadiff_mapper.design.proposers.proposer import all_points
+from fadiff_mapper.design.evaluate_design import DesignBench, evaluate_design
+from fadiff_mapper.design.executors import TimeLeft
+from fadiff_mapper.design.layer_entries import OUT_OF_TIME, layer_entries
+from fadiff_mapper.design.proposers import all_points
+from fadiff_mapper.design.question import DesignOptions, DesignQuestion
+from fadiff_mapper.design.result import DesignOutcome, DesignResult
+from fadiff_mapper.design.result_store import ResultStore
 from fadiff_mapper.design.search_design import DesignClock, DesignProgress, search_design
-from fadiff_mapper.design.space import Point
 from fadiff_mapper.gradient import descent_for_designs
 
 
@@ -231,7 +229,7 @@ class SlowDesigns:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
-        real = work_force_module.evaluate_design
+        real = executors_module.evaluate_design
 
         def slow(bench: DesignBench, point: tuple[int, ...], rivals: Any, stopped: Any,
                  give_up: bool) -> DesignOutcome:
@@ -243,7 +241,7 @@ class SlowDesigns:
                     return replace(real(bench, point, rivals), cut_short=True)
             return real(bench, point, rivals)
 
-        monkeypatch.setattr(work_force_module, "evaluate_design", slow)
+        monkeypatch.setattr(executors_module, "evaluate_design", slow)
         monkeypatch.setattr(time, "time", lambda: self.now)
 
 
@@ -264,11 +262,10 @@ def test_a_search_whose_proposer_runs_out_of_time_says_so(store: Path, tmp_path:
                                                           monkeypatch: pytest.MonkeyPatch) -> None:
     question, clock = small_question(tmp_path), SlowDesigns(monkeypatch)
 
-    def descended(*_: object) -> list[Point]:
+    def walked(*_: object) -> None:
         clock.now += 9.0
-        return []
 
-    monkeypatch.setattr(proposer_module.BoundDesigns, "_descended", descended)
+    monkeypatch.setattr(proposer_module.BoundDesigns, "_walk", walked)
     machine = searched(question, method="bounds", time_limit=8.0, store=store, prune=False)
     assert machine.status == "out of time after 8 s: the best designs so far"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from fadiff_mapper.design.evaluation.design_result import DesignOutcome, OutcomeTable
+from fadiff_mapper.design.result import DesignOutcome, OutcomeTable
 from fadiff_mapper.design.search_design import DesignRun, settled
 from fadiff_mapper.design.space import Parameter, Point, read_space
 

@@ -15,7 +15,7 @@ from executed_pages import PROGRAM, blocks, commands
 
 import fadiff_mapper
 from fadiff_mapper import NetworkOptions, SearchOptions
-from fadiff_mapper.cli import _parser
+from fadiff_mapper.cli import program_parser
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("guides", "results", "tutorials")
@@ -67,7 +67,7 @@ def test_links_lead_to_files(page: Path) -> None:
 def test_commands_are_accepted(page: Path) -> None:
     for words in command_lines(page):
         with contextlib.suppress(SystemExit):
-            _parser().parse_args(shlex.split(words))
+            program_parser().parse_args(shlex.split(words))
             continue
         pytest.fail(f"{page.name}: fadiff-mapper {words}")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import fadiff_mapper
-from fadiff_mapper.cli import _parser
+from fadiff_mapper.cli import program_parser
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 SHARED = "Shared by commands that read Timeloop files"
@@ -18,7 +18,7 @@ SHARED_FLAGS = {"-D", "--energy", "--lenient", "--built-in-energies"}
 
 def commands() -> dict[str, argparse.ArgumentParser]:
     """Name -> parser."""
-    action = next(action for action in _parser()._actions if isinstance(action, argparse._SubParsersAction))
+    action = next(action for action in program_parser()._actions if isinstance(action, argparse._SubParsersAction))
     return dict(action.choices)
 
 

@@ -12,15 +12,13 @@ from fused_groups import conv, group
 
 from fadiff_mapper import SearchOptions, evaluate, load, map_layer
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.fusion.prices import OperatingPoint
-from fadiff_mapper.fusion.stored_words import intermediate_words, outlasting_words
-from fadiff_mapper.fusion.tile_steps import layer_steps
+from fadiff_mapper.fusion.prices import CoverPart, OperatingPoint, partition
+from fadiff_mapper.fusion.tile_steps import intermediate_words, layer_steps, outlasting_words
 from fadiff_mapper.gradient.gumbel_softmax import ALPHA
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import evaluate_one
 from fadiff_mapper.model.smooth import distinct_windows
 from fadiff_mapper.model.stats import Stats
-from fadiff_mapper.network.partition import CoverPart, partition
 from fadiff_mapper.search.explanation.count_breakdown import explain_counts
 
 

@@ -12,7 +12,7 @@ from fadiff_mapper.base.bundled_files import designs, find
 from fadiff_mapper.inputs.energy.estimated_tables import estimated, figures, primitives, sram_regressor
 from fadiff_mapper.inputs.native.tables import area_sources, areas, total_areas
 from fadiff_mapper.inputs.spec.tables import Tables
-from fadiff_mapper.output.timeloop_files.stats_txt import stats_txt
+from fadiff_mapper.output.stats_txt import stats_txt
 
 
 def document(buffer: dict[str, Any] | None = None, mac: dict[str, Any] | None = None, **buffer_keys: Any,

@@ -13,7 +13,6 @@ import yaml
 from fadiff_mapper import evaluate, load
 from fadiff_mapper.base.bundled_files import find, root
 from fadiff_mapper.base.errors import FadiffError, SpecError
-from fadiff_mapper.cli.arguments import ENERGIES
 from fadiff_mapper.inputs.energy.choose_source import find_tables
 from fadiff_mapper.inputs.energy.estimated_tables import (
     INPUTS,
@@ -206,10 +205,6 @@ def test_load_gives_timeloops_own_values_unless_told_otherwise() -> None:
     spec = load(document({"depth": 64, "width": 16}))
     assert set(energy_sources(spec.arch, spec.tables).values()) == {BUILT_IN}
     assert spec.tables == Tables()
-
-
-def test_the_command_line_offers_the_same_sources() -> None:
-    assert tuple(CHOICES) == ENERGIES
 
 
 def test_an_unknown_source_is_refused_with_the_nearest_one() -> None:

@@ -34,8 +34,7 @@ from fadiff_mapper.fusion.estimates import CompiledSegment, LayerBase, SideBySid
 from fadiff_mapper.fusion.group_cost import group_cost
 from fadiff_mapper.fusion.prices import NetworkPrice, OperatingPoint, WordCosts, summed
 from fadiff_mapper.fusion.segments import Segment, segments
-from fadiff_mapper.fusion.stored_words import intermediate_words, operand_words, outlasting_words
-from fadiff_mapper.fusion.tile_steps import space_of
+from fadiff_mapper.fusion.tile_steps import intermediate_words, operand_words, outlasting_words, space_of
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.kernel._kernel import FusedSegment, NestEstimate, SegmentLayer

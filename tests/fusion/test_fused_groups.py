@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 from itertools import product
 
 import pytest
@@ -12,13 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fadiff_mapper import FadiffError
-from fadiff_mapper.fusion import tile_evaluation
 from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, Stay, TileLoop
-from fadiff_mapper.fusion.group_cost import checked_costs, evaluate_group, group_cost
-from fadiff_mapper.fusion.group_legality import group_violations, live_words
-from fadiff_mapper.fusion.stored_words import intermediate_words, operand_words, outlasting_words
-from fadiff_mapper.fusion.tile_evaluation import TileEvaluations
-from fadiff_mapper.fusion.tile_steps import layer_steps
+from fadiff_mapper.fusion.group_cost import TileEvaluations, group_cost
+from fadiff_mapper.fusion.group_legality import checked_costs, evaluate_group, group_violations, live_words
+from fadiff_mapper.fusion.tile_steps import intermediate_words, layer_steps, operand_words, outlasting_words
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.model.evaluate import Evaluation, evaluate_nest
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping
@@ -391,7 +389,7 @@ def test_a_tile_is_evaluated_once_for_legality_and_cost(monkeypatch: pytest.Monk
         return evaluate_nest(layer, nest)
 
     fused = group(CONV_1D, [("P", 4)], "P")
-    monkeypatch.setattr(tile_evaluation, "evaluate_nest", counted)
+    monkeypatch.setattr(import_module("fadiff_mapper.fusion.group_cost"), "evaluate_nest", counted)
     (broken, cost), = checked_costs(hardware(), [fused])
     assert len(calls) == sum(len(layer.mappings) for layer in fused.layers)
     assert broken == group_violations(hardware(), fused) and cost == group_cost(hardware(), fused)
@@ -410,7 +408,7 @@ def test_tiles_that_groups_have_in_common_are_evaluated_once(monkeypatch: pytest
         calls.extend([layer.problem] * nest.batch)
         return evaluate_nest(layer, nest)
 
-    monkeypatch.setattr(tile_evaluation, "evaluate_nest", counted)
+    monkeypatch.setattr(import_module("fadiff_mapper.fusion.group_cost"), "evaluate_nest", counted)
     fused, other, known = group(CONV_1D, [("P", 4)], "P"), group(CONV_1D, [("P", 2)], "P"), TileEvaluations()
     first = checked_costs(hardware(), [fused], known)
     once = len(calls)

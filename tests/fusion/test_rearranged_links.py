@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, Stay, TileLoop
 from fadiff_mapper.fusion.group_cost import GroupTraffic, group_cost
 from fadiff_mapper.fusion.group_legality import group_violations, live_words
-from fadiff_mapper.fusion.stored_words import intermediate_words
-from fadiff_mapper.fusion.tile_steps import layer_steps
+from fadiff_mapper.fusion.tile_steps import intermediate_words, layer_steps
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.model.prepared_layer import prepare_layer, word_energy
 from fadiff_mapper.workload.window_slide import WindowSlide

@@ -14,8 +14,8 @@ from fused_groups import conv, group, hardware, with_mappings
 
 from fadiff_mapper.fusion import FusedGroup, SecondRead, evaluate_group, group_violations, layer_steps
 from fadiff_mapper.fusion.group_legality import live_words
-from fadiff_mapper.fusion.stored_words import intermediate_words, resident_words
-from fadiff_mapper.output.looptree_files.group_text import beyond_looptree
+from fadiff_mapper.fusion.tile_steps import intermediate_words, resident_words
+from fadiff_mapper.output.looptree import beyond_looptree
 from fadiff_mapper.workload.window_slide import WindowSlide
 
 CHANNELS, ROWS = 2, 12

@@ -27,9 +27,9 @@ from kernel_parts import parts
 from fadiff_mapper import load
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.prepared_layer import compiled_layer, prepare_layer
-from fadiff_mapper.search.compiled_space import space_table
 from fadiff_mapper.search.layer_family import family_of
 from fadiff_mapper.search.mapspace import build_mapspace
+from fadiff_mapper.search.refinement import space_table
 
 INDICES = (-1, -2, 1, 2, 3, 4, 5, 7, 63, 64, 65, 127, 128, 255, 256, 257, 2 ** 15 - 1, -2 ** 15)
 FACTORS = (0.0, -1.0, 0.5, 1.5, 3.0, 1000.0, 2.0 ** 31, 2.0 ** 53, 1e300, np.nan, np.inf, -np.inf)

@@ -43,7 +43,7 @@ def native() -> dict[str, Any]:
             {"name": "Outputs", "projection": [[["N"]], [["M"]], [["P"]]], "read_write": True}]},
             "instance": {"C": 4, "M": 8, "P": 6, "R": 3, "N": 1, "S": 1}}})
     result = map_layer(spec, SearchOptions(effort="light"))
-    from fadiff_mapper.output.timeloop_files.run_files import run_files
+    from fadiff_mapper.output.run_files import run_files
     return {"input": yaml.safe_load(run_files(result)["fadiff.input.yaml"]), "files": run_files(result)}
 
 

@@ -24,7 +24,7 @@ from fadiff_mapper.model.evaluate import evaluate_nest
 from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import cut_off, pack, unpack, without_lasts
 from fadiff_mapper.model.stats import stats_of
-from fadiff_mapper.output.timeloop_files.run_files import map_txt
+from fadiff_mapper.output.run_files import map_txt
 from fadiff_mapper.search.layer_family import random_nests
 from fadiff_mapper.search.mapspace import build_mapspace
 

@@ -21,11 +21,11 @@ from fadiff_mapper.model.loop_nest import Nest, nest_arrays
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.search import refinement
 from fadiff_mapper.search.best_so_far import ILLEGAL, exact_value
-from fadiff_mapper.search.compiled_space import compiled_objective, compiled_space
 from fadiff_mapper.search.layer_family import LayerFamily, family_of
+from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.mapspace import build_mapspace
 from fadiff_mapper.search.options import Effort
-from fadiff_mapper.search.refinement import Refinement, refinement_of
+from fadiff_mapper.search.refinement import Refinement, compiled_objective, compiled_space, refinement_of
 
 LITTLE, SIXTEEN = Effort(16, 40, 6, extra_rounds=10, extra_chains=4), Effort(16, 40)
 QUICK = SearchOptions(effort=LITTLE)
@@ -45,8 +45,7 @@ def conv(design: str) -> LayerFamily:
 
 def begun(of: LayerFamily, options: SearchOptions = QUICK, **more: Any) -> Refinement:
     """The refinement of a layer from random mappings."""
-    given: dict[str, Any] = {"room": None, "weights": None, "watcher": lambda *_: None, "out_of_time": lambda: False}
-    return refinement_of(of, 0, options, None, **given | more)
+    return refinement_of(MappingTask(of.layer, of.spaces[0], **more), options, watcher=lambda *_: None)
 
 
 def every_neighbour(of: LayerFamily, nest: Nest) -> Nest:
@@ -107,7 +106,7 @@ def test_the_optimum_beside_what_lies_there_already() -> None:
         room = np.array([words, 1e9]), np.array([[False, True, True], [True, True, True]])
         batch = Room(*(np.repeat(part[..., None], nest.batch, axis=-1) for part in room))
         values.append(float(exact_value(score(of.layer, nest, room=batch), ("energy",)).min()))
-        found = begun(of, SearchOptions(("energy",), effort=SIXTEEN), room=room)
+        found = begun(of, SearchOptions(("energy",), effort=SIXTEEN), room=Room(*room))
         found.run()
         assert found.chains.best_value == pytest.approx(values[-1], abs=1e-9)
         one = Room(*(part[..., None] for part in room))

@@ -29,9 +29,9 @@ from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest, cut_off, joined, nest_arrays, pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import constrained_reuse, reuse_of
-from fadiff_mapper.search.compiled_space import compiled_space
 from fadiff_mapper.search.layer_family import family_of
 from fadiff_mapper.search.mapspace import build_mapspace
+from fadiff_mapper.search.refinement import compiled_space
 
 PROBLEMS = {
     "conv": ("problems/conv", {"C": 16, "M": 24, "P": 14, "Q": 14, "R": 3, "S": 3}),
@@ -80,7 +80,8 @@ def drawn(layer: PreparedLayer, spec: Spec, count: int) -> Nest:
     parts = [nest]
     for step in range(4):
         best = nest.take(np.argsort(score(layer, nest).excess, kind="stable")[:count // 4])
-        nest = joined([best, Nest(*kernel_parts.random_neighbours(layer.compiled, table, nest_arrays(best), 8, step)[:6])])
+        near = kernel_parts.random_neighbours(layer.compiled, table, nest_arrays(best), 8, step)
+        nest = joined([best, Nest(*near[:6])])
         parts.append(nest)
     return joined(parts)
 

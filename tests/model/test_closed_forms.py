@@ -32,7 +32,7 @@ INPUTS = 1
 def test_what_a_sliding_window_demands_is_what_the_walk_counts(case: Case) -> None:
     nest, projection = pack([case.mapping], case.problem), project(case.problem)
     tile, reuse = tiles(nest, projection), reuse_of(case.mapping, case.problem.dataspace_names())
-    walked = exact_traffic(prepare_layer(case.arch, case.problem, Tables(), reuse), nest, with_hops=True).wanted
+    _, walked, _ = exact_traffic(prepare_layer(case.arch, case.problem, Tables(), reuse), nest, with_hops=True)
     found = window_steps(nest, projection, INPUTS, tile, all_active(nest), reuse)
     levels = [level for level in range(1, len(nest.temporal)) if reuse.held[level, INPUTS]]
     assert (list(found.levels) if found else []) == levels

@@ -13,7 +13,7 @@ from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping, evaluate_side_by_side, layer_of, layers_of
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.reuse import with_reuse
-from fadiff_mapper.search.first_mapping import first_of
+from fadiff_mapper.search.layer_family import first_of
 from fadiff_mapper.search.mapping_task import mapping_task
 
 LAYERS = ("resnet18/conv3x3_64_64_56_s1", "resnet18/conv3x3_64_128_28_s2", "mobilenet_v1/dw3x3_512_14_s1",

@@ -15,10 +15,9 @@ from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, Interconnec
 from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.inputs.spec.problem import DataSpace, Problem
 from fadiff_mapper.inputs.spec.tables import Tables
-from fadiff_mapper.model.evaluate import Evaluation, evaluate_nest
+from fadiff_mapper.model.evaluate import Evaluation, NestEvaluation, evaluate_nest
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays, pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
-from fadiff_mapper.model.smooth import SmoothEvaluation
 
 ACTIONS = ("reads", "fills", "updates")
 
@@ -43,12 +42,12 @@ def two_levels(spaces: tuple[DataSpace, ...], inner: dict[str, int], across: dic
     return Case(TWO_LEVELS, Problem("by hand", bounds, spaces), Mapping(levels))
 
 
-def paper(case: Case, *, windows: bool = False) -> SmoothEvaluation:
+def paper(case: Case, *, windows: bool = False) -> NestEvaluation:
     return evaluate_paper(prepare_layer(case.arch, case.problem, Tables()), pack([case.mapping], case.problem),
                           windows=windows)
 
 
-def counted(case: Case, found: Evaluation | SmoothEvaluation, space: str) -> dict[str, list[float]]:
+def counted(case: Case, found: Evaluation | NestEvaluation, space: str) -> dict[str, list[float]]:
     """Action -> its words per level."""
     column = case.problem.dataspace_names().index(space)
     return {action: getattr(found.counts, action)[:, column, 0].tolist() for action in ACTIONS}

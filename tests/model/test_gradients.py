@@ -25,9 +25,10 @@ from fadiff_mapper.gradient.gumbel_softmax import (
 )
 from fadiff_mapper.gradient.loss import capacity, machine_limits, parallelism, spatial, validity
 from fadiff_mapper.inputs.load import load
+from fadiff_mapper.model.evaluate import NestEvaluation
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
-from fadiff_mapper.model.smooth import SmoothEvaluation, evaluate_smooth
+from fadiff_mapper.model.smooth import evaluate_smooth
 from fadiff_mapper.search.layer_family import DiscreteDecisions, family_of, random_decisions
 from fadiff_mapper.search.mapspace import MapSpace, build_mapspace, check_mapping
 
@@ -81,7 +82,7 @@ def derivatives_hold(function: Callable[[torch.Tensor, torch.Tensor], torch.Tens
                                     fast_mode=True)
 
 
-QUANTITIES: dict[str, Callable[[SmoothEvaluation], torch.Tensor]] = {
+QUANTITIES: dict[str, Callable[[NestEvaluation], torch.Tensor]] = {
     "tiles": lambda found: found.tile.size,
     "instances": lambda found: found.use.instances,
     "updates": lambda found: found.counts.updates[found.counts.updates > 0],
@@ -103,7 +104,7 @@ def test_the_shared_equations_have_exact_derivatives(design: str, quantity: str)
     assert derivatives_hold(function, *factors(here, seed=len(design)))
 
 
-PENALTIES: dict[str, Callable[[Setting, Nest, SmoothEvaluation], torch.Tensor]] = {
+PENALTIES: dict[str, Callable[[Setting, Nest, NestEvaluation], torch.Tensor]] = {
     "spatial": lambda here, nest, found: spatial(machine_limits(here.layer.arch), found),
     "capacity": lambda here, nest, found: capacity(here.layer, machine_limits(here.layer.arch), nest, found),
     "parallelism": lambda here, nest, found: parallelism(here.layer, nest, 1e40),

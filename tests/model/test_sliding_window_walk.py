@@ -52,7 +52,8 @@ def prepared(case: Case) -> PreparedLayer:
 
 def words_demanded(case: Case, *, everywhere: bool = False) -> np.ndarray:
     """Demand of one receiver below every boundary, [L, T]; `everywhere`: walked also where nothing is kept below."""
-    return np.asarray(exact_traffic(prepared(case), pack([case.mapping], case.problem), everywhere).wanted[..., 0])
+    _, wanted, _ = exact_traffic(prepared(case), pack([case.mapping], case.problem), everywhere)
+    return np.asarray(wanted[..., 0])
 
 
 def repeats_and_rest(bounds: list[int], moves: np.ndarray, extent: np.ndarray) -> tuple[float, float]:

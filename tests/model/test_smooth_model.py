@@ -16,11 +16,11 @@ from fadiff_mapper.base import bundled_files
 from fadiff_mapper.gradient.gumbel_softmax import decode, draw, gumbel, places_of, torch_nest
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.inputs.spec.tables import Tables
-from fadiff_mapper.model.evaluate import Evaluation, evaluate_nest
+from fadiff_mapper.model.evaluate import Evaluation, NestEvaluation, evaluate_nest
 from fadiff_mapper.model.loop_nest import Nest, active_parts, nest_arrays, pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
-from fadiff_mapper.model.smooth import SmoothEvaluation, distinct_windows, evaluate_smooth
+from fadiff_mapper.model.smooth import distinct_windows, evaluate_smooth
 from fadiff_mapper.search.layer_family import family_of, random_decisions, random_nests
 from fadiff_mapper.search.mapspace import build_mapspace
 
@@ -35,7 +35,7 @@ def tensors(nest: Nest) -> Nest:
     return Nest(*(torch.from_numpy(np.ascontiguousarray(array)) for array in nest_arrays(nest)))
 
 
-def counts(found: Evaluation | SmoothEvaluation) -> np.ndarray:
+def counts(found: Evaluation | NestEvaluation) -> np.ndarray:
     """Reads, fills and updates, [3, L, T, B]."""
     return np.stack([np.asarray(getattr(found.counts, action)) for action in ("reads", "fills", "updates")])
 
@@ -73,7 +73,7 @@ def test_windows_that_coincide_in_space_are_sent_once(p: int, r: int, short: int
 
 
 @cache
-def models(design: str, operator: str) -> tuple[Evaluation, SmoothEvaluation]:
+def models(design: str, operator: str) -> tuple[Evaluation, NestEvaluation]:
     """Both models on the legal ones of many random mappings within the design's constraints."""
     shape, bounds = OPERATORS[operator]
     spec = load(str(bundled_files.find(f"arch/{design}")), str(bundled_files.find(f"problems/{shape}")))

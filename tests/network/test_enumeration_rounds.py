@@ -10,15 +10,21 @@ import pytest
 
 from fadiff_mapper import NetworkOptions, SearchOptions, load_network
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.fusion.prices import OperatingPoint
+from fadiff_mapper.fusion.candidates import LOOPED
+from fadiff_mapper.fusion.prices import CoverPart, OperatingPoint
 from fadiff_mapper.fusion.segments import segments
-from fadiff_mapper.fusion.tile_nests import LOOPED
 from fadiff_mapper.network.checkpoint import opened
 from fadiff_mapper.network.one_design import specs_of
-from fadiff_mapper.network.partition import CoverPart
-from fadiff_mapper.network.planning import DEARER, grown_candidates, listed_candidates, near_plan, propose, unlisted
+from fadiff_mapper.network.planning import (
+    DEARER,
+    PlanningRun,
+    grown_candidates,
+    listed_candidates,
+    near_plan,
+    propose,
+    unlisted,
+)
 from fadiff_mapper.network.planning_clock import PlanningClock
-from fadiff_mapper.network.planning_run import PlanningRun
 from fadiff_mapper.search.map_layers import map_layers
 
 

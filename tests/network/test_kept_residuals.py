@@ -11,8 +11,8 @@ from fadiff_mapper import NetworkOptions, NetworkResult, Workload, map_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.fusion import SecondRead, evaluate_group, group_violations
 from fadiff_mapper.fusion.segments import Segment, segments
-from fadiff_mapper.output.network_report.network_files import plan_yaml
-from fadiff_mapper.output.network_report.page import network_html
+from fadiff_mapper.output.network_files import plan_yaml
+from fadiff_mapper.output.network_page import network_html
 from fadiff_mapper.workload import Node, build_workload, make_operator
 
 CHANNELS, WIDER, SIZE = 8, 16, 12

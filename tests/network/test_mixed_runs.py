@@ -12,8 +12,7 @@ from fadiff_mapper.fusion.estimates import layer_base
 from fadiff_mapper.fusion.prices import NetworkPrice, summed
 from fadiff_mapper.fusion.segments import Segment, batched, segments
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping
-from fadiff_mapper.network.one_design import specs_of
-from fadiff_mapper.network.planning_run import by_node
+from fadiff_mapper.network.one_design import by_node, specs_of
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.workload import Node, build_workload, make_operator
 

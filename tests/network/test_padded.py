@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fadiff_mapper import SearchOptions, load, map_layer
 from fadiff_mapper.fusion.estimates import layer_base
-from fadiff_mapper.network.layer_variants import padded, padded_layers
+from fadiff_mapper.network.map_network import padded, padded_layers
 from fadiff_mapper.search.mapspace.build import divisors
 from fadiff_mapper.search.result import Result
 

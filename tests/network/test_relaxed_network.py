@@ -16,11 +16,11 @@ from fadiff_mapper import NetworkOptions, SearchOptions, Workload, load_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
 from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, Stay
-from fadiff_mapper.fusion.estimates import layer_base
+from fadiff_mapper.fusion.candidates import LOOPED
+from fadiff_mapper.fusion.estimates import homes, layer_base
+from fadiff_mapper.fusion.group_cost import evaluate_tiles, fused_counts
 from fadiff_mapper.fusion.prices import NetworkPrice, OperatingPoint, summed
 from fadiff_mapper.fusion.segments import Segment, segments
-from fadiff_mapper.fusion.tile_evaluation import evaluate_tiles, fused_counts
-from fadiff_mapper.fusion.tile_nests import LOOPED, homes
 from fadiff_mapper.gradient.gumbel_softmax import RelaxedFactors, draw
 from fadiff_mapper.gradient.network_cost import LinkSigmas, RelaxedCost, aligned, relaxed_cost, sigma_weighted_counts
 from fadiff_mapper.gradient.network_descent import (

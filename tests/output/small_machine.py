@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from small_network import HOSTILE, result
 
-from fadiff_mapper.design.evaluation.design_result import DesignOutcome, DesignResult, NetworkFigures
+from fadiff_mapper.design.result import DesignOutcome, DesignResult, NetworkFigures
 from fadiff_mapper.design.space import design_document, read_space
 
 SPACE = {"architecture": {"version": 0.4, "nodes": []}}

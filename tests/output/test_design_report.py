@@ -15,28 +15,29 @@ from small_machine import OUTCOMES, machine, outcome
 from small_network import HOSTILE, result
 from test_network_report import Page
 
+from fadiff_mapper.design.result import better_neighbour
 from fadiff_mapper.design.space import design_document, read_space
 from fadiff_mapper.inputs.yaml.load import load_text
-from fadiff_mapper.output.design_report.design_files import (
+from fadiff_mapper.output.design_files import (
     design_files,
     design_json,
+    designs_csv,
+    front_csv,
     network_folders,
     write_design,
     write_open_folder,
 )
-from fadiff_mapper.output.design_report.design_page import (
-    better_neighbour,
+from fadiff_mapper.output.design_page import (
     design_html,
-    designs_csv,
-    front_csv,
+    draw_convergence,
+    draw_front,
+    least_of_both,
     level_shares,
     parameter_worths,
 )
-from fadiff_mapper.output.design_report.draw_convergence import draw_convergence
-from fadiff_mapper.output.design_report.draw_front import axis_of, draw_front, least_of_both
-from fadiff_mapper.output.network_report.drawing import Dot, Stroke
-from fadiff_mapper.output.terminal.design_summary import print_design
-from fadiff_mapper.search.sensitivity.sensitivities import (
+from fadiff_mapper.output.drawing import Dot, Stroke, axis_of
+from fadiff_mapper.output.terminal.designs import print_design
+from fadiff_mapper.search.explanation.sensitivities import (
     RepeatedLayer,
     combined_sensitivities,
     mapping_sensitivities,

@@ -15,8 +15,8 @@ from small_specs import product
 
 import fadiff_mapper as fm
 from fadiff_mapper.cli import main
-from fadiff_mapper.output.design_report.design_files import write_design
-from fadiff_mapper.output.network_report.network_files import write_network
+from fadiff_mapper.output.design_files import write_design
+from fadiff_mapper.output.network_files import write_network
 
 QUICK = fm.SearchOptions(effort="light")
 WORDS = ("--effort", "light", "--quiet")
@@ -62,7 +62,7 @@ def test_sensitivities_of_windows_that_lie_over_a_fan_out_alone(problem: Path, t
 
 def test_sensitivities(problem: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                        capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("fadiff_mapper.search.sensitivity.sensitivities.shadow_prices", fails)
+    monkeypatch.setattr("fadiff_mapper.search.explanation.sensitivities.shadow_prices", fails)
     assert main(["map", "bundled:arch/gemmini_small", str(problem), "--sensitivities", *WORDS[:-1], "--energy",
                  "bundled", "-o", str(tmp_path / "out")]) == 0
     found = stored(tmp_path / "out")
@@ -96,7 +96,7 @@ def test_sensitivities_of_a_sparse_design_are_refused_before_the_search(
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_lower_bound(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fadiff_mapper.search.result_stream.least_of", fails)
+    monkeypatch.setattr("fadiff_mapper.search.map_layers.least_of", fails)
     for found in fm.map_layers([product(), product()], fm.SearchOptions(threads=threads, effort="light")):
         assert found.bound is None
         assert found.stats.cycles > 0
@@ -124,7 +124,7 @@ def test_a_diagnosis(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_page_and_the_looptree_inputs_of_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    network = "fadiff_mapper.output.network_report.network_files"
+    network = "fadiff_mapper.output.network_files"
     for name in ("network_html", "beyond_looptree"):
         monkeypatch.setattr(f"{network}.{name}", fails)
     write_network(small_plan(), tmp_path)
@@ -137,7 +137,7 @@ def test_the_page_and_the_looptree_inputs_of_a_plan(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(("name", "words"), [("best_sensitivities", f"no sensitivities: {SENTENCE}"),
                                              ("design_html", f"<p>no page: {SENTENCE}</p>")])
 def test_the_page_of_a_design(name: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"fadiff_mapper.output.design_report.design_files.{name}", fails)
+    monkeypatch.setattr(f"fadiff_mapper.output.design_files.{name}", fails)
     write_design(machine("edp"), tmp_path)
     assert json.loads((tmp_path / "fadiff.design.json").read_text())["front"]
     assert (tmp_path / "architecture.yaml").exists()
@@ -148,7 +148,7 @@ def test_the_page_of_a_design(name: str, words: str, tmp_path: Path, monkeypatch
 @pytest.mark.parametrize("what", ["mappings of the best design", "figures by Accelergy"])
 def test_last_figures_and_mappings_of_a_design(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if what.startswith("mappings"):
-        monkeypatch.setattr("fadiff_mapper.design.evaluation.evaluate_design.DesignBench.networks_at", fails)
+        monkeypatch.setattr("fadiff_mapper.design.evaluate_design.DesignBench.networks_at", fails)
     else:
         monkeypatch.setattr("fadiff_mapper.design.search_design.installed", lambda: "accelergy")
         monkeypatch.setattr("fadiff_mapper.design.search_design.evaluate_design", fails)

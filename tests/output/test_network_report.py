@@ -17,15 +17,13 @@ from hypothesis import strategies as st
 from rich.progress import Progress
 from small_network import HOSTILE, result
 
-from fadiff_mapper.output.looptree_files.group_text import looptree_yaml
-from fadiff_mapper.output.network_report.draw_graph import NAME, node_lanes
-from fadiff_mapper.output.network_report.draw_layers import NAMES
-from fadiff_mapper.output.network_report.draw_schedule import draw_schedule, residents
-from fadiff_mapper.output.network_report.drawing import COUNT, ENERGY, LETTER, Label, Rect, change, fitting, unit_for
-from fadiff_mapper.output.network_report.layer_views import component_names, layer_views, outermost_words
-from fadiff_mapper.output.network_report.network_files import network_files, write_held
-from fadiff_mapper.output.network_report.page import network_html
-from fadiff_mapper.output.terminal.network_plan import TimeColumn, print_plan
+from fadiff_mapper.output.drawing import COUNT, ENERGY, LETTER, Label, Rect, change, fitting, unit_for
+from fadiff_mapper.output.layer_views import component_names, layer_views, outermost_words
+from fadiff_mapper.output.looptree import looptree_yaml
+from fadiff_mapper.output.network_drawings import NAME, NAMES, draw_schedule, node_lanes, residents
+from fadiff_mapper.output.network_files import network_files, write_held
+from fadiff_mapper.output.network_page import network_html
+from fadiff_mapper.output.terminal.networks import TimeColumn, print_plan
 from fadiff_mapper.workload import Node, Totals
 
 
@@ -122,8 +120,8 @@ def test_a_page_shows_the_layers_and_groups_that_matter_most_and_says_so(monkeyp
     mapped = result(fused=False)
     most = max(mapped.layers, key=lambda layer: mapped.share(layer.stats.energy_pj, layer.stats.cycles)).nodes[0]
     assert "take most of the energy" not in network_html(mapped)
-    monkeypatch.setattr("fadiff_mapper.output.network_report.page.MOST_LAYERS", 1)
-    monkeypatch.setattr("fadiff_mapper.output.network_report.page.MOST_NODES", 1)
+    monkeypatch.setattr("fadiff_mapper.output.network_page.MOST_LAYERS", 1)
+    monkeypatch.setattr("fadiff_mapper.output.network_page.MOST_NODES", 1)
     text = network_html(mapped)
     assert "the 1 layers that take most of the energy and the cycles; plan.yaml has all 3" in text
     assert [name for name in ("first", "second", "third") if f'<td class="word">{name}</td>' in text] == [most]

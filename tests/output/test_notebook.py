@@ -15,7 +15,7 @@ from small_specs import QUICK, product
 
 from fadiff_mapper import NetworkResult, Result, Spec, map_layer
 from fadiff_mapper.base.text_formats import html_table
-from fadiff_mapper.output.network_report.layer_views import layer_views
+from fadiff_mapper.output.layer_views import layer_views
 from fadiff_mapper.output.notebook import energy_parts
 
 FORMULA = r"$\frac$"

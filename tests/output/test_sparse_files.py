@@ -10,8 +10,8 @@ import yaml
 
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.model.evaluate_spec import evaluate
-from fadiff_mapper.output.timeloop_files.run_files import map_txt
-from fadiff_mapper.output.timeloop_files.stats_txt import stats_txt
+from fadiff_mapper.output.run_files import map_txt
+from fadiff_mapper.output.stats_txt import stats_txt
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "sparse"
 

@@ -27,9 +27,9 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import Tables, energy_sources
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.stats import Stats
-from fadiff_mapper.output.timeloop_files import RESULT_FILES
-from fadiff_mapper.output.timeloop_files.run_files import map_txt, result_json, run_files
-from fadiff_mapper.output.timeloop_files.stats_txt import stats_txt
+from fadiff_mapper.output import RESULT_FILES
+from fadiff_mapper.output.run_files import map_txt, result_json, run_files
+from fadiff_mapper.output.stats_txt import stats_txt
 from fadiff_mapper.search.result import Result
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "emit"

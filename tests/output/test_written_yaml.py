@@ -15,7 +15,7 @@ from fadiff_mapper.cli import main
 from fadiff_mapper.dropin.launched import main as launched
 from fadiff_mapper.inputs.yaml.load import load_text
 from fadiff_mapper.inputs.yaml.located import Map
-from fadiff_mapper.output.network_report.network_files import write_network
+from fadiff_mapper.output.network_files import write_network
 
 DESIGN = str(bundled_files.find("arch/gemmini_small"))
 EFFORT = ("--quiet", "--energy", "bundled", "--effort", "light")

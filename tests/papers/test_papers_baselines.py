@@ -18,7 +18,7 @@ from fadiff_mapper.fusion.prices import NOTHING
 from fadiff_mapper.model.evaluate import Scores, score
 from fadiff_mapper.network.options import NetworkOptions
 from fadiff_mapper.search.best_so_far import exact_value
-from fadiff_mapper.search.enumerate import nests, whole_space
+from fadiff_mapper.search.exhaustive import nests, whole_space
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.workload import Node, build_workload
 from fadiff_mapper.workload.operator import make_operator

@@ -20,8 +20,8 @@ from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, joined, unpack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.search.best_so_far import exact_value
-from fadiff_mapper.search.enumerate import count, nests
-from fadiff_mapper.search.enumerate import whole_space as laid_out
+from fadiff_mapper.search.exhaustive import count, nests
+from fadiff_mapper.search.exhaustive import whole_space as laid_out
 from fadiff_mapper.search.layer_family import family_of
 from fadiff_mapper.search.mapspace import MapSpace, build_mapspace, check_mapping
 from fadiff_mapper.search.options import Effort

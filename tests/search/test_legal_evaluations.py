@@ -13,7 +13,7 @@ from fadiff_mapper import load
 from fadiff_mapper.base.bundled_files import find
 from fadiff_mapper.gradient.layer_descent import descend
 from fadiff_mapper.model.evaluate import score
-from fadiff_mapper.search.enumerate import nests, whole_space
+from fadiff_mapper.search.exhaustive import nests, whole_space
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.search_many import search_all

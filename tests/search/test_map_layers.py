@@ -21,13 +21,12 @@ from fadiff_mapper.model.loop_nest import Nest, nest_arrays, unpack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import constrained_reuse
 from fadiff_mapper.search.best_so_far import exact_value
-from fadiff_mapper.search.compiled_space import compiled_space
-from fadiff_mapper.search.first_mapping import first_of
-from fadiff_mapper.search.layer_family import LayerFamily, family_of, random_nests
+from fadiff_mapper.search.layer_family import LayerFamily, family_of, first_of, random_nests
 from fadiff_mapper.search.lower_bound.assemble import lower_bound
+from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.mapspace import build_mapspace, check_mapping
 from fadiff_mapper.search.options import Effort
-from fadiff_mapper.search.refinement import POLISH_STEPS, refinement_of
+from fadiff_mapper.search.refinement import POLISH_STEPS, compiled_space, refinement_of
 
 CONV = "layers/resnet18/conv3x3_64_64_56_s1"
 
@@ -113,10 +112,10 @@ def test_the_same_seed_gives_the_same_mapping_and_seeds_differ_in_their_way() ->
 def test_each_part_can_be_switched_off_and_helps() -> None:
     spec = load(find("arch/gemmini_small"), find(CONV))
     full = map_layer(spec, QUICK).stats.edp
-    descended = map_layer(spec, replace(GRADIENT, effort=replace(GRADIENT.schedule, refinement=False))).stats.edp
+    descended = map_layer(spec, replace(GRADIENT, effort=replace(GRADIENT.schedule, searches=0))).stats.edp
     assert descended >= full
     assert map_layer(spec, GRADIENT).stats.edp <= descended
-    assert map_layer(spec, replace(QUICK, effort=replace(QUICK.schedule, refinement=False))).stats.edp > descended
+    assert map_layer(spec, replace(QUICK, effort=replace(QUICK.schedule, searches=0))).stats.edp > descended
 
 
 def test_tiles_of_unlike_shape_that_fill_one_buffer_are_compared() -> None:
@@ -325,8 +324,8 @@ def test_refinement_never_returns_worse(design: str) -> None:
     for member in range(len(SIBLINGS)):
         start = drawn(of, member, 8, 5)
         first = exact_value(score(of.layer, start), ("edp",)).min()
-        refinement = refinement_of(of, member, options, start, watcher=lambda *_: None, out_of_time=lambda: False,
-                                   room=None, weights=None)
+        refinement = refinement_of(MappingTask(of.layer, of.spaces[member]), options, start, watcher=lambda *_: None,
+                                   within=(of, member))
         assert refinement.chains.best_value == pytest.approx(first, rel=1e-15)
         refinement.anneal()
         annealed = refinement.chains.best_value
@@ -357,7 +356,7 @@ def test_a_warm_start_is_improved_on_and_never_lost() -> None:
     for effort in (little, replace(little, descent=partial(descend, restarts=1, steps=1))):
         better = map_layer(spec, SearchOptions(effort=effort), warm_start=good.mapping)
         assert better.stats.edp <= good.stats.edp
-    kept = map_layer(spec, SearchOptions(effort=Effort(refinement=False)), warm_start=good.mapping)
+    kept = map_layer(spec, SearchOptions(effort=Effort(searches=0)), warm_start=good.mapping)
     assert kept.stats.edp <= good.stats.edp
 
 

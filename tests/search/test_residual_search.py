@@ -21,12 +21,12 @@ from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import Nest, cut_off, nest_arrays, unpack
 from fadiff_mapper.search import residual_search
 from fadiff_mapper.search.best_so_far import exact_value
-from fadiff_mapper.search.compiled_space import compiled_objective, compiled_space
 from fadiff_mapper.search.layer_family import random_nests
 from fadiff_mapper.search.lower_bound import lower_bound, residual_lower_bound
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.mapspace import build_mapspace, check_mapping, factor_ranges
 from fadiff_mapper.search.options import ILLEGAL, Effort
+from fadiff_mapper.search.refinement import compiled_objective, compiled_space
 
 OPTIONS = SearchOptions(threads=1, imperfect=True, effort=Effort(chains=16, rounds=20, extra_rounds=0))
 

@@ -15,13 +15,12 @@ from fadiff_mapper.inputs.spec.sparse_optimizations import FIXED, Density
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.loop_nest import unpack
 from fadiff_mapper.model.sparse_design import score_sparse
-from fadiff_mapper.model.stats import SparseStats
 from fadiff_mapper.network.map_network import sparse_tensors
 from fadiff_mapper.network.one_design import specs_of
+from fadiff_mapper.search.explanation.sensitivities import mapping_sensitivities
 from fadiff_mapper.search.layer_family import random_nests
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.options import Effort
-from fadiff_mapper.search.sensitivity.sensitivities import mapping_sensitivities
 from fadiff_mapper.workload.readers.network_text import network_text
 
 
@@ -29,7 +28,7 @@ def test_a_sparse_design_is_searched_by_its_sparse_values() -> None:
     spec = skipping_product({"A": 0.25})
     refined = fm.SearchOptions(threads=1, effort=Effort(chains=4, rounds=4, extra_rounds=0, neighbours=2))
     result = fm.map_layer(spec, refined, metric="energy")
-    assert isinstance(result.stats, SparseStats)
+    assert result.stats.sparse
     assert result.stats == evaluate_mapping(spec, result.mapping)
     assert result.bound is not None
     assert result.stats.energy_pj >= result.bound.energy

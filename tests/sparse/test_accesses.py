@@ -3,60 +3,68 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.model.sparse_accesses import WRAP, DenseCounts, Operand, saved_accesses, saved_computes
+from fadiff_mapper.inputs.spec.sparse_optimizations import RankFormat, Representation
+from fadiff_mapper.model.sparse_accesses import FILL, READ, WRAP, Operand, saved_accesses, saved_computes
 from fadiff_mapper.model.sparse_savings import GATED, SKIPPED, Saving
 from fadiff_mapper.model.sparse_tiles import StoredTile
 
 COLUMN = {0: StoredTile((1,), 1, None), 1: StoredTile((8,), None, 0)}
 """Two levels that store plainly."""
-COUNTS = {0: DenseCounts(100, 40, 0, 0), 1: DenseCounts(40, 8, 0, 0)}
+COUNTS = np.array([[100.0, 40], [40, 8], [0, 0]])
+"""Reads, fills and updates of both levels."""
+NO_METADATA = np.zeros((3, 2, 0, 2), dtype=np.uint64)
+
+
+def saved(savings: dict[int, Saving], skipped: dict[int, float] | None = None,
+          column: dict[int, StoredTile] = COLUMN) -> tuple[np.ndarray, np.ndarray, float | None]:
+    """Words by kind, access and level; whether a count of a level is negative; the share saved of the computes."""
+    (words, *_, wrapped), share = saved_accesses(COUNTS, NO_METADATA, column, savings, skipped or {}, written=False)
+    return words, wrapped, share
 
 
 def test_a_level_saves_its_own_accesses_and_those_of_all_levels_inside() -> None:
-    found, share = saved_accesses(COUNTS, COLUMN, {}, {1: Saving(SKIPPED, 0.75)}, {}, written=False)
-    assert found[1].reads.words == {"actual": 10, "gated": 0, "skipped": 30}
-    assert found[0].fills.words == {"actual": 10, "gated": 0, "skipped": 0}  # never sent
-    assert found[0].reads.words == {"actual": 25, "gated": 0, "skipped": 0}
+    words, _, share = saved({1: Saving(SKIPPED, 0.75)})
+    assert words[:, READ, 1].tolist() == [10, 0, 30]
+    assert words[:, FILL, 0].tolist() == [10, 0, 0]  # never sent
+    assert words[:, READ, 0].tolist() == [25, 0, 0]
     assert share == 0.75
 
 
 def test_a_level_further_in_saves_only_what_is_left_to_save() -> None:
-    savings = {1: Saving(SKIPPED, 0.5), 0: Saving(GATED, 0.75)}
-    found, share = saved_accesses(COUNTS, COLUMN, {}, savings, {}, written=False)
-    assert found[0].reads.words == {"actual": 25, "gated": 25, "skipped": 0}  # half of the 50 left: 1 - 0.25 / 0.5
-    assert found[0].reads.busy == 50
+    words, _, share = saved({1: Saving(SKIPPED, 0.5), 0: Saving(GATED, 0.75)})
+    assert words[:, READ, 0].tolist() == [25, 25, 0]  # half of the 50 left: 1 - 0.25 / 0.5
     assert share == 0.75
 
 
 def test_a_level_further_out_that_saves_more_leaves_a_negative_count() -> None:
-    savings = {1: Saving(SKIPPED, 0.75), 0: Saving(GATED, 0.5)}
-    found, _ = saved_accesses(COUNTS, COLUMN, {}, savings, {}, written=False)
-    assert found[0].wrapped
-    assert found[0].reads.words == {"actual": 50, "gated": WRAP - 25, "skipped": 0}
+    words, wrapped, _ = saved({1: Saving(SKIPPED, 0.75), 0: Saving(GATED, 0.5)})
+    assert wrapped[0]
+    assert words[:, READ, 0].tolist() == [50, WRAP - 25, 0]
 
 
 def test_skipped_instances_save_what_is_inside_them() -> None:
-    found, share = saved_accesses(COUNTS, COLUMN, {}, {}, {1: 0.5}, written=False)
-    assert (found[1].reads.words["actual"], found[0].reads.words["actual"], share) == (40, 50, 0.5)
+    words, _, share = saved({}, {1: 0.5})
+    assert (*words[0, READ, ::-1], share) == (40, 50, 0.5)
     with pytest.raises(FadiffError, match="spatial and temporal skipping at the same time"):
-        saved_accesses(COUNTS, COLUMN, {}, {1: Saving(SKIPPED, 0.5)}, {1: 0.5}, written=False)
+        saved({1: Saving(SKIPPED, 0.5)}, {1: 0.5})
 
 
 def test_zeros_that_are_not_stored_are_not_accessed() -> None:
-    found, _ = saved_accesses(COUNTS, COLUMN, {1: 0.3}, {}, {}, written=False)
-    assert found[1].reads.words["actual"] == 40 - math.floor(40 * 0.7)
+    stored = replace(COLUMN[1], representation=Representation((RankFormat("ub", (), 0, 0),)), density=0.3)
+    words, _, _ = saved({}, column=COLUMN | {1: stored})
+    assert words[0, READ, 1] == 40 - math.floor(40 * 0.7)
 
 
 def computes(*operands: Operand, gates: bool = False, skips: bool = False) -> tuple[int, int, int]:
-    found = saved_computes(1000, operands, gates=gates, skips=skips)
-    assert found.algorithmic == 1000
-    return found.actual, found.gated, found.skipped
+    return saved_computes(1000, operands, gates=gates, skips=skips)
 
 
 PLAIN, FORMATTED = Operand(0.5, has_metadata=False, saved=None), Operand(0.2, has_metadata=True, saved=None)

@@ -15,8 +15,8 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.loop_nest import Nest, joined, pack
 from fadiff_mapper.model.sparse_design import SparseDesign, score_sparse
-from fadiff_mapper.search.compiled_space import compiled_space
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
+from fadiff_mapper.search.refinement import compiled_space
 
 RANDOM = 6
 """Random mappings of each design, densities and problem, besides the recorded ones."""

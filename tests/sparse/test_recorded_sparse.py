@@ -15,7 +15,7 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.inputs.native.tables import total_areas
 from fadiff_mapper.model.evaluate_spec import evaluate
-from fadiff_mapper.model.stats import SparseStats
+from fadiff_mapper.model.stats import Stats
 
 TWO_DECIMALS = ("ingresses", "link_transfers", "spatial_reductions", "hops")
 
@@ -39,15 +39,15 @@ def unlike(want: Any, ours: Any, path: str = "") -> Iterator[str]:
 
 
 @cache
-def answers(design: str) -> list[tuple[Json, SparseStats | str]]:
+def answers(design: str) -> list[tuple[Json, Stats | str]]:
     """The cases of one design with our statistics, or our reason."""
-    found: list[tuple[Json, SparseStats | str]] = []
+    found: list[tuple[Json, Stats | str]] = []
     for case in recording(SPARSE)["case"].values():
         if case["arch"] != design:
             continue
         try:
             stats = evaluate(load(sparse_document(case)))
-            assert isinstance(stats, SparseStats)
+            assert stats.sparse
             found.append((case, stats))
         except FadiffError as error:
             found.append((case, str(error)))
@@ -88,7 +88,7 @@ def test_faults_of_timeloop_are_followed_and_named(feature: str, sentence: str) 
     found = [stats for design in DESIGNS for case, stats in answers(design) if feature in case.get("features", ())]
     assert found
     for stats in found:
-        assert isinstance(stats, SparseStats)
+        assert stats.sparse
         assert any(sentence in warning for warning in stats.warnings)
 
 

@@ -10,7 +10,7 @@ from recorded_cases import Json
 from fadiff_mapper.base.errors import FadiffError, InvalidMapping
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.model.evaluate_spec import evaluate
-from fadiff_mapper.model.stats import SparseStats
+from fadiff_mapper.model.stats import Stats
 
 VECTORS = {"name": "dot", "dimensions": ["K", "N"], "data_spaces": [
     {"name": "A", "projection": [[["K"]]]}, {"name": "B", "projection": [[["K"]]]},
@@ -26,7 +26,7 @@ ERT = {"version": "0.4", "tables": [
 
 
 def dot(*options: tuple[str, Json], main: int = 1, buffer: int = 8, spatial: int = 1,
-        bypassed: tuple[str, ...] = (), **densities: Any) -> SparseStats:
+        bypassed: tuple[str, ...] = (), **densities: Any) -> Stats:
     """The statistics of loops over K at the levels and over the units, with options (level, option); A is a list.
 
     `bypassed`: tensors that the main memory does not keep.
@@ -42,7 +42,7 @@ def dot(*options: tuple[str, Json], main: int = 1, buffer: int = 8, spatial: int
         "mapping": [{"target": level, "type": kind, "factors": f"K={factor} N=1", "permutation": "KN"}
                     for level, kind, factor in loops] + [
                         {"target": "Main", "type": "bypass", "bypass": list(bypassed)}]}))
-    assert isinstance(stats, SparseStats)
+    assert stats.sparse
     return stats
 
 
@@ -50,7 +50,7 @@ def option(kind: str, target: str, *leaders: str) -> Json:
     return {"type": kind, "target": target, "condition_on": list(leaders)}
 
 
-def reads(stats: SparseStats, level: int, name: str) -> dict[str, int]:
+def reads(stats: Stats, level: int, name: str) -> dict[str, int]:
     found: dict[str, int] = stats.levels[level]["dataspaces"][name]["reads"]
     return found
 

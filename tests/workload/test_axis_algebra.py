@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fadiff_mapper.workload import AxisPiece, Node, Window, build_workload, make_operator
-from fadiff_mapper.workload.picked_axes import SCATTERED, axis_of, regrouped
 from fadiff_mapper.workload.producer_consumer import AxisMap
+from fadiff_mapper.workload.tensor_axes import SCATTERED, axis_of, regrouped
 from fadiff_mapper.workload.window_slide import WindowSlide, composed
 
 

@@ -37,64 +37,41 @@ TIMELOOPS = re.compile(r"power_gated_at|network[_-]\w+", re.ASCII)
 INSTANCES = re.compile(r"\[(-?\d+)\.\.(-?\d+)\]", re.ASCII)
 """A range of instances whose bounds are worked out."""
 ACCEPTED = "numbers, words in quotes, and arithmetic with them and with attributes"
-
 RANGES = "a range of whole numbers, such as 0..3"
-
+SCALES = ("area_scale", "energy_scale")
 Names = Mapping[str, Any]
 """Values of attributes, arguments or variables by name."""
 
 
 @dataclass(frozen=True)
 class PrimitiveComponent:
-    """A component that a plug-in of Accelergy knows, in the architecture or within a compound component.
+    """A component that a plug-in of Accelergy knows, in the architecture or within a compound component."""
 
-    Attributes:
-        name: Full name with ranges; within a compound component from there on, such as "lane[0..3].adder".
-        kind: Its class.
-        attributes: Values by name.
-        area_scale: Factor on its area; within a compound component those of all components around it included.
-        energy_scale: Factor on its energies, in the same way.
-        actions: The actions that the architecture asks for; none within a compound component.
-        spare: The attributes that it has from the containers around it, whatever they are for, or for Timeloop alone.
-    """
-
-    name: str
+    name: str  # full name with ranges; within a compound component from there on, such as "lane[0..3].adder"
     kind: str
-    attributes: Names
+    attributes: Names  # values by name
+    # Factor on its area; within a compound component those of all components around it included.
     area_scale: float = 1.0
-    energy_scale: float = 1.0
-    actions: tuple[str, ...] = ()
+    energy_scale: float = 1.0  # factor on its energies, in the same way
+    actions: tuple[str, ...] = ()  # the actions that the architecture asks for; none within a compound component
+    # The attributes that it has from the containers around it, whatever they are for, or for Timeloop alone.
     spare: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class PartAction:
-    """An action of primitive components within a compound one.
+    """An action of primitive components within a compound one."""
 
-    Attributes:
-        name: Name of the components as the action gives it: of those of a range it may call one, or some.
-        part: The component.
-        action: Name of the action.
-        arguments: Values by name.
-        energy_scale: Factor on the energy, those of the actions around it included.
-    """
-
-    name: str
-    part: PrimitiveComponent
-    action: str
-    arguments: Names
-    energy_scale: float
+    name: str  # name of the components as the action gives it: of those of a range it may call one, or some
+    part: PrimitiveComponent  # the component
+    action: str  # name of the action
+    arguments: Names  # values by name
+    energy_scale: float  # factor on the energy, those of the actions around it included
 
 
 @dataclass(frozen=True)
 class CompoundAction:
-    """An action of a compound component, with one value for each of its arguments.
-
-    Attributes:
-        name: Its name.
-        arguments: Values by name.
-        steps: The actions of primitive components that it consists of.
-    """
+    """An action of a compound component, with one value for each of its arguments, and the steps that it is made of."""
 
     name: str
     arguments: Mapping[str, int]
@@ -103,15 +80,7 @@ class CompoundAction:
 
 @dataclass(frozen=True)
 class CompoundComponent:
-    """A component of the architecture whose class the input defines.
-
-    Attributes:
-        name: Full name with ranges.
-        kind: Its class.
-        attributes: Values by name.
-        parts: The primitive components that it consists of.
-        actions: Its actions.
-    """
+    """A component of the architecture whose class the input defines: full name, values, primitive parts, actions."""
 
     name: str
     kind: str
@@ -122,16 +91,11 @@ class CompoundComponent:
 
 @dataclass(frozen=True)
 class DescribedHardware:
-    """All components of an input.
+    """All components of an input."""
 
-    Attributes:
-        version: Version of Accelergy's format that the input states; plug-ins may tell versions apart.
-        components: In the order of the architecture.
-        unknown: Attributes of containers that cannot be worked out, such as functions; no component has them.
-    """
-
-    version: str
-    components: tuple[PrimitiveComponent | CompoundComponent, ...]
+    version: str  # version of Accelergy's format that the input states; plug-ins may tell versions apart
+    components: tuple[PrimitiveComponent | CompoundComponent, ...]  # in the order of the architecture
+    # Attributes of containers that cannot be worked out, such as functions; no component has them.
     unknown: frozenset[str] = frozenset()
 
     @property
@@ -178,22 +142,15 @@ def instances(name: str) -> int:
 
 @dataclass
 class _Rules:
-    """How text is worked out.
+    """How text is worked out."""
 
-    Attributes:
-        legacy: Whether the input states a version before 0.4, in which text that is no expression is a word.
-        classes: The definitions of compound components by class.
-        added: Actions that have been called of a class without being defined, by class: from then on it has them, and
-            they cost nothing.
-        left: What `MOST_WORK` leaves.
-        unknown: See `DescribedHardware`.
-    """
-
-    legacy: bool
-    classes: Mapping[str, Mapping[str, Any]]
+    legacy: bool  # whether the input states a version before 0.4, in which text that is no expression is a word
+    classes: Mapping[str, Mapping[str, Any]]  # the definitions of compound components by class
+    # Actions that have been called of a class without being defined, by class: from then on it has them, and they cost
+    # nothing.
     added: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    left: int = MOST_WORK
-    unknown: set[str] = field(default_factory=set)
+    left: int = MOST_WORK  # what `MOST_WORK` leaves
+    unknown: set[str] = field(default_factory=set)  # see `DescribedHardware`
 
     def spend(self, work: int, place: str) -> None:
         """Pays for values to be worked out. Raises SpecError."""
@@ -207,9 +164,13 @@ class _Rules:
         self.spend(1 + (len(text) ** 2 // 1000 if isinstance(text, str) else 0), place)
         if words and isinstance(text, Literal):
             return text
-        number = _number(text)
-        if number is not None or not isinstance(text, str):
-            return text if number is None else number
+        if str(text).lower() in ("true", "false"):
+            return str(text).lower() == "true"
+        try:
+            return int(text) if float(text) == int(text) else float(text)
+        except (TypeError, ValueError, OverflowError):
+            if not isinstance(text, str):
+                return text
         word = text.strip()
         try:
             result = names.get(word) if word == "None" or (word.isidentifier() and word in names) \
@@ -295,13 +256,17 @@ class _Rules:
     def defined(self, name: str, component: Mapping[str, Any]) -> PrimitiveComponent | CompoundComponent:
         """A component of the architecture with its class's defaults, and its parts where it is a compound one."""
         kind, place = str(component.get("subclass") or component.get("class", "")), f"architecture: {name}"
-        attributes, required = dict(component["attributes"]), _names(component.get("required_actions"), place)
-        attributes |= self.defaults(kind, attributes, place)
-        attributes = self.in_turn(attributes, {}, place)
-        area, energy = (self.factor(component.get(key), attributes, f"{place}: {key}")
-                        for key in ("area_scale", "energy_scale"))
-        if not self.legacy:
-            _check_required(attributes, place)
+        required = component.get("required_actions") or []
+        if not isinstance(required, list):
+            raise _refusal(place, required, accepted="a list of names")
+        required = [str(action) for action in required]
+        attributes = dict(component["attributes"])
+        attributes = self.in_turn(attributes | self.defaults(kind, attributes, place), {}, place)
+        area, energy = (self.factor(component.get(key), attributes, f"{place}: {key}") for key in SCALES)
+        for key in () if self.legacy else REQUIRED:
+            if key not in attributes:
+                raise SpecError(f'{place}: has no "{key}", without which Accelergy estimates nothing; accepted: '
+                                f"attributes: {key}, there or in a container around it")
         if kind not in self.classes:
             spare = {key for key in attributes if key in component["inherited"] or TIMELOOPS.fullmatch(key)}
             return PrimitiveComponent(name, kind, attributes, area, energy, tuple(required),
@@ -330,38 +295,32 @@ class _Rules:
 
 @dataclass
 class _Expansion:
-    """One compound component on its way to primitive ones.
-
-    Attributes:
-        rules: How text is worked out.
-        name: Full name of the component.
-        kind: Its class.
-        attributes: Its values.
-        places: Class and attributes of everything inside it, by name without ranges.
-    """
+    """One compound component, of a name, class and values, on its way to primitive ones."""
 
     rules: _Rules
     name: str
     kind: str
     attributes: Names
+    # Class and attributes of everything inside it, by name without ranges.
     places: dict[str, tuple[str, Names]] = field(default_factory=dict)
 
     def parts(self, kind: str, attributes: Names, path: str, area: float,
               energy: float) -> Iterator[PrimitiveComponent]:
         """The primitive components inside a class; `area` and `energy` are the factors of the whole component."""
+        rules, around = self.rules, self._place(kind, "subcomponents")
         if path.count(".") > DEEPEST:
             raise SpecError(f"{self._place(kind, path)}: found compound components more than {DEEPEST} deep in each "
                             f"other; accepted: {DEEPEST} at most")
-        for written in _by_name(self.rules.classes[kind].get("subcomponents"), self._place(kind, "subcomponents")):
-            name = path + self.rules.name(written["name"], attributes, self._place(kind, "subcomponents"))
+        for written in _by_name(rules.classes[kind].get("subcomponents"), around):
+            name = path + rules.name(written["name"], attributes, around)
             part_kind, place = str(written.get("class", "")), self._place(kind, name)
             texts = _dict(written.get("attributes"), f"{place}: attributes")
-            own = self.rules.in_turn(texts, attributes, place)
-            known = self.rules.defaults(part_kind, own, place)
-            own = self.rules.in_turn({key: own[key] for key in own if key not in known} | known, attributes, place)
-            scales = [self.rules.factor(written.get(key, texts.get(key)), dict(attributes) | own, f"{place}: {key}")
-                      for key in ("area_scale", "energy_scale")]
-            if part_kind in self.rules.classes:
+            own = rules.in_turn(texts, attributes, place)
+            known = rules.defaults(part_kind, own, place)
+            own = rules.in_turn({key: own[key] for key in own if key not in known} | known, attributes, place)
+            scales = [rules.factor(written.get(key, texts.get(key)), dict(attributes) | own, f"{place}: {key}")
+                      for key in SCALES]
+            if part_kind in rules.classes:
                 for part in self.parts(part_kind, own, f"{name}.", area, energy):
                     yield replace(part, area_scale=part.area_scale * scales[0],
                                   energy_scale=part.energy_scale * scales[1])
@@ -371,14 +330,23 @@ class _Expansion:
 
     def actions(self, parts: Mapping[str, PrimitiveComponent]) -> Iterator[CompoundAction]:
         """All actions, once for every combination of their arguments; `parts` are the components by name."""
-        known = {RANGE.sub("", name): part for name, part in parts.items()}
+        rules, known = self.rules, {RANGE.sub("", name): part for name, part in parts.items()}
         for action in self._actions(self.kind):
             place = self._place(self.kind, f'action "{action["name"]}"')
             scale = _scale_of(action)
             if isinstance(scale, str):  # no names are in reach there
                 raise _refusal(f"{place}: energy_scale", scale)
-            factor = self.rules.factor(scale, {}, f"{place}: energy_scale")
-            for arguments in self._combinations(action, place):
+            factor = rules.factor(scale, {}, f"{place}: energy_scale")
+            ranges = {}
+            for key, text in _dict(action.get("arguments"), f"{place}: arguments").items():
+                bounds = [rules.value(bound, self.attributes, f"{place}: {key}", words=False)
+                          for bound in str(text).split("..")[:2]]
+                if len(bounds) < 2 or any(type(bound) is not int for bound in bounds):
+                    raise _refusal(f"{place}: arguments: {key}", text, accepted=RANGES)
+                ranges[key] = range(bounds[0], bounds[1] + 1)
+            rules.spend(math.prod(max(0, values.stop - values.start) for values in ranges.values()), place)
+            for values in itertools.product(*reversed(ranges.values())):  # the first argument changes fastest
+                arguments = dict(zip(ranges, reversed(values), strict=True))
                 steps = self.steps(action, "", self.attributes, arguments, factor, known)
                 yield CompoundAction(str(action["name"]), arguments, tuple(steps))
 
@@ -388,16 +356,16 @@ class _Expansion:
         names, place = dict(attributes) | dict(arguments), self._place(self.kind, f'action "{action["name"]}"')
         for called in _by_name(action.get("subcomponents"), place):
             name = path + self.rules.name(called["name"], names, place)
-            if RANGE.sub("", name) not in self.places:
-                raise SpecError(f'{place}: there is no subcomponent "{name}"; accepted: '
-                                + ", ".join(self.places))
-            kind, inner = self.places[RANGE.sub("", name)]
+            bare = RANGE.sub("", name)
+            if bare not in self.places:
+                raise SpecError(f'{place}: there is no subcomponent "{name}"; accepted: ' + ", ".join(self.places))
+            kind, inner = self.places[bare]
             for step in _dicts(called.get("actions"), f"{place}: {name}"):
                 at, verb = f"{place}: {name}", str(step.get("name"))
                 factor = self.rules.factor(_scale_of(step), names, at) * scale
                 given = self.rules.in_turn(_dict(step.get("arguments"), f"{at}: arguments"), names, at)
                 if kind not in self.rules.classes:
-                    yield PartAction(name, known[RANGE.sub("", name)], verb, given, factor)
+                    yield PartAction(name, known[bare], verb, given, factor)
                     continue
                 defined = next((one for one in self._actions(kind) if str(one["name"]) == verb), None)
                 if defined is None:
@@ -408,19 +376,6 @@ class _Expansion:
     def _actions(self, kind: str) -> list[Mapping[str, Any]]:
         written = _by_name(self.rules.classes[kind].get("actions"), self._place(kind, "actions"))
         return [*written, *self.rules.added.get(kind, ())]
-
-    def _combinations(self, action: Mapping[str, Any], place: str) -> Iterator[dict[str, int]]:
-        """Every combination of the arguments of an action, the first of which changes fastest."""
-        ranges = {}
-        for key, text in _dict(action.get("arguments"), f"{place}: arguments").items():
-            bounds = [self.rules.value(bound, self.attributes, f"{place}: {key}", words=False)
-                      for bound in str(text).split("..")[:2]]
-            if len(bounds) < 2 or any(type(bound) is not int for bound in bounds):
-                raise _refusal(f"{place}: arguments: {key}", text, accepted=RANGES)
-            ranges[key] = range(bounds[0], bounds[1] + 1)
-        self.rules.spend(math.prod(max(0, values.stop - values.start) for values in ranges.values()), place)
-        for values in itertools.product(*reversed(ranges.values())):
-            yield dict(zip(ranges, reversed(values), strict=True))
 
     def _place(self, kind: str, inside: str) -> str:
         return f'{self.name}: class "{kind}": {inside}'
@@ -438,20 +393,9 @@ def _legacy(version: str) -> bool:
 def _is_expression(text: str) -> bool:
     """Whether a text is an expression by its form: `45nm` is none."""
     try:
-        syntax_tree(text)
+        return bool(syntax_tree(text))
     except ExpressionError:
         return False
-    return True
-
-
-def _number(value: Any) -> bool | int | float | None:
-    """The number or truth value that a value is or spells, a whole one as int; None where it is none."""
-    if str(value).lower() in ("true", "false"):
-        return str(value).lower() == "true"
-    try:
-        return int(value) if float(value) == int(value) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
 
 
 def _scale_of(action: Mapping[str, Any]) -> Any:
@@ -465,13 +409,6 @@ def _attributes(attributes: object) -> dict[str, Any]:
             for key, value in attributes.items() if not isinstance(value, dict)} if isinstance(attributes, dict) else {}
 
 
-def _check_required(attributes: Names, place: str) -> None:
-    for key in REQUIRED:
-        if key not in attributes:
-            raise SpecError(f'{place}: has no "{key}", without which Accelergy estimates nothing; accepted: '
-                            f"attributes: {key}, there or in a container around it")
-
-
 def _dict(value: Any, place: str) -> dict[str, Any]:
     """A mapping; nothing counts as an empty one. Raises SpecError."""
     if not isinstance(value or {}, dict):
@@ -481,11 +418,9 @@ def _dict(value: Any, place: str) -> dict[str, Any]:
 
 def _dicts(value: Any, place: str) -> list[dict[str, Any]]:
     """A list of mappings; nothing counts as an empty one. Raises SpecError."""
-    if not value:
-        return []
-    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+    if value and not (isinstance(value, list) and all(isinstance(item, dict) for item in value)):
         raise _refusal(place, value, accepted="a list of mappings")
-    return value
+    return value or []
 
 
 def _by_name(value: Any, place: str) -> list[Mapping[str, Any]]:
@@ -496,13 +431,6 @@ def _by_name(value: Any, place: str) -> list[Mapping[str, Any]]:
             raise SpecError(f"{place}: an entry has no name; accepted: entries with a name")
         found[str(item["name"])] = item
     return list(found.values())
-
-
-def _names(value: Any, place: str) -> list[str]:
-    """A list of names; nothing counts as an empty one. Raises SpecError."""
-    if not isinstance(value or [], list):
-        raise _refusal(place, value, accepted="a list of names")
-    return [str(name) for name in value or ()]
 
 
 def _refusal(place: str, value: Any, why: str = "", accepted: str = ACCEPTED) -> SpecError:

@@ -9,6 +9,7 @@ import os
 import re
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,6 @@ from fadiff_mapper.base.errors import FadiffError, SpecError, listed
 from fadiff_mapper.inputs.energy import answer_cache
 from fadiff_mapper.inputs.energy.accelergy_components import (
     REQUIRED,
-    CompoundAction,
-    CompoundComponent,
     DescribedHardware,
     PartAction,
     PrimitiveComponent,
@@ -28,7 +27,7 @@ from fadiff_mapper.inputs.energy.accelergy_components import (
 )
 from fadiff_mapper.inputs.native.tables import read_tables
 from fadiff_mapper.inputs.spec.arch import Architecture
-from fadiff_mapper.inputs.spec.tables import EnergyTable, Tables, component_name, missing_actions
+from fadiff_mapper.inputs.spec.tables import Tables, component_name, missing_actions
 from fadiff_mapper.inputs.yaml.load import dump, load_text
 from fadiff_mapper.inputs.yaml.located import Map, with_places
 from fadiff_mapper.inputs.yaml.place import Where
@@ -42,75 +41,24 @@ INHERITED = ("HOME", "PATH", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY
 components, and modules of Python."""
 MEMORY = 2 * 2 ** 30
 """Bytes of address space of Accelergy and of each program that it starts."""
+TIME_LIMIT_S = 60.0
+"""Seconds for one run, a safety limit."""
 PRECISION = "17"
 """Significant digits that it is asked for: enough for every number, as sums are made and rounded afterwards."""
+DIGITS = 6
+"""Significant digits of the figures that Accelergy writes, unless it is asked for more."""
 MOST_BYTES = 16 * 2 ** 20
 """Bytes of one file, a plain safety limit; nothing was measured."""
 COMPLAINT = re.compile(r"\w*(Error|Exception)\b: *\S.*")
 """The last line of a Python traceback, from the name of the exception on."""
-
-
-def ask(given: str | Sequence[str], program: str, environment: Mapping[str, str],
-        time_limit: float) -> dict[str, str]:
-    """Runs Accelergy on an input.
-
-    Args:
-        given: The input: a text, YAML, or the paths of files that are trusted, with which it runs as under Timeloop.
-        program: Path of the command.
-        environment: Environment variables, of which it inherits some (`inherited`), with trusted files all.
-        time_limit: Seconds.
-
-    Returns:
-        Every YAML file that it writes, and its `LOG`, by name; figures about a text with `PRECISION` digits.
-
-    Raises:
-        FadiffError: Accelergy fails, takes too long, or leaves no tables, which its exit code does not tell; one line.
-    """
-    with tempfile.TemporaryDirectory(prefix="fadiff-accelergy-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        (folder / "out").mkdir()
-        if isinstance(given, str):
-            (folder / "input.yaml").write_text(given, encoding="utf-8")
-            words, variables = ["input.yaml", "-o", "out", "-p", PRECISION], inherited(environment)
-        else:  # files that are trusted, run as Timeloop runs them
-            words, variables = [*given, "-o", "out"], dict(environment)
-        done = run_program.run([program, *words], folder, variables, time_limit, MEMORY, temporary=True)
-        if done.returncode != 0:
-            raise FadiffError(f"{program} {done.how}: {_reason(done.output)}")
-        written = [path for path in sorted((folder / "out").glob("*.yaml")) if path.is_file()]
-        for needed in NEEDED:
-            if needed not in (path.name for path in written):
-                raise FadiffError(f"Accelergy ended without writing {needed}: {_reason(done.output)}")
-        return {path.name: _text(path) for path in written} | {LOG: done.output}
-
-
-def inherited(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment variables that Accelergy sees; numerical libraries reserve memory for each of their threads."""
-    return {name: environment[name] for name in INHERITED if name in environment} | {"OMP_NUM_THREADS": "1"}
-
-
-def first_line(text: str) -> str:
-    """The printable characters of the first line of a text, at most 200, for messages of one line."""
-    first = text.strip().partition("\n")[0]
-    return "".join(letter for letter in first if letter.isprintable()).strip()[:200]
-
-
-def _text(path: Path) -> str:
-    """The text of a file that Accelergy wrote. Raises FadiffError where it is too large or no text."""
-    size = path.stat().st_size
-    if size > MOST_BYTES:
-        raise FadiffError(f"Accelergy wrote {size} bytes into {path.name}; at most {MOST_BYTES}")
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise FadiffError(f"Accelergy left an {path.name} that cannot be read: {error.reason}") from None
-
-
-def _reason(output: str) -> str:
-    """The line of the output to report after a failure: the last one that names an error, else the last one."""
-    lines = [line for line in map(first_line, output.splitlines()) if line]
-    complaints = [match[0] for line in lines if (match := COMPLAINT.search(line))]
-    return next(iter([*complaints[-1:], *lines[-1:]]), "it printed nothing")
+ANSWER_FORMAT = "3"
+"""Number of the format of kept answers: another one leaves older answers aside."""
+ASK_VERSION = "from importlib.metadata import version; print(version('accelergy'))"
+VERSION = re.compile(r"\d[\w.+-]{0,40}", re.ASCII)
+"""The printed version; anything else is taken for no answer."""
+CONFIGURATION = ".config/accelergy/accelergy_config.yaml"
+"""Accelergy's configuration below the home folder, which names the plug-ins."""
+AVOID = "--energy bundled, estimate or built-in does without Accelergy"
 
 
 # Accelergy renders its input as a template and evaluates text in it as Python, some of it twice and in quotes, too.
@@ -125,32 +73,23 @@ LONGEST = 100
 """Characters of a name or text, a plain safety limit."""
 MOST_VALUES = 10_000
 """Values of a list, a plain safety limit."""
-ACCEPTED = f"numbers, truth values, and plain words of letters, digits and _ . - ({LONGEST} characters at most)"
 SYSTEM = "asked"
 """The name of the architecture in which Accelergy finds the components."""
 
 
 def why_not(arch: Architecture) -> str | None:
     """The reason why Accelergy cannot be asked about an architecture; None where it can, as Timeloop would ask it."""
-    if any("subtree" in tree or "local" in tree for tree in arch.native.values()):
-        return None
-    return "it does not read the old list format"
+    tree = any("subtree" in tree or "local" in tree for tree in arch.native.values())
+    return None if tree else "it does not read the old list format"
 
 
 def request(hardware: DescribedHardware) -> str:
-    """Writes the input of Accelergy.
+    """Writes the input of Accelergy, the text of a YAML file.
 
-    A component of the architecture that is primitive is asked about as it is, under its number. For a part of a
-    compound component there is a component whose class has nothing else: only so can an action have arguments.
-
-    Args:
-        hardware: The components.
-
-    Returns:
-        The text of a YAML file. Energies and areas come back under `asked_name`, `part_name` and `action_name`.
-
-    Raises:
-        SpecError: A value is more than a number, a truth value or plain words; it is named.
+    A component of the architecture that is primitive is asked about as it is, under its number (`asked_name`). For a
+    part of a compound component there is a component whose class has nothing else (`part_name`): only so can an action
+    have arguments (`action_name`). Raises SpecError for a value that is more than a number, a truth value or plain
+    words.
     """
     version = plain_value(hardware.version, "version")
     local = [{"name": asked_name(number), "class": _name(one.kind, one.name),
@@ -186,11 +125,6 @@ def request(hardware: DescribedHardware) -> str:
     return json.dumps(sections, indent=1) + "\n"
 
 
-def left_out(hardware: DescribedHardware) -> list[str]:
-    """Attributes that no component is asked about with, as they are no plain values and none of its own; in order."""
-    return sorted(hardware.unknown.union(*map(_untold, hardware.primitives)))
-
-
 def asked_name(number: int) -> str:
     """The name under which a primitive component is asked about, by its number among all of them."""
     return f"component_{number}"
@@ -206,35 +140,38 @@ def action_name(step: PartAction) -> str:
     return "action_" + _digest(step.action, step.arguments)
 
 
+def _digest(kind: str, values: Mapping[str, Any]) -> str:
+    """A name for a class or action with these values; their order counts, as it may for a plug-in."""
+    text = json.dumps([kind, list(values.items())], default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:20]
+
+
 def plain_value(value: Any, place: str) -> Any:
     """The same value: nothing, a number, a truth value, plain words or a list of these. Raises SpecError."""
     if isinstance(value, str):
-        if not WORDS.fullmatch(value) or len(value) > LONGEST:
-            raise _refusal(place, value)
-        return str(value)
-    if isinstance(value, list) and len(value) <= MOST_VALUES and not any(isinstance(item, list) for item in value):
+        if WORDS.fullmatch(value) and len(value) <= LONGEST:
+            return str(value)
+    elif isinstance(value, list) and len(value) <= MOST_VALUES and not any(isinstance(item, list) for item in value):
         return [plain_value(item, place) for item in value]
-    if value is None or isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
+    elif value is None or isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
     raise _refusal(place, value)
 
 
 def _refusal(place: str, value: Any) -> SpecError:
     return SpecError(f"{place}: found {str(value)[:60]!r}, which is not handed to Accelergy as it might run it; "
-                     f"accepted: {ACCEPTED}")
+                     "accepted: numbers, truth values, and plain words of letters, digits and _ . - "
+                     f"({LONGEST} characters at most)")
 
 
 def _untold(one: PrimitiveComponent) -> set[str]:
     """The attributes that are no plain values and can be spared."""
-    return {key for key in one.spare if not (WORD.fullmatch(key) and _is_plain(one.attributes[key]))}
-
-
-def _is_plain(value: Any) -> bool:
-    try:
-        plain_value(value, "")
-    except SpecError:
-        return False
-    return True
+    told = set()
+    for key in one.spare:
+        with suppress(SpecError):
+            plain_value(one.attributes[key], "")
+            told |= {key} if WORD.fullmatch(key) else set()
+    return {*one.spare} - told
 
 
 def _plain(values: Mapping[str, Any], place: str, without: Collection[str] = ()) -> dict[str, Any]:
@@ -250,89 +187,77 @@ def _name(name: str, place: str) -> str:
     return str(name)
 
 
-def _digest(kind: str, values: Mapping[str, Any]) -> str:
-    """A name for a class or action with these values; their order counts, as it may for a plug-in."""
-    text = json.dumps([kind, list(values.items())], default=str)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:20]
-
-
-DIGITS = 6
-"""Significant digits of the figures that Accelergy writes, unless it is asked for more."""
-
-
 def assembled(hardware: DescribedHardware, answered: Tables, energies_by: Mapping[str, str],
               areas_by: Mapping[str, str]) -> dict[str, Any]:
     """The sections of Accelergy's files for an input: ERT, ART, their summaries, and the flattened architecture.
 
-    The energy of a compound component's action is the sum over its steps: the energy of the primitive action, times
-    its scale, times the components of the range that it names, times the scale of the component. Its area is the sum
-    over its parts: area times scale times components (Accelergy's `ERT_generator.py`, `ART_generator.py`).
+    The energy of a compound component's action is the sum over its steps: the energy of the primitive action, times its
+    scale, times the components of the range that it names, times the scale of the component. Its area is the sum over
+    its parts: area times scale times components (Accelergy's `ERT_generator.py`, `ART_generator.py`). Accelergy lists
+    primitive components first, and none without actions in an ERT. A missing figure is a FadiffError.
 
     Args:
         hardware: The components.
         answered: Accelergy's tables for the request of this hardware, in full precision.
         energies_by: The plug-in that estimated the energies of each component of the request.
         areas_by: The same of areas; empty where Accelergy does not say so, and the summaries are then left out.
-
-    Returns:
-        Section -> its content. Accelergy lists primitive components first, and none without actions in an ERT.
-
-    Raises:
-        FadiffError: A figure is missing.
     """
     tables = {component_name(table.component): table for table in answered.ert}
     areas = {component_name(name): area for name, area in answered.art.items()}
     ert, art, ert_summary, art_summary = [], [], [], []
+
+    def figure(figures: Mapping[str, float], name: str, whose: str) -> float:
+        if name not in figures:
+            raise FadiffError(f"no figure of {whose}")
+        return figures[name]
+
+    def enter(name: str, rows: list[dict[str, Any]], area: float, energy_estimators: Mapping[str, str],
+              area_estimators: Any) -> None:
+        if rows:
+            ert.append({"name": name, "actions": rows})
+            by_action: dict[str, list[float]] = {}
+            for row in rows:
+                by_action.setdefault(row["name"], []).append(row["energy"])
+            ert_summary.append({"name": name, "actions": [
+                {"name": action, "energy": found[0]} if len(found) == 1 else
+                {"name": action, "average_energy": rounded(sum(found) / len(found)), "max_energy": max(found),
+                 "min_energy": min(found)} for action, found in by_action.items()], "primitive_estimation(s)": [
+                {"name": part, "estimator": estimator} for part, estimator in energy_estimators.items()]})
+        art.append({"name": name, "area": rounded(area)})
+        art_summary.append({"name": name, "area": rounded(area), "primitive_estimations": area_estimators})
+
     for number, one in enumerate(hardware.primitives):
         asked = asked_name(number)
         rows = [{"name": entry.action, "arguments": entry.arguments, "energy": rounded(entry.energy)}
                 for entry in (tables[asked].entries if asked in tables else ())]
-        if rows:
-            ert.append({"name": one.name, "actions": rows})
-            ert_summary.append(_summary(one.name, rows, {one.name: energies_by.get(asked, "")}))
-        area = rounded(_figure(areas, asked, one.name))
-        art.append({"name": one.name, "area": area})
-        art_summary.append({"name": one.name, "area": area, "primitive_estimations": areas_by.get(asked, "")})
+        enter(one.name, rows, figure(areas, asked, one.name), {one.name: energies_by.get(asked, "")},
+              areas_by.get(asked, ""))
     for compound in hardware.compounds:
-        rows = [{"name": action.name, "arguments": dict(action.arguments),
-                 "energy": rounded(_energy(compound, action, tables))} for action in compound.actions]
-        if rows:
-            ert.append({"name": compound.name, "actions": rows})
-            ert_summary.append(_summary(compound.name, rows, {
-                step.name: energies_by.get(part_name(step.part), "")
-                for action in compound.actions for step in action.steps}))
-        total = 0.0
+        rows = []
+        for action in compound.actions:
+            energy = 0.0
+            for step in action.steps:
+                table = tables.get(part_name(step.part))
+                energy += figure(table.actions if table else {}, action_name(step),
+                                 f"{compound.name}: {step.name}: {step.action}") \
+                    * step.energy_scale * instances(step.name) * step.part.energy_scale
+            rows.append({"name": action.name, "arguments": dict(action.arguments), "energy": rounded(energy)})
+        area = 0.0
         for part in compound.parts:
-            total += _figure(areas, part_name(part), f"{compound.name}: {part.name}") * part.area_scale \
+            area += figure(areas, part_name(part), f"{compound.name}: {part.name}") * part.area_scale \
                 * instances(part.name)
-        art.append({"name": compound.name, "area": rounded(total)})
-        art_summary.append({"name": compound.name, "area": rounded(total), "primitive_estimations": [
-            {"name": part.name, "estimator": areas_by.get(part_name(part), "")} for part in compound.parts]})
+        enter(compound.name, rows, area, {step.name: energies_by.get(part_name(step.part), "")
+                                          for action in compound.actions for step in action.steps},
+              [{"name": part.name, "estimator": areas_by.get(part_name(part), "")} for part in compound.parts])
     version = {"version": answered.version}
     sections = {"ERT": version | {"tables": ert}, "ART": version | {"tables": art},
-                "architecture": version | {"local": [_flattened(one) for one in hardware.components]}}
+                "architecture": version | {"local": [
+                    {"name": one.name, "class": one.kind, "attributes": dict(one.attributes)}
+                    for one in hardware.components]}}
     if areas_by:
         sections |= {"ERT_summary": version | {"table_summary": ert_summary},
                      "ART_summary": version | {"table_summary": art_summary}}
     return sections
-
-
-def _figure(figures: Mapping[str, float], name: str, whose: str) -> float:
-    """One figure of the answer. Raises FadiffError."""
-    if name not in figures:
-        raise FadiffError(f"no figure of {whose}")
-    return figures[name]
-
-
-def _energy(compound: CompoundComponent, action: CompoundAction, tables: Mapping[str, EnergyTable]) -> float:
-    """pJ of one action, summed in Accelergy's order. Raises FadiffError."""
-    total = 0.0
-    for step in action.steps:
-        table = tables.get(part_name(step.part))
-        energy = _figure(table.actions if table else {}, action_name(step),
-                         f"{compound.name}: {step.name}: {step.action}")
-        total += energy * step.energy_scale * instances(step.name) * step.part.energy_scale
-    return total
 
 
 def rounded(value: float) -> float:
@@ -342,66 +267,20 @@ def rounded(value: float) -> float:
     return round(value, DIGITS - math.floor(math.log10(abs(value))) - 1)
 
 
-def _summary(name: str, rows: list[dict[str, Any]], estimated_by: Mapping[str, str]) -> dict[str, Any]:
-    """The entry of a component in the summary of an ERT; `estimated_by` has the plug-in of each of its parts."""
-    by_action: dict[str, list[float]] = {}
-    for row in rows:
-        by_action.setdefault(row["name"], []).append(row["energy"])
-    actions: list[dict[str, Any]] = [
-        {"name": action, "energy": found[0]} if len(found) == 1 else
-        {"name": action, "average_energy": rounded(sum(found) / len(found)), "max_energy": max(found),
-         "min_energy": min(found)} for action, found in by_action.items()]
-    return {"name": name, "actions": actions, "primitive_estimation(s)": [
-        {"name": part, "estimator": estimator} for part, estimator in estimated_by.items()]}
-
-
-def _flattened(one: PrimitiveComponent | CompoundComponent) -> dict[str, Any]:
-    """The entry of a component in the flattened architecture."""
-    return {"name": one.name, "class": one.kind, "attributes": dict(one.attributes)}
-
-
-TIME_LIMIT_S = 60.0
-"""Seconds for one run, a safety limit."""
-ANSWER_FORMAT = "3"
-"""Number of the format of kept answers: another one leaves older answers aside."""
-ASK_VERSION = "from importlib.metadata import version; print(version('accelergy'))"
-VERSION = re.compile(r"\d[\w.+-]{0,40}", re.ASCII)
-"""The printed version; anything else is taken for no answer."""
-CONFIGURATION = ".config/accelergy/accelergy_config.yaml"
-"""Accelergy's configuration below the home folder."""
-FILE_NAMES = {"architecture": "flattened_architecture"}
-"""Names of the files of sections that are named otherwise."""
-AVOID = "--energy bundled, estimate or built-in does without Accelergy"
-
-
 @dataclass(frozen=True)
 class AccelergyAnswer:
-    """One answer of Accelergy.
+    """One answer of Accelergy."""
 
-    Attributes:
-        tables: Its ERT and ART.
-        files: The files that it writes for such an input, and its `LOG`, by name.
-        notes: A sentence about attributes that it was not told, if there are such.
-    """
-
-    tables: Tables
-    files: Mapping[str, str]
-    notes: tuple[str, ...] = ()
+    tables: Tables  # its ERT and ART
+    files: Mapping[str, str]  # the files that it writes for such an input, and its `LOG`, by name
+    notes: tuple[str, ...] = ()  # a sentence about attributes that it was not told, if there are such
 
 
 def complete_answer(arch: Architecture, literal: Mapping[str, Any], program: str, *,
                     time_limit: float = TIME_LIMIT_S) -> AccelergyAnswer:
-    """Accelergy's tables for an architecture, complete.
+    """Accelergy's tables for an architecture, complete; arguments and errors as for `answer`.
 
-    Args:
-        arch: The architecture.
-        literal: Sections of the input, see `answer`.
-        program: Path of the `accelergy` command.
-        time_limit: Seconds for one run.
-
-    Raises:
-        SpecError: The input says more than can be worked out or handed over.
-        FadiffError: Accelergy fails, or leaves a component without a price. Both messages say how to do without it.
+    FadiffError, too, where a component is left without a price. Messages say how to do without Accelergy.
     """
     try:
         found = answer(arch, literal, program, os.environ, time_limit)
@@ -419,7 +298,6 @@ def answer(arch: Architecture, literal: Mapping[str, Any], program: str, environ
     """Asks Accelergy about an architecture; the answer comes from the cache where it was asked before.
 
     Args:
-        arch: The architecture.
         literal: Sections of the input (see `Spec.literal`), of which Accelergy reads the compound components.
         program: Path of the `accelergy` command.
         environment: Environment variables of the run.
@@ -435,33 +313,26 @@ def answer(arch: Architecture, literal: Mapping[str, Any], program: str, environ
     hardware = described(arch, literal)
     text = request(hardware)
     version = installed_version(program, environment)
-    key = answer_cache.key_of(ANSWER_FORMAT, text, version, *_fingerprints(program, environment))
+    home = environment.get("HOME")
+    files = [Path(program), *([Path(home) / CONFIGURATION] if home else [])]
+    key = answer_cache.key_of(ANSWER_FORMAT, text, version, *(
+        hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else "" for file in files))
     kept = answer_cache.read(key)
     if kept:
-        try:
+        with suppress(FadiffError):  # damaged: ask again
             return _read(hardware, kept, version)
-        except FadiffError:
-            pass  # damaged: ask again
-    files = ask(text, program, environment, time_limit)
-    fresh = _read(hardware, files, version)
+    written = ask(text, program, environment, time_limit)
+    fresh = _read(hardware, written, version)
     if not missing_actions(arch, fresh.tables):  # else a plug-in is lacking, which may be installed later
-        answer_cache.write(key, files)
+        answer_cache.write(key, written)
     return fresh
 
 
 def answer_about_files(files: Sequence[str], program: str, environment: Mapping[str, str],
                        time_limit: float = TIME_LIMIT_S) -> AccelergyAnswer:
-    """Asks Accelergy about input files as they are, which it may run as code; nothing is kept.
+    """Asks Accelergy about input files as they are, by absolute paths; nothing is kept. Errors as in `answer`.
 
-    Args:
-        files: Absolute paths. What they say must be trusted: their text is evaluated, and functions and plug-ins that
-            they name are loaded.
-        program: Path of the `accelergy` command.
-        environment: Environment variables of the run.
-        time_limit: Seconds for the run.
-
-    Raises:
-        FadiffError: As in `answer`.
+    The files must be trusted: their text is evaluated, and functions and plug-ins that they name are loaded.
     """
     written = ask(files, program, environment, time_limit)
     ert, art = (_section(written, kind) for kind in ("ERT", "ART"))
@@ -472,15 +343,67 @@ def answer_about_files(files: Sequence[str], program: str, environment: Mapping[
     return AccelergyAnswer(tables, written)
 
 
-def installed_version(program: str, environment: Mapping[str, str]) -> str:
-    """The version of Accelergy.
+def ask(given: str | Sequence[str], program: str, environment: Mapping[str, str],
+        time_limit: float) -> dict[str, str]:
+    """Runs Accelergy on an input.
 
     Args:
-        program: Path of the command. The Python in its first line is asked, as several may be installed.
-        environment: Environment variables of that Python.
+        given: The input: a text, YAML, or the paths of files that are trusted, with which it runs as under Timeloop.
+        program: Path of the command.
+        environment: Environment variables, of which it inherits some (`inherited`), with trusted files all.
+        time_limit: Seconds.
 
     Returns:
-        The version, "" where the command is no Python script or gives no answer.
+        Every YAML file that it writes, and its `LOG`, by name; figures about a text with `PRECISION` digits.
+
+    Raises:
+        FadiffError: Accelergy fails, takes too long, or leaves no tables, which its exit code does not tell; one line.
+    """
+    with tempfile.TemporaryDirectory(prefix="fadiff-accelergy-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        (folder / "out").mkdir()
+        if isinstance(given, str):
+            (folder / "input.yaml").write_text(given, encoding="utf-8")
+            words, variables = ["input.yaml", "-o", "out", "-p", PRECISION], inherited(environment)
+        else:  # files that are trusted, run as Timeloop runs them
+            words, variables = [*given, "-o", "out"], dict(environment)
+        done = run_program.run([program, *words], folder, variables, time_limit, MEMORY, temporary=True)
+        lines = [line for line in map(first_line, done.output.splitlines()) if line]
+        complaints = [match[0] for line in lines if (match := COMPLAINT.search(line))]
+        reason = next(iter([*complaints[-1:], *lines[-1:]]), "it printed nothing")
+        if done.returncode != 0:
+            raise FadiffError(f"{program} {done.how}: {reason}")
+        written = [path for path in sorted((folder / "out").glob("*.yaml")) if path.is_file()]
+        for needed in NEEDED:
+            if needed not in (path.name for path in written):
+                raise FadiffError(f"Accelergy ended without writing {needed}: {reason}")
+        texts = {}
+        for path in written:
+            size = path.stat().st_size
+            if size > MOST_BYTES:
+                raise FadiffError(f"Accelergy wrote {size} bytes into {path.name}; at most {MOST_BYTES}")
+            try:
+                texts[path.name] = path.read_text(encoding="utf-8")
+            except UnicodeDecodeError as error:
+                raise FadiffError(f"Accelergy left an {path.name} that cannot be read: {error.reason}") from None
+        return texts | {LOG: done.output}
+
+
+def inherited(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment variables that Accelergy sees; numerical libraries reserve memory for each of their threads."""
+    return {name: environment[name] for name in INHERITED if name in environment} | {"OMP_NUM_THREADS": "1"}
+
+
+def first_line(text: str) -> str:
+    """The printable characters of the first line of a text, at most 200, for messages of one line."""
+    first = text.strip().partition("\n")[0]
+    return "".join(letter for letter in first if letter.isprintable()).strip()[:200]
+
+
+def installed_version(program: str, environment: Mapping[str, str]) -> str:
+    """The version of Accelergy; "" where the command, a path, is no Python script or gives no answer.
+
+    The Python in its first line is asked, as several may be installed.
     """
     try:
         with open(program, "rb") as file:
@@ -493,13 +416,6 @@ def installed_version(program: str, environment: Mapping[str, str]) -> str:
         return ""
     said = done.output.strip()
     return said if done.returncode == 0 and VERSION.fullmatch(said) else ""
-
-
-def _fingerprints(program: str, environment: Mapping[str, str]) -> list[str]:
-    """Digests of the command and of its configuration, which names the plug-ins."""
-    home = environment.get("HOME")
-    files = [Path(program), *([Path(home) / CONFIGURATION] if home else [])]
-    return [hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else "" for file in files]
 
 
 def _read(hardware: DescribedHardware, files: Mapping[str, str], version: str) -> AccelergyAnswer:
@@ -516,8 +432,9 @@ def _read(hardware: DescribedHardware, files: Mapping[str, str], version: str) -
         tables = read_tables(energies, energies.where, areas, areas.where, source)
     except FadiffError as error:
         raise _unusable(error) from None
-    written = {f"{FILE_NAMES.get(name, name)}.yaml": dump({name: section}) for name, section in sections.items()}
-    untold = left_out(hardware)
+    written = {f"{'flattened_' * (name == 'architecture')}{name}.yaml": dump({name: section})
+               for name, section in sections.items()}
+    untold = sorted(hardware.unknown.union(*map(_untold, hardware.primitives)))
     notes = (f"Accelergy was not told {listed(untold)}: no numbers or plain words",) if untold else ()
     return AccelergyAnswer(tables, written | {LOG: files.get(LOG, "")}, notes)
 

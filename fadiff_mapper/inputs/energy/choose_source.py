@@ -16,15 +16,10 @@ from fadiff_mapper.inputs.spec.tables import Tables, component_name
 
 @dataclass(frozen=True)
 class SourcedTables:
-    """The outcome of the choice.
+    """The outcome of the choice."""
 
-    Attributes:
-        tables: The tables in force.
-        notes: Sentences about sources that were passed over, and about what a source was not told.
-    """
-
-    tables: Tables
-    notes: tuple[str, ...] = ()
+    tables: Tables  # the tables in force
+    notes: tuple[str, ...] = ()  # sentences about sources that were passed over, and about what a source was not told
 
 
 def check_choice(choice: str) -> None:
@@ -34,16 +29,12 @@ def check_choice(choice: str) -> None:
 
 
 def find_tables(arch: Architecture, given: Tables, choice: str, literal: Mapping[str, Any]) -> SourcedTables:
-    """Finds the energies and areas of an architecture.
+    """Finds the energies and areas of an architecture. An area in the input counts under every choice.
 
     Args:
-        arch: The architecture.
         given: The tables in the input, which come first; some choices complete them.
         choice: One of `CHOICES`.
         literal: Sections of the input, of which Accelergy reads the compound components.
-
-    Returns:
-        The tables. An area in the input counts under every choice.
 
     Raises:
         FadiffError: The choice is unknown, or Accelergy is asked for and is not there, cannot be asked, or fails.
@@ -51,49 +42,36 @@ def find_tables(arch: Architecture, given: Tables, choice: str, literal: Mapping
     check_choice(choice)
     if choice == "built-in" or (given.ert and choice not in COMPLETES):
         return SourcedTables(given)
-    found = _found(arch, given, choice, literal)
-    return replace(found, tables=with_areas_of(given, found.tables))
-
-
-def _found(arch: Architecture, given: Tables, choice: str, literal: Mapping[str, Any]) -> SourcedTables:
-    """The tables of a choice that has to look for any."""
-    if choice == "estimate":
-        return SourcedTables(_estimated(arch, given))
     if choice == "dosa":
         from fadiff_mapper.inputs.energy.dosa_tables import dosa_tables
-        return SourcedTables(dosa_tables(arch, given))
-    if choice == "bundled":
-        return SourcedTables(recorded_tables.tables_for(arch) or given)
-    program = installed()
-    if choice == "accelergy" or program is not None:
-        return _asked(arch, given, choice, literal, program)
-    return SourcedTables(recorded_tables.tables_for(arch) or _estimated(arch, given))
-
-
-def _asked(arch: Architecture, given: Tables, choice: str, literal: Mapping[str, Any],
-           program: str | None) -> SourcedTables:
-    """The tables of Accelergy, or of the next source where it cannot be asked and need not be."""
-    from fadiff_mapper.inputs.energy.accelergy_tables import complete_answer, why_not
-    unable = why_not(arch)
-    if choice == "accelergy" and (program is None or unable):
-        raise FadiffError(f"Accelergy cannot be asked: {unable or 'there is no accelergy command on the PATH'}; "
-                          "accepted: an ERT in the input, or --energy with another source")
-    if program is not None and not unable:
-        found = complete_answer(arch, literal, program)
-        return SourcedTables(found.tables, found.notes)
-    return SourcedTables(recorded_tables.tables_for(arch) or _estimated(arch, given),
-                         (f"Accelergy was not asked: {unable}",))
-
-
-def _estimated(arch: Architecture, given: Tables) -> Tables:
-    """Estimates of all components."""
-    from fadiff_mapper.inputs.energy.estimated_tables import estimated
-    return estimated(arch, given)
-
-
-def with_areas_of(given: Tables, found: Tables) -> Tables:
-    """Tables that were found, with the areas in the input in place of theirs."""
+        found = SourcedTables(dosa_tables(arch, given))
+    elif choice == "bundled":
+        found = SourcedTables(recorded_tables.tables_for(arch) or given)
+    else:
+        found = _asked_or_estimated(arch, given, choice, literal)
+    # Areas in the input stand in place of those that were found.
     names = {component_name(name) for name in given.art}
-    others = {name: area for name, area in found.art.items() if component_name(name) not in names}
-    sources = {name: source for name, source in found.area_source.items() if name in others}
-    return replace(found, art=others | given.art, area_source=sources)
+    others = {name: area for name, area in found.tables.art.items() if component_name(name) not in names}
+    sources = {name: source for name, source in found.tables.area_source.items() if name in others}
+    return replace(found, tables=replace(found.tables, art=others | given.art, area_source=sources))
+
+
+def _asked_or_estimated(arch: Architecture, given: Tables, choice: str, literal: Mapping[str, Any]) -> SourcedTables:
+    """The tables of Accelergy, or of the next source where it cannot be asked and need not be."""
+    notes: tuple[str, ...] = ()
+    program = installed() if choice != "estimate" else None
+    if choice == "accelergy" or program is not None:
+        from fadiff_mapper.inputs.energy.accelergy_tables import complete_answer, why_not
+        unable = why_not(arch)
+        if program is not None and not unable:
+            found = complete_answer(arch, literal, program)
+            return SourcedTables(found.tables, found.notes)
+        if choice == "accelergy":
+            raise FadiffError(f"Accelergy cannot be asked: {unable or 'there is no accelergy command on the PATH'}; "
+                              "accepted: an ERT in the input, or --energy with another source")
+        notes = (f"Accelergy was not asked: {unable}",)
+    recorded = recorded_tables.tables_for(arch) if choice != "estimate" else None
+    if recorded is None:
+        from fadiff_mapper.inputs.energy.estimated_tables import estimated
+        recorded = estimated(arch, given)
+    return SourcedTables(recorded, notes)

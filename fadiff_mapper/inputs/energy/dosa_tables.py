@@ -20,9 +20,7 @@ DRAM_PJ = 100.0
 def accumulator_pj(kilobytes: Any, side: Any) -> Any:
     """pJ per word of the accumulator of an array of side x side units, which has a bank for every column.
 
-    Args:
-        kilobytes: Capacity of all banks together, in KB of 1024 bytes.
-        side: Side of the array.
+    `kilobytes` (of 1024 bytes) are those of all banks together.
     """
     return 1.94 + 0.1005 * kilobytes / side
 
@@ -37,16 +35,10 @@ BITS_PER_KB = 8192
 
 
 def dosa_tables(arch: Architecture, given: Tables) -> Tables:
-    """Completes an ERT with DOSA's energies.
+    """Completes an ERT with DOSA's energies, a row for every component that it does not price completely.
 
-    Args:
-        arch: The architecture. DRAM and register files are known by their class, an accumulator by "accum" in its
-            name, and every other level with a capacity counts as a scratchpad.
-        given: The tables in the input.
-
-    Returns:
-        The tables with a row for every component that they do not price completely. A vector access costs what its
-        words cost, and nothing leaks. There are no areas.
+    DRAM and register files are known by their class, an accumulator by "accum" in its name, and every other level with
+    a capacity counts as a scratchpad. A vector access costs what its words cost, nothing leaks, and there are no areas.
     """
     rows = [_row(arch, level) for level in reversed(arch.levels)
             if not level.is_dummy and storage_energy(level, given).built_in]

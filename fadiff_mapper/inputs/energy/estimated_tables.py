@@ -35,6 +35,21 @@ from fadiff_mapper.inputs.spec.tables import (
 from fadiff_mapper.inputs.yaml.located import LARGEST, SMALLEST
 from fadiff_mapper.inputs.yaml.place import Where
 
+USUAL_TECHNOLOGY_NM = 45.0
+USUAL_CYCLE_SECONDS = 1e-9
+USUAL_DRAM = "LPDDR4"
+USUAL_DRAM_BIT_PJ = 8.0
+"""Taken where attributes are silent; the last two belong together. Accelergy assumes this DRAM, too."""
+ALADDIN_NM = 45.0
+"""The technology of Aladdin's figures (40 nm counts as the same there)."""
+TECHNOLOGY = re.compile(r"(\d+(?:\.\d+)?) *(?:nm)?", re.ASCII)
+"""A technology as attributes write it: a number, with the unit or without."""
+NO_CAPACITY = "none: a level without capacity"
+NOTHING = {"read": 0.0, "write": 0.0, "update": 0.0, "leak": 0.0}
+"""Energies of a level without capacity."""
+REMEMBERED = 2 ** 16
+"""Components whose figures are kept, a plain limit on memory (some 30 MB)."""
+
 # The tables lie in `timeloop_specs/figures`; `validation/record_figures.py` records them.
 
 Figures = dict[str, np.ndarray]
@@ -43,24 +58,16 @@ Figures = dict[str, np.ndarray]
 
 @cache
 def figures(name: str) -> Figures:
-    """A recorded table, read once.
-
-    Args:
-        name: "sram", "sram_held_out", "regfile", "intmac" or "fpmac".
-
-    Returns:
-        Its columns by name, not to be written to; energies in pJ, areas in um^2.
-    """
+    """A recorded table, "sram", "sram_held_out", "regfile", "intmac" or "fpmac", read once and not to be written to."""
     header, *rows = _rows(name)
-    columns = zip(*rows, strict=True)
-    return {column: np.array(values, dtype=np.float64) for column, values in zip(header, columns, strict=True)}
+    return {column: np.array(values, dtype=np.float64)
+            for column, values in zip(header, zip(*rows, strict=True), strict=True)}
 
 
 @cache
 def dram_bit_energies() -> dict[str, float]:
     """pJ per bit by the type of a DRAM, such as "LPDDR4"."""
-    _, *rows = _rows("dram")
-    return {dram_type: float(energy) for dram_type, energy in rows}
+    return {dram_type: float(energy) for dram_type, energy in _rows("dram")[1:]}
 
 
 def _rows(name: str) -> list[list[str]]:
@@ -84,27 +91,11 @@ FASTEST_NS, SLOWEST_NS, WHOLE_NS = 0.75, 10.0, 6
 
 
 def register_file(depth: Any, address_bits: Any) -> tuple[Any, ...]:
-    """Energies and area of a register file.
-
-    Args:
-        depth: Rows.
-        address_bits: Bits of an address of a row, a whole number in hardware.
-
-    Returns:
-        `REGISTER_FILE`, each of the shape of the arguments.
-    """
-    return tuple(register + comparator * depth * address_bits for register, comparator in _register_file_constants())
-
-
-@cache
-def _register_file_constants() -> tuple[tuple[float, float], ...]:
-    """(register, comparator per row and bit of the address) of each of `REGISTER_FILE`.
-
-    From the shallowest register file, which compares nothing, and the deepest.
-    """
-    table = figures("regfile")
+    """`REGISTER_FILE`, energies and area of a register file of so many rows, whose addresses have so many bits."""
+    table = figures("regfile")  # the shallowest register file compares nothing
     deepest = table["depth"][-1] * math.log2(table["depth"][-1])
-    return tuple((float(table[name][0]), float((table[name][-1] - table[name][0]) / deepest)) for name in REGISTER_FILE)
+    return tuple(float(table[name][0]) + float((table[name][-1] - table[name][0]) / deepest) * depth * address_bits
+                 for name in REGISTER_FILE)
 
 
 def arithmetic(unit_class: str, bits: Any, cycle_seconds: float) -> tuple[Any, ...]:
@@ -138,12 +129,9 @@ def clock_ns(cycle_seconds: float) -> float:
 
 @cache
 def _arithmetic_constants(unit_class: str, clock: float, wide: bool) -> tuple[tuple[float, float], ...]:
-    """(adder per bit, multiplier per square of bits) of each of `ARITHMETIC`, fitted to the recorded figures.
+    """(adder per bit, multiplier per square of bits) of each of `ARITHMETIC`, fitted to the figures of this clock.
 
-    Args:
-        unit_class: "intmac" or "fpmac".
-        clock: The clock in ns as in the tables.
-        wide: Whether the figures are those of a unit of double precision.
+    `wide`: whether the figures are those of a floating-point unit of double precision.
     """
     table = figures(unit_class)
     rows = table["cycle_ns"] == clock
@@ -168,7 +156,6 @@ RISING = ("depth", "width_bits", "n_rw_ports")
 """Inputs with which every output rises."""
 OUTPUTS = ("read_pj", "write_pj", "leak_pj", "area_um2")
 """Axis of the outputs, in order; leakage in pJ per cycle of 1 ns."""
-
 LEAST_ROWS = 64
 LEAST_BITS = 32
 """The smallest bank about which Accelergy's plug-in asks CACTI; it scales smaller ones, which `asked` repeats."""
@@ -180,38 +167,23 @@ FEW_ROWS = 0.78
 
 @dataclass(frozen=True)
 class SramRegressor:
-    """A fully connected network of binary logarithms, normalised on both sides, beside a power law.
+    """A fully connected network of binary logarithms, normalised on both sides, beside a power law."""
 
-    Attributes:
-        shift: Means that are taken off the logarithms, (inputs [5], outputs [4]).
-        scale: Deviations by which they are divided, (inputs [5], outputs [4]).
-        skip: Exponents of the power law on normalised logarithms, [4, 5]: it carries the slopes beyond the figures,
-            where tanh is flat.
-        layers: (weights [out, in], bias [out]) of each layer; tanh between them.
-        held_out: Mean and worst relative error of each output on figures that the fit has not seen.
-        worst: Largest relative error of each output on any figure.
-        least: The smallest inputs that the fit has seen.
-        most: The largest inputs that the fit has seen.
-    """
-
-    shift: tuple[np.ndarray, np.ndarray]
-    scale: tuple[np.ndarray, np.ndarray]
+    shift: tuple[np.ndarray, np.ndarray]  # means that are taken off the logarithms, (inputs [5], outputs [4])
+    scale: tuple[np.ndarray, np.ndarray]  # deviations by which they are divided, (inputs [5], outputs [4])
+    # Exponents of the power law on normalised logarithms, [4, 5]: it carries the slopes beyond the figures, where tanh
+    # is flat.
     skip: np.ndarray
+    # (weights [out, in], bias [out]) of each layer; tanh between them.
     layers: tuple[tuple[np.ndarray, np.ndarray], ...]
+    # Mean and worst relative error of each output on figures that the fit has not seen.
     held_out: dict[str, tuple[float, float]]
-    worst: dict[str, float]
-    least: tuple[float, ...]
-    most: tuple[float, ...]
+    worst: dict[str, float]  # largest relative error of each output on any figure
+    least: tuple[float, ...]  # the smallest inputs that the fit has seen
+    most: tuple[float, ...]  # the largest inputs that the fit has seen
 
     def estimate(self, memories: Any) -> Any:
-        """Estimates energies and areas.
-
-        Args:
-            memories: `INPUTS` of the memories, [..., 5], an array of NumPy or torch.
-
-        Returns:
-            `OUTPUTS`, [..., 4], in pJ and um^2; differentiable in the inputs.
-        """
+        """`OUTPUTS` [..., 4], in pJ and um^2, of memories with `INPUTS` [..., 5], NumPy or torch; differentiable."""
         xp = array_namespace(memories)
         memories, share = asked(memories)
 
@@ -234,12 +206,8 @@ class SramRegressor:
 def asked(memories: Any) -> tuple[Any, Any]:
     """Banks too small for CACTI as Accelergy's plug-in prices them: shares of larger ones.
 
-    Args:
-        memories: `INPUTS`, [..., 5], NumPy or torch.
-
-    Returns:
-        `INPUTS` of the memories about which CACTI is asked, [..., 5], and the share of each of their `OUTPUTS`,
-        [..., 4]. Leakage and area are proportional to rows and bits; an access is not.
+    From `INPUTS` [..., 5], NumPy or torch, to those of the memories about which CACTI is asked, [..., 5], and the share
+    of each of their `OUTPUTS`, [..., 4]. Leakage and area are proportional to rows and bits; an access is not.
     """
     xp = array_namespace(memories)
     depth, width, banks = memories[..., 0], memories[..., 1], memories[..., 3]
@@ -271,140 +239,28 @@ def from_dict(content: dict[str, Any]) -> SramRegressor:
 
 
 def relative_errors(regressor: SramRegressor, memories: np.ndarray, recorded: np.ndarray) -> np.ndarray:
-    """Errors of a network on recorded figures.
-
-    Args:
-        regressor: The network.
-        memories: `INPUTS`, [N, 5].
-        recorded: Recorded `OUTPUTS`, [N, 4].
-
-    Returns:
-        |estimate / figure - 1|, [N, 4].
-    """
+    """|estimate / figure - 1| [N, 4] of a network, for memories [N, 5] whose `OUTPUTS` [N, 4] are recorded."""
     errors: np.ndarray = np.abs(regressor.estimate(memories) / recorded - 1)
     return errors
 
 
-USUAL_DRAM = "LPDDR4"
-"""Assumed where the architecture is silent, by Accelergy, too."""
-TECHNOLOGY = re.compile(r"(\d+(?:\.\d+)?) *(?:nm)?", re.ASCII)
-"""A technology as attributes write it: a number, with the unit or without."""
-
-
-@dataclass(frozen=True)
-class Primitive:
-    """One component, or the memory that a cluster of instances shares.
-
-    Attributes:
-        kind: One of `smooth_figures.KINDS`.
-        attributes: What `smooth_figures` takes for this kind.
-        energy_scale: Factor on all its energies.
-        area_scale: Factor on its area.
-        sharers: Instances of the level that share the component.
-        assumed: Attributes about which the architecture is silent, by name.
-        dram_type: Type of a DRAM, else empty.
-    """
-
-    kind: str
-    attributes: dict[str, float]
-    energy_scale: float = 1.0
-    area_scale: float = 1.0
-    sharers: int = 1
-    assumed: frozenset[str] = frozenset()
-    dram_type: str = ""
-
-
-def primitives(arch: Architecture) -> dict[str, Primitive]:
-    """The components that have energies or an area, by name, outermost first.
-
-    Args:
-        arch: The architecture. Levels without capacity that are no DRAM, such as those that stand only for a fan-out,
-            are left out.
-    """
-    written = written_components(arch)
-    found = {level.name: _storage(level, written[level.name]) for level in reversed(arch.levels)
-             if level.is_dram or (level.size and not level.is_dummy)}
-    return found | {arch.arithmetic.name: _arithmetic(arch.arithmetic, written[arch.arithmetic.name])}
-
-
-def _storage(level: StorageLevel, written: WrittenComponent) -> Primitive:
-    attributes = written.attributes
-    width = float(level.word_bits * level.block_size * level.cluster_size)  # bits of an access of the whole memory
-    cycle = number(attributes, "global_cycle_seconds", USUAL_CYCLE_SECONDS)
-    scales = _scales(written) | {"sharers": level.cluster_size}
-    if level.is_dram:
-        dram_type, per_bit = str(attributes.get("type", "")), dram_bit_energies()
-        known = dram_type if dram_type in per_bit else USUAL_DRAM
-        return Primitive("DRAM", {"width": width, "bit_pj": per_bit[known], "cycle_seconds": cycle}, **scales,
-                         assumed=frozenset() if known == dram_type else frozenset({"type"}), dram_type=known)
-    assert level.size
-    depth = float(-(-level.size // level.block_size))  # vector accesses that the capacity holds
-    technology = technology_nm(attributes)
-    shape = {"depth": depth, "width": width, "technology_nm": technology or USUAL_TECHNOLOGY_NM,
-             "cycle_seconds": cycle}
-    if "regfile" not in level.kind:
-        shape |= {name: max(1.0, number(attributes, name, 1.0)) for name in ("n_banks", "n_rw_ports")}
-    return Primitive("regfile" if "regfile" in level.kind else "SRAM", shape, **scales,
-                     assumed=frozenset() if technology else frozenset({"technology_nm"}))
-
-
-def _arithmetic(unit: Arithmetic, written: WrittenComponent) -> Primitive:
-    """Floating point where the class or an exponent says so, else integer."""
-    attributes = written.attributes
-    exponent, mantissa = (number(attributes, key, 0.0) for key in ("exponent", "mantissa"))
-    if "fpmac" in unit.kind or exponent:
-        kind, bits = "fpmac", exponent + mantissa or float(unit.word_bits)
-    else:
-        kind, bits = "intmac", number(attributes, "width", float(unit.word_bits))
-    technology = technology_nm(attributes)
-    return Primitive(kind, {"width": bits, "technology_nm": technology or USUAL_TECHNOLOGY_NM,
-                            "cycle_seconds": number(attributes, "global_cycle_seconds", USUAL_CYCLE_SECONDS)},
-                     **_scales(written), assumed=frozenset() if technology else frozenset({"technology_nm"}))
-
-
-def _scales(written: WrittenComponent) -> dict[str, Any]:
-    return {key: number(written.component, key, 1.0) for key in ("energy_scale", "area_scale")}
-
-
-def technology_nm(attributes: Mapping[str, Any]) -> float | None:
-    """The technology in nm, from `45nm`, `"45"` or 45; None without a usable number, such as for -1."""
-    match = TECHNOLOGY.fullmatch(str(attributes.get("technology", "")).strip())
-    return float(match[1]) if match and SMALLEST <= float(match[1]) <= LARGEST else None
-
-
-def number(attributes: Mapping[str, Any], key: str, default: float) -> float:
-    """An attribute that is a positive number within the range of numbers that are read, else the default."""
-    value = attributes.get(key)
-    usable = isinstance(value, int | float) and not isinstance(value, bool) and SMALLEST <= value <= LARGEST
-    return float(value) if usable and value is not None else default
-
-
-# The formulas are those of the estimate (`estimated_tables`); where hardware rounds up, to whole bits of an address
-# or to a power of two of banks, the smooth form does not. All of them rise with depth and width. They take numbers,
-# arrays of NumPy and tensors of torch, through which gradients flow.
+# Components. The smooth formulas are those of the estimate; where hardware rounds up, to whole bits of an address or
+# to a power of two of banks, the smooth form does not. All of them rise with depth and width. They take numbers, arrays
+# of NumPy and tensors of torch, through which gradients flow.
 
 Array: TypeAlias = Any
 """A number, or an array of NumPy or torch."""
 Attributes: TypeAlias = Mapping[str, Array]
 Rounding: TypeAlias = Callable[[Array], Array]
 
-USUAL_TECHNOLOGY_NM = 45.0
-USUAL_CYCLE_SECONDS = 1e-9
-USUAL_DRAM_BIT_PJ = 8.0
-"""Taken where attributes are silent; the last one is that of LPDDR4."""
-
 
 @dataclass(frozen=True)
 class ComponentFigures:
-    """The figures of one component; each has the shape to which its attributes broadcast.
+    """The figures of one component; each has the shape to which its attributes broadcast."""
 
-    Attributes:
-        actions: pJ by action: "read", "write", "update" and "leak" (per cycle) of a memory, "compute" of arithmetic.
-        area_um2: Area in um^2.
-    """
-
+    # pJ by action: "read", "write", "update" and "leak" (per cycle) of a memory, "compute" of arithmetic.
     actions: dict[str, Array]
-    area_um2: Array
+    area_um2: Array  # area in um^2
 
 
 def smooth_figures(kind: str, attributes: Attributes) -> ComponentFigures:
@@ -423,21 +279,18 @@ def smooth_figures(kind: str, attributes: Attributes) -> ComponentFigures:
     Raises:
         FadiffError: There is no formula for components of this kind, or an attribute is missing.
     """
-    return component_figures(kind, attributes, _same)
+    return _component_figures(kind, attributes, lambda value: value)
 
 
-def component_figures(kind: str, attributes: Attributes, up: Rounding) -> ComponentFigures:
+def _component_figures(kind: str, attributes: Attributes, up: Rounding) -> ComponentFigures:
     """As `smooth_figures`; `up` rounds bits of an address and logarithms of banks up, or leaves them as they are."""
     if kind not in KINDS:
         raise FadiffError(f"found a component of kind {kind!r}; accepted: {listed(KINDS)}")
-    needed = [name for name in ("depth", "width") if name in NEEDED[kind] and name not in attributes]
-    if needed:
-        raise FadiffError(f"a component of kind {kind} lacks {listed(needed)}; accepted: a positive number")
-    return KINDS[kind](attributes, up)
-
-
-def _same(value: Array) -> Array:
-    return value
+    formula, needed = KINDS[kind]
+    missing = [name for name in needed if name not in attributes]
+    if missing:
+        raise FadiffError(f"a component of kind {kind} lacks {listed(missing)}; accepted: a positive number")
+    return formula(attributes, up)
 
 
 def _sram(attributes: Attributes, up: Rounding) -> ComponentFigures:
@@ -445,9 +298,8 @@ def _sram(attributes: Attributes, up: Rounding) -> ComponentFigures:
         attributes["depth"], attributes["width"], attributes.get("technology_nm", USUAL_TECHNOLOGY_NM),
         attributes.get("n_banks", 1.0), attributes.get("n_rw_ports", 1.0))
     xp = array_namespace(depth)
-    inputs = dict(zip(INPUTS, (depth, width, technology, *(2 ** up(xp.log2(count)) for count in (banks, ports))),
-                      strict=True))
-    figures = sram_regressor().estimate(xp.stack(list(inputs.values()), axis=-1))
+    inputs = [depth, width, technology, *(2 ** up(xp.log2(count)) for count in (banks, ports))]
+    figures = sram_regressor().estimate(xp.stack(inputs, axis=-1))
     read, write, leak, area = (figures[..., i] for i in range(4))
     return _memory(read, write, leak * _cycles(attributes), area)
 
@@ -472,12 +324,10 @@ def _unit(unit_class: str) -> Callable[[Attributes, Rounding], ComponentFigures]
     return figures
 
 
-KINDS: dict[str, Callable[[Attributes, Rounding], ComponentFigures]] = {
-    "SRAM": _sram, "regfile": _register_file, "intmac": _unit("intmac"), "fpmac": _unit("fpmac"), "DRAM": _dram}
-"""The formula of each kind of component."""
-NEEDED = {"SRAM": ("depth", "width"), "regfile": ("depth",), "intmac": ("width",), "fpmac": ("width",),
-          "DRAM": ("width",)}
-"""Attributes that have no default."""
+KINDS: dict[str, tuple[Callable[[Attributes, Rounding], ComponentFigures], tuple[str, ...]]] = {
+    "SRAM": (_sram, ("depth", "width")), "regfile": (_register_file, ("depth",)),
+    "intmac": (_unit("intmac"), ("width",)), "fpmac": (_unit("fpmac"), ("width",)), "DRAM": (_dram, ("width",))}
+"""The formula of each kind of component, and the attributes that have no default."""
 
 
 def _memory(read: Array, write: Array, leak: Array, area: Array) -> ComponentFigures:
@@ -491,37 +341,84 @@ def _cycles(attributes: Attributes) -> Array:
 
 def _arrays(*values: Array) -> list[Array]:
     """The values as arrays of floats of one namespace and shape: torch's where one of them is a tensor."""
-    arrays = [value for value in values if is_array_api_obj(value) and not isinstance(value, np.generic)]
+    def is_array(value: Array) -> bool:
+        return bool(is_array_api_obj(value)) and not isinstance(value, np.generic)
+
+    arrays = [value for value in values if is_array(value)]
     if not arrays:
         return [np.asarray(value, dtype=np.float64) for value in values]
     xp = array_namespace(*arrays)
     dtype = next((array.dtype for array in arrays if xp.isdtype(array.dtype, "real floating")), xp.float64)
-    return list(xp.broadcast_arrays(*(xp.astype(value, dtype) if is_array_api_obj(value)
-                                      and not isinstance(value, np.generic) else xp.asarray(value, dtype=dtype)
+    return list(xp.broadcast_arrays(*(xp.astype(value, dtype) if is_array(value) else xp.asarray(value, dtype=dtype)
                                       for value in values)))
 
 
-ALADDIN_NM = 45.0
-"""The technology of Aladdin's figures (40 nm counts as the same there)."""
-NO_CAPACITY = "none: a level without capacity"
-MEMORY = ("depth", "width", "technology_nm", "n_banks", "n_rw_ports")
-"""Attributes of an SRAM in the order of the network's inputs."""
-NOTHING = {"read": 0.0, "write": 0.0, "update": 0.0, "leak": 0.0}
-"""Energies of a level without capacity."""
-REMEMBERED = 2 ** 16
-"""Components whose figures are kept, a plain limit on memory (some 30 MB)."""
+@dataclass(frozen=True)
+class Primitive:
+    """One component, or the memory that a cluster of instances shares."""
+
+    kind: str  # one of `KINDS`
+    attributes: dict[str, float]  # as `smooth_figures` takes them for this kind
+    energy_scale: float = 1.0  # factor on all its energies
+    area_scale: float = 1.0  # factor on its area
+    sharers: int = 1  # instances of the level that share the component
+    assumed: bool = False  # whether the architecture is silent about its technology, or the type of a DRAM
+    dram_type: str = ""  # type of a DRAM, else empty
+
+
+def primitives(arch: Architecture) -> dict[str, Primitive]:
+    """The components that have energies or an area, by name, outermost first.
+
+    Levels without capacity that are no DRAM, such as those that stand only for a fan-out, are left out.
+    """
+    written = written_components(arch)
+    units: list[StorageLevel | Arithmetic] = [
+        level for level in reversed(arch.levels) if level.is_dram or (level.size and not level.is_dummy)]
+    return {unit.name: _primitive(unit, written[unit.name]) for unit in (*units, arch.arithmetic)}
+
+
+def _primitive(unit: StorageLevel | Arithmetic, written: WrittenComponent) -> Primitive:
+    attributes = written.attributes
+
+    def positive(key: str, default: float, values: Mapping[str, Any] = attributes) -> float:
+        """An attribute that is a positive number within the range of numbers that are read, else the default."""
+        value = values.get(key)
+        usable = isinstance(value, int | float) and not isinstance(value, bool) and SMALLEST <= value <= LARGEST
+        return float(value) if usable and value is not None else default
+
+    scales: dict[str, Any] = {key: positive(key, 1.0, written.component) for key in ("energy_scale", "area_scale")}
+    cycle = positive("global_cycle_seconds", USUAL_CYCLE_SECONDS)
+    # `45nm`, `"45"` or 45; without a usable number, such as for -1, the usual one is assumed.
+    match = TECHNOLOGY.fullmatch(str(attributes.get("technology", "")).strip())
+    technology = float(match[1]) if match and SMALLEST <= float(match[1]) <= LARGEST else None
+    shape = {"technology_nm": technology or USUAL_TECHNOLOGY_NM, "cycle_seconds": cycle}
+    if isinstance(unit, Arithmetic):  # floating point where the class or an exponent says so, else integer
+        exponent, mantissa = positive("exponent", 0.0), positive("mantissa", 0.0)
+        floating = "fpmac" in unit.kind or exponent
+        bits = exponent + mantissa or float(unit.word_bits) if floating else positive("width", float(unit.word_bits))
+        return Primitive("fpmac" if floating else "intmac", {"width": bits} | shape, **scales, assumed=not technology)
+    width = float(unit.word_bits * unit.block_size * unit.cluster_size)  # bits of an access of the whole memory
+    if unit.is_dram:
+        dram_type, per_bit = str(attributes.get("type", "")), dram_bit_energies()
+        known = dram_type if dram_type in per_bit else USUAL_DRAM
+        return Primitive("DRAM", {"width": width, "bit_pj": per_bit[known], "cycle_seconds": cycle}, **scales,
+                         sharers=unit.cluster_size, assumed=known != dram_type, dram_type=known)
+    assert unit.size
+    shape = {"depth": float(-(-unit.size // unit.block_size)), "width": width} | shape  # depth in vector accesses
+    if "regfile" not in unit.kind:
+        shape |= {name: max(1.0, positive(name, 1.0)) for name in ("n_banks", "n_rw_ports")}
+    return Primitive("regfile" if "regfile" in unit.kind else "SRAM", shape, **scales, sharers=unit.cluster_size,
+                     assumed=not technology)
 
 
 def estimated(arch: Architecture, given: Tables) -> Tables:
-    """Completes tables with estimates.
+    """Completes the tables in the input with estimates.
 
-    Args:
-        arch: The architecture.
-        given: The tables in the input.
+    They get an ERT row for every component that they do not price completely, and an ART row for every one whose area
+    neither they nor the architecture state. Levels that stand only for a fan-out need none.
 
-    Returns:
-        The tables with an ERT row for every component that they do not price completely, and an ART row for every one
-        whose area neither they nor the architecture state. Levels that stand only for a fan-out need none.
+    Raises:
+        SpecError: An estimate is beyond the range of numbers that are read: continued too far.
     """
     parts = primitives(arch)
     unpriced = [level.name for level in reversed(arch.levels)
@@ -530,83 +427,66 @@ def estimated(arch: Architecture, given: Tables) -> Tables:
     known = {component_name(name) for name in given.art} | stated_areas(arch)
     unmeasured = [name for name in parts if name not in known]
     rows, art, sources = [], {}, {}
+
+    def check(name: str, values: dict[str, float], unit: str, table: str, source: str) -> None:
+        for what, value in values.items():
+            if not value <= LARGEST:
+                raise Where("architecture", path=name).error(
+                    f'the estimate of "{what}" is {value:g} {unit} ({source})',
+                    f"sizes and widths whose estimates are at most {LARGEST:g} {unit}, or an {table} that states it")
+
     for name in dict.fromkeys((*unpriced, *unmeasured)):
         part, row = parts.get(name), full_name(arch, name)
-        actions, area = _prices(part) if part else (NOTHING, 0.0)
+        actions, area = NOTHING, 0.0
+        if part:
+            per_action, whole_area = _figures(part.kind, tuple(part.attributes.items()))
+            actions = {action: energy * part.energy_scale for action, energy in per_action}
+            area = whole_area * part.area_scale / part.sharers
         if name in unpriced:
-            source = energy_source(part) if part else NO_CAPACITY
-            _check(row, actions, "pJ", source)
+            source = _energy_source(part) if part else NO_CAPACITY
+            check(row, actions, "pJ", "ERT", source)
             rows.append(EnergyTable(row, actions, source))
         if name in unmeasured and part:
-            art[row], sources[row] = area, area_source(part)
-            _check(row, {"area": area}, "um^2", sources[row])
+            art[row], sources[row] = area, _area_source(part)
+            check(row, {"area": area}, "um^2", "ART", sources[row])
     return replace(given, ert=(*given.ert, *rows), art=given.art | art, area_source=given.area_source | sources)
-
-
-def _prices(part: Primitive) -> tuple[dict[str, float], float]:
-    """pJ by action, leakage per cycle, and the area of one instance in um^2."""
-    actions, area = _figures(part.kind, tuple(part.attributes.items()))
-    return ({action: energy * part.energy_scale for action, energy in actions},
-            area * part.area_scale / part.sharers)
 
 
 @lru_cache(maxsize=REMEMBERED)
 def _figures(kind: str, attributes: tuple[tuple[str, float], ...]) -> tuple[tuple[tuple[str, float], ...], float]:
     """(pJ by action, um^2) of a component: most of those of a design space are the same in many of its designs."""
-    figures = component_figures(kind, dict(attributes), _whole)
+    figures = _component_figures(kind, dict(attributes), np.ceil)
     return tuple((action, float(energy)) for action, energy in figures.actions.items()), float(figures.area_um2)
 
 
-def _whole(value: Array) -> Array:
-    return np.ceil(value)
-
-
-def energy_source(part: Primitive) -> str:
+def _energy_source(part: Primitive) -> str:
     """The source of an estimated energy in words."""
     if part.kind == "DRAM":
         assumed = ", assumed" if part.assumed else ""
         return f"estimate: {part.attributes['bit_pj']:g} pJ per bit ({part.dram_type}{assumed})"
-    if part.kind != "SRAM":
-        return _aladdin(part)
     network = sram_regressor()
-    mean, worst = (max(errors) for errors in zip(
-        *((network.held_out[action][0], network.worst[action]) for action in ("read_pj", "write_pj")), strict=True))
-    return f"estimate: network fitted to CACTI, {mean:.0%} mean error on held-out figures, {worst:.0%} worst on any" \
-        + _assumptions(part)
+    means, worst = zip(*((network.held_out[action][0], network.worst[action]) for action in ("read_pj", "write_pj")),
+                       strict=True)
+    return _source(part, f"{max(means):.0%} mean error on held-out figures, {max(worst):.0%} worst on any")
 
 
-def area_source(part: Primitive) -> str:
+def _area_source(part: Primitive) -> str:
     """The source of an estimated area in words."""
     if part.kind == "DRAM":
         return "none: DRAM is another chip"
-    if part.kind != "SRAM":
-        return _aladdin(part)
     network = sram_regressor()
-    return (f"estimate: network fitted to CACTI, {network.held_out['area_um2'][0]:.0%} mean error of areas on held-out "
-            f"figures, {network.worst['area_um2']:.0%} worst on any") + _assumptions(part)
+    return _source(part, f"{network.held_out['area_um2'][0]:.0%} mean error of areas on held-out figures, "
+                         f"{network.worst['area_um2']:.0%} worst on any")
 
 
-def _assumptions(part: Primitive) -> str:
-    """Assumptions behind the figures of an SRAM, and whether they cover it."""
-    attributes = part.attributes
-    memory = [attributes[name] for name in MEMORY]
-    return ((f"; {attributes['technology_nm']:g} nm assumed" if "technology_nm" in part.assumed else "")
-            + ("" if sram_regressor().covers(memory) else "; outside the range of these figures"))
-
-
-def _aladdin(part: Primitive) -> str:
-    """The source of an estimate from Aladdin's figures, which are not scaled to another technology."""
-    bits, technology = part.attributes.get("width", SINGLE_BITS), part.attributes["technology_nm"]
-    component = "register files" if part.kind == "regfile" else f"{part.kind} of {bits:g} bits"
+def _source(part: Primitive, errors: str) -> str:
+    """The source of a figure that comes from the network with these errors, or from Aladdin, and its assumptions."""
+    attributes, technology = part.attributes, part.attributes["technology_nm"]
+    if part.kind == "SRAM":
+        memory = [attributes[name] for name in ("depth", "width", "technology_nm", "n_banks", "n_rw_ports")]
+        return (f"estimate: network fitted to CACTI, {errors}" + f"; {technology:g} nm assumed" * part.assumed
+                + "; outside the range of these figures" * (not sram_regressor().covers(memory)))
+    component = ("register files" if part.kind == "regfile" else
+                 f"{part.kind} of {attributes.get('width', SINGLE_BITS):g} bits")
     return (f"estimate: figures of Aladdin for {component}, {ALADDIN_NM:g} nm"
             + ("" if technology in (40.0, ALADDIN_NM) else f"; not scaled to {technology:g} nm"))
-
-
-def _check(name: str, values: dict[str, float], unit: str, source: str) -> None:
-    """Raises SpecError where an estimate is beyond the range of numbers that are read: continued too far."""
-    for what, value in values.items():
-        if not value <= LARGEST:
-            table = "ART" if unit == "um^2" else "ERT"
-            raise Where("architecture", path=name).error(
-                f'the estimate of "{what}" is {value:g} {unit} ({source})',
-                f"sizes and widths whose estimates are at most {LARGEST:g} {unit}, or an {table} that states it")

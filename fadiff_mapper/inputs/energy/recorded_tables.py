@@ -16,13 +16,9 @@ from fadiff_mapper.inputs.yaml.located import Map, plain
 
 
 def tables_for(arch: Architecture) -> Tables | None:
-    """The recorded tables of the bundled design that an architecture is.
+    """The recorded tables of the bundled design that an architecture is, None for any other architecture.
 
-    Args:
-        arch: The architecture, a bundled design where all components agree in name, class and every attribute.
-
-    Returns:
-        Energies and areas, None for any other architecture.
+    It is one where all components agree in name, class and every attribute.
     """
     levels = {arch.arithmetic.name, *arch.level_names()}
     for name, tables in _recorded().items():

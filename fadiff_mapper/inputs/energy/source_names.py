@@ -14,6 +14,5 @@ CHOICES = {
     "built-in": "Timeloop's built-in values, also for what an ERT lacks",
 }
 """Where energies come from that no ERT in the input gives, and the areas with them."""
-
 COMPLETES = ("estimate", "dosa", "built-in")
 """The choices that fill in what an ERT lacks."""

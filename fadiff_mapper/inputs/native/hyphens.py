@@ -30,23 +30,17 @@ REWRITTEN = (
 )
 """Every word that Timeloop rewrites, as it is afterwards. Timeloop's own list has two more, `network_word_bits` and
 `payload_word_bits`, which it never finds: `word-bits` is rewritten before them, and the first hyphen stays."""
-
 _HYPHENATED = re.compile(
     rf"\b(?:{'|'.join(sorted((word.replace('_', '-') for word in REWRITTEN), key=len, reverse=True))})"
     r"\b(?!-|>|\.hpp|\.cpp)", re.ASCII)
 
 
 def underscored(value: Any) -> Any:
-    """A part of a document with the hyphenated words of its keys and texts rewritten.
+    """A part of a document, a `Map`, `Seq` or scalar, with the hyphenated words of its keys and texts rewritten.
 
     Timeloop rewrites the text of a file: names that contain such a word change with it, and a word that is part of a
-    longer one does not count as one where a hyphen follows (`fixed-structured-2` stays).
-
-    Args:
-        value: A `Map`, `Seq` or scalar; returned as it is where there is nothing to rewrite.
-
-    Raises:
-        SpecError: A key stands there in both spellings.
+    longer one does not count as one where a hyphen follows (`fixed-structured-2` stays). A key in both spellings is a
+    SpecError.
     """
     if isinstance(value, str):
         text = _HYPHENATED.sub(lambda found: found[0].replace("-", "_"), value) if "-" in value else value

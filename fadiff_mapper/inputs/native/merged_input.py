@@ -12,46 +12,26 @@ from fadiff_mapper.inputs.yaml.load import dump
 
 
 def merged_input(spec: Spec, mapping: Mapping | None = None) -> str:
-    """Architecture, problem, tables and mapping in Timeloop's native dialect: no expressions, templates or tags.
+    """Architecture, problem, tables and mapping as YAML in Timeloop's native dialect: without expressions and tags.
 
     The tables are written wherever Timeloop would otherwise ask Accelergy, that is, for every architecture written
     as a tree; the old list format without tables keeps Timeloop's built-in energies. Constraints on the map space
     are left out: `timeloop-model` only checks a mapping against them, and that check rejects mappings that its own
     mapper found.
-
-    Args:
-        spec: Architecture, problem and tables.
-        mapping: The mapping; None leaves the section out.
-
-    Returns:
-        The text of a YAML file.
     """
     return dump(merged_sections(spec, mapping))
 
 
 def merged_sections(spec: Spec, mapping: Mapping | None = None) -> dict[str, Any]:
-    """The sections of `merged_input` as plain data.
-
-    Args:
-        spec: Architecture, problem and tables.
-        mapping: The mapping; None leaves the section out.
-    """
-    sections: dict[str, Any] = {key: _unconstrained(tree) for key, tree in spec.arch.native.items()}
-    sections["problem"] = spec.literal["problem"]
-    if "sparse_optimizations" in spec.literal:
-        sections["sparse_optimizations"] = spec.literal["sparse_optimizations"]
-    if spec.tables.ert or not _is_list_format(spec):
+    """The sections of `merged_input` as plain data."""
+    sections: dict[str, Any] = {key: {name: value for name, value in tree.items() if name != "constraints"}
+                                for key, tree in spec.arch.native.items()}
+    in_lists = any("storage" in tree for tree in spec.arch.native.values())
+    sections |= {key: spec.literal[key] for key in ("problem", "sparse_optimizations") if key in spec.literal}
+    if spec.tables.ert or not in_lists:
         sections["ERT"] = ert_tree(spec.arch, spec.tables)
     if spec.tables.art:
         sections["ART"] = art_tree(spec.arch, spec.tables)
     if mapping is not None:
         sections["mapping"] = literal_mapping(mapping, spec.arch, spec.problem)
     return sections
-
-
-def _is_list_format(spec: Spec) -> bool:
-    return any("storage" in tree for tree in spec.arch.native.values())
-
-
-def _unconstrained(tree: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in tree.items() if key != "constraints"}

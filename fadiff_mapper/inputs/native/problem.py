@@ -11,90 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from fadiff_mapper.base.errors import SpecError, listed, nearest
-from fadiff_mapper.inputs.native.arch import whole_number
 from fadiff_mapper.inputs.native.hyphens import underscored
+from fadiff_mapper.inputs.spec import keys
 from fadiff_mapper.inputs.spec.problem import DataSpace, Problem, Term, single_letter
-from fadiff_mapper.inputs.spec.sparse_optimizations import BANDED, FIXED, HYPERGEOMETRIC, Density
+from fadiff_mapper.inputs.spec.sparse_optimizations import BANDED, FIXED, Density
 from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
-from fadiff_mapper.inputs.yaml.located import (
-    Map,
-    Reader,
-    Seq,
-    anything,
-    boolean,
-    integer,
-    mapping,
-    number,
-    sequence,
-    text,
-)
+from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, mapping, sequence, text
 from fadiff_mapper.inputs.yaml.place import Where
-
-SPELLINGS = {"fixed": FIXED, "fixed_structured": FIXED, "hypergeometric": HYPERGEOMETRIC, "banded": BANDED,
-             "diagonal": BANDED}
-"""Timeloop's names of the distributions."""
-
-
-def read_densities(instance: Map, names: Sequence[str]) -> dict[str, Density]:
-    """The densities that an instance gives.
-
-    `commonDensity` holds for every tensor, and hides `densities`, as in Timeloop.
-
-    Args:
-        instance: The problem's instance.
-        names: Names of the data spaces.
-
-    Returns:
-        Density by data space; data spaces without one are left out.
-
-    Raises:
-        SpecError: An unknown data space or distribution, or a density outside [0, 1].
-    """
-    reader = Reader(instance)
-    common = reader.take("commonDensity", anything, None)
-    given = reader.take("densities", mapping, Map(where=instance.where))
-    if common is not None:
-        return dict.fromkeys(names, _density(common, reader.at("commonDensity")))
-    unknown = [str(name) for name in given if name not in names]
-    if unknown:
-        raise given.at(unknown[0]).error(f'unknown data space "{unknown[0]}"{nearest(unknown[0], names)}',
-                                         listed(names))
-    return {str(name): _density(value, given.at(name)) for name, value in given.items() if value is not None}
-
-
-def density_tree(densities: dict[str, Density]) -> dict[str, Any]:
-    """Densities as plain YAML data, in the form that Timeloop's binaries read."""
-    return {name: {"distribution": BANDED, "band_width": density.band_width} if density.distribution == BANDED
-            else {"distribution": density.distribution, "density": density.density}
-            for name, density in densities.items()}
-
-
-def _density(value: Any, where: Where) -> Density:
-    """A number is the density of the fixed distribution."""
-    if not isinstance(value, dict):
-        return Density(FIXED, _share(value, where))
-    reader = Reader(mapping(value, where))
-    word = reader.take("distribution", text)
-    if word not in SPELLINGS:
-        raise reader.at("distribution").error(f'unknown distribution "{word}"{nearest(word, list(SPELLINGS))}',
-                                              listed(SPELLINGS))
-    kind = SPELLINGS[word]
-    share = reader.take("density", _share, 1.0 if kind == BANDED else None)
-    band_width = reader.take("band_width", integer(0), 0)
-    reader.take("workload_tensor_size", anything, None)  # Timeloop replaces it by the size of the tensor
-    reader.finish(" of a density")
-    if share is None:
-        raise reader.node.where.error(f'the key "density" of the {word} distribution is missing',
-                                      "a number from 0 to 1")
-    return Density(kind, share, band_width)
-
-
-def _share(value: Any, where: Where) -> float:
-    share = float(number(0)(value, where))
-    if share > 1:
-        raise where.error(f"found a density of {share:g}", "a number from 0 to 1")
-    return share
-
 
 NAMED_SHAPES: dict[str, dict[str, Any]] = {
     "cnn_layer": {
@@ -117,117 +40,98 @@ NAMED_SHAPES: dict[str, dict[str, Any]] = {
     },
 }
 """The shapes that Timeloop ships with and that an old problem file names by `shape: NAME`."""
-
 MOST_NAMES = 64
 """Dimensions, data spaces or coefficients of a shape. Published ones have fewer than 10; nothing was measured."""
-
 MOST_COMPUTES = 2 ** 53
 """Multiply-accumulates of a problem, beyond which doubles no longer hold every count exactly."""
-
 FOR_THE_READER = ("H", "W", "Hpad", "Wpad")
 """Input extents and padding that widespread problem files state beside the bounds; no projection uses them."""
 
-SPARSE = ("densities", "commonDensity")
-"""Keys of an instance that give densities; Timeloop's Python front end writes an empty `densities` into every one."""
 
-
-def read_problem(node: Any, where: Where, keys: Leniency = STRICT,
+def read_problem(node: Any, where: Where, leniency: Leniency = STRICT,
                  instance_keys: Leniency = STRICT) -> tuple[Problem, dict[str, Any]]:
     """Reads a problem section.
 
     Args:
         node: The section: `shape` (inline, or the name of one of `NAMED_SHAPES`) and `instance`; in the oldest form
             the bounds lie beside `shape`.
-        where: Its place.
-        keys: Decides about unknown keys of the section and its shape.
+        leniency: Decides about unknown keys of the section and its shape.
         instance_keys: Decides about keys of the instance, other than 1, that are neither a dimension nor a
             coefficient of the shape, and in both dialects about what `timeloop-model` refuses: floats such as 8.0 for
             bounds and coefficients, coefficients without a default, and dimensions of several letters.
 
     Returns:
-        (the problem, the same as plain data for writing it out, see `literal_problem`)
+        (the problem, the same as plain data that every Timeloop version reads)
 
     Raises:
         SpecError: An unknown key, a dimension without a bound, a key of the instance other than 1 that is neither a
             dimension nor a coefficient of the shape, or more than `MOST_COMPUTES` computes.
     """
-    reader = Reader(underscored(mapping(node, where)), keys)
-    reader.take("version", anything, None)
-    reader.take("name", text, None)
-    shape = _shape(reader.take("shape", anything, "cnn_layer"), reader.at("shape"))
-    shape_reader = Reader(shape, keys)
+    reader = Reader(underscored(mapping(node, where)), leniency, keys.PROBLEM)
+    reader.read("name")
+    shape = _shape(reader.read("shape"), reader.at("shape"))
+    shape_reader = Reader(shape, leniency, keys.SHAPE)
     shape_reader.refuse("flatten", "flattened dimensions are not modelled")
     shape_reader.refuse("flattened_dimensions", "flattened dimensions are not modelled")
-    shape_reader.take("version", anything, None)
-    name = shape_reader.take("name", text, "")
-    dimensions = _names(shape_reader.take("dimensions", sequence), "dimension")
+    name = shape_reader.read("name")
+    dimensions = _names(shape_reader.read("dimensions"), "dimension")
     if not single_letter(dimensions):
         instance_keys.meet([Oddity(shape_reader.at("dimensions"), "long dimensions",
                                    "timeloop-model refuses dimensions of several letters: "
                                    + listed([name for name in dimensions if len(name) > 1]), "names of one letter",
                                    "they are read, and have no mapping file")])
-    defaults = _coefficients(shape_reader.take("coefficients", sequence, Seq(where=shape.where)), keys,
-                             instance_keys)
-    spaces = shape_reader.take("data_spaces", sequence)
+    defaults = _coefficients(shape_reader.read("coefficients", Seq(where=shape.where)), leniency, instance_keys)
+    spaces = shape_reader.read("data_spaces")
     if len(spaces) > MOST_NAMES:
         raise spaces.where.error(f"found {len(spaces)} data spaces", f"at most {MOST_NAMES}")
     shape_reader.finish(" in the problem's shape")
 
     if reader.has("instance"):
-        instance = reader.take("instance", mapping)
+        instance = reader.read("instance")
         reader.finish(" in the problem")
     else:  # the oldest form: bounds lie beside `shape`
-        instance = Map({k: v for k, v in reader.node.items() if k not in reader.asked},
+        instance = Map({key: value for key, value in reader.node.items() if key not in keys.PROBLEM},
                        where=reader.node.where, places=reader.node.places)
     bounds, coefficients = _instance(instance, dimensions, defaults, instance_keys)
-    dataspaces = tuple(_dataspace(space, spaces.at(i), bounds, coefficients, keys)
-                       for i, space in enumerate(spaces))
-    _check_dataspaces(dataspaces, spaces)
-    densities = read_densities(instance, [space.name for space in dataspaces])
+    dataspaces = tuple(_dataspace(one, spaces.at(i), bounds, coefficients, leniency) for i, one in enumerate(spaces))
+    _names(Seq([space.name for space in dataspaces], where=spaces.where, places=spaces.places), "data space")
+    written = [space.name for space in dataspaces if space.read_write]
+    if len(written) != 1:
+        raise spaces.where.error(f"read_write data spaces: {listed(written)}", "exactly one (the output)")
+    densities = _densities(instance, [space.name for space in dataspaces])
     problem = Problem(name=name, bounds=bounds, dataspaces=dataspaces, densities=densities)
     if problem.computes > MOST_COMPUTES:
         raise instance.where.error(f"{problem.computes} multiply-accumulates",
                                    f"at most {MOST_COMPUTES} (2^53), beyond which counts are not exact")
-    return problem, literal_problem(problem, defaults, coefficients)
+    return problem, _literal(problem, defaults, coefficients)
 
 
 def problem_notes(node: Map, problem: Problem) -> list[str]:
-    """Notes about keys of the instance that may stay but have no effect.
-
-    Args:
-        node: The problem section.
-        problem: The same, read.
-
-    Returns:
-        A sentence for each key.
-    """
+    """A sentence for each key of the instance of a problem section, read as `problem`, that has no effect."""
     instance = node.get("instance")
     coefficients = {term.name for ds in problem.dataspaces for rank in ds.ranks for term in rank if term.name}
-    known = [*problem.dimensions, *coefficients]
     if not isinstance(instance, Map):
         return []
     return [f"problem.instance.{name} has no effect: extents follow from the projections"
-            for name in dropped(instance, known) if name in FOR_THE_READER or instance[name] == 1]
+            for name in _dropped(instance, [*problem.dimensions, *coefficients])
+            if name in FOR_THE_READER or instance[name] == 1]
 
 
-def literal_problem(problem: Problem, defaults: dict[str, int], coefficients: dict[str, int]) -> dict[str, Any]:
-    """A problem as plain YAML data that every Timeloop version reads.
-
-    Args:
-        problem: The problem.
-        defaults: Defaults of the shape's coefficients.
-        coefficients: Values of the coefficients in the instance.
-    """
-    def space(ds: DataSpace) -> dict[str, Any]:
-        ranks = [[[t.dimension] if t.name is None else [t.dimension, t.name] for t in rank] for rank in ds.ranks]
-        return {"name": ds.name, "projection": ranks} | ({"read_write": True} if ds.read_write else {})
+def _literal(problem: Problem, defaults: dict[str, int], coefficients: dict[str, int]) -> dict[str, Any]:
+    """A problem as plain YAML data, with defaults and values of its coefficients."""
     shape: dict[str, Any] = {"name": problem.name or "problem", "dimensions": list(problem.dimensions)}
     if defaults:
         shape["coefficients"] = [{"name": name, "default": value} for name, value in defaults.items()]
-    shape["data_spaces"] = [space(ds) for ds in problem.dataspaces]
+    shape["data_spaces"] = [
+        {"name": ds.name, "projection": [[[term.dimension] if term.name is None else [term.dimension, term.name]
+                                          for term in rank] for rank in ds.ranks]}
+        | ({"read_write": True} if ds.read_write else {}) for ds in problem.dataspaces]
     instance: dict[str, Any] = {**problem.bounds, **coefficients}
     if problem.densities:
-        instance["densities"] = density_tree(problem.densities)
+        instance["densities"] = {
+            name: {"distribution": BANDED, "band_width": density.band_width} if density.distribution == BANDED
+            else {"distribution": density.distribution, "density": density.density}
+            for name, density in problem.densities.items()}
     return {"version": "0.4", "instance": instance, "shape": shape}
 
 
@@ -254,66 +158,58 @@ def _names(node: Seq, word: str) -> list[str]:
     return names
 
 
-def _coefficients(node: Seq, keys: Leniency, defaults: Leniency) -> dict[str, int]:
+def _coefficients(node: Seq, leniency: Leniency, defaults: Leniency) -> dict[str, int]:
     """Default by coefficient, 1 where the shape gives none."""
     if len(node) > MOST_NAMES:
         raise node.where.error(f"found {len(node)} coefficients", f"at most {MOST_NAMES}")
     result = {}
     for i, value in enumerate(node):
-        reader = Reader(mapping(value, node.at(i)), keys)
-        name = reader.take("name", text)
+        reader = Reader(mapping(value, node.at(i)), leniency, keys.COEFFICIENT)
+        name = reader.read("name")
         if reader.node.get("default") is None:
             defaults.meet([Oddity(reader.node.where, "default",
                                   f'timeloop-model refuses the coefficient "{name}" without a default',
                                   "default: a whole number >= 0", "it is 1")])
-        result[name] = reader.take("default", whole_number(0, defaults), 1)
+        result[name] = Reader(reader.node, defaults, keys.COEFFICIENT).read("default")
         reader.finish(" of a coefficient")
     return result
 
 
-def dropped(instance: Map, known: list[str]) -> list[str]:
-    """Keys of an instance that its shape does not know, and which Timeloop drops.
+def _dropped(instance: Map, known: list[str]) -> list[str]:
+    """Keys of an instance that its shape, with these dimensions and coefficients, does not know: Timeloop drops them.
 
-    Args:
-        instance: The instance.
-        known: Dimensions and coefficients of the shape.
+    Timeloop's Python front end writes an empty `densities` into every instance.
     """
-    return [str(key) for key in instance if key not in known and key not in ("name", *SPARSE)]
+    return [str(key) for key in instance if key not in known and key not in ("name", *keys.INSTANCE)]
 
 
 def _instance(node: Map, dimensions: list[str], defaults: dict[str, int],
               leniency: Leniency) -> tuple[dict[str, int], dict[str, int]]:
     """(bounds, coefficients) of an instance. An unknown key may stay where it is 1, as dropping it loses nothing."""
     known = [*dimensions, *defaults]
-    problems = leniency.mistakes(
-        _dropped_key(node, str(key), known, defaults) for key in dropped(node, known)
-        if node[key] != 1 and key not in FOR_THE_READER)
+
+    def oddity(key: str) -> Oddity:
+        meant = next((name for name in known if name.lower() == key.lower()), "")
+        kept = f"; {meant} is {node.get(meant, defaults[meant])}" if meant in defaults else ""
+        return Oddity(node.at(key), f"instance {key}",
+                      f'"{key}" is neither a dimension nor a coefficient of the shape, so Timeloop would drop '
+                      f"it{nearest(key, known)}", listed(known), f"dropped{kept}")
+
+    problems = leniency.mistakes(oddity(key) for key in _dropped(node, known)
+                                 if node[key] != 1 and key not in FOR_THE_READER)
     problems += [f'{node.where}: the dimension "{name}" has no bound; accepted: a whole number >= 1'
                  for name in dimensions if name not in node]
     if problems:
         raise SpecError(*problems)
-    bounds = {name: whole_number(1, leniency)(node[name], node.at(name)) for name in dimensions}
-    factors = {name: whole_number(0, leniency)(node.get(name, default), node.at(name))
-               for name, default in defaults.items()}
-    return bounds, factors
-
-
-def _dropped_key(node: Map, key: str, known: list[str], defaults: dict[str, int]) -> Oddity:
-    """A key of an instance that the shape does not know; the outcome names the coefficient that keeps its value."""
-    meant = next((name for name in known if name.lower() == key.lower()), "")
-    kept = f"; {meant} is {node.get(meant, defaults[meant])}" if meant in defaults else ""
-    return Oddity(node.at(key), f"instance {key}",
-                  f'"{key}" is neither a dimension nor a coefficient of the shape, so Timeloop would drop '
-                  f"it{nearest(key, known)}", listed(known), f"dropped{kept}")
+    return ({name: keys.whole_number(node[name], node.at(name), 1, leniency) for name in dimensions},
+            {name: keys.whole_number(node.get(name, default), node.at(name), 0, leniency)
+             for name, default in defaults.items()})
 
 
 def _dataspace(node: Any, where: Where, bounds: dict[str, int], coefficients: dict[str, int],
-               keys: Leniency) -> DataSpace:
-    reader = Reader(mapping(node, where), keys)
-    name = reader.take("name", text)
-    projection = reader.take("projection", sequence)
-    read_write = reader.take("read_write", boolean, False)
-    reader.take("ranks", anything, None)
+               leniency: Leniency) -> DataSpace:
+    reader = Reader(mapping(node, where), leniency, keys.DATA_SPACE)
+    name, projection, read_write = map(reader.read, ("name", "projection", "read_write"))
     reader.finish(f' of the data space "{name}"')
     if projection and all(isinstance(item, str) for item in projection):
         projection = Seq([[[item]] for item in projection], where=projection.where, places=projection.places)
@@ -333,19 +229,42 @@ def _term(node: Any, where: Where, bounds: dict[str, int], coefficients: dict[st
     parts = [text(part, where) for part in sequence(node, where)]
     if len(parts) not in (1, 2):
         raise where.error(f"found {len(parts)} names", "[dimension] or [dimension, coefficient]")
-    if parts[0] not in bounds:
-        raise where.error(f'unknown dimension "{parts[0]}"{nearest(parts[0], list(bounds))}', listed(bounds))
-    if len(parts) == 1:
-        return Term(parts[0])
-    if parts[1] not in coefficients:
-        raise where.error(f'unknown coefficient "{parts[1]}"{nearest(parts[1], list(coefficients))}',
-                          listed(coefficients))
-    return Term(parts[0], coefficients[parts[1]], parts[1])
+    for part, known, word in zip(parts, (bounds, coefficients), ("dimension", "coefficient"), strict=False):
+        if part not in known:
+            raise where.error(f'unknown {word} "{part}"{nearest(part, list(known))}', listed(known))
+    return Term(parts[0]) if len(parts) == 1 else Term(parts[0], coefficients[parts[1]], parts[1])
 
 
-def _check_dataspaces(dataspaces: tuple[DataSpace, ...], node: Seq) -> None:
-    """Raises SpecError for a name given twice, and unless exactly one data space is written."""
-    _names(Seq([ds.name for ds in dataspaces], where=node.where, places=node.places), "data space")
-    written = [ds.name for ds in dataspaces if ds.read_write]
-    if len(written) != 1:
-        raise node.where.error(f"read_write data spaces: {listed(written)}", "exactly one (the output)")
+def _densities(instance: Map, names: Sequence[str]) -> dict[str, Density]:
+    """Density by data space; data spaces without one are left out.
+
+    `commonDensity` holds for every tensor, and hides `densities`, as in Timeloop.
+    """
+    reader = Reader(instance, table=keys.INSTANCE)
+    common, given = reader.read("commonDensity"), reader.read("densities", Map(where=instance.where))
+    if common is not None:
+        return dict.fromkeys(names, _density(common, reader.at("commonDensity")))
+    unknown = [str(name) for name in given if name not in names]
+    if unknown:
+        raise given.at(unknown[0]).error(f'unknown data space "{unknown[0]}"{nearest(unknown[0], names)}',
+                                         listed(names))
+    return {str(name): _density(value, given.at(name)) for name, value in given.items() if value is not None}
+
+
+def _density(value: Any, where: Where) -> Density:
+    """A number is the density of the fixed distribution."""
+    if not isinstance(value, dict):
+        return Density(FIXED, keys.SHARE.read(value, where, STRICT))
+    reader = Reader(mapping(value, where), table=keys.DENSITY)
+    word = reader.read("distribution")
+    if word not in keys.DISTRIBUTIONS:
+        raise reader.at("distribution").error(f'unknown distribution "{word}"{nearest(word, list(keys.DISTRIBUTIONS))}',
+                                              listed(keys.DISTRIBUTIONS))
+    distribution = keys.DISTRIBUTIONS[word]
+    share = reader.read("density", 1.0 if distribution == BANDED else None)
+    band_width = reader.read("band_width")
+    reader.finish(" of a density")
+    if share is None:
+        raise reader.node.where.error(f'the key "density" of the {word} distribution is missing',
+                                      "a number from 0 to 1")
+    return Density(distribution, share, band_width)

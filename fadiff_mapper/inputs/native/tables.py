@@ -1,4 +1,4 @@
-"""Reads `ERT:` and `ART:`, Accelergy's energy and area reference tables, into `Tables`."""
+"""`ERT:` and `ART:`, Accelergy's energy and area reference tables: sections -> `Tables`, and back; areas in force."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 from fadiff_mapper.inputs.native.arch import written_attributes, written_number
 from fadiff_mapper.inputs.native.hyphens import underscored
-from fadiff_mapper.inputs.spec.arch import Architecture, StorageLevel
+from fadiff_mapper.inputs.spec.arch import Architecture
+from fadiff_mapper.inputs.spec.keys import ACTION, AREA, ART, ENERGIES, ERT
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import (
     ArguedEnergy,
@@ -21,73 +22,60 @@ from fadiff_mapper.inputs.spec.tables import (
 )
 from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency
 from fadiff_mapper.inputs.yaml.load import dump
-from fadiff_mapper.inputs.yaml.located import Reader, anything, mapping, number, plain, sequence, text
+from fadiff_mapper.inputs.yaml.located import Reader, mapping, plain
 from fadiff_mapper.inputs.yaml.place import Where
 
 IN_INPUT = "ERT in the input"
 """The source of energies that stand in the user's own files."""
 MOST_ENERGY = 1e15
 """pJ per action, a plain safety limit: a kilojoule is no energy of a chip; unbounded ones overflow in sums."""
+AREAS_IN_INPUT = "ART in the input"
+IN_ARCHITECTURE = "area in the architecture"
+NO_AREA = "none: Timeloop's built-in areas are 0"
+"""Sources of areas in words."""
 
 
 def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: str,
                 leniency: Leniency = STRICT) -> Tables:
-    """Reads the tables of one input.
+    """Reads the tables of one input; a missing section (None) leaves them empty.
 
-    An action that is listed several times counts with its largest energy, as in Timeloop.
-
-    Args:
-        ert: The ERT section, or None.
-        ert_where: Its place.
-        art: The ART section, or None.
-        art_where: Its place.
-        source: Where energies and areas come from, for the report; `IN_INPUT` for the user's own files.
-        leniency: Decides about unknown keys.
-
-    Returns:
-        The tables; a missing section leaves them empty.
+    An action that is listed several times counts with its largest energy, as in Timeloop. `source` says where energies
+    and areas come from, for the report; it is `IN_INPUT` for the user's own files.
 
     Raises:
         SpecError: A table without name or actions, or an energy that is no number or above `MOST_ENERGY`.
     """
-    ert_reader = Reader(underscored(mapping(ert, ert_where)), leniency) if ert is not None else None
-    version = "0.4"
-    energy_tables = []
-    if ert_reader is not None:
-        version = ert_reader.take("version", text, "0.4")
-        rows = ert_reader.take("tables", sequence)
-        ert_reader.finish(" in the ERT")
-        energy_tables = [_energy_table(row, rows.at(i), source, leniency) for i, row in enumerate(rows)]
+    version, areas = "0.4", {}
+    energy_tables: tuple[EnergyTable, ...] = ()
+    if ert is not None:
+        reader = Reader(underscored(mapping(ert, ert_where)), leniency, ERT)
+        version, rows = reader.read("version"), reader.read("tables")
+        reader.finish(" in the ERT")
+        energy_tables = tuple(_energy_table(Reader(mapping(row, rows.at(i)), leniency, ENERGIES), source)
+                              for i, row in enumerate(rows))
         if not energy_tables:
             raise ert_where.error("the ERT has no table", "at least one table with name and actions")
-    areas = {}
     if art is not None:
-        art_reader = Reader(underscored(mapping(art, art_where)), leniency)
-        art_reader.take("version", anything, None)
-        rows = art_reader.take("tables", sequence)
-        art_reader.finish(" in the ART")
+        reader = Reader(underscored(mapping(art, art_where)), leniency, ART)
+        rows = reader.read("tables")
+        reader.finish(" in the ART")
         for i, row in enumerate(rows):
-            reader = Reader(mapping(row, rows.at(i)))
-            areas[reader.take("name", text)] = reader.take("area", number(0))
-    sources = dict.fromkeys(areas, source) if source != IN_INPUT else {}
-    return Tables(tuple(energy_tables), areas, version, sources)
+            area = Reader(mapping(row, rows.at(i)), table=AREA)
+            areas[area.read("name")] = area.read("area")
+    return Tables(energy_tables, areas, version, dict.fromkeys(areas, source) if source != IN_INPUT else {})
 
 
-def _energy_table(node: Any, where: Where, source: str, leniency: Leniency) -> EnergyTable:
-    reader = Reader(mapping(node, where), leniency)
-    name = reader.take("name", text)
-    rows = reader.take("actions", sequence)
+def _energy_table(reader: Reader, source: str) -> EnergyTable:
+    name, rows = reader.read("name"), reader.read("actions")
     reader.finish(f' of the ERT table "{name}"')
     actions: dict[str, float] = {}
     argued: list[ArguedEnergy] = []
     for i, row in enumerate(rows):
-        action = Reader(mapping(row, rows.at(i)), leniency)
-        key = action.take("name", text)
-        energy = action.take("energy", number(0))
+        action = Reader(mapping(row, rows.at(i)), reader.leniency, ACTION)
+        key, energy = action.read("name"), action.read("energy")
         if energy > MOST_ENERGY:
             raise action.at("energy").error(f"found {energy:g} pJ", f"at most {MOST_ENERGY:g}")
-        arguments = action.take("arguments", mapping, None)
-        argued.append(ArguedEnergy(key, energy, plain(arguments) if arguments else {}))
+        argued.append(ArguedEnergy(key, energy, plain(action.read("arguments") or {})))
         action.finish(f' of an action of the ERT table "{name}"')
         actions[key] = max(energy, actions.get(key, energy))
     several = len(argued) > len(actions) or any(entry.arguments for entry in argued)
@@ -105,65 +93,37 @@ def art_yaml(spec: Spec) -> str:
 
 
 def ert_tree(arch: Architecture, tables: Tables) -> dict[str, Any]:
-    """The ERT as plain data: as given, or Timeloop's built-in values of all components where there is none.
+    """The ERT as plain data: as given, or Timeloop's built-in values of all components where there is none."""
+    rows = [{"name": table.component, "actions": [
+        {"name": entry.action, "energy": entry.energy}
+        | ({"arguments": dict(entry.arguments)} if entry.arguments else {}) for entry in table.entries]}
+        for table in tables.ert]
 
-    Args:
-        arch: The architecture.
-        tables: The tables in force.
-    """
-    rows = ([{"name": table.component, "actions": _actions(table)} for table in tables.ert]
-            or [{"name": full_name(arch, name), "actions": _actions(EnergyTable(name, actions))}
-                for name, actions in _built_in_energies(arch, tables).items()])
-    idle = [{"name": full_name(arch, one.name), "actions": [{"name": one.action, "energy": 0.0}]}
-            for one in multicasts(arch) if not component_actions(one.name, tables)]  # Timeloop insists on an entry
-    return {"version": tables.version, "tables": rows + idle}
+    def row(name: str, energies: dict[str, float]) -> dict[str, Any]:
+        return {"name": full_name(arch, name),
+                "actions": [{"name": action, "energy": energy} for action, energy in energies.items()]}
+
+    if not rows:
+        rows = [row(level.name, dict.fromkeys(("read", "write", "update"), built_in_storage_energy(level))
+                    | {"leak": 0.0}) for level in reversed(arch.levels)]
+        rows.append(row(arch.arithmetic.name, {"compute": compute_energy(arch.arithmetic, tables)[0]}))
+    rows += [row(one.name, {one.action: 0.0}) for one in multicasts(arch)
+             if not component_actions(one.name, tables)]  # Timeloop insists on an entry
+    return {"version": tables.version, "tables": rows}
 
 
 def art_tree(arch: Architecture, tables: Tables) -> dict[str, Any]:
-    """The ART as plain data: as given, or the areas that the architecture writes (built in: 0) where there is none.
-
-    Args:
-        arch: The architecture.
-        tables: The tables in force.
-    """
+    """The ART as plain data: as given, or the areas that the architecture writes (built in: 0) where there is none."""
     rows = tables.art or {full_name(arch, name): area for name, area in areas(arch, tables).items()}
     return {"version": tables.version, "tables": [{"name": name, "area": area} for name, area in rows.items()]}
 
 
-def _actions(table: EnergyTable) -> list[dict[str, Any]]:
-    """The entries of a table, with arguments where it has any."""
-    return [{"name": entry.action, "energy": entry.energy}
-            | ({"arguments": dict(entry.arguments)} if entry.arguments else {}) for entry in table.entries]
-
-
-def _built_in_energies(arch: Architecture, tables: Tables) -> dict[str, dict[str, float]]:
-    """pJ by action and component, outermost first."""
-    return ({level.name: _built_in(level) for level in reversed(arch.levels)}
-            | {arch.arithmetic.name: {"compute": compute_energy(arch.arithmetic, tables)[0]}})
-
-
-def _built_in(level: StorageLevel) -> dict[str, float]:
-    energy = built_in_storage_energy(level)
-    return {"read": energy, "write": energy, "update": energy, "leak": 0.0}
-
-
-AREAS_IN_INPUT = "ART in the input"
-IN_ARCHITECTURE = "area in the architecture"
-NO_AREA = "none: Timeloop's built-in areas are 0"
-"""Sources of areas in words."""
-
-
 def areas(arch: Architecture, tables: Tables) -> dict[str, float]:
-    """Areas as Timeloop takes them.
+    """Areas as Timeloop takes them, um^2 per instance by component name, outermost first.
 
-    Args:
-        arch: The architecture. Without an entry in the ART the area of a storage level is its attribute
-            `cluster_area` over the cluster's size, that of the arithmetic its `area`; Timeloop's built-in area is 0.
-        tables: The tables in force. Timeloop reads an ART only together with an ERT; of several entries for a
-            component the last one counts.
-
-    Returns:
-        um^2 per instance by component name, outermost first.
+    Without an entry in the ART the area of a storage level is its attribute `cluster_area` over the cluster's size,
+    that of the arithmetic its `area`; Timeloop's built-in area is 0. Timeloop reads an ART only together with an ERT;
+    of several entries for a component the last one counts.
     """
     in_table = {component_name(full_name): area for full_name, area in _read_areas(tables).items()}
     return {name: in_table.get(name, area) for name, area in _written_areas(arch).items()}
@@ -176,9 +136,9 @@ def area_sources(arch: Architecture, tables: Tables) -> dict[str, str]:
     """
     in_table = {component_name(full_name): tables.area_source.get(full_name, AREAS_IN_INPUT)
                 for full_name in _read_areas(tables)}
-    stated, fanouts = stated_areas(arch), {level.name for level in arch.levels if level.is_dummy}
-    return {name: in_table.get(name, IN_ARCHITECTURE if name in stated else NO_AREA)
-            for name in _written_areas(arch) if name not in fanouts}
+    fanouts = {level.name for level in arch.levels if level.is_dummy}
+    return {name: in_table.get(name, IN_ARCHITECTURE if area else NO_AREA)
+            for name, area in _written_areas(arch).items() if name not in fanouts}
 
 
 def _read_areas(tables: Tables) -> dict[str, float]:

@@ -13,48 +13,28 @@ from fadiff_mapper.base.text_formats import html_table
 
 @dataclass(frozen=True)
 class LevelMapping:
-    """The loops of one storage level. Orders run from the innermost loop to the outermost and name every dimension.
+    """The loops of one storage level. Orders run from the innermost loop to the outermost and name every dimension."""
 
-    Attributes:
-        temporal: Factor of each dimension, 1 where there is no loop.
-        order: Order of the temporal loops.
-        spatial: Factor of each dimension on the fan-out below this level, 1 where there is no loop.
-        spatial_order: Order of the spatial loops.
-        split: Leading entries of `spatial_order` that lie on the X axis, loops of factor 1 counted; the others lie
-            on Y.
-        keep: Data spaces that the level stores; the others bypass it.
-        no_temporal_reuse: Data spaces that the level is sent anew on every call.
-        no_multicast: Data spaces that the level sends to each receiver separately.
-        no_link_transfer: Data spaces that its receivers do not hand on to each other.
-        rmw_first_update: Outputs that the level reads back for their first update too.
-        no_coalesce: Data spaces that pass through the level word by word, without being held there for another use.
-        temporal_last: Residuals: iterations of a loop's last run, for the dimensions whose last run is shorter.
-        spatial_last: The same for the spatial loops.
-    """
-
-    temporal: dict[str, int] = field(hash=False)
-    order: tuple[str, ...]
+    temporal: dict[str, int] = field(hash=False)  # factor of each dimension, 1 where there is no loop
+    order: tuple[str, ...]  # order of the temporal loops
+    # Factor of each dimension on the fan-out below this level, 1 where there is no loop.
     spatial: dict[str, int] = field(hash=False)
-    spatial_order: tuple[str, ...]
+    spatial_order: tuple[str, ...]  # order of the spatial loops
+    # Leading entries of `spatial_order` that lie on the X axis, loops of factor 1 counted; the others lie on Y.
     split: int
-    keep: frozenset[str]
-    no_temporal_reuse: frozenset[str] = frozenset()
-    no_multicast: frozenset[str] = frozenset()
-    no_link_transfer: frozenset[str] = frozenset()
-    rmw_first_update: frozenset[str] = frozenset()
+    keep: frozenset[str]  # data spaces that the level stores; the others bypass it
+    no_temporal_reuse: frozenset[str] = frozenset()  # data spaces that the level is sent anew on every call
+    no_multicast: frozenset[str] = frozenset()  # data spaces that the level sends to each receiver separately
+    no_link_transfer: frozenset[str] = frozenset()  # data spaces that its receivers do not hand on to each other
+    rmw_first_update: frozenset[str] = frozenset()  # outputs that the level reads back for their first update too
+    # Data spaces that pass through the level word by word, without being held there for another use.
     no_coalesce: frozenset[str] = frozenset()
+    # Residuals: iterations of a loop's last run, for the dimensions whose last run is shorter.
     temporal_last: dict[str, int] = field(default_factory=dict, hash=False)
-    spatial_last: dict[str, int] = field(default_factory=dict, hash=False)
+    spatial_last: dict[str, int] = field(default_factory=dict, hash=False)  # the same for the spatial loops
 
     def axis_factors(self, axis: str) -> dict[str, int]:
-        """The spatial loops on one axis.
-
-        Args:
-            axis: "X" or "Y".
-
-        Returns:
-            Factor by dimension, from the innermost loop outwards; factors of 1 are left out.
-        """
+        """The spatial factors above 1 on the axis "X" or "Y", by dimension, from the innermost loop outwards."""
         names = self.spatial_order[: self.split] if axis == "X" else self.spatial_order[self.split:]
         return {name: self.spatial[name] for name in names if self.spatial[name] > 1}
 
@@ -95,8 +75,7 @@ class Mapping:
     def loop_nest_html(self, level_names: Sequence[str]) -> str:
         """The loop nest as a table of HTML, outermost level and outermost loops first; loops of bound 1 are left out.
 
-        Args:
-            level_names: A name per storage level, innermost first, as in `Architecture.level_names`.
+        `level_names`: a name per storage level, innermost first, as in `Architecture.level_names`.
         """
         rows = []
         for name, level in reversed(list(zip(level_names, self.levels, strict=True))):
@@ -110,11 +89,5 @@ class Mapping:
 
 
 def with_residual(dimension: str, factor: int, last: dict[str, int]) -> str:
-    """A factor as Timeloop writes it: "4", or "4,2" where the last run has 2 iterations.
-
-    Args:
-        dimension: Its dimension.
-        factor: The factor.
-        last: Residuals by dimension.
-    """
+    """A factor as Timeloop writes it: "4", or "4,2" where the last run has 2 iterations (`last`: by dimension)."""
     return f"{factor},{last[dimension]}" if dimension in last else str(factor)

@@ -14,17 +14,11 @@ from fadiff_mapper.inputs.spec.sparse_optimizations import DENSE, Density
 
 @dataclass(frozen=True)
 class Term:
-    """`coefficient * dimension` in the projection of a rank.
+    """`coefficient * dimension` in the projection of a rank."""
 
-    Attributes:
-        dimension: A dimension of the problem.
-        coefficient: Its coefficient, such as a stride or dilation, already a number.
-        name: The coefficient's name in the shape, such as "Wstride"; None where the term has none.
-    """
-
-    dimension: str
-    coefficient: int = 1
-    name: str | None = None
+    dimension: str  # a dimension of the problem
+    coefficient: int = 1  # its coefficient, such as a stride or dilation, already a number
+    name: str | None = None  # the coefficient's name in the shape, such as "Wstride"; None where the term has none
 
 
 def extent(terms: Sequence[tuple[int, Any]]) -> Any:
@@ -53,17 +47,11 @@ def extent_along(rank: Sequence[Term], tile: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True)
 class DataSpace:
-    """A tensor of the problem.
+    """A tensor of the problem."""
 
-    Attributes:
-        name: Name of the tensor.
-        ranks: The projection: each rank is the sum of its terms.
-        read_write: Whether the tensor is accumulated, as the output is.
-    """
-
-    name: str
-    ranks: tuple[tuple[Term, ...], ...]
-    read_write: bool = False
+    name: str  # name of the tensor
+    ranks: tuple[tuple[Term, ...], ...]  # the projection: each rank is the sum of its terms
+    read_write: bool = False  # whether the tensor is accumulated, as the output is
 
     @cached_property
     def dimensions(self) -> frozenset[str]:
@@ -71,14 +59,7 @@ class DataSpace:
         return frozenset(term.dimension for rank in self.ranks for term in rank)
 
     def tile_extents(self, tile: dict[str, int]) -> tuple[int, ...]:
-        """Extents of the box that a tile of iterations touches, by `extent_along`.
-
-        Args:
-            tile: Points of the tile by dimension.
-
-        Returns:
-            Words along each rank.
-        """
+        """Words along each rank of the box that a tile of iterations, its points by dimension, touches."""
         return tuple(extent_along(rank, tile) for rank in self.ranks)
 
 
@@ -88,18 +69,12 @@ RankWindow = tuple[str, tuple[int, ...], tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Problem:
-    """One layer as a loop nest over dimensions, with a multiply-accumulate in its body.
+    """One layer as a loop nest over dimensions, with a multiply-accumulate in its body."""
 
-    Attributes:
-        name: Name of the shape.
-        bounds: Extent of each dimension, in the order of the shape.
-        dataspaces: Operands and output.
-        densities: Density by data space; data spaces that are not named are dense.
-    """
-
-    name: str
-    bounds: dict[str, int]
-    dataspaces: tuple[DataSpace, ...]
+    name: str  # name of the shape
+    bounds: dict[str, int]  # extent of each dimension, in the order of the shape
+    dataspaces: tuple[DataSpace, ...]  # operands and output
+    # Density by data space; data spaces that are not named are dense.
     densities: dict[str, Density] = field(default_factory=dict)
 
     @cached_property
@@ -151,11 +126,7 @@ class Problem:
         return self.densities.get(dataspace, DENSE)
 
     def resized(self, shape: Sequence[int]) -> Problem:
-        """Makes a tile of a layer a problem of its own.
-
-        Args:
-            shape: Extents of the tile, in the order of the dimensions.
-        """
+        """A tile of a layer, its extents in the order of the dimensions, as a problem of its own."""
         return replace(self, bounds=dict(zip(self.dimensions, shape, strict=True)))
 
     def tensor_size(self, dataspace: DataSpace) -> int:

@@ -9,18 +9,13 @@ FIXED, HYPERGEOMETRIC, BANDED = "fixed_structured", "hypergeometric", "banded"
 
 @dataclass(frozen=True)
 class Density:
-    """The distribution of the nonzeros of one tensor.
+    """The distribution of the nonzeros of one tensor."""
 
-    Attributes:
-        distribution: `FIXED`: every tile has the same share of nonzeros. `HYPERGEOMETRIC`: nonzeros are drawn without
-            replacement from the whole tensor. `BANDED`: a square matrix with nonzeros along its diagonal only.
-        density: Share of nonzeros in [0, 1]; without meaning where the tensor is banded.
-        band_width: Diagonals on either side of the main one that hold nonzeros, where the tensor is banded.
-    """
-
+    # `FIXED`: every tile has the same share of nonzeros. `HYPERGEOMETRIC`: nonzeros are drawn without replacement from
+    # the whole tensor. `BANDED`: a square matrix with nonzeros along its diagonal only.
     distribution: str = FIXED
-    density: float = 1.0
-    band_width: int = 0
+    density: float = 1.0  # share of nonzeros in [0, 1]; without meaning where the tensor is banded
+    band_width: int = 0  # diagonals on either side of the main one that hold nonzeros, where the tensor is banded
 
     @property
     def name(self) -> str:
@@ -30,8 +25,6 @@ class Density:
 
 DENSE = Density()
 """The density of a tensor for which the input gives none."""
-
-
 COORDINATE_PAYLOAD, RUN_LENGTH, BITMASK = "cp", "rle", "b"
 UNCOMPRESSED_BITMASK, OFFSET_PAIR = "ub", "uop"
 COMPRESSED_FORMATS = (COORDINATE_PAYLOAD, RUN_LENGTH, BITMASK)
@@ -41,19 +34,13 @@ FORMATS = (*COMPRESSED_FORMATS, UNCOMPRESSED_BITMASK, OFFSET_PAIR)
 
 @dataclass(frozen=True)
 class RankFormat:
-    """The format of one rank of a fiber tree.
+    """The format of one rank of a fiber tree."""
 
-    Attributes:
-        kind: One of `FORMATS`.
-        flattened: Groups of dimensions whose loops may be flattened into this rank; none takes any single loop.
-        metadata_bits: Bits of a unit of metadata (coordinate, run length, bit of a mask).
-        payload_bits: Bits of a unit of payload (a pointer to the next rank).
-    """
-
-    kind: str
+    kind: str  # one of `FORMATS`
+    # Groups of dimensions whose loops may be flattened into this rank; none takes any single loop.
     flattened: tuple[tuple[str, ...], ...]
-    metadata_bits: int
-    payload_bits: int
+    metadata_bits: int  # bits of a unit of metadata (coordinate, run length, bit of a mask)
+    payload_bits: int  # bits of a unit of payload (a pointer to the next rank)
 
     @property
     def compressed(self) -> bool:
@@ -63,15 +50,11 @@ class RankFormat:
 
 @dataclass(frozen=True)
 class Representation:
-    """The fiber tree in which a level stores a tensor.
+    """The fiber tree in which a level stores a tensor."""
 
-    Attributes:
-        ranks: Formats, innermost rank first.
-        inner_to_outer: Whether loops are given to ranks from the innermost outwards, so that outer ranks stay empty
-            where there are fewer loops than ranks.
-    """
-
-    ranks: tuple[RankFormat, ...]
+    ranks: tuple[RankFormat, ...]  # formats, innermost rank first
+    # Whether loops are given to ranks from the innermost outwards, so that outer ranks stay empty where there are fewer
+    # loops than ranks.
     inner_to_outer: bool = False
 
     @property
@@ -82,15 +65,10 @@ class Representation:
 
 @dataclass(frozen=True)
 class ConditionedAccess:
-    """Accesses to a tensor that are saved where others hold nothing but zeros.
+    """Accesses to a tensor that are saved where others hold nothing but zeros."""
 
-    Attributes:
-        target: The tensor whose accesses are saved.
-        conditions: The tensors that are looked at (leaders); one of them empty suffices.
-    """
-
-    target: str
-    conditions: tuple[str, ...]
+    target: str  # the tensor whose accesses are saved
+    conditions: tuple[str, ...]  # the tensors that are looked at (leaders); one of them empty suffices
 
 
 Choice = tuple[ConditionedAccess, ...]
@@ -99,36 +77,23 @@ Choice = tuple[ConditionedAccess, ...]
 
 @dataclass(frozen=True)
 class LevelOptimizations:
-    """One storage level's treatment of zeros.
+    """One storage level's treatment of zeros."""
 
-    Attributes:
-        formats: Representation by tensor; a tensor that is not named is stored plainly.
-        gating: Accesses that are gated: the cycle passes, the energy is saved.
-        skipping: Accesses that are skipped: cycle and energy are saved.
-        spatial_skipping: Instances further in that are not used where there is nothing to do.
-    """
-
+    # Representation by tensor; a tensor that is not named is stored plainly.
     formats: dict[str, Representation] = field(default_factory=dict)
-    gating: tuple[Choice, ...] = ()
-    skipping: tuple[Choice, ...] = ()
-    spatial_skipping: tuple[Choice, ...] = ()
+    gating: tuple[Choice, ...] = ()  # accesses that are gated: the cycle passes, the energy is saved
+    skipping: tuple[Choice, ...] = ()  # accesses that are skipped: cycle and energy are saved
+    spatial_skipping: tuple[Choice, ...] = ()  # instances further in that are not used where there is nothing to do
 
 
 @dataclass(frozen=True)
 class SparseOptimizations:
-    """The section `sparse_optimizations`.
+    """The section `sparse_optimizations`."""
 
-    Attributes:
-        levels: One entry per storage level, innermost first.
-        gates_computes: Whether computes on a zero operand are gated.
-        skips_computes: Whether computes are skipped where an operand has no partner.
-        applied: Whether the section names any optimization; without one Timeloop evaluates densely.
-    """
-
-    levels: tuple[LevelOptimizations, ...]
-    gates_computes: bool = False
-    skips_computes: bool = False
-    applied: bool = True
+    levels: tuple[LevelOptimizations, ...]  # one entry per storage level, innermost first
+    gates_computes: bool = False  # whether computes on a zero operand are gated
+    skips_computes: bool = False  # whether computes are skipped where an operand has no partner
+    applied: bool = True  # whether the section names any optimization; without one Timeloop evaluates densely
 
     @property
     def formatted(self) -> bool:

@@ -22,33 +22,22 @@ NO_ENERGY = "none: 0 pJ, as no table has an entry for it"
 
 @dataclass(frozen=True)
 class ArguedEnergy:
-    """The energy of an action with arguments, such as a multicast to so many receivers.
-
-    Attributes:
-        action: Its name.
-        energy: pJ.
-        arguments: The arguments as written.
-    """
+    """The energy of an action with arguments, such as a multicast to so many receivers."""
 
     action: str
-    energy: float
-    arguments: dict[str, Any] = field(default_factory=dict)
+    energy: float  # pJ
+    arguments: dict[str, Any] = field(default_factory=dict)  # the arguments as written
 
 
 @dataclass(frozen=True)
 class EnergyTable:
-    """Energies of one component.
+    """Energies of one component."""
 
-    Attributes:
-        component: Full name as in the file, such as "system.PE[0..15].spad".
-        actions: pJ by action; the largest where an action is listed twice.
-        source: Where the energies come from, for the report, such as "ERT in the input".
-        argued: All entries as written where some have arguments or an action is listed twice.
-    """
-
-    component: str
-    actions: dict[str, float] = field(default_factory=dict)
+    component: str  # full name as in the file, such as "system.PE[0..15].spad"
+    actions: dict[str, float] = field(default_factory=dict)  # pJ by action; the largest where an action is listed twice
+    # Where the energies come from, for the report, such as "ERT in the input".
     source: str = field(default="", compare=False)
+    # All entries as written where some have arguments or an action is listed twice.
     argued: tuple[ArguedEnergy, ...] = ()
 
     @property
@@ -59,37 +48,24 @@ class EnergyTable:
 
 @dataclass(frozen=True)
 class Tables:
-    """The ERT and ART in force.
+    """The ERT and ART in force."""
 
-    Attributes:
-        ert: Energies by component; none where Timeloop's built-in values count.
-        art: Area in um^2 by full component name, as in the file.
-        version: Version that the ERT states.
-        area_source: Where the areas in `art` come from, for the report, by the same names.
-    """
-
-    ert: tuple[EnergyTable, ...] = ()
-    art: dict[str, float] = field(default_factory=dict)
-    version: str = "0.4"
+    ert: tuple[EnergyTable, ...] = ()  # energies by component; none where Timeloop's built-in values count
+    art: dict[str, float] = field(default_factory=dict)  # area in um^2 by full component name, as in the file
+    version: str = "0.4"  # version that the ERT states
+    # Where the areas in `art` come from, for the report, by the same names.
     area_source: dict[str, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
 class ComponentEnergy:
-    """Energies of one storage level.
+    """Energies of one storage level."""
 
-    Attributes:
-        read: pJ per vector access.
-        fill: pJ per vector access that brings words from the next level outwards.
-        update: pJ per vector access that takes results from further in.
-        leak: pJ per cycle and instance.
-        built_in: The actions ("read", "fill", "update") that the ERT lacks and Timeloop estimates.
-    """
-
-    read: float
-    fill: float
-    update: float
-    leak: float
+    read: float  # pJ per vector access
+    fill: float  # pJ per vector access that brings words from the next level outwards
+    update: float  # pJ per vector access that takes results from further in
+    leak: float  # pJ per cycle and instance
+    # The actions ("read", "fill", "update") that the ERT lacks and Timeloop estimates.
     built_in: frozenset[str] = frozenset()
 
 
@@ -98,16 +74,12 @@ FILL_ACTIONS = ("random_fill", "random_write", "fill", "write")
 UPDATE_ACTIONS = ("random_update", "random_write", "update", "write")
 COMPUTE_ACTIONS = ("mac_random", "mult_random", "mac", "mult", "compute")
 """The names under which Timeloop looks an action up in the ERT; the first one that is there counts."""
-
 UNNAMED_ROOT = "system"
 """Where tables need a parent for their components and the architecture names none."""
-
 RANGE = re.compile(r"\[[^\]]*\]")
 """The range of instances in the full name of a component, such as "[0..3]"."""
-
 REMEMBERED = 1 << 12
 """Names of components that are remembered: those of a few designs. A plain limit on memory."""
-
 DRAM_PJ_PER_16_BITS = 200.0
 SRAM_PJ_PER_KIB = 5 / 99.5
 SRAM_LEAST_KIB = 0.5
@@ -133,9 +105,8 @@ def full_name(arch: Architecture, name: str) -> str:
 def storage_energy(level: StorageLevel, tables: Tables) -> ComponentEnergy:
     """The energies of a storage level, in Timeloop's order.
 
-    Args:
-        level: The level. Its own `vector_access_energy` replaces the ERT, for all accesses, and leaves no leakage.
-        tables: The tables in force. An action that they lack keeps the built-in value, and leakage is then 0.
+    The level's own `vector_access_energy` replaces the ERT, for all accesses, and leaves no leakage. An action that the
+    tables lack keeps the built-in value, and leakage is then 0.
     """
     if level.vector_access_energy is not None:
         value = level.vector_access_energy
@@ -152,10 +123,6 @@ def storage_energy(level: StorageLevel, tables: Tables) -> ComponentEnergy:
 def compute_energy(arithmetic: Arithmetic, tables: Tables) -> tuple[float, bool]:
     """The energy of a multiply-accumulate: from the ERT, else the attribute `energy`, else Timeloop's built-in value.
 
-    Args:
-        arithmetic: The units.
-        tables: The tables in force.
-
     Returns:
         (pJ per operation, whether it is the built-in value, 1 pJ at 16 bits and quadratic in the bits)
     """
@@ -165,13 +132,9 @@ def compute_energy(arithmetic: Arithmetic, tables: Tables) -> tuple[float, bool]
 
 
 def built_in_storage_energy(level: StorageLevel) -> float:
-    """Timeloop's energy of a vector access where no table gives one, see `SRAM_PJ_PER_KIB`.
+    """Timeloop's energy, pJ of a vector access and instance, where no table gives one, see `SRAM_PJ_PER_KIB`.
 
-    Args:
-        level: The level. Instances of a cluster share one memory of all their words, and the energy of its access.
-
-    Returns:
-        pJ per vector access and instance; 0 for a level without capacity.
+    Instances of a cluster share one memory of all their words, and the energy of its access; 0 without capacity.
     """
     if level.is_dram:
         return DRAM_PJ_PER_16_BITS * level.word_bits * level.block_size / 16
@@ -188,30 +151,22 @@ def energy_sources(arch: Architecture, tables: Tables) -> dict[str, str]:
 
     Levels that stand only for a fan-out have no energies and no entry.
     """
-    sources = {level.name: _storage_source(level, tables) for level in reversed(arch.levels) if not level.is_dummy}
-    sources |= {arch.arithmetic.name: _compute_source(arch.arithmetic, tables)}
-    return sources | {one.name: _table_source(one.name, tables) or NO_ENERGY for one in multicasts(arch)}
+    def in_tables(name: str) -> str:
+        """The sources of all tables of a component."""
+        return "; ".join(dict.fromkeys(table.source for table in tables.ert if component_name(table.component) == name))
 
-
-def _storage_source(level: StorageLevel, tables: Tables) -> str:
-    if level.vector_access_energy is not None:
-        return "vector_access_energy in the architecture"
-    missing = sorted(storage_energy(level, tables).built_in)
-    if len(missing) == 3:
-        return BUILT_IN
-    return _table_source(level.name, tables) + (f"; {listed(missing)}: {BUILT_IN}" if missing else "")
-
-
-def _compute_source(arithmetic: Arithmetic, tables: Tables) -> str:
-    if _first(component_actions(arithmetic.name, tables), COMPUTE_ACTIONS) is not None:
-        return _table_source(arithmetic.name, tables)
-    return BUILT_IN if arithmetic.energy is None else "energy in the architecture"
-
-
-def _table_source(name: str, tables: Tables) -> str:
-    """The sources of all tables of a component."""
-    rows = [table.source for table in tables.ert if component_name(table.component) == name]
-    return "; ".join(dict.fromkeys(rows))
+    sources = {}
+    for level in (level for level in reversed(arch.levels) if not level.is_dummy):
+        missing = sorted(storage_energy(level, tables).built_in)
+        sources[level.name] = (
+            "vector_access_energy in the architecture" if level.vector_access_energy is not None else
+            BUILT_IN if len(missing) == 3 else
+            in_tables(level.name) + (f"; {listed(missing)}: {BUILT_IN}" if missing else ""))
+    unit = arch.arithmetic
+    priced = _first(component_actions(unit.name, tables), COMPUTE_ACTIONS) is not None
+    sources[unit.name] = (in_tables(unit.name) if priced else
+                          BUILT_IN if unit.energy is None else "energy in the architecture")
+    return sources | {one.name: in_tables(one.name) or NO_ENERGY for one in multicasts(arch)}
 
 
 def component_actions(name: str, tables: Tables) -> dict[str, float]:
@@ -225,13 +180,7 @@ def component_actions(name: str, tables: Tables) -> dict[str, float]:
 
 
 def argued_energies(name: str, action: str, tables: Tables) -> list[ArguedEnergy]:
-    """All entries of an action of a component, those without arguments included.
-
-    Args:
-        name: Name of the component.
-        action: Name of the action.
-        tables: The tables in force.
-    """
+    """All entries of an action of a component, both by name, those without arguments included."""
     return [entry for table in tables.ert if component_name(table.component) == name for entry in table.entries
             if entry.action == action]
 

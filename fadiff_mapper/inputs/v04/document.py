@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.inputs.native.problem import read_problem
+from fadiff_mapper.inputs.spec.keys import INSTANCE
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.v04.constraints import (
     ExpressionScope,
@@ -19,7 +19,6 @@ from fadiff_mapper.inputs.v04.constraints import (
 from fadiff_mapper.inputs.v04.nodes import (
     VERSION,
     Names,
-    NativeLevel,
     native_architecture,
     place_levels,
     read_tree,
@@ -37,10 +36,6 @@ from fadiff_mapper.inputs.yaml.place import Where
 
 CONSTRAINTS, COMPONENTS = "constraints", "components"
 """Every top-level key that contains one of these words is such a section (the front end's rule)."""
-DENSITIES = ("densities", "commonDensity")
-"""Keys of a problem's instance that hold densities."""
-PASSED_ON = ("ERT", "ART")
-"""Sections that both dialects write in the same way."""
 HARMLESS_VARIABLES = ("TIMELOOP_HIDE_INCONSEQUENTIAL_STATS",)
 """The environment variables of Timeloop that change what is printed, but no result."""
 
@@ -53,17 +48,11 @@ def is_v04(document: Map) -> bool:
 
 @dataclass(frozen=True)
 class Translation:
-    """A v0.4 document in the native dialect, and its problem, which the translation had to read.
+    """A v0.4 document in the native dialect, and its problem, which the translation had to read."""
 
-    Attributes:
-        document: The native document; every entry keeps its place in the user's files.
-        problem: The value of `document["problem"]`, see `read_problem`.
-        literal_problem: The same as plain data for writing it out.
-    """
-
-    document: Map
-    problem: Problem
-    literal_problem: dict[str, Any]
+    document: Map  # the native document; every entry keeps its place in the user's files
+    problem: Problem  # the value of `document["problem"]`, see `read_problem`
+    literal_problem: dict[str, Any]  # the same as plain data for writing it out
 
 
 def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
@@ -94,33 +83,46 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     targets = [target for key in document if CONSTRAINTS in str(key)
                for target in reader.take(key, target_entries, [])]
     groups = design_constraints(tree, targets, scope)
-    constraints = native_targets(levels, groups, problem, tree.where)
     items: dict[str, Any] = {
         "architecture": native_architecture(tree, placed, variables, leniency),
-        "architecture_constraints": Map({"targets": constraints}, where=tree.where),
+        "architecture_constraints": Map({"targets": native_targets(levels, groups, problem, tree.where)},
+                                        where=tree.where),
         "problem": problem_node}
     entries = reader.take("mapping", sequence, None)
     if entries is not None:
         items["mapping"] = native_mapping(entries, tree, levels, groups, scope)
-    items |= {"globals": shared} if shared is not None else {}
-    items |= _other_sections(reader, document)
-    sparse = _sparse_optimizations(reader, levels)
-    items |= {"sparse_optimizations": sparse} if sparse is not None else {}
+    items["globals"] = shared
+    # Sections that are handed on as they are, and those that are not modelled.
+    reader.refuse("layout", "data layouts are not modelled")
+    reader.refuse("design_space", "this is a space of designs, for the command `design`; one of its designs is wanted")
+    mapspace = Reader(without_ignored(reader.take("mapspace", mapping, Map(where=reader.node.where))))
+    mapspace.take("version", version, None)
+    if mapspace.take("template", one_of("uber", "ruby"), "uber") == "ruby":
+        raise mapspace.at("template").error('the template "ruby" (imperfect factors) is not supported',
+                                            "uber, and the option --imperfect of map")
+    mapspace.finish(" in the map space")
+    items |= {key: reader.take(key, mapping, None) for key in ("ERT", "ART")}
+    mapper = reader.take("mapper", mapping, None)
+    items["mapper"] = None if mapper is None else without_ignored(mapper)
+    items["compound_components"] = _components(reader)
+    # The treatment of zeros in a section of its own and in the nodes, as one native section.
+    section = without_ignored(reader.take("sparse_optimizations", mapping, Map(where=reader.node.where)))
+    entries = sequence(section.get("targets") or [], section.at("targets"))
+    found = [(target, entries.at(i)) for i, target in enumerate(entries)]
+    found += [(Map({**level.leaf.sparse, "name": level.name}, where=level.leaf.sparse.where,
+                   places=level.leaf.sparse.places), level.leaf.sparse.where)
+              for level in levels if level.leaf.sparse and not level.dummy]
+    if found or "targets" in section:
+        merged = Seq([target for target, _ in found], where=section.where, places=[place for _, place in found])
+        items["sparse_optimizations"] = Map({**section, "targets": merged}, where=section.where, places=section.places)
     reader.asked += [CONSTRAINTS, COMPONENTS]
     reader.finish()
-    return Translation(Map(items, where=document.where, places=document.places), problem, literal_problem)
+    return Translation(Map({key: value for key, value in items.items() if value is not None},
+                           where=document.where, places=document.places), problem, literal_problem)
 
 
 def translated_architecture(document: Map, leniency: Leniency = STRICT) -> Map:
-    """The `architecture` section of `translate` alone: constraints, mapping and the problem's values are not read.
-
-    Args:
-        document: As in `translate`.
-        leniency: As in `translate`.
-
-    Raises:
-        SpecError: The variables, the problem's instance or the architecture cannot be understood.
-    """
+    """The `architecture` section of `translate` alone: constraints, mapping and the problem's values are not read."""
     reader = Reader(without_ignored(document))
     variables = _variables(reader, leniency)
     names = _names(variables, _problem_node(reader, variables))
@@ -129,29 +131,25 @@ def translated_architecture(document: Map, leniency: Leniency = STRICT) -> Map:
 
 
 def _variables(reader: Reader, leniency: Leniency) -> Map:
-    """The variables section, worked out."""
-    node = reader.take("variables", lambda value, where: _one_mapping(value, where, leniency),
-                       Map(where=reader.node.where))
+    """The variables section, worked out; of a list the front end makes one mapping, whose common keys must agree."""
+    def one_mapping(value: Any, where: Where) -> Map:
+        if not isinstance(value, list):
+            return mapping(value, where)
+        leniency.meet([Oddity(where, "list", "found a list", "a mapping", "its mappings count as one")])
+        items = sequence(value, where)
+        return combined([Map(where=where), *(mapping(item, items.at(i)) for i, item in enumerate(items))])
+
+    node = reader.take("variables", one_mapping, Map(where=reader.node.where))
     variables = Map({"version": VERSION}, where=node.where, places=node.places)
     variables.update(resolve_map(node, {}))
     variables["version"] = version(variables["version"], variables.at("version"))
     return variables
 
 
-def _one_mapping(value: Any, where: Where, leniency: Leniency) -> Map:
-    """A mapping; the front end makes one of a list of mappings, whose common keys must agree."""
-    if not isinstance(value, list):
-        return mapping(value, where)
-    leniency.meet([Oddity(where, "list", "found a list", "a mapping", "its mappings count as one")])
-    items = sequence(value, where)
-    return combined([Map(where=where), *(mapping(item, items.at(i)) for i, item in enumerate(items))])
-
-
 def _names(variables: Map, problem: Map) -> Names:
-    """Values that expressions in the architecture can read.
+    """Values that expressions in the architecture can read: variables, and parts of the document.
 
-    Such values are variables, and parts of the document such as `len(spec.problem.instance)`, in which the front end
-    counts the densities, empty or not.
+    In `len(spec.problem.instance)` the front end counts the densities, empty or not.
     """
     instance = {"densities": {}, **problem.get("instance", {})}
     document = {"variables": variables, "problem": {**problem, "instance": instance}}
@@ -162,14 +160,15 @@ def _problem_node(reader: Reader, names: Names) -> Map:
     """The problem section with the expressions of its instance worked out."""
     node = without_ignored(reader.take("problem", mapping))
     instance = node.get("instance")
-    if isinstance(instance, Map):
-        flat = Map({key: value for key, value in instance.items() if key not in DENSITIES}, where=instance.where,
-                   tag=instance.tag, places=instance.places)
-        resolved = without_empty(resolve_map(flat, names))
-        resolved.update({key: _densities(instance[key], instance.at(key), {**names, **resolved})
-                         for key in DENSITIES if instance.get(key) not in (None, {})})
-        node = Map({**node, "instance": resolved}, where=node.where, places=node.places)
-    return node
+    if not isinstance(instance, Map):
+        return node
+    flat = Map({key: value for key, value in instance.items() if key not in INSTANCE}, where=instance.where,
+               tag=instance.tag, places=instance.places)
+    resolved = without_empty(resolve_map(flat, names))
+    known = {**names, **resolved}
+    resolved.update({key: _densities(instance[key], instance.at(key), known)
+                     for key in ("densities", "commonDensity") if instance.get(key) not in (None, {})})
+    return Map({**node, "instance": resolved}, where=node.where, places=node.places)
 
 
 def _densities(value: Any, where: Where, names: Names) -> Any:
@@ -179,42 +178,6 @@ def _densities(value: Any, where: Where, names: Names) -> Any:
     items = {key: item if key == "distribution" else _densities(item, value.at(key), names)
              for key, item in value.items()}
     return Map(items, where=value.where, tag=value.tag, places=value.places)
-
-
-def _other_sections(reader: Reader, document: Map) -> dict[str, Any]:
-    """The sections that are handed on as they are. Raises SpecError for those that are not modelled."""
-    reader.refuse("layout", "data layouts are not modelled")
-    reader.refuse("design_space", "this is a space of designs, for the command `design`; one of its designs is wanted")
-    _check_mapspace(reader)
-    sections: dict[str, Map | None] = {key: reader.take(key, mapping, None) for key in PASSED_ON}
-    mapper = reader.take("mapper", mapping, None)
-    sections["mapper"] = None if mapper is None else without_ignored(mapper)
-    sections["compound_components"] = _components(reader, [str(key) for key in document if COMPONENTS in str(key)])
-    return {key: value for key, value in sections.items() if value is not None}
-
-
-def _sparse_optimizations(reader: Reader, levels: Sequence[NativeLevel]) -> Map | None:
-    """The optimizations of a section of their own and of the nodes, as one native section; None where there is none."""
-    section = without_ignored(reader.take("sparse_optimizations", mapping, Map(where=reader.node.where)))
-    targets = sequence(section.get("targets") or [], section.at("targets"))
-    found = [(target, targets.at(i)) for i, target in enumerate(targets)]
-    found += [(Map({**level.leaf.sparse, "name": level.name}, where=level.leaf.sparse.where,
-                   places=level.leaf.sparse.places), level.leaf.sparse.where)
-              for level in levels if level.leaf.sparse and not level.dummy]
-    if not found and "targets" not in section:
-        return None
-    merged = Seq([target for target, _ in found], where=section.where, places=[place for _, place in found])
-    return Map({**section, "targets": merged}, where=section.where, places=section.places)
-
-
-def _check_mapspace(reader: Reader) -> None:
-    """Raises SpecError for a map space of imperfect factors."""
-    node = Reader(without_ignored(reader.take("mapspace", mapping, Map(where=reader.node.where))))
-    node.take("version", version, None)
-    if node.take("template", one_of("uber", "ruby"), "uber") == "ruby":
-        raise node.at("template").error('the template "ruby" (imperfect factors) is not supported',
-                                        "uber, and the option --imperfect of map")
-    node.finish(" in the map space")
 
 
 def _globals(reader: Reader) -> Map | None:
@@ -227,7 +190,11 @@ def _globals(reader: Reader) -> Map | None:
         return None
     inner = Reader(without_ignored(node))
     inner.take("version", version, None)
-    _refuse_custom_functions(inner)
+    files = inner.take("expression_custom_functions", sequence, Seq(where=inner.node.where))
+    if files:
+        raise inner.at("expression_custom_functions").error(
+            f'"expression_custom_functions" is not supported: expressions call no code from files ({listed(files)})',
+            "the Specification that Timeloop's front end makes of this input, given to fadiff_mapper.call_mapper")
     inner.take("accelergy_plug_ins", sequence, None)
     variables = inner.take("environment_variables", mapping, Map(where=node.where))
     for name in variables:
@@ -237,35 +204,24 @@ def _globals(reader: Reader) -> Map | None:
     return node
 
 
-def _refuse_custom_functions(reader: Reader) -> None:
-    """Raises SpecError for files with Python functions; an empty list may stay."""
-    files = reader.take("expression_custom_functions", sequence, Seq(where=reader.node.where))
-    if files:
-        raise reader.at("expression_custom_functions").error(
-            f'"expression_custom_functions" is not supported: expressions call no code from files ({listed(files)})',
-            "the Specification that Timeloop's front end makes of this input, given to fadiff_mapper.call_mapper")
-
-
-def _components(reader: Reader, keys: Sequence[str]) -> Map | None:
+def _components(reader: Reader) -> Map | None:
     """The compound components of all sections in one, for Accelergy."""
-    classes = [item for key in keys for item in reader.take(key, _classes, [])]
+    def classes(value: Any, where: Where) -> list[tuple[Any, Where]]:
+        section = Reader(without_ignored(mapping(value, where)))
+        section.take("version", version, None)
+        entries = section.take("classes", sequence, Seq(where=where))
+        section.finish(" in the components")
+        return flat(entries, where)
+
+    def flat(value: Any, where: Where) -> list[tuple[Any, Where]]:
+        """The entries of nested lists with their places."""
+        if not isinstance(value, list):
+            return [(value, where)]
+        entries = sequence(value, where)
+        return [item for i, entry in enumerate(entries) for item in flat(entry, entries.at(i))]
+
+    keys = [str(key) for key in reader.node if COMPONENTS in str(key)]
+    found = [item for key in keys for item in reader.take(key, classes, [])]
     where = reader.at(keys[0]) if keys else reader.node.where
-    merged = Seq([item for item, _ in classes], where=where, places=[place for _, place in classes])
+    merged = Seq([item for item, _ in found], where=where, places=[place for _, place in found])
     return Map({"version": VERSION, "classes": merged}, where=where) if keys else None
-
-
-def _classes(value: Any, where: Where) -> list[tuple[Any, Where]]:
-    """The classes of one section with their places, lists in the list laid flat."""
-    reader = Reader(without_ignored(mapping(value, where)))
-    reader.take("version", version, None)
-    classes = reader.take("classes", sequence, Seq(where=where))
-    reader.finish(" in the components")
-    return _flat(classes, where)
-
-
-def _flat(value: Any, where: Where) -> list[tuple[Any, Where]]:
-    """The entries of nested lists with their places."""
-    if not isinstance(value, list):
-        return [(value, where)]
-    entries = sequence(value, where)
-    return [item for i, entry in enumerate(entries) for item in _flat(entry, entries.at(i))]

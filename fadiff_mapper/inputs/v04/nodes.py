@@ -1,35 +1,25 @@
-"""The tree under `architecture: nodes:`, read into frozen nodes."""
+"""The tree under `architecture: nodes:`, read into frozen nodes and laid out as native levels.
+
+The defaults and the rules are those of Timeloop's Python front end.
+"""
 
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError, SpecError, listed, nearest
+from fadiff_mapper.inputs.native.arch import COMPUTE_CLASSES, INTERCONNECT_CLASSES, STORAGE_CLASSES
+from fadiff_mapper.inputs.spec.keys import CONTAINER, ENTRY, SPATIAL
 from fadiff_mapper.inputs.yaml.expressions import resolve
 from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
-from fadiff_mapper.inputs.yaml.located import (
-    Check,
-    Map,
-    Reader,
-    Seq,
-    boolean,
-    integer,
-    kind_of,
-    mapping,
-    number,
-    sequence,
-    text,
-)
+from fadiff_mapper.inputs.yaml.located import Check, Kind, Map, Reader, Seq, kind_of, mapping, sequence, text
 from fadiff_mapper.inputs.yaml.place import Where
-
-# The defaults and the rules are those of Timeloop's Python front end.
 
 Names = Mapping[str, object]
 """What an expression may use: variables, attributes of the containers around it, attributes before it."""
-
 VERSION = "0.4"
 """Version of the dialect, which its sections may state."""
 MOST_ENTRIES = 1000
@@ -46,6 +36,16 @@ DECLARED = (*STORAGE_DEFAULTS, "datawidth", "technology", "block_size", "width",
 """Attributes of a memory that the front end knows, and thus refuses in a hyphenated spelling."""
 DUMMY_ATTRIBUTES: dict[str, Any] = {"width": 1, "depth": 1, "datawidth": 1, "technology": -1, **STORAGE_DEFAULTS}
 """Attributes of a level that stands only for a fan-out: a memory of one word of one bit."""
+BRANCHES = ("!Hierarchical", "!Parallel", "!Pipelined")
+LEAVES = ("!Component", "!Container", "!Nothing")
+ROLES = {"storage": STORAGE_CLASSES, "compute": ("mac", "intmac", "fpmac", "compute"), "network": INTERCONNECT_CLASSES,
+         "nothing": ("nothing",)}
+"""A class that contains one of these words has that role; the first match counts (the front end's rule)."""
+ACTIONS = {"storage": ("read", "write", "update", "leak"), "compute": ("compute",)}
+"""Actions that the front end asks Accelergy to price, besides those that a component requires itself."""
+NATIVE_WIDTHS = ("memory_width", "data_storage_width")
+"""Other names of the attribute "width" in the native dialect."""
+
 
 def worked_out(value: Any, where: Where, names: Names) -> Any:
     """The value of an expression such as "2 * depth"; other values stay. Raises SpecError with the place."""
@@ -57,9 +57,9 @@ def worked_out(value: Any, where: Where, names: Names) -> Any:
         raise where.error(str(error)) from None
 
 
-def expression_of(check: Check[Any], names: Names) -> Check[Any]:
-    """A check that works out a value written as an expression, and then checks it as the given one does."""
-    return lambda value, where: check(worked_out(value, where, names), where)
+def expression_of(kind: Kind, names: Names) -> Check[Any]:
+    """The check of a key's values that works out those that are written as expressions."""
+    return lambda value, where: kind.read(worked_out(value, where, names), where, STRICT)
 
 
 def resolve_map(node: Map, names: Names) -> Map:
@@ -71,25 +71,6 @@ def resolve_map(node: Map, names: Names) -> Map:
     for key, value in node.items():
         resolved[key] = worked_out(value, node.at(key), known)
     return resolved
-
-
-def read_attributes(value: Any, where: Where, names: Names, defaults: Mapping[str, Any]) -> Map:
-    """Reads the attributes of one node.
-
-    Args:
-        value: The mapping under `attributes:`.
-        where: Its place.
-        names: Values that its expressions can use.
-        defaults: Attributes that hold where it does not give them.
-
-    Returns:
-        Defaults and attributes, without null and empty ones.
-
-    Raises:
-        SpecError: An expression cannot be computed.
-    """
-    resolved = resolve_map(mapping(value, where), names)
-    return inherit(Map(defaults, where=where), without_empty(resolved))
 
 
 def inherit(outer: Map, inner: Map) -> Map:
@@ -117,83 +98,37 @@ def version(value: Any, where: Where) -> str:
     return VERSION
 
 
-BRANCHES = ("!Hierarchical", "!Parallel", "!Pipelined")
-LEAVES = ("!Component", "!Container", "!Nothing")
-ROLES = {
-    "storage": ("DRAM", "SRAM", "regfile", "smartbuffer", "storage"),
-    "compute": ("mac", "intmac", "fpmac", "compute"),
-    "network": ("XY_NoC", "Legacy", "ReductionTree", "SimpleMulticast"),
-    "nothing": ("nothing",),
-}
-"""A class that contains one of these words has that role; the first match counts (the front end's rule)."""
-# Actions that the front end asks Accelergy to price, besides those that a component requires itself.
-STORAGE_ACTIONS = ("read", "write", "update", "leak")
-COMPUTE_ACTIONS = ("compute",)
-
-
 @dataclass(frozen=True)
 class LeafNode:
-    """A container or component.
+    """A container or component."""
 
-    Attributes:
-        role: "container", "storage", "compute", "network" or "nothing".
-        name: Its name.
-        where: Its place.
-        attributes: Its own attributes; containers around it add theirs when levels are placed.
-        mesh_x: Fan-out along X.
-        mesh_y: Fan-out along Y.
-        constraints: As written, under `constraints:`.
-        component: Its other keys in the native dialect: class, subclass, required_actions, scales, enabled.
-        sparse: Its treatment of zeros, as written under `sparse_optimizations:`.
-    """
-
-    role: str
+    role: str  # "container", "storage", "compute", "network" or "nothing"
     name: str
     where: Where
-    attributes: Map
-    mesh_x: int
-    mesh_y: int
-    constraints: Map
-    component: Map
-    sparse: Map
+    attributes: Map  # its own attributes; containers around it add theirs when levels are placed
+    mesh_x: int  # fan-out along X
+    mesh_y: int  # fan-out along Y
+    constraints: Map  # as written, under `constraints:`
+    component: Map  # its other keys in the native dialect: class, subclass, required_actions, scales, enabled
+    sparse: Map  # its treatment of zeros, as written under `sparse_optimizations:`
 
     @property
     def fanout(self) -> int:
         """Instances of the node within one instance of the node around it."""
         return self.mesh_x * self.mesh_y
 
-    @property
-    def enabled(self) -> bool:
-        """Whether the node exists at all: users switch components off with `enabled: False`."""
-        return bool(self.component.get("enabled", True))
-
 
 @dataclass(frozen=True)
 class BranchNode:
-    """A list of nodes.
+    """A list of nodes."""
 
-    Attributes:
-        tag: One of `BRANCHES`.
-        where: Its place.
-        nodes: The nodes, from the outside in unless they are parallel.
-    """
-
-    tag: str
+    parallel: bool  # whether each data space passes one of the nodes alone
     where: Where
-    nodes: tuple[LeafNode | BranchNode, ...]
-
-    @property
-    def parallel(self) -> bool:
-        """Whether each data space passes one of the nodes alone."""
-        return self.tag == "!Parallel"
+    nodes: tuple[LeafNode | BranchNode, ...]  # the nodes, from the outside in unless they are parallel
 
 
 def read_tree(architecture: Map, names: Names) -> BranchNode:
-    """Reads the tree of an architecture.
-
-    Args:
-        architecture: The section, with a list under `nodes`.
-        names: Values that expressions can use: variables, and the document.
+    """Reads the tree of an architecture, a section with a list under `nodes`; expressions can use the names.
 
     Raises:
         SpecError: Unknown tags, keys and classes, names given twice, missing attributes, and parts that are not
@@ -203,16 +138,19 @@ def read_tree(architecture: Map, names: Names) -> BranchNode:
     reader.take("version", version, None)
     nodes, _ = _read_nodes(reader.take("nodes", sequence), names, "!Hierarchical")
     reader.finish(" in the architecture")
-    tree = BranchNode("!Hierarchical", architecture.where, nodes)
-    _check_names(tree)
+    tree = BranchNode(False, architecture.where, nodes)
+    seen: dict[str, LeafNode] = {}
+    for leaf in leaves(tree):
+        if leaf.name in seen:
+            raise leaf.where.error(f'the name "{leaf.name}" is already given at {seen[leaf.name].where}',
+                                   "unique names")
+        seen[leaf.name] = leaf
     return tree
 
 
 def leaves(tree: BranchNode) -> Iterator[LeafNode]:
     """All leaves, those of a branch's own list before those of the branches in it (the front end's order)."""
-    for node in tree.nodes:
-        if isinstance(node, LeafNode):
-            yield node
+    yield from (node for node in tree.nodes if isinstance(node, LeafNode))
     for node in tree.nodes:
         if isinstance(node, BranchNode):
             yield from leaves(node)
@@ -246,44 +184,63 @@ def _read_nodes(nodes: Seq, names: Names, around: str) -> tuple[tuple[LeafNode |
 def _read_node(value: Any, where: Where, names: Names, around: str) -> tuple[LeafNode | BranchNode, Names]:
     """One node, and the names with those that it adds; `around` is the tag of the branch that it stands in."""
     tag = getattr(value, "tag", None)
-    if tag in BRANCHES:
-        reader = Reader(without_ignored(mapping(value, where)))
-        inner, names = _read_nodes(reader.take("nodes", sequence, Seq(where=where)), names, tag)
-        reader.finish(f" of {tag}")
-        return BranchNode(tag, where, inner), names
-    if tag not in LEAVES:
+    if tag not in BRANCHES + LEAVES:
         raise where.error(f"found the tag {tag}{nearest(tag, BRANCHES + LEAVES)}" if tag else
                           f"found {kind_of(value)} without a tag", listed(BRANCHES + LEAVES))
-    leaf = _READERS[tag](without_ignored(mapping(value, where)), names)
-    if around == "!Parallel":
-        _refuse_in_parallel(leaf)
-    handed_in = leaf.attributes if leaf.role == "container" else {}
-    return leaf, {**names, leaf.name: _summary(leaf), **handed_in}
+    node = without_ignored(mapping(value, where))
+    if tag in BRANCHES:
+        reader = Reader(node)
+        inner, names = _read_nodes(reader.take("nodes", sequence, Seq(where=where)), names, tag)
+        reader.finish(f" of {tag}")
+        return BranchNode(tag == "!Parallel", where, inner), names
+    leaf = _leaf(tag, node, names)
+    if around == "!Parallel" and leaf.role == "container":
+        raise leaf.where.error(f'the container "{leaf.name}" stands directly under a !Parallel',
+                               "components, !Nothing and branches there")
+    if around == "!Parallel" and leaf.fanout != 1:
+        raise leaf.where.error(f'"{leaf.name}" has a fan-out of {leaf.fanout} directly under a !Parallel',
+                               "a fan-out before the !Parallel")
+    summary = Map({"name": leaf.name, "attributes": leaf.attributes,
+                   "spatial": {"meshX": leaf.mesh_x, "meshY": leaf.mesh_y}}, where=leaf.where)
+    return leaf, {**names, leaf.name: summary, **(leaf.attributes if leaf.role == "container" else {})}
 
 
-def _container(node: Map, names: Names) -> LeafNode:
-    reader = Reader(node)
-    name = reader.take("name", text)
-    reader.refuse("networks", "Timeloop's front end drops it; a network is a !Component of its own")
-    return _leaf(reader, "container", name, Map(where=node.where), names)
+def _leaf(tag: str, node: Map, names: Names) -> LeafNode:
+    """A container, component or !Nothing."""
+    reader, empty, component, role = Reader(node), Map(where=node.where), Map(where=node.where), "container"
 
+    def computed(key: str, reader: Reader, names: Names) -> Any:
+        return reader.take(key, expression_of(reader.table[key].kind, names), reader.table[key].default)
 
-def _component(node: Map, names: Names) -> LeafNode:
-    reader = Reader(node)
-    name = reader.take("name", text)
-    role = _role(reader.take("class", text), reader.at("class"))
-    return _leaf(reader, role, name, _component_keys(reader, role, names), names)
-
-
-def _nothing(node: Map, names: Names) -> LeafNode:
-    reader = Reader(node)
-    reader.take("class", text, "nothing")
-    name = reader.take("name", text, "nothing")
-    return _leaf(reader, "nothing", name, _component_keys(reader, "nothing", names), names)
-
-
-_READERS: dict[str, Callable[[Map, Names], LeafNode]] = {
-    "!Container": _container, "!Component": _component, "!Nothing": _nothing}
+    if tag == "!Container":
+        reader.table = CONTAINER
+        name = reader.read("name")
+        reader.refuse("networks", "Timeloop's front end drops it; a network is a !Component of its own")
+    else:
+        reader.table = ENTRY
+        if tag == "!Nothing":
+            role, reader.table = "nothing", {"class": ENTRY["class"], **ENTRY}
+            reader.read("class", "nothing")
+            name = reader.read("name", "nothing")
+        else:
+            name = reader.read("name")
+            role = _role(reader.read("class"), reader.at("class"))
+        own = reader.read("required_actions", Seq(where=node.where))
+        actions = dict.fromkeys([*ACTIONS.get(role, ()), *(text(action, own.at(i)) for i, action in enumerate(own))])
+        items = {"class": node.get("class"), "subclass": reader.read("subclass"),
+                 "required_actions": Seq(actions, where=own.where) if actions else None,
+                 **{key: computed(key, reader, names) for key in ("area_scale", "energy_scale", "enabled")}}
+        component = Map({key: value for key, value in items.items() if value is not None},
+                        where=node.where, places=node.places)
+    attributes = inherit(Map(STORAGE_DEFAULTS if role == "storage" else COMMON_DEFAULTS, where=reader.at("attributes")),
+                         without_empty(resolve_map(reader.read("attributes", empty), names)))
+    spatial = Reader(without_ignored(reader.read("spatial", empty)), table=SPATIAL)
+    mesh_x, mesh_y = (computed(axis, spatial, {**names, **attributes}) for axis in SPATIAL)
+    spatial.finish(f' in the spatial part of "{name}"')
+    constraints = reader.read("constraints", empty)
+    sparse = without_empty(without_ignored(reader.read("sparse_optimizations", empty)))
+    reader.finish(f' of "{name}"')
+    return LeafNode(role, name, node.where, attributes, mesh_x, mesh_y, without_ignored(constraints), component, sparse)
 
 
 def _role(kind: str, where: Where) -> str:
@@ -295,88 +252,19 @@ def _role(kind: str, where: Where) -> str:
     raise where.error(f'unknown class "{kind}"{nearest(kind, accepted)}', f"a class that contains {listed(accepted)}")
 
 
-def _component_keys(reader: Reader, role: str, names: Names) -> Map:
-    """The keys that the native dialect takes over, with the actions that the front end wants priced."""
-    node = reader.node
-    wanted = {"storage": STORAGE_ACTIONS, "compute": COMPUTE_ACTIONS}.get(role, ())
-    own = reader.take("required_actions", sequence, Seq(where=node.where))
-    actions = dict.fromkeys([*wanted, *(text(action, own.at(i)) for i, action in enumerate(own))])
-    items: dict[str, Any] = {
-        "class": node.get("class"),
-        "subclass": reader.take("subclass", text, None),
-        "required_actions": Seq(actions, where=own.where) if actions else None,
-        "area_scale": reader.take("area_scale", expression_of(number(0), names), None),
-        "energy_scale": reader.take("energy_scale", expression_of(number(0), names), None),
-        "enabled": reader.take("enabled", expression_of(boolean, names), True)}
-    return Map({key: value for key, value in items.items() if value is not None}, where=node.where, places=node.places)
-
-
-def _leaf(reader: Reader, role: str, name: str, component: Map, names: Names) -> LeafNode:
-    """The part that containers and components share."""
-    node = reader.node
-    empty = Map(where=node.where)
-    defaults = STORAGE_DEFAULTS if role == "storage" else COMMON_DEFAULTS
-    attributes = read_attributes(reader.take("attributes", mapping, empty), reader.at("attributes"), names, defaults)
-    spatial = Reader(without_ignored(reader.take("spatial", mapping, empty)))
-    scope = {**names, **attributes}
-    mesh_x, mesh_y = (spatial.take(axis, expression_of(integer(1), scope), 1) for axis in ("meshX", "meshY"))
-    spatial.finish(f' in the spatial part of "{name}"')
-    constraints = reader.take("constraints", mapping, empty)
-    sparse = without_empty(without_ignored(reader.take("sparse_optimizations", mapping, empty)))
-    reader.finish(f' of "{name}"')
-    return LeafNode(role, name, node.where, attributes, mesh_x, mesh_y, without_ignored(constraints), component, sparse)
-
-
-def _summary(leaf: LeafNode) -> Map:
-    """The part of a node that later expressions can read, as in `Buffer.attributes["depth"]`."""
-    return Map({"name": leaf.name, "attributes": leaf.attributes,
-                "spatial": {"meshX": leaf.mesh_x, "meshY": leaf.mesh_y}}, where=leaf.where)
-
-
-def _refuse_in_parallel(leaf: LeafNode) -> None:
-    if leaf.role == "container":
-        raise leaf.where.error(f'the container "{leaf.name}" stands directly under a !Parallel',
-                               "components, !Nothing and branches there")
-    if leaf.fanout != 1:
-        raise leaf.where.error(f'"{leaf.name}" has a fan-out of {leaf.fanout} directly under a !Parallel',
-                               "a fan-out before the !Parallel")
-
-
-def _check_names(tree: BranchNode) -> None:
-    """Raises SpecError where two leaves have the same name."""
-    seen: dict[str, LeafNode] = {}
-    for leaf in leaves(tree):
-        if leaf.name in seen:
-            raise leaf.where.error(f'the name "{leaf.name}" is already given at {seen[leaf.name].where}',
-                                   "unique names")
-        seen[leaf.name] = leaf
-
-
-NATIVE_WIDTHS = ("memory_width", "data_storage_width")
-"""Other names of the attribute "width" in the native dialect."""
-
-
 @dataclass(frozen=True)
 class NativeLevel:
-    """One native level.
+    """One native level."""
 
-    Attributes:
-        name: Name of the level.
-        leaf: The node that it comes from; that of an interconnect of its own stands among the levels, but is none.
-        dummy: Whether it stands only for the fan-out of `leaf`, which lies between it and the next level inwards.
-        mesh_x: Instances along X on the whole chip.
-        mesh_y: Instances along Y on the whole chip.
-        inherited: Attributes of all containers outside.
-        power_gated_at: The level whose instances are the units of power gating: the first one after the last node
-            with `has_power_gating` outside it, else the level itself.
-    """
-
-    name: str
+    name: str  # name of the level
+    # The node that it comes from; that of an interconnect of its own stands among the levels, but is none.
     leaf: LeafNode
-    dummy: bool
-    mesh_x: int
-    mesh_y: int
-    inherited: Map
+    dummy: bool  # whether it stands only for the fan-out of `leaf`, which lies between it and the next level inwards
+    mesh_x: int  # instances along X on the whole chip
+    mesh_y: int  # instances along Y on the whole chip
+    inherited: Map  # attributes of all containers outside
+    # The level whose instances are the units of power gating: the first one after the last node with `has_power_gating`
+    # outside it, else the level itself.
     power_gated_at: str
 
     @property
@@ -385,71 +273,52 @@ class NativeLevel:
         return self.leaf.role == "network" and not self.dummy
 
 
-def fanout_level(leaf: LeafNode) -> str:
-    """Name of the dummy level that the front end puts before the fan-out of a node."""
-    return f"inter_{leaf.name}_spatial"
-
-
 def place_levels(tree: BranchNode) -> tuple[NativeLevel, ...]:
     """Lays the tree out as levels, from the outside in; disabled components and !Nothing are left out.
 
-    Interconnects of their own stand where they are written, see `NativeLevel.is_network`.
-
-    A fan-out of any node becomes a dummy level before it. Dummy levels have the mesh of the level around them: the
-    fan-out lies between them and the next level in.
-
-    Raises:
-        SpecError: The innermost level is not a compute component.
+    Interconnects of their own stand where they are written, see `NativeLevel.is_network`. A fan-out of any node becomes
+    a dummy level before it. Dummy levels have the mesh of the level around them: the fan-out lies between them and the
+    next level in. Raises SpecError where the innermost level is no compute component.
     """
     levels: list[NativeLevel] = []
     mesh_x = mesh_y = 1
     inherited = Map(where=tree.where)
     gated_at, gate_next = "", False
     for leaf in _enabled(tree):
-        if leaf.role == "container":
+        container = leaf.role == "container"
+        if container:
             inherited = inherit(inherited, Map({"power_gated_at": None, **leaf.attributes}, where=leaf.where,
                                                places=leaf.attributes.places))
-        names = [(fanout_level(leaf), True)] * (leaf.fanout != 1) + [(leaf.name, False)] * (leaf.role != "container")
-        for name, dummy in names:
+        for name, dummy, there in ((f"inter_{leaf.name}_spatial", True, leaf.fanout != 1),
+                                   (leaf.name, False, not container)):
             if not dummy:
                 mesh_x, mesh_y = mesh_x * leaf.mesh_x, mesh_y * leaf.mesh_y
-            if dummy or leaf.role != "network":
-                gated_at = name if gate_next else gated_at
-                gate_next = bool(leaf.attributes.get("has_power_gating"))
-            levels.append(NativeLevel(name, leaf, dummy, mesh_x, mesh_y, inherited, gated_at or name))
-        if leaf.role == "container":
-            mesh_x, mesh_y = mesh_x * leaf.mesh_x, mesh_y * leaf.mesh_y
+            if there:
+                if dummy or leaf.role != "network":
+                    gated_at = name if gate_next else gated_at
+                    gate_next = bool(leaf.attributes.get("has_power_gating"))
+                levels.append(NativeLevel(name, leaf, dummy, mesh_x, mesh_y, inherited, gated_at or name))
     if not levels or levels[-1].leaf.role != "compute":
         place = levels[-1].leaf.where if levels else tree.where
         raise place.error("the innermost node is not a compute component",
-                          "a last !Component with a class that contains mac or compute")
+                          f"a last !Component with a class that contains {' or '.join(COMPUTE_CLASSES)}")
     return tuple(levels)
 
 
 def native_architecture(tree: BranchNode, levels: tuple[NativeLevel, ...], variables: Map,
                         leniency: Leniency = STRICT) -> Map:
-    """The native architecture, equal to the one that the front end writes.
+    """The native architecture, equal to the one that the front end writes, with one component per level.
 
-    Args:
-        tree: The tree.
-        levels: Its levels, see `place_levels`.
-        variables: The variables, which become attributes of the one subtree. An outermost container lends it its
-            name and adds its attributes.
-        leniency: Decides about the width of a memory in the native dialect's words, which Timeloop understands, and
-            about widths that a container alone gives.
-
-    Returns:
-        `{version, subtree: [{name, attributes, local}]}` with one component per level.
-
-    Raises:
-        SpecError: A memory has no width or datawidth.
+    The variables become attributes of the one subtree; an outermost container lends it its name and adds its
+    attributes. Leniency is about the width of a memory in the native dialect's words, which Timeloop understands, and
+    about widths that a container alone gives; a memory without any is a SpecError.
     """
     first = next(_enabled(tree), None)
-    outer = first if first is not None and first.role == "container" else None
-    attributes = inherit(variables, outer.attributes) if outer else variables
-    if outer:
+    name, attributes = "top_level", variables
+    if first is not None and first.role == "container":
+        name, attributes = f"{first.name}_top_level", inherit(variables, first.attributes)
         attributes.setdefault("power_gated_at", None)
-    node = Map({"name": f"{outer.name}_top_level" if outer else "top_level", "attributes": attributes,
+    node = Map({"name": name, "attributes": attributes,
                 "local": Seq([_local(level, leniency) for level in levels], where=tree.where)}, where=tree.where)
     return Map({"version": VERSION, "subtree": Seq([node], where=tree.where)}, where=tree.where)
 
@@ -483,5 +352,5 @@ def _enabled(branch: BranchNode) -> Iterator[LeafNode]:
     for node in branch.nodes:
         if isinstance(node, BranchNode):
             yield from _enabled(node)
-        elif node.enabled and node.role != "nothing":
+        elif node.component.get("enabled", True) and node.role != "nothing":
             yield node

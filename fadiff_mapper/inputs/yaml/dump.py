@@ -16,7 +16,6 @@ from fadiff_mapper.inputs.yaml.expressions import Expression, Literal
 
 MAX_FLOW = 100
 """Characters of the longest list that is written in one line: a matter of taste alone."""
-
 REMEMBERED = 4096
 """Texts of which is kept whether they need quotes: documents repeat their keys."""
 
@@ -27,22 +26,16 @@ _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"}
 
 
 def dump(value: Any) -> str:
-    """Writes a value as YAML.
+    """Writes dicts, lists, strings, numbers, booleans and None as YAML, with the tags of a `Map` or `Seq`.
 
-    Args:
-        value: Dicts, lists, strings, numbers, booleans and None; the tag of a `Map` or `Seq` is kept.
-
-    Raises:
-        TypeError: A value of any other type.
+    Raises TypeError for a value of any other type.
     """
-    lines: list[str] = []
     flow = _flow(value)
     if flow is not None:
-        lines.append(flow)
-    else:
-        head = _head(value)
-        lines += [head.rstrip()] if head else []
-        _write_block(value, "  " if isinstance(value, str) else "", lines)
+        return flow + "\n"
+    head = _head(value).rstrip()
+    lines = [head] if head else []
+    _write_block(value, "  " if isinstance(value, str) else "", lines)
     return "\n".join(lines) + "\n"
 
 
@@ -58,43 +51,31 @@ def _write_block(value: Any, indent: str, lines: list[str]) -> None:
                 _write_block(item, indent + "  ", lines)
     else:
         for item in value:
-            flow = _flow(item)
-            if flow is None:
-                _write_item(item, indent, lines)
-            else:
+            flow, inner, first = _flow(item), indent + "  ", len(lines)
+            if flow is not None:
                 lines.append(f"{indent}- {flow}")
-
-
-def _write_item(item: Any, indent: str, lines: list[str]) -> None:
-    """Appends the lines of a block in a list: its head, or else its first line, stands behind the dash."""
-    head, first, inner = _head(item), len(lines), indent + "  "
-    lines += [f"{inner}{head.rstrip()}"] if head else []
-    _write_block(item, inner + "  " if isinstance(item, str) else inner, lines)
-    lines[first] = f"{indent}- {lines[first][len(inner):]}"
-
-
-def _tag(value: Any) -> str:
-    """The tag with a blank behind it, or an empty string."""
-    return f"{value.tag} " if getattr(value, "tag", None) else ""
+                continue
+            lines += [f"{inner}{_head(item).rstrip()}"] if _head(item) else []
+            _write_block(item, inner + "  " if isinstance(item, str) else inner, lines)
+            lines[first] = f"{indent}- {lines[first][len(inner):]}"  # the head, or the first line, behind the dash
 
 
 def _head(value: Any) -> str:
     """The words in front of a block: its tag, or the sign of a block of text, with a blank behind; else empty."""
-    return "|- " if isinstance(value, str) else _tag(value)
-
-
-def _is_block(value: Any) -> bool:
-    """Whether the value is an expression that stands neither plainly nor in quotes."""
-    return (isinstance(value, Expression) and not _is_plain(value) and value.isprintable()
-            and bool(value) and value == value.strip())
+    tag = "|-" if isinstance(value, str) else getattr(value, "tag", None)
+    return f"{tag} " if tag else ""
 
 
 def _flow(value: Any) -> str | None:
-    """The value in one line, or None where it is a mapping with entries, a long list, or has such a part."""
-    if _is_block(value):
+    """The value in one line, or None where it is a mapping with entries, a long list, or has such a part.
+
+    Nor has an expression that stands neither plainly nor in quotes a line: it is a block of text.
+    """
+    if (isinstance(value, Expression) and value.isprintable() and value and value == value.strip()
+            and not _reads_back(value)):
         return None
     if isinstance(value, dict):
-        return None if value else f"{_tag(value)}{{}}"
+        return None if value else f"{_head(value)}{{}}"
     if not isinstance(value, list | tuple):
         return _scalar(value)
     parts: list[str] = []
@@ -103,48 +84,35 @@ def _flow(value: Any) -> str | None:
         if part is None:
             return None
         parts.append(part)
-    line = f"{_tag(value)}[{', '.join(parts)}]"
+    line = f"{_head(value)}[{', '.join(parts)}]"
     return None if len(line) > MAX_FLOW else line
 
 
 def _scalar(value: Any) -> str:
-    """One scalar. Booleans come before numbers, as Python's are integers."""
+    """One scalar; floats with all digits and the point that YAML 1.1 wants: 1e-09 is written 1.0e-09."""
     if value is None:
         return "null"
-    if isinstance(value, bool):
+    if isinstance(value, bool):  # before numbers, as Python's are integers
         return "true" if value else "false"
     if isinstance(value, int):
         return int.__repr__(value)
     if isinstance(value, float):
-        return _float(value)
-    if isinstance(value, str):
-        return value if _is_plain(value) else _quoted(value)
-    raise TypeError(f"cannot write {type(value).__name__} as YAML")
-
-
-def _float(value: float) -> str:
-    """All digits, with the point that YAML 1.1 wants in a float: 1e-09 is written 1.0e-09."""
-    if not math.isfinite(value):
-        return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
-    digits, exponent, power = float.__repr__(value).partition("e")
-    return (digits if "." in digits else f"{digits}.0") + exponent + power
-
-
-def _is_plain(text: str) -> bool:
-    """Whether unquoted text is read back as the same text by every reader, in blocks and in lists."""
-    return not isinstance(text, Literal) and _reads_back(text)
+        if not math.isfinite(value):
+            return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
+        digits, exponent, power = float.__repr__(value).partition("e")
+        return (digits if "." in digits else f"{digits}.0") + exponent + power
+    if not isinstance(value, str):
+        raise TypeError(f"cannot write {type(value).__name__} as YAML")
+    if not isinstance(value, Literal) and _reads_back(value):
+        return value
+    return '"' + "".join(_ESCAPES.get(letter) or (letter if letter.isprintable() else _escaped(ord(letter)))
+                         for letter in value) + '"'
 
 
 @lru_cache(maxsize=REMEMBERED)
 def _reads_back(text: str) -> bool:
-    """Whether the text has safe signs alone and is no word that a reader converts."""
+    """Whether every reader reads the unquoted text back: it has safe signs alone and is no word that one converts."""
     return _SAFE.fullmatch(text) is not None and text.lower() not in _WORDS
-
-
-def _quoted(text: str) -> str:
-    """Text in double quotes, unprintable characters as YAML's escapes."""
-    return '"' + "".join(_ESCAPES.get(letter) or (letter if letter.isprintable() else _escaped(ord(letter)))
-                         for letter in text) + '"'
 
 
 def _escaped(code: int) -> str:

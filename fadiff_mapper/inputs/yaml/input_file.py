@@ -16,17 +16,11 @@ from fadiff_mapper.inputs.yaml.place import Where
 
 MAX_BYTES = 4 << 20
 """Bytes of one YAML file. A plain safety limit; nothing was measured."""
-
 YAML = "a YAML file"
 
 
 def open_input(path: Path, accepted: str, most: int) -> tuple[BinaryIO, int]:
-    """Opens a file to read.
-
-    Args:
-        path: The file.
-        accepted: What is accepted in its place, for the messages.
-        most: Bytes that it may have.
+    """Opens a file of at most so many bytes to read; `accepted` says in messages what is wanted in its place.
 
     Returns:
         The open file and its bytes.

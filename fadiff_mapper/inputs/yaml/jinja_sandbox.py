@@ -2,9 +2,9 @@
 
 Timeloop's Python front end renders templates in an open Jinja environment; here three fences stand around it.
 Jinja's immutable sandbox keeps Python's objects out of reach, and only the functions given by the caller, macros and
-a few methods of strings and mappings can be called. Only the statements in `_STATEMENTS` and the filters in
-`jinja_filters.NAMES` exist. And every loop step, call, computed value and piece of output is paid from a `Budget`: the
-syntax tree is rewritten before it is compiled, so nothing can be had for free.
+a few methods of strings and mappings can be called. Only the statements in `_STATEMENTS` and the filters in `NAMES`
+exist. And every loop step, call, computed value and piece of output is paid from a `Budget`: the syntax tree is
+rewritten before it is compiled, so nothing can be had for free.
 
 The newlines of the template's own text carry marks (control characters, which YAML does not allow) while it is
 rendered; they become the table that leads from a line of the output back to the file and line it came from.
@@ -13,7 +13,7 @@ rendered; they become the table that leads from a line of the output back to the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from itertools import islice
 from typing import Any, NoReturn
@@ -26,53 +26,123 @@ from jinja2.runtime import Context, LoopContext, Macro, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from fadiff_mapper.base.errors import FadiffError, SpecError, listed, nearest
-from fadiff_mapper.inputs.yaml.expressions import binary, rounded
+from fadiff_mapper.inputs.yaml.expressions import BINARY, rounded
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.inputs.yaml.templates import Budget, Rendered, is_template
 
-# Their operands and results are weighed by the sandbox around them. Left to be priced here are filters whose work is
-# a product of operands, or follows from the size of a number.
-
+# Plain safety limits; nothing was measured to choose them.
+MAX_TOKENS = 50_000
+"""Words and signs inside the tags of one template: compiling them takes the longest."""
+MAX_OUTPUT = 8 << 20
+"""Characters that one template may produce."""
+DEPTH = 50
+"""Levels of nesting that an indented JSON text is priced for; YAML is limited to as many."""
 LEFT_OUT = ("attr", "random", "urlize")
 """Filters of Jinja's that do not exist here: Python's attributes, chance, and links have no place in input files."""
-
 NAMES = tuple(sorted(name for name in FILTERS if name not in LEFT_OUT))
 """The filters that exist here."""
-
 STEP_BY_STEP = ("join", "map", "select", "reject", "selectattr", "rejectattr")
 """Filters that do work for each value on its way; each value is charged, and the clock is looked at."""
 
-DEPTH = 50
-"""Levels of nesting that an indented JSON text is priced for; YAML is limited to as many."""
+# The methods of strings and mappings that a template may call.
+_METHODS = ("endswith", "get", "items", "keys", "lower", "split", "startswith", "strip", "upper", "values")
 
-Charge = Callable[[int], None]
-"""Spends units of a template's budget, each good for 16 characters or one element. Raises beyond the limits."""
-Steps = Callable[[Iterable[Any]], Iterator[Any]]
-"""Passes values on one by one and charges each."""
+# The statements of Jinja that exist here; `include` and `import` are functions of the front end instead.
+_STATEMENTS = (nodes.Template, nodes.Output, nodes.For, nodes.If, nodes.Macro, nodes.Assign, nodes.AssignBlock,
+               nodes.With, nodes.ExprStmt)
+_PAID = (nodes.Call, nodes.Concat, nodes.BinExpr, nodes.Filter, nodes.Getitem)
+"""Expressions whose value may be much larger than the text that asks for it."""
+Function = Callable[..., Any]
 
 
-def filters(charge: Charge, steps: Steps) -> dict[str, Callable[..., Any]]:
-    """All filters of templates by name.
+def render(text: str, file: str, functions: Mapping[str, Function], data: Mapping[str, object],
+           budget: Budget) -> Rendered:
+    """Renders a template, a file's text; text without template syntax is returned as it is.
 
-    Args:
-        charge: Spends units of the budget.
-        steps: Passes values on one by one and charges each.
+    Functions that it may call report a mistake of its author as ValueError.
+
+    Raises:
+        SpecError: A mistake, undefined name, unavailable feature, or exhausted budget, with file and line of the
+            template.
     """
-    return {name: _priced(FILTERS[name], PRICES.get(name), charge, steps if name in STEP_BY_STEP else None)
-            for name in NAMES}
+    if not is_template(text):
+        return Rendered(text, tuple((file, line) for line in range(1, text.count("\n") + 2)))
+    environment = _Environment(functions, budget)
+    try:
+        if next(islice(environment.lex(text, None, file), MAX_TOKENS, None), None) is not None:
+            raise Where(file).error("the template is too long", f"at most {MAX_TOKENS} words and signs in tags")
+        tree = environment.parse(text, None, file)
+        for statement in tree.find_all((nodes.Stmt, nodes.FilterBlock)):
+            recursive = isinstance(statement, nodes.For) and statement.recursive
+            if recursive or not isinstance(statement, _STATEMENTS):
+                name = "recursive loop" if recursive else f'statement "{type(statement).__name__.lower()}"'
+                raise Where(file, statement.lineno).error(
+                    f"template: the {name} is not supported", "for, if, set, with, macro; include(), include_text()")
+        _mark_lines(tree)
+        _guard(tree, environment)
+        code = environment.compile(tree, None, file)
+        template = jinja2.Template.from_code(environment, code, dict(environment.globals))
+        marked_text = template.render(dict(data))
+    except SpecError:
+        raise
+    except Exception as error:  # a template's own expressions may raise anything
+        _fail(error, file, [] if isinstance(error, FadiffError) else [*environment.globals, *data])
+    if len(marked_text) > 2 * MAX_OUTPUT:
+        raise Where(file).error("the template's output is too long", f"at most {MAX_OUTPUT} characters")
+    return _unmarked(marked_text, file)
 
 
-def _priced(function: Callable[..., Any], price: Callable[..., int] | None, charge: Charge,
-            steps: Steps | None) -> Callable[..., Any]:
-    """The filter that first pays its price, in characters; some filters take a context of Jinja's before the value."""
+class _Environment(ImmutableSandboxedEnvironment):
+    """Jinja's sandbox with bounded arithmetic and no callables but the ones listed here."""
+
+    intercepted_binops = frozenset(("+", "-", "*", "/", "//", "%", "**"))
+
+    def __init__(self, functions: Mapping[str, Function], budget: Budget):
+        @jinja2.pass_context  # with a context, Jinja computes nothing while it compiles
+        def paid(_: Any, value: Any) -> Any:
+            return budget.weigh(value)
+
+        super().__init__(undefined=jinja2.StrictUndefined, finalize=paid, optimized=False, cache_size=0)
+        self.globals = {**{name: self.globals[name] for name in ("range", "namespace")}, **functions}
+        self.filters = {**{name: _priced(name, budget) for name in NAMES},
+                        "_weighed": budget.weigh, "_steps": budget.steps}
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        """Jinja's hook for arithmetic: bounded as in expressions."""
+        return BINARY[operator](_defined(left), _defined(right))
+
+    def is_safe_callable(self, obj: Any) -> bool:
+        """Jinja's hook for calls: macros, the given functions and `_METHODS` pass, ValueError names any other."""
+        if isinstance(obj, Macro) or any(obj is function for function in self.globals.values()):
+            return True
+        owner, name = getattr(_defined(obj), "__self__", None), getattr(obj, "__name__", "this value")
+        if isinstance(owner, LoopContext) or (isinstance(owner, str | dict) and name in _METHODS):
+            return True
+        raise ValueError(f'"{name}" cannot be called; accepted: {listed([*self.globals, *_METHODS])}')
+
+
+def _defined(value: Any) -> Any:
+    """The value; asking an undefined one for its text raises the error that names the variable."""
+    if isinstance(value, Undefined):
+        str(value)
+    return value
+
+
+# Filters. Their operands and results are weighed by the sandbox around them. Left to be priced here are filters whose
+# work is a product of operands, or follows from the size of a number.
+
+def _priced(name: str, budget: Budget) -> Function:
+    """The filter that first pays its price; some filters take a context of Jinja's before the value."""
+    function, price = FILTERS[name], PRICES.get(name)
+
     @wraps(function)  # takes over Jinja's own mark of filters that want a context
     def paid(*arguments: Any, **named: Any) -> Any:
         contexts = 1 if isinstance(arguments[0], EvalContext | Environment | Context) else 0
         value, *others = arguments[contexts:]
-        if steps is not None:
-            value = steps(value) if price is None else list(steps(value))
+        if name in STEP_BY_STEP:
+            value = budget.steps(value) if price is None else list(budget.steps(value))
         if price is not None:
-            charge(1 + price(value, *others, **named) // 16)
+            budget.charge(1 + price(value, *others, **named) // 16)
         return function(*arguments[:contexts], value, *others, **named)
     return paid
 
@@ -140,122 +210,6 @@ PRICES: Mapping[str, Callable[..., int]] = {
 """Filter -> its price in characters, by the same arguments."""
 
 
-# Plain safety limits; nothing was measured to choose them.
-MAX_TOKENS = 50_000
-"""Words and signs inside the tags of one template: compiling them takes the longest."""
-MAX_OUTPUT = 8 << 20
-"""Characters that one template may produce."""
-
-Function = Callable[..., Any]
-
-
-def render(text: str, file: str, functions: Mapping[str, Function], data: Mapping[str, object],
-           budget: Budget) -> Rendered:
-    """Renders a template; text without template syntax is returned as it is.
-
-    Args:
-        text: The template.
-        file: Its name for messages.
-        functions: Functions that it may call, by name. They report a mistake of the template's author as ValueError.
-        data: Variables by name.
-        budget: The work that it may do.
-
-    Raises:
-        SpecError: A mistake, undefined name, unavailable feature, or exhausted budget, with file and line of the
-            template.
-    """
-    if not is_template(text):
-        return untouched(text, file)
-    environment = _Environment(functions, budget)
-    try:
-        if next(islice(environment.lex(text, None, file), MAX_TOKENS, None), None) is not None:
-            raise Where(file).error("the template is too long", f"at most {MAX_TOKENS} words and signs in tags")
-        tree = environment.parse(text, None, file)
-        _refuse_statements(tree, file)
-        _mark_lines(tree)
-        _guard(tree, environment)
-        code = environment.compile(tree, None, file)
-        template = jinja2.Template.from_code(environment, code, dict(environment.globals))
-        marked_text = template.render(dict(data))
-    except FadiffError as error:
-        if isinstance(error, SpecError):
-            raise
-        _fail(error, file, [])
-    except Exception as error:  # a template's own expressions may raise anything
-        _fail(error, file, [*environment.globals, *data])
-    if len(marked_text) > 2 * MAX_OUTPUT:
-        raise Where(file).error("the template's output is too long", f"at most {MAX_OUTPUT} characters")
-    return _unmarked(marked_text, file)
-
-
-def untouched(text: str, file: str) -> Rendered:
-    """Text that is no template as a rendered one: each line stands for itself."""
-    return Rendered(text, tuple((file, line) for line in range(1, text.count("\n") + 2)))
-
-
-def marked(rendered: Rendered) -> str:
-    """The text with the marks of its lines, to be inserted into the output of another template."""
-    pairs = zip(rendered.text.split("\n"), rendered.lines, strict=True)
-    return "\n".join(f"{text}{_mark(line, file)}" for text, (file, line) in pairs)
-
-
-class _Environment(ImmutableSandboxedEnvironment):
-    """Jinja's sandbox with bounded arithmetic and no callables but the ones listed here."""
-
-    intercepted_binops = frozenset(("+", "-", "*", "/", "//", "%", "**"))
-
-    def __init__(self, functions: Mapping[str, Function], budget: Budget):
-        @jinja2.pass_context  # with a context, Jinja computes nothing while it compiles
-        def paid(_: Any, value: Any) -> Any:
-            return budget.weigh(value)
-
-        super().__init__(undefined=jinja2.StrictUndefined, finalize=paid, optimized=False, cache_size=0)
-        own = {name: self.globals[name] for name in ("range", "namespace")}
-        self.globals = {**own, **functions}
-        self.filters = {**filters(budget.charge, budget.steps), "_weighed": budget.weigh, "_steps": budget.steps}
-
-    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        """Jinja's hook for arithmetic: bounded as in expressions."""
-        return binary(operator, _defined(left), _defined(right))
-
-    def is_safe_callable(self, obj: Any) -> bool:
-        """Jinja's hook for calls: macros, the given functions and `_METHODS` pass, ValueError names any other."""
-        if isinstance(obj, Macro) or any(obj is function for function in self.globals.values()):
-            return True
-        owner, name = getattr(_defined(obj), "__self__", None), getattr(obj, "__name__", "this value")
-        if isinstance(owner, LoopContext) or (isinstance(owner, str | dict) and name in _METHODS):
-            return True
-        raise ValueError(f'"{name}" cannot be called; accepted: {listed([*self.globals, *_METHODS])}')
-
-
-def _defined(value: Any) -> Any:
-    """The value; asking an undefined one for its text raises the error that names the variable."""
-    if isinstance(value, Undefined):
-        str(value)
-    return value
-
-
-# The methods of strings and mappings that a template may call.
-_METHODS = ("endswith", "get", "items", "keys", "lower", "split", "startswith", "strip", "upper", "values")
-
-# The statements of Jinja that exist here; `include` and `import` are functions of the front end instead.
-_STATEMENTS = (nodes.Template, nodes.Output, nodes.For, nodes.If, nodes.Macro, nodes.Assign, nodes.AssignBlock,
-               nodes.With, nodes.ExprStmt)
-
-_PAID = (nodes.Call, nodes.Concat, nodes.BinExpr, nodes.Filter, nodes.Getitem)
-"""Expressions whose value may be much larger than the text that asks for it."""
-
-
-def _refuse_statements(tree: nodes.Template, file: str) -> None:
-    """Raises SpecError for the first statement that is none of `_STATEMENTS`, and for recursive loops."""
-    for statement in tree.find_all((nodes.Stmt, nodes.FilterBlock)):
-        recursive = isinstance(statement, nodes.For) and statement.recursive
-        if recursive or not isinstance(statement, _STATEMENTS):
-            name = "recursive loop" if recursive else f'statement "{type(statement).__name__.lower()}"'
-            raise Where(file, statement.lineno).error(
-                f"template: the {name} is not supported", "for, if, set, with, macro; include(), include_text()")
-
-
 def _guard(node: Any, environment: _Environment) -> Any:
     """Rewrites a syntax tree in place so that loop steps and growing values are charged."""
     def through(name: str, inner: Any) -> nodes.Expr:
@@ -278,12 +232,20 @@ def _guard(node: Any, environment: _Environment) -> Any:
     return through("_weighed", node) if isinstance(node, _PAID) else node
 
 
+# Marks of lines.
+
+_MARK = re.compile("\x02([0-9]{0,9}):?([^\x03\n]*)\x03")
+
+
 def _mark(line: int, file: str = "") -> str:
     """The mark of a line; without a file it belongs to the template that is rendered."""
     return f"\x02{line}:{file}\x03"
 
 
-_MARK = re.compile("\x02([0-9]{0,9}):?([^\x03\n]*)\x03")
+def marked(rendered: Rendered) -> str:
+    """The text with the marks of its lines, to be inserted into the output of another template."""
+    pairs = zip(rendered.text.split("\n"), rendered.lines, strict=True)
+    return "\n".join(f"{text}{_mark(line, file)}" for text, (file, line) in pairs)
 
 
 def _mark_lines(node: nodes.Node) -> None:
@@ -300,22 +262,20 @@ def _mark_lines(node: nodes.Node) -> None:
 
 def _unmarked(text: str, file: str) -> Rendered:
     """Takes the marks out; a line without one (of a value of several lines) belongs to the next mark."""
+    def places(line: str) -> list[tuple[str, int]]:
+        return [(mark[2] or file, int(mark[1] or 0)) for mark in _MARK.finditer(line)]
+
     lines = text.split("\n")
-    places: list[tuple[str, int]] = []
-    before = _places(lines[-2:-1], file)
+    found: list[tuple[str, int]] = []
+    before = places(lines[-2]) if len(lines) > 1 else []
     place = (file, before[-1][1] + 1 if before else 1)
     for line in reversed(lines):
-        place = next(iter(_places([line], file)), place)
-        places.append(place)
+        place = next(iter(places(line)), place)
+        found.append(place)
     clean = _MARK.sub("", text)
     if len(clean) > MAX_OUTPUT:
         raise Where(file).error(f"the template's output has {len(clean)} characters", f"at most {MAX_OUTPUT}")
-    return Rendered(clean, tuple(reversed(places)))
-
-
-def _places(lines: Sequence[str], file: str) -> list[tuple[str, int]]:
-    """File and line of every mark in these lines."""
-    return [(mark[2] or file, int(mark[1] or 0)) for line in lines for mark in _MARK.finditer(line)]
+    return Rendered(clean, tuple(reversed(found)))
 
 
 def _fail(error: Exception, file: str, names: Sequence[str]) -> NoReturn:

@@ -14,42 +14,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Oddity:
-    """Input that Timeloop reads without a complaint, and not as its author meant it.
-
-    Attributes:
-        where: Its place.
-        subject: The key or text in question; a file with the same one several times gets one warning.
-        found: The mistake in words, with the nearest accepted key.
-        accepted: The accepted alternatives.
-        outcome: The treatment that Timeloop gives it, for the warning; empty where `found` says so already.
-    """
+    """Input that Timeloop reads without a complaint, and not as its author meant it."""
 
     where: Where
-    subject: str
-    found: str
-    accepted: str
+    subject: str  # the key or text in question; a file with the same one several times gets one warning
+    found: str  # the mistake in words, with the nearest accepted key
+    accepted: str  # the accepted alternatives
+    # The treatment that Timeloop gives it, for the warning; empty where `found` says so already.
     outcome: str = "Timeloop ignores it"
-
-
-@dataclass
-class _Warned:
-    """A warning and the number of places that it stands for."""
-
-    text: str
-    places: int = 1
 
 
 @dataclass(frozen=True)
 class Leniency:
-    """Decides about oddities, and collects the warnings of one reading.
+    """Decides about oddities, and collects the warnings of one reading."""
 
-    Attributes:
-        strict: Whether an oddity is an error.
-        collected: The warnings so far, by file and subject.
-    """
-
-    strict: bool
-    collected: dict[tuple[str, str], _Warned] = field(default_factory=dict)
+    strict: bool  # whether an oddity is an error
+    # File and subject -> the first warning, and the number of places that it stands for.
+    collected: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
 
     def meet(self, oddities: Iterable[Oddity]) -> None:
         """Collects a warning for each oddity, or refuses all of them in one SpecError where `strict`."""
@@ -64,23 +45,20 @@ class Leniency:
             more = len(lines) - MOST_PROBLEMS + 1
             return lines if more <= 1 else [*lines[:-more], f"{more} more of this sort"]
         for oddity in oddities:
+            found = f"{oddity.found}: {oddity.outcome}" if oddity.outcome else oddity.found
             key = (oddity.where.file, oddity.subject)
-            if key in self.collected:
-                self.collected[key].places += 1
-            else:
-                self.collected[key] = _Warned(_warning(oddity))
+            text, places = self.collected.get(key) or (str(oddity.where.error(found)), 0)
+            self.collected[key] = text, places + 1
         return []
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """The warnings in the order of the reading, each with file, line and path of its first place."""
-        return tuple(warned.text if warned.places == 1 else f"{warned.text} (and {warned.places - 1} more in this file)"
-                     for warned in self.collected.values())
+        return tuple(text if places == 1 else f"{text} (and {places - 1} more in this file)"
+                     for text, places in self.collected.values())
 
 
 STRICT = Leniency(strict=True)
 """Refuses every oddity."""
 
 
-def _warning(oddity: Oddity) -> str:
-    return str(oddity.where.error(f"{oddity.found}: {oddity.outcome}" if oddity.outcome else oddity.found))

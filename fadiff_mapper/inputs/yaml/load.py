@@ -25,51 +25,7 @@ from fadiff_mapper.inputs.yaml.parse import INCLUDED_TAG, Built, joined, parse
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.inputs.yaml.templates import Budget, Rendered, is_template
 
-# Source: Timeloop's Python front end, which combines files key by key.
-
-def combined(trees: Sequence[Map]) -> Map:
-    """The mappings of several files as one, see `load_files`. Raises SpecError where they contradict each other."""
-    return reduce(_combined_maps, trees)
-
-
-def gathered(parts: Sequence[Built]) -> Built:
-    """One list of several parts, lists among them joined."""
-    result = Seq(where=Where("include_all"))
-    for part in parts:
-        value = part.value
-        result = joined(result, value if isinstance(value, Seq) else Seq([value], where=result.where))
-    return Built(result, 1 + sum(part.size for part in parts), 1 + max(part.height for part in parts))
-
-
-def _combined_maps(mine: Map, theirs: Map) -> Map:
-    """Both mappings in one, keys of `mine` first."""
-    items, places = dict(mine), dict(mine.places)
-    for key, value in theirs.items():
-        if key in items:
-            items[key] = _combined_values(items[key], value, mine.at(key), theirs.at(key))
-        else:
-            items[key], places[key] = value, theirs.at(key)
-    return Map(items, where=mine.where, tag=mine.tag, places=places)
-
-
-def _combined_values(mine: Any, theirs: Any, place: Where, other: Where) -> Any:
-    """The value of a key that two files give. Raises SpecError where they contradict each other."""
-    if _is_empty(mine) or _is_empty(theirs) or mine == theirs or str(mine) == str(theirs):
-        return theirs if _is_empty(mine) else mine
-    if isinstance(mine, Map) and isinstance(theirs, Map):
-        return _combined_maps(mine, theirs)
-    if isinstance(mine, Seq) and isinstance(theirs, Seq):
-        return joined(mine, theirs)
-    raise other.error(f"found {kind_of(theirs)}, but {place} gives {kind_of(mine)}", "the same value in both files")
-
-
-def _is_empty(value: Any) -> bool:
-    """True for a null, and for a text, mapping or list without content."""
-    return value is None or (isinstance(value, str | Map | Seq) and len(value) == 0)
-
-
 __all__ = ["dump", "load_files", "load_text"]
-
 MAX_INCLUDES_DEEP = 20
 """Files that include one another. A plain safety limit; nothing was measured."""
 INCLUDE_UNITS = 2_000
@@ -79,7 +35,7 @@ SUFFIXES = (".yaml", ".yml", ".jinja", ".jinja2", ".j2", ".txt")
 
 
 def load_files(paths: Sequence[str | Path], *, jinja_data: Mapping[str, object] | None = None) -> Map:
-    """Reads YAML files into one mapping of their top-level keys.
+    """Reads YAML files into one mapping of their top-level keys. Raises SpecError.
 
     A key that several files give is combined as Timeloop's front end does: mappings key by key, lists one after
     the other, an empty or equal value once; anything else is a contradiction. A file given twice counts once.
@@ -87,9 +43,6 @@ def load_files(paths: Sequence[str | Path], *, jinja_data: Mapping[str, object] 
     Args:
         paths: The files, in the order in which lists are joined.
         jinja_data: Variables of the files' templates.
-
-    Raises:
-        SpecError: Whatever is wrong, with file and line.
     """
     trees: dict[Path, Map] = {}
     for file in [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]:
@@ -101,17 +54,8 @@ def load_files(paths: Sequence[str | Path], *, jinja_data: Mapping[str, object] 
 
 
 def load_file(path: str | Path, *, jinja_data: Mapping[str, object] | None = None) -> Map:
-    """Reads one YAML file with a mapping at the top.
-
-    Args:
-        path: The file.
-        jinja_data: Variables of its template; its budget of work covers all that it includes.
-
-    Raises:
-        SpecError: Whatever is wrong, with file and line.
-    """
-    built = _load(Path(path), _Loading(jinja_data or {}, Budget()))
-    return mapping(built.value, Where(str(path), 1))
+    """Reads one YAML file with a mapping at the top; one budget of work covers all that it includes."""
+    return mapping(_TemplateScope(Path(path), jinja_data or {}, Budget()).load().value, Where(str(path), 1))
 
 
 def load_text(text: str, file: str = "<text>") -> Map:
@@ -119,61 +63,58 @@ def load_text(text: str, file: str = "<text>") -> Map:
     return mapping(parse(text, file).value, Where(file, 1))
 
 
-@dataclass(frozen=True)
-class _Loading:
-    """State that a file hands on to the files that it includes.
+def combined(trees: Sequence[Map]) -> Map:
+    """The mappings of several files as one, see `load_files`. Raises SpecError where they contradict each other."""
+    def is_empty(value: Any) -> bool:
+        return value is None or (isinstance(value, str | Map | Seq) and len(value) == 0)
 
-    Attributes:
-        data: Variables of templates.
-        budget: Work that templates may still do, shared by all of them.
-        folders: Folders in which the including files look for others.
-        depth: Number of files around this one.
-    """
+    def values(mine: Any, theirs: Any, place: Where, other: Where) -> Any:
+        if is_empty(mine) or is_empty(theirs) or mine == theirs or str(mine) == str(theirs):
+            return theirs if is_empty(mine) else mine
+        if isinstance(mine, Map) and isinstance(theirs, Map):
+            return maps(mine, theirs)
+        if isinstance(mine, Seq) and isinstance(theirs, Seq):
+            return joined(mine, theirs)
+        raise other.error(f"found {kind_of(theirs)}, but {place} gives {kind_of(mine)}", "the same value in both files")
 
-    data: Mapping[str, object]
-    budget: Budget
-    folders: tuple[Path, ...] = ()
-    depth: int = 0
+    def maps(mine: Map, theirs: Map) -> Map:
+        items, places = dict(mine), dict(mine.places)
+        for key, value in theirs.items():
+            if key in items:
+                items[key] = values(items[key], value, mine.at(key), theirs.at(key))
+            else:
+                items[key], places[key] = value, theirs.at(key)
+        return Map(items, where=mine.where, tag=mine.tag, places=places)
 
-
-def _load(path: Path, loading: _Loading) -> Built:
-    """Reads one file, rendered first where it is a template."""
-    text = read_text(path)
-    if not is_template(text):
-        return parse(text, str(path))
-    scope = _TemplateScope(path, loading)
-    rendered = _rendered(text, scope)
-    return parse(rendered.text, str(path), rendered.lines, scope.included)
-
-
-def _rendered(text: str, scope: _TemplateScope) -> Rendered:
-    """A template as it reads once rendered."""
-    from fadiff_mapper.inputs.yaml import jinja_sandbox  # loads Jinja
-    return jinja_sandbox.render(text, str(scope.file), scope.functions(), scope.loading.data, scope.loading.budget)
+    return reduce(maps, trees)
 
 
 @dataclass
 class _TemplateScope:
-    """One file while its template is rendered.
+    """One file while it is read, with the state that it hands on to the files that it includes."""
 
-    Attributes:
-        file: The template.
-        loading: State handed on by the file that includes it.
-        folders: Folders in which it looks for files, its own first.
-        included: Trees included so far; the rendered text refers to them by number.
-    """
-
-    file: Path
-    loading: _Loading
-    folders: list[Path] = field(init=False)
+    file: Path  # the file
+    data: Mapping[str, object]  # variables of templates
+    budget: Budget  # work that templates may still do, shared by all of them
+    around: tuple[Path, ...] = ()  # folders in which the including files look for others
+    depth: int = 0  # number of files around this one
+    folders: list[Path] = field(init=False)  # folders in which it looks for files, its own first
+    # Trees included so far; the rendered text refers to them by number.
     included: list[Built] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.folders = [self.file.resolve().parent, *self.loading.folders]
+    def load(self) -> Built:
+        """Reads the file, rendered first where it is a template."""
+        text = read_text(self.file)
+        if not is_template(text):
+            return parse(text, str(self.file))
+        rendered = self.rendered(text)
+        return parse(rendered.text, str(self.file), rendered.lines, self.included)
 
-    def functions(self) -> dict[str, Callable[..., Any]]:
-        """The functions that a template may call, under the front end's names."""
-        return {
+    def rendered(self, text: str) -> Rendered:
+        """Its text as it reads once rendered; a template may call these functions, under the front end's names."""
+        from fadiff_mapper.inputs.yaml import jinja_sandbox  # loads Jinja
+        self.folders = [self.file.resolve().parent, *self.around]
+        functions: dict[str, Callable[..., Any]] = {
             "add_to_path": self.add_to_path,
             "cwd": lambda: str(self.folders[0]),
             "find_path": lambda pattern: str(self.found(pattern)[0]),
@@ -184,6 +125,7 @@ class _TemplateScope:
             "path_exists": lambda path: any(_exists(folder / path) for folder in self.folders),
             "setenv": _setenv,
         }
+        return jinja_sandbox.render(text, str(self.file), functions, self.data, self.budget)
 
     def add_to_path(self, pattern: str) -> str:
         """Adds folders to those in which files are looked for."""
@@ -195,19 +137,24 @@ class _TemplateScope:
         paths = self.found(pattern)
         if len(paths) > 1:
             raise ValueError(f'include("{pattern}") finds {listed(paths)}; accepted: one file, or include_all')
-        return self._placeholder(_picked(_load(self._includable(paths[0]), self._inner()), keys))
+        return self.placeholder(_picked(self.inner(paths[0]).load(), keys))
 
     def include_all(self, pattern: str, keys: str = "") -> str:
         """A placeholder for one list of several files' parts, lists among them joined; one part stays as it is."""
-        parts = [_picked(_load(self._includable(path), self._inner()), keys) for path in self.found(pattern)]
-        return self._placeholder(parts[0] if len(parts) == 1 else gathered(parts))
+        parts = [_picked(self.inner(path).load(), keys) for path in self.found(pattern)]
+        if len(parts) == 1:
+            return self.placeholder(parts[0])
+        where = Where("include_all")
+        lists = [part.value if isinstance(part.value, Seq) else Seq([part.value], where=where) for part in parts]
+        return self.placeholder(Built(reduce(joined, lists, Seq(where=where)), 1 + sum(part.size for part in parts),
+                                      1 + max(part.height for part in parts)))
 
     def include_text(self, pattern: str) -> str:
-        """The rendered text of one or several files, in place."""
-        inner = self._inner()
-        scopes = [_TemplateScope(self._includable(path), inner) for path in self.found(pattern)]
+        """The rendered text of one or several files, in place; together they are paid as one inclusion."""
         from fadiff_mapper.inputs.yaml.jinja_sandbox import marked
-        return "\n".join(marked(_rendered(read_text(scope.file), scope)).rstrip("\n") for scope in scopes)
+        first, *others = self.found(pattern)
+        scopes = [self.inner(first), *(self.inner(path, paid=True) for path in others)]
+        return "\n".join(marked(scope.rendered(read_text(scope.file))).rstrip("\n") for scope in scopes)
 
     def found(self, pattern: str) -> list[Path]:
         """All files and folders of that name, or matching its last component. Raises ValueError if none."""
@@ -218,21 +165,19 @@ class _TemplateScope:
             raise ValueError(f'there is no "{pattern}" in {listed(dict.fromkeys(self.folders))}')
         return list(dict.fromkeys(matches))
 
-    def _includable(self, path: Path) -> Path:
-        """The path as messages show it, where its suffix is that of a file to include."""
+    def inner(self, path: Path, paid: bool = False) -> _TemplateScope:
+        """A file that this one includes, paid from the budget. Raises ValueError beyond the limits."""
         if path.suffix not in SUFFIXES:
             raise ValueError(f'"{path.name}" cannot be included; accepted: names that end in {listed(SUFFIXES)}')
-        here = Path.cwd()
-        return path.relative_to(here) if path.is_relative_to(here) else path
-
-    def _inner(self) -> _Loading:
-        """State for a file that this one includes, paid from the budget. Raises ValueError beyond the limits."""
-        self.loading.budget.charge(INCLUDE_UNITS)
-        if self.loading.depth >= MAX_INCLUDES_DEEP:
+        if not paid:
+            self.budget.charge(INCLUDE_UNITS)
+        if self.depth >= MAX_INCLUDES_DEEP:
             raise ValueError(f"files include one another more than {MAX_INCLUDES_DEEP} deep")
-        return _Loading(self.loading.data, self.loading.budget, tuple(self.folders), self.loading.depth + 1)
+        here = Path.cwd()
+        shown = path.relative_to(here) if path.is_relative_to(here) else path
+        return _TemplateScope(shown, self.data, self.budget, tuple(self.folders), self.depth + 1)
 
-    def _placeholder(self, built: Built) -> str:
+    def placeholder(self, built: Built) -> str:
         """Text that stands for a tree: the tree itself is put in when the rendered text is parsed."""
         self.included.append(built)
         return f"{INCLUDED_TAG} {len(self.included) - 1}"

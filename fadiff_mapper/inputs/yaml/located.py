@@ -9,7 +9,7 @@ silence.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -21,10 +21,8 @@ from fadiff_mapper.inputs.yaml.place import Where
 T = TypeVar("T")
 Check = Callable[[Any, Where], T]
 """Takes a value and its place; returns it as the wanted type, or raises SpecError with that place."""
-
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 """Characters that no text has: they steer terminals, turn the direction of what follows, or cannot be written."""
-
 MOST_SHOWN_BITS = 1024
 """Bits of a whole number that is shown in a message; Python refuses to write numbers of more than 4,300 digits."""
 
@@ -72,12 +70,7 @@ class Seq(list[Any]):
 
 
 def with_places(value: Any, where: Where) -> Any:
-    """Turns dicts and lists into `Map` and `Seq`, recursively.
-
-    Args:
-        value: Any value; a `Map` or `Seq` is returned as it is, a scalar too.
-        where: Place of the value; its entries are placed below.
-    """
+    """Turns dicts and lists into `Map` and `Seq`, recursively, with places below `where`; those that are such stay."""
     if isinstance(value, Map | Seq):
         return value
     if isinstance(value, dict):
@@ -91,50 +84,38 @@ def plain(value: Any) -> Any:
     """The same value as ordinary dicts and lists, for writing it out; tags and places are lost."""
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return value
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def kind_of(value: object) -> str:
     """The name of a value's type for a message, scalars with the value itself (at most 60 characters)."""
-    names = {dict: "a mapping", list: "a list", str: "a string", bool: "a boolean", int: "a number",
-             float: "a number"}
     if isinstance(value, int) and value.bit_length() > MOST_SHOWN_BITS:
         return f"a number of {value.bit_length()} bits"
+    if isinstance(value, dict | list):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    names = {str: "a string", bool: "a boolean", int: "a number", float: "a number"}
+    name = next((name for base, name in names.items() if isinstance(value, base)), "")
     shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "..."
-    for base, name in names.items():
-        if isinstance(value, base) and not (base is int and isinstance(value, bool)):
-            return name if isinstance(value, dict | list) else f"{name} ({shown})"
-    return "nothing" if value is None else type(value).__name__
+    return f"{name} ({shown})" if name else "nothing" if value is None else type(value).__name__
 
 
 # Checks: (value, where) -> value of the right type, or SpecError.
 
 LARGEST = 1e30
 """The largest number that is read: sums and products of a few such numbers stay within a float's range."""
-
 SMALLEST = 1e-30
 """The smallest number other than 0 that is read, without its sign: quotients stay within a float's range as well."""
-
 LARGEST_WHOLE = 2 ** 53
 """The largest whole number that is read: up to here counts in float64 are exact."""
-
-
 CHECKS_KEPT = 64
 """Checks for numbers that are kept, as readers ask for the same few again and again."""
 
 
 @lru_cache(maxsize=CHECKS_KEPT)
 def number(minimum: float | None = None, *, above: float | None = None) -> Check[float]:
-    """A check for a finite number; the type, int or float, is kept.
+    """A check for a finite number, at least `minimum` or greater than `above`; the type, int or float, is kept.
 
-    Args:
-        minimum: The least accepted value.
-        above: Values must be greater than this.
-
-    Returns:
-        A check that also takes text such as "1e-9", as YAML 1.1 reads such a number as text.
+    Text such as "1e-9" counts, too, as YAML 1.1 reads such a number as text.
     """
     wanted = "a number" + (f" >= {minimum:g}" if minimum is not None else "") + (
         f" > {above:g}" if above is not None else "")
@@ -231,19 +212,38 @@ REQUIRED: Any = object()
 """The default of a key that must be there."""
 
 
+@dataclass(frozen=True)
+class Kind:
+    """The values that a key accepts."""
+
+    # (value, place, leniency) -> the value of the right type; raises SpecError.
+    read: Callable[[Any, Where, Leniency], Any]
+    words: str  # the accepted values in words
+    schema: dict[str, Any]  # the same as JSON Schema, null aside
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of the input."""
+
+    spellings: tuple[str, ...]  # its name, then other spellings, of which the first that is there counts
+    kind: Kind  # the values that it accepts; null counts as absent
+    default: Any  # the value where it is absent; `REQUIRED` where it must be there
+    meaning: str  # a few words for the reference
+
+
+Table = Mapping[str, Key]
+"""The keys of one mapping by their names."""
+
+
 @dataclass
 class Reader:
-    """Takes keys from one `Map`; `finish` complains about those that were never asked for.
+    """Takes keys from one `Map`; `finish` complains about those that no one knows: Timeloop drops these in silence."""
 
-    Attributes:
-        node: The mapping that is read.
-        leniency: Decides whether a key that was never asked for is an error.
-        asked: All keys asked for so far, in order.
-    """
-
-    node: Map
-    leniency: Leniency = STRICT
-    asked: list[str] = field(default_factory=list)
+    node: Map  # the mapping that is read
+    leniency: Leniency = STRICT  # decides whether an unknown key is an error
+    table: Table = field(default_factory=dict)  # the keys that `read` takes
+    asked: list[str] = field(default_factory=list)  # all keys asked for so far, in order
 
     def has(self, *names: str) -> bool:
         """Whether any of the keys is written, a null included."""
@@ -274,29 +274,26 @@ class Reader:
             raise self.node.where.error(f'the key "{names[0]}" is missing', listed(names))
         return default  # type: ignore[no-any-return]
 
-    def refuse(self, name: str, why: str) -> None:
-        """Refuses a key of valid Timeloop input that is not modelled here; null, false, 0 and empty values may stay.
+    def read(self, name: str, *default: Any) -> Any:
+        """Reads the value of a key of the table; a given default replaces the table's."""
+        key = self.table[name]
+        return self.take(key.spellings, lambda value, where: key.kind.read(value, where, self.leniency),
+                         default[0] if default else key.default)
 
-        Raises:
-            SpecError: The key says something; the message tells why it is not supported.
-        """
+    def refuse(self, name: str, why: str) -> None:
+        """Refuses a key of valid Timeloop input that is not modelled here; null, false, 0 and empty values may stay."""
         self.asked.append(name)
         if self.node.get(name):
             raise self.node.at(name).error(f'"{name}" is not supported: {why}')
 
     def finish(self, context: str = "") -> None:
-        """Meets keys that were never asked for, each with the nearest known key.
+        """Meets keys that were never asked for and stand in no table, each with the nearest known key.
 
-        Args:
-            context: Words after the key in the message, such as " of a coefficient".
-
-        Raises:
-            SpecError: There are such keys, and the reader is strict.
+        `context`: words after the key in the message, such as " of a coefficient".
         """
-        if self.node.keys() <= set(self.asked):
-            return
-        accepted = list(dict.fromkeys(self.asked))
-        self.leniency.meet(
-            Oddity(self.node.at(key), f"key {key}{context}",
-                   f'unknown key "{key}"{context}{nearest(str(key), accepted)}', listed(accepted))
-            for key in self.node if key not in self.asked)
+        accepted = list(dict.fromkeys([*(name for key in self.table.values() for name in key.spellings), *self.asked]))
+        if not self.node.keys() <= set(accepted):
+            self.leniency.meet(
+                Oddity(self.node.at(key), f"key {key}{context}",
+                       f'unknown key "{key}"{context}{nearest(str(key), accepted)}', listed(accepted))
+                for key in self.node if key not in accepted)

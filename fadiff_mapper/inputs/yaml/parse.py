@@ -10,7 +10,7 @@ Timeloop's Python front end.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -28,8 +28,6 @@ from fadiff_mapper.inputs.yaml.place import Where
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,999})|0x[0-9a-fA-F]{1,999}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _SPECIAL = {".inf": float("inf"), "+.inf": float("inf"), "-.inf": float("-inf"), ".nan": float("nan")}
-
-
 REMEMBERED = 4096
 """Texts whose values are kept: files repeat their numbers and words."""
 
@@ -60,58 +58,43 @@ NO_MERGE_TAG = "!nomerge"
 
 
 def with_merges(node: Map) -> Map:
-    """The mapping with its merge keys worked in; its own keys come first and win.
+    """The mapping with its merge keys worked in; its own keys come first and win, of several bases the earlier ones.
 
     As in Timeloop's front end, a list written after the merge key stands as it is; one written before is joined.
     """
     for key, deep in (("<<", False), ("<<<", True)):
         if key in node:
-            base = _merge_base(node[key], node.at(key), deep)
+            value, where, base = node[key], node.at(key), Map(where=node.at(key))
+            sources = value if isinstance(value, Seq) else [value]
+            if len(sources) > MAX_MERGED:
+                raise where.error(f"{len(sources)} mappings in a merge key", f"at most {MAX_MERGED}")
+            for source in sources:
+                if not isinstance(source, Map):
+                    raise where.error(f"found {kind_of(source)}", "a mapping or a list of mappings")
+                base = merged(base, source, deep)
             later = list(node)[list(node).index(key) + 1:]
             own = {name: value for name, value in node.items() if name != key}
-            whole = merged(Map(own, where=node.where, tag=node.tag, places=node.places), base, deep)
-            whole.update({name: own[name] for name in later if isinstance(own[name], Seq)})
-            node = whole
+            node = merged(Map(own, where=node.where, tag=node.tag, places=node.places), base, deep)
+            node.update({name: own[name] for name in later if isinstance(own[name], Seq)})
     return node
 
 
-def _merge_base(value: Any, where: Where, deep: bool) -> Map:
-    """The mapping that a merge key adds: the one named, or those of a list in one, of which the earlier win."""
-    sources = value if isinstance(value, Seq) else [value]
-    if len(sources) > MAX_MERGED:
-        raise where.error(f"{len(sources)} mappings in a merge key", f"at most {MAX_MERGED}")
-    result = Map(where=where)
-    for source in sources:
-        if not isinstance(source, Map):
-            raise where.error(f"found {kind_of(source)}", "a mapping or a list of mappings")
-        result = merged(result, source, deep)
-    return result
-
-
 def merged(mine: Map, theirs: Map, deep: bool) -> Map:
-    """One mapping completed by another.
+    """One mapping completed by another, whose entries do not win.
 
-    Args:
-        mine: The mapping whose entries win.
-        theirs: The mapping whose other entries are added.
-        deep: Whether under a common key mappings merge and lists join (mine first), unless mine is tagged `!nomerge`.
+    Where `deep`, under a common key mappings merge and lists join (mine first), unless mine is tagged `!nomerge`.
     """
     items, places = dict(mine), dict(mine.places)
     for key, value in theirs.items():
+        own = items.get(key)
         if key not in items:
             items[key], places[key] = value, theirs.at(key)
-        elif deep:
-            items[key] = _combined(items[key], value)
+        elif deep and getattr(own, "tag", None) != NO_MERGE_TAG:
+            if isinstance(own, Map) and isinstance(value, Map):
+                items[key] = merged(own, value, deep)
+            elif isinstance(own, Seq) and isinstance(value, Seq):
+                items[key] = joined(own, value)
     return Map(items, where=mine.where, tag=mine.tag, places=places)
-
-
-def _combined(mine: Any, theirs: Any) -> Any:
-    """The value of a common key in a deep merge."""
-    if isinstance(mine, Map) and isinstance(theirs, Map) and mine.tag != NO_MERGE_TAG:
-        return merged(mine, theirs, deep=True)
-    if isinstance(mine, Seq) and isinstance(theirs, Seq) and mine.tag != NO_MERGE_TAG:
-        return joined(mine, theirs)
-    return mine
 
 
 def joined(first: Seq, second: Seq) -> Seq:
@@ -126,7 +109,6 @@ MAX_DEPTH = 100
 """Levels of nesting in one document, aliases written out. A safety limit far below Python's on recursion."""
 INCLUDED_TAG = "!include_loaded"
 """`!include_loaded 3` stands for the fourth of the `included` values."""
-
 _CORE = "tag:yaml.org,2002:"
 _LOCAL_TAG = re.compile(r"![A-Za-z_][\w-]*")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -134,39 +116,60 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Built(NamedTuple):
-    """A value with its extent, aliases written out.
+    """A value with its extent, aliases written out."""
 
-    Attributes:
-        value: A `Map`, `Seq` or scalar.
-        size: Number of values in it, itself included.
-        height: Levels of nesting; 1 for a scalar.
+    value: Any  # a `Map`, `Seq` or scalar
+    size: int  # number of values in it, itself included
+    height: int  # levels of nesting; 1 for a scalar
+
+
+def parse(text: str, file: str, lines: Sequence[tuple[str, int]] | None = None,
+          included: Sequence[Built] = ()) -> Built:
+    """Reads the one YAML document in a text.
+
+    Args:
+        file: Name of the text for messages.
+        lines: File and line (from 1) of each line of the text, where the lines do not stand in `file` itself but
+            were produced by a template.
+        included: The values that `!include_loaded N` may refer to.
+
+    Raises:
+        SpecError: Not one YAML document, or one beyond the limits; with file and line.
     """
-
-    value: Any
-    size: int
-    height: int
+    if _SURROGATE.search(text):
+        raise Where(file).error("the text is not valid Unicode", "UTF-8")
+    stream: Iterator[Any] = yaml.parse(text, Loader=_Loader)
+    document = _Document(file, lines, included, stream)
+    try:
+        next(stream)
+        if isinstance(next(stream), events.StreamEndEvent):
+            raise Where(file).error("the file is empty", "a YAML document")
+        first = next(stream)
+        built = document.build(first, document.at(first.start_mark.line), 1)
+        next(stream)
+        following = next(stream)
+    except yaml.YAMLError as error:
+        raise _syntax_error(error, text, document) from None
+    if not isinstance(following, events.StreamEndEvent):
+        raise document.at(following.start_mark.line).error("a second YAML document", "one document in a file")
+    for value in document.unmerged:
+        value.tag = None
+    return built
 
 
 @dataclass
 class _Document:
-    """State of the reading of one document.
+    """State of the reading of one document."""
 
-    Attributes:
-        file: Name of the text for messages.
-        lines: File and line of each line of the text, where a template produced it; else None.
-        included: Values for `!include_loaded`.
-        stream: Events of the parser, consumed as values are built.
-        nodes: Values built so far.
-        anchors: Values by anchor; None while the anchored value itself is built.
-        unmerged: Values tagged `!nomerge`, whose tag is taken off in the end.
-    """
-
-    file: str
+    file: str  # name of the text for messages
+    # File and line of each line of the text, where a template produced it; else None.
     lines: Sequence[tuple[str, int]] | None
-    included: Sequence[Built]
-    stream: Iterator[Any]
-    nodes: int = 0
+    included: Sequence[Built]  # values for `!include_loaded`
+    stream: Iterator[Any]  # events of the parser, consumed as values are built
+    nodes: int = 0  # values built so far
+    # Values by anchor; None while the anchored value itself is built.
     anchors: dict[str, Built | None] = field(default_factory=dict)
+    # Values tagged `!nomerge`, whose tag is taken off in the end: it has then done its work.
     unmerged: list[Map | Seq] = field(default_factory=list)
 
     def at(self, line: int, path: str = "") -> Where:
@@ -184,166 +187,123 @@ class _Document:
         if self.nodes > MAX_NODES:
             raise where.error("too many values, aliases written out", f"at most {MAX_NODES}")
 
+    def build(self, event: Any, where: Where, depth: int) -> Built:
+        """The value that begins with this event; `depth` levels of nesting include it."""
+        if depth > MAX_DEPTH:
+            raise Where(where.file, where.line).error("nested too deeply", f"at most {MAX_DEPTH} levels")
+        self.count(1, where)
+        anchor = event.anchor
+        if isinstance(event, events.AliasEvent):
+            if anchor not in self.anchors:
+                raise where.error(f"the alias *{anchor} has no anchor &{anchor} before it")
+            known = self.anchors[anchor]
+            if known is None:
+                raise where.error(f"the alias *{anchor} stands inside its own anchor &{anchor}")
+            return self.inserted(known, where, depth)
+        before = self.nodes
+        if anchor is not None:
+            self.anchors[anchor] = None
+        if isinstance(event, events.ScalarEvent):
+            checked_text(event.value, where)
+            built = self.scalar(event, where, depth)
+        else:
+            collection = self.sequence if isinstance(event, events.SequenceStartEvent) else self.mapping
+            value, height = collection(event, where, depth)
+            if value.tag == NO_MERGE_TAG:
+                self.unmerged.append(value)
+            built = Built(value, self.nodes - before + 1, height)
+        if anchor is not None:
+            self.anchors[anchor] = built
+        return built
 
-def parse(text: str, file: str, lines: Sequence[tuple[str, int]] | None = None,
-          included: Sequence[Built] = ()) -> Built:
-    """Reads the one YAML document in a text.
+    def inserted(self, built: Built, where: Where, depth: int) -> Built:
+        """A value built before, used once more and counted once more."""
+        self.count(built.size, where)
+        if depth + built.height > MAX_DEPTH:
+            raise Where(where.file, where.line).error("nested too deeply, aliases written out",
+                                                      f"at most {MAX_DEPTH} levels")
+        return built
 
-    Args:
-        text: The document.
-        file: Name of the text for messages.
-        lines: File and line (from 1) of each line of the text, where the lines do not stand in `file` itself but
-            were produced by a template.
-        included: The values that `!include_loaded N` may refer to.
+    def entry(self, event: Any, outer: Where, key: str | int, line: int, depth: int) -> tuple[Any, int]:
+        """The value that begins with this event, and its height, of the entry of the collection at `outer`.
 
-    Raises:
-        SpecError: Not one YAML document, or one beyond the limits; with file and line.
-    """
-    if _SURROGATE.search(text):
-        raise Where(file).error("the text is not valid Unicode", "UTF-8")
-    stream: Iterator[Any] = yaml.parse(text, Loader=_Loader)
-    document = _Document(file, lines, included, stream)
-    try:
-        next(stream)
-        start = next(stream)
-        if isinstance(start, events.StreamEndEvent):
-            raise Where(file).error("the file is empty", "a YAML document")
-        first = next(stream)
-        built = _build(document, first, document.at(first.start_mark.line), 1)
-        next(stream)
-        following = next(stream)
-    except yaml.YAMLError as error:
-        raise _syntax_error(error, text, document) from None
-    if not isinstance(following, events.StreamEndEvent):
-        raise document.at(following.start_mark.line).error("a second YAML document", "one document in a file")
-    for value in document.unmerged:
-        value.tag = None
-    return built
+        Most values are sound scalars, for which no place has to be worked out.
+        """
+        if depth <= MAX_DEPTH and self.is_sound_scalar(event):
+            self.nodes += 1
+            return _untagged(event), 1
+        built = self.build(event, self.at(line, outer.path_of(key)), depth)
+        return built.value, built.height
 
+    def is_sound_scalar(self, event: Any) -> bool:
+        """Whether a scalar of printable text begins, without tag and anchor and within the count of values."""
+        return (type(event) is events.ScalarEvent and event.tag is None and event.anchor is None
+                and event.value.isprintable() and self.nodes < MAX_NODES)
 
-def _build(document: _Document, event: Any, where: Where, depth: int) -> Built:
-    """The value that begins with this event; `depth` levels of nesting include it."""
-    if depth > MAX_DEPTH:
-        raise Where(where.file, where.line).error("nested too deeply", f"at most {MAX_DEPTH} levels")
-    document.count(1, where)
-    if isinstance(event, events.AliasEvent):
-        return _aliased(document, str(event.anchor), where, depth)
-    before, anchor = document.nodes, event.anchor
-    if anchor is not None:
-        document.anchors[anchor] = None
-    if isinstance(event, events.ScalarEvent):
-        checked_text(event.value, where)
-        built = _scalar(document, event, where, depth)
-    else:
-        collection = _sequence if isinstance(event, events.SequenceStartEvent) else _mapping
-        value, height = collection(document, event, where, depth)
-        built = Built(value, document.nodes - before + 1, height)
-    if anchor is not None:
-        document.anchors[anchor] = built
-    return built
+    def sequence(self, start: Any, where: Where, depth: int) -> tuple[Seq, int]:
+        """The list that begins with the event `start`, and its height."""
+        items: list[Any] = []
+        lines: list[int] = []
+        height = 0
+        while type(event := next(self.stream)) is not events.SequenceEndEvent:
+            lines.append(event.start_mark.line)
+            item, inner = self.entry(event, where, len(items), lines[-1], depth + 1)
+            items.append(item)
+            height = max(height, inner)
+        in_one_line = all(self.source(line) == (where.file, where.line) for line in set(lines))
+        places = () if in_one_line else [self.at(line, where.path_of(index)) for index, line in enumerate(lines)]
+        return Seq(items, where=where, tag=_tag(start.tag, "seq", where), places=places), height + 1
 
+    def mapping(self, start: Any, where: Where, depth: int) -> tuple[Map, int]:
+        """The mapping that begins with the event `start`, merge keys worked in, and its height."""
+        items: dict[str, Any] = {}
+        lines: dict[str, int] = {}
+        height = 0
+        while type(event := next(self.stream)) is not events.MappingEndEvent:
+            key, line = self.key(event, where), event.start_mark.line
+            if key in items:
+                first = self.at(lines[key]).line
+                raise self.at(line, where.path_of(key)).error(f'the key "{key}" is given twice (first in line {first})',
+                                                              "each key once")
+            lines[key] = line
+            items[key], inner = self.entry(next(self.stream), where, key, line, depth + 1)
+            height = max(height, inner)
+        places = {key: self.at(line, where.path_of(key)) for key, line in lines.items()}
+        return with_merges(Map(items, where=where, tag=_tag(start.tag, "map", where), places=places)), height + 1
 
-def _aliased(document: _Document, anchor: str, where: Where, depth: int) -> Built:
-    """The value of an alias, which must not contain itself."""
-    if anchor not in document.anchors:
-        raise where.error(f"the alias *{anchor} has no anchor &{anchor} before it")
-    built = document.anchors[anchor]
-    if built is None:
-        raise where.error(f"the alias *{anchor} stands inside its own anchor &{anchor}")
-    return _inserted(document, built, where, depth)
+    def key(self, event: Any, where: Where) -> str:
+        """The text of a key, never converted: `3`, `no` and `N` stay as they are written."""
+        if self.is_sound_scalar(event):
+            self.nodes += 1
+            return str(event.value)
+        place = self.at(event.start_mark.line, where.path)
+        if not isinstance(event, events.ScalarEvent):
+            raise place.error("a key that is not a simple text", "text")
+        if event.tag not in (None, "!", f"{_CORE}str"):
+            raise place.error(f'the tag "{_shown(event.tag)}" on a key', "no tag")
+        self.count(1, place)
+        key = checked_text(str(event.value), place)
+        if "\n" in key:
+            raise place.error("a key of several lines", "one line")
+        if event.anchor is not None:
+            self.anchors[event.anchor] = Built(key, 1, 1)
+        return key
 
-
-def _inserted(document: _Document, built: Built, where: Where, depth: int) -> Built:
-    """A value built before, used once more and counted once more."""
-    document.count(built.size, where)
-    if depth + built.height > MAX_DEPTH:
-        raise Where(where.file, where.line).error("nested too deeply, aliases written out",
-                                                  f"at most {MAX_DEPTH} levels")
-    return built
-
-
-def _entry(document: _Document, event: Any, outer: Where, key: str | int, line: int, depth: int) -> tuple[Any, int]:
-    """The value that begins with this event, and its height, of the entry of the collection at `outer` in this line.
-
-    Most values are sound scalars, for which no place has to be worked out.
-    """
-    if depth <= MAX_DEPTH and _is_sound_scalar(document, event):
-        document.nodes += 1
-        return _untagged(event), 1
-    built = _build(document, event, document.at(line, outer.path_of(key)), depth)
-    return built.value, built.height
-
-
-def _is_sound_scalar(document: _Document, event: Any) -> bool:
-    """Whether a scalar of printable text begins, without tag and anchor and within the count of values."""
-    return (type(event) is events.ScalarEvent and event.tag is None and event.anchor is None
-            and event.value.isprintable() and document.nodes < MAX_NODES)
-
-
-def _in_line(document: _Document, lines: Iterable[int], where: Where) -> bool:
-    """Whether all these lines of the text are the one in which a collection stands."""
-    return all(document.source(line) == (where.file, where.line) for line in set(lines))
-
-
-def _sequence(document: _Document, start: Any, where: Where, depth: int) -> tuple[Seq, int]:
-    """The list that begins with the event `start`, and its height."""
-    items: list[Any] = []
-    lines: list[int] = []
-    height = 0
-    while type(event := next(document.stream)) is not events.SequenceEndEvent:
-        lines.append(event.start_mark.line)
-        item, inner = _entry(document, event, where, len(items), lines[-1], depth + 1)
-        items.append(item)
-        height = max(height, inner)
-    places = () if _in_line(document, lines, where) else [
-        document.at(line, where.path_of(index)) for index, line in enumerate(lines)]
-    result = Seq(items, where=where, tag=_tag(start.tag, "seq", where), places=places)
-    return _remembered(document, result), height + 1
-
-
-def _mapping(document: _Document, start: Any, where: Where, depth: int) -> tuple[Map, int]:
-    """The mapping that begins with the event `start`, merge keys worked in, and its height."""
-    items: dict[str, Any] = {}
-    lines: dict[str, int] = {}
-    height = 0
-    while type(event := next(document.stream)) is not events.MappingEndEvent:
-        key, line = _key(document, event, where), event.start_mark.line
-        if key in items:
-            first = document.at(lines[key]).line
-            raise document.at(line, where.path_of(key)).error(f'the key "{key}" is given twice (first in line {first})',
-                                                           "each key once")
-        lines[key] = line
-        items[key], inner = _entry(document, next(document.stream), where, key, line, depth + 1)
-        height = max(height, inner)
-    places = {key: document.at(line, where.path_of(key)) for key, line in lines.items()}
-    result = Map(items, where=where, tag=_tag(start.tag, "map", where), places=places)
-    return _remembered(document, with_merges(result)), height + 1
-
-
-def _key(document: _Document, event: Any, where: Where) -> str:
-    """The text of a key, never converted: `3`, `no` and `N` stay as they are written."""
-    if _is_sound_scalar(document, event):
-        document.nodes += 1
-        return str(event.value)
-    place = document.at(event.start_mark.line, where.path)
-    if not isinstance(event, events.ScalarEvent):
-        raise place.error("a key that is not a simple text", "text")
-    if event.tag not in (None, "!", f"{_CORE}str"):
-        raise place.error(f'the tag "{_shown(event.tag)}" on a key', "no tag")
-    document.count(1, place)
-    key = checked_text(str(event.value), place)
-    if "\n" in key:
-        raise place.error("a key of several lines", "one line")
-    if event.anchor is not None:
-        document.anchors[event.anchor] = Built(key, 1, 1)
-    return key
-
-
-def _remembered(document: _Document, value: Any) -> Any:
-    """Notes `!nomerge` values: their tag has done its work once the document is read."""
-    if value.tag == NO_MERGE_TAG:
-        document.unmerged.append(value)
-    return value
+    def scalar(self, event: Any, where: Where, depth: int) -> Built:
+        """The value of a scalar, by its tag or, without one, by its text."""
+        tag, text = event.tag, event.value
+        if tag is None or tag == "!":
+            return Built(_untagged(event), 1, 1)
+        if tag == INCLUDED_TAG and text.isdecimal() and int(text[:9]) < len(self.included):
+            return self.inserted(self.included[int(text[:9])], where, depth)
+        if tag.startswith(_CORE):
+            return Built(_of_core_type(tag, text, where), 1, 1)
+        if tag in ("!include", "!includedir"):
+            raise where.error(f'the tag "{tag}" is not supported',
+                              "{{include('file.yaml')}}, {{include_all('folder/*')}}")
+        if _LOCAL_TAG.fullmatch(tag) and text == "":
+            return Built(Map(where=where, tag=tag), 1, 1)
+        raise where.error(f'the tag "{_shown(tag)}" on "{text[:40]}"', "such tags on mappings and lists only")
 
 
 def _tag(tag: str | None, kind: str, where: Where) -> str | None:
@@ -358,22 +318,6 @@ def _tag(tag: str | None, kind: str, where: Where) -> str | None:
 def _shown(tag: str | None) -> str:
     """A tag as it is written, as far as it fits into a message."""
     return (tag or "").replace(_CORE, "!!")[:60]
-
-
-def _scalar(document: _Document, event: Any, where: Where, depth: int) -> Built:
-    """The value of a scalar, by its tag or, without one, by its text."""
-    tag, text = event.tag, event.value
-    if tag is None or tag == "!":
-        return Built(_untagged(event), 1, 1)
-    if tag == INCLUDED_TAG and text.isdecimal() and int(text[:9]) < len(document.included):
-        return _inserted(document, document.included[int(text[:9])], where, depth)
-    if tag.startswith(_CORE):
-        return Built(_of_core_type(tag, text, where), 1, 1)
-    if tag in ("!include", "!includedir"):
-        raise where.error(f'the tag "{tag}" is not supported', "{{include('file.yaml')}}, {{include_all('folder/*')}}")
-    if _LOCAL_TAG.fullmatch(tag) and text == "":
-        return Built(Map(where=where, tag=tag), 1, 1)
-    raise where.error(f'the tag "{_shown(tag)}" on "{text[:40]}"', "such tags on mappings and lists only")
 
 
 def _untagged(event: Any) -> Any:
@@ -405,8 +349,7 @@ def _syntax_error(error: yaml.YAMLError, text: str, document: _Document) -> Spec
     if isinstance(error, ReaderError):
         counts_letters = error.encoding == "unicode"  # libyaml counts bytes
         before = text[:error.position] if counts_letters else text.encode()[:error.position].decode(errors="ignore")
-        line = before.count("\n")
-        return document.at(line).error("a character that YAML does not allow", "printable text")
+        return document.at(before.count("\n")).error("a character that YAML does not allow", "printable text")
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     line = min(mark.line if mark else 0, text.rstrip("\n").count("\n"))
     broken = text.split("\n")[line]

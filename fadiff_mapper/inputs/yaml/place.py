@@ -38,12 +38,7 @@ class Where(NamedTuple):
         return f"{place}: {shortened(self.path)}" if self.path else place
 
     def error(self, found: str, accepted: str = "") -> SpecError:
-        """The error of one line for this place.
-
-        Args:
-            found: The mistake in words, such as "found a string".
-            accepted: The accepted alternatives, after "; accepted: "; left out where empty.
-        """
+        """The error of one line for this place: the mistake in words, and the accepted alternatives, if any."""
         return SpecError(f"{self}: {shortened(found)}" + (f"; accepted: {shortened(accepted)}" if accepted else ""))
 
 

@@ -19,14 +19,10 @@ MAX_SECONDS = 5.0
 
 @dataclass
 class Budget:
-    """The work that may still be done; shared by a file and all that it includes.
+    """The work that may still be done; shared by a file and all that it includes."""
 
-    Attributes:
-        units: Units left: loop steps, calls, elements, and characters in portions of 16.
-        deadline: When the time is up, on the clock of `time.thread_time`.
-    """
-
-    units: int = MAX_UNITS
+    units: int = MAX_UNITS  # units left: loop steps, calls, elements, and characters in portions of 16
+    # When the time is up, on the clock of `time.thread_time`.
     deadline: float = field(default_factory=lambda: time.thread_time() + MAX_SECONDS)
 
     def charge(self, units: int) -> None:
@@ -58,15 +54,10 @@ class Budget:
 
 @dataclass(frozen=True)
 class Rendered:
-    """A rendered template.
+    """A rendered template."""
 
-    Attributes:
-        text: The text.
-        lines: For each line of the text the file and line (from 1) in which it was written.
-    """
-
-    text: str
-    lines: tuple[tuple[str, int], ...]
+    text: str  # the text
+    lines: tuple[tuple[str, int], ...]  # for each line of the text the file and line (from 1) in which it was written
 
 
 def is_template(text: str) -> bool:

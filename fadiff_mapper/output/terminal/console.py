@@ -1,9 +1,9 @@
-"""The console and the shape of its tables, which all commands share."""
+"""The console, the shape of its tables, and the lines that several commands print."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -13,14 +13,14 @@ from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task
 from rich.table import Table
 from rich.text import Text
 
+from fadiff_mapper.base.errors import listed
 from fadiff_mapper.base.standard_streams import say, shown
 from fadiff_mapper.calibration.features import MEANING, NAMES
+from fadiff_mapper.inputs.spec.spec import WARNING, Spec
 from fadiff_mapper.timeloop.doctor import InstalledFinding
 from fadiff_mapper.timeloop.verify import Verdict, verify_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from fadiff_mapper.calibration.correction import Calibration
     from fadiff_mapper.network.result import NetworkResult
     from fadiff_mapper.search.result import Result
@@ -55,17 +55,22 @@ def console() -> Screen:
     return screen if screen.is_terminal else Screen(width=WIDE)
 
 
-def table(title: str, *columns: str, text: int = 1) -> Table:
-    """An empty table without borders.
+def table(title: str, *columns: str, text: int = 1, rows: Iterable[Iterable[object]] = (), caption: str = "") -> Table:
+    """A table without borders.
 
     Args:
         title: Stands above the table.
         *columns: Headings.
         text: The first so many columns hold words and stand to the left, the others numbers and stand to the right.
+        rows: The cells of every row.
+        caption: Stands below the table.
     """
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold",
+                  caption=caption or None, caption_justify="left")
     for index, column in enumerate(columns):
         table.add_column(column, justify="left" if index < text else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*map(str, row))
     return table
 
 
@@ -99,12 +104,30 @@ def progress_line(what: str, quiet: bool, *columns: ProgressColumn) -> Iterator[
         yield lambda **state: line.update(task, **state)
 
 
+def print_sources(what: str, sources: Mapping[str, str]) -> None:
+    """Prints one line if all components share a source, else one line per source with its components.
+
+    Args:
+        what: "energies" or "areas".
+        sources: Component -> source, as in `Stats.energy_source` and `Stats.area_source`.
+    """
+    names: dict[str, list[str]] = {}
+    for component, source in sources.items():
+        names.setdefault(source, []).append(component)
+    for source, components in names.items():
+        console().print(f"{what if len(names) == 1 else f'{what} of {listed(components)}'}: {source}")
+
+
+def print_notes(spec: Spec) -> None:
+    """Prints a line for each statement of the input that Timeloop ignores or that has no effect."""
+    for note in spec.notes:
+        console().print(note if note.startswith(WARNING) else f"note: {note}")
+
+
 def print_findings(findings: list[InstalledFinding]) -> None:
     """Prints a row per program or library: where or which version, and what it enables."""
-    rows = table("", "", "found", "enables", text=3)
-    for finding in findings:
-        rows.add_row(finding.name, finding.found or "not found", finding.enables)
-    console().print(rows)
+    console().print(table("", "", "found", "enables", text=3, rows=(
+        (finding.name, finding.found or "not found", finding.enables) for finding in findings)))
 
 
 def print_verdict(verdict: Verdict, problem: str = "", file: TextIO | None = None) -> int:
@@ -130,38 +153,24 @@ def print_verdict(verdict: Verdict, problem: str = "", file: TextIO | None = Non
 
 
 def print_plan_verdicts(result: NetworkResult, program: Path) -> bool:
-    """Has the real `timeloop-model` run every layer and every tile of a plan, and prints a verdict for each.
+    """Has the real `timeloop-model` (see `timeloop.verify.real_model`) run every layer and every tile of a plan.
 
-    Args:
-        result: The plan.
-        program: The real program, see `timeloop.verify.real_model`.
-
-    Returns:
-        Whether a number differs.
+    Prints a verdict for each; returns whether a number differs.
     """
     verdicts = [print_verdict(verdict, name) for name, verdict in verify_plan(result, program)]
     return any(verdicts)
 
 
 def print_calibration(calibration: Calibration, written_to: str) -> None:
-    """Prints the coefficients, the verdicts beside the exact model, and whether the calibration is of use.
-
-    Args:
-        calibration: The calibration.
-        written_to: Its file.
-    """
+    """Prints the coefficients, the verdicts beside the exact model, and whether the calibration is of use."""
     out = console()
-    rows = table("", "feature", "cycles", "per", text=1)
-    for name, value in zip(NAMES, calibration.coefficients, strict=True):
-        rows.add_row(name, f"{value:.4g}", MEANING[name])
-    out.print(rows)
+    out.print(table("", "feature", "cycles", "per", rows=(
+        (name, f"{value:.4g}", MEANING[name]) for name, value in zip(NAMES, calibration.coefficients, strict=True))))
     out.print(f"program {calibration.program}, parts of a tile joined by a norm of {calibration.norm:.3g}")
-    verdicts = table("", "judged on", "points", "rank correlation", "exact model", "mean error", "exact model", text=1)
-    for name, verdict in (("layers not learned from", calibration.unseen), ("searched points", calibration.searched)):
-        if verdict:
-            verdicts.add_row(name, str(verdict.points), f"{verdict.spearman:.4f}", f"{verdict.exact_spearman:.4f}",
-                             f"{verdict.error:.1%}", f"{verdict.exact_error:.1%}")
-    out.print(verdicts)
+    judged = (("layers not learned from", calibration.unseen), ("searched points", calibration.searched))
+    out.print(table("", "judged on", "points", "rank correlation", "exact model", "mean error", "exact model", rows=(
+        (name, verdict.points, f"{verdict.spearman:.4f}", f"{verdict.exact_spearman:.4f}", f"{verdict.error:.1%}",
+         f"{verdict.exact_error:.1%}") for name, verdict in judged if verdict)))
     if calibration.searched is None:
         out.print("no row is marked part=searched, so points that a search proposes were not judged")
     doubt = "" if calibration.useful else "this calibration does not beat the exact model: refused without --force; "
@@ -169,20 +178,11 @@ def print_calibration(calibration: Calibration, written_to: str) -> None:
 
 
 def print_corrected(results: Sequence[Result], names: Sequence[str]) -> None:
-    """Prints corrected cycles and EDP beside Timeloop's, where a calibration was given.
-
-    Args:
-        results: Mapped layers.
-        names: A name per layer.
-    """
-    corrected = [(name, result, result.corrected) for name, result in zip(names, results, strict=True)
-                 if result.corrected]
-    if not corrected:
-        return
-    rows = table("corrected to measured hardware", "layer", "cycles", "corrected", "EDP pJ*cycles", "corrected",
-                 "corrected, exact model's choice", text=1)
-    for name, result, cycles in corrected:
-        rows.add_row(name, str(result.stats.cycles), f"{cycles.cycles:.0f}", f"{result.stats.edp:.6g}",
-                     f"{result.stats.energy_pj * cycles.cycles:.6g}",
-                     f"{cycles.exact_choice_energy_pj * cycles.exact_choice_cycles:.6g}")
-    console().print(rows)
+    """Prints corrected cycles and EDP of mapped layers beside Timeloop's, where a calibration was given."""
+    rows = [(name, result.stats.cycles, f"{cycles.cycles:.0f}", f"{result.stats.edp:.6g}",
+             f"{result.stats.energy_pj * cycles.cycles:.6g}",
+             f"{cycles.exact_choice_energy_pj * cycles.exact_choice_cycles:.6g}")
+            for name, result in zip(names, results, strict=True) if (cycles := result.corrected)]
+    if rows:
+        console().print(table("corrected to measured hardware", "layer", "cycles", "corrected", "EDP pJ*cycles",
+                              "corrected", "corrected, exact model's choice", rows=rows))

@@ -1,1 +1,1 @@
-"""The loops behind each count of a finished run, with its bound and sensitivities."""
+"""What a finished run is due to: the loops behind each count, and the worth of each constant of the machine."""

@@ -31,28 +31,15 @@ PLACES = Decimal("0.000001")
 
 
 @dataclass(frozen=True)
-class CountFactor:
-    """One factor of a count.
+class CountTerm:
+    """One factor of a count, or one amount added to the product of its factors.
 
     Attributes:
-        value: The factor.
-        text: The tile, loop or fan-out that it stands for.
+        value: The factor, or the words; negative where they are taken off.
+        text: The tile, loop or fan-out that the factor stands for, or the reason of the amount.
     """
 
-    value: int
-    text: str
-
-
-@dataclass(frozen=True)
-class CountCorrection:
-    """One amount added to the product of the factors.
-
-    Attributes:
-        value: Words; negative where they are taken off.
-        text: The reason.
-    """
-
-    value: Decimal
+    value: int | Decimal
     text: str
 
 
@@ -74,8 +61,8 @@ class CountExplanation:
     dataspace: str
     action: str
     count: int
-    factors: tuple[CountFactor, ...]
-    corrections: tuple[CountCorrection, ...] = ()
+    factors: tuple[CountTerm, ...]
+    corrections: tuple[CountTerm, ...] = ()
     notes: tuple[str, ...] = ()
 
     def expression(self) -> str:
@@ -99,23 +86,6 @@ class CountExplanation:
                 "notes": list(self.notes)}
 
 
-@dataclass(frozen=True)
-class _Case:
-    """One row of an evaluation.
-
-    Attributes:
-        layer: The problem on its architecture.
-        evaluation: The exact evaluation of a batch.
-        row: The row that is explained.
-        wanted: Words that one receiver below each boundary asks for, [L, T].
-    """
-
-    layer: PreparedLayer
-    evaluation: Evaluation
-    row: int
-    wanted: np.ndarray
-
-
 def explain_counts(layer: PreparedLayer, evaluation: Evaluation, row: int = 0) -> tuple[CountExplanation, ...]:
     """Explains every access count of one mapping.
 
@@ -132,11 +102,10 @@ def explain_counts(layer: PreparedLayer, evaluation: Evaluation, row: int = 0) -
     if nest.residual:
         whole = evaluate_nest(layer, replace(nest, temporal_last=None, spatial_last=None), details=True)
         return tuple(_cut_off(layer, evaluation, row, one) for one in explain_counts(layer, whole, row))
-    wanted = exact_traffic(layer, nest, with_hops=False).wanted
-    case = _Case(layer, evaluation, row, wanted[..., row])
+    _, wanted, _ = exact_traffic(layer, nest, with_hops=False)
     return tuple(explanation for level in reversed(range(len(layer.arch.levels)))
                  for tensor in range(len(layer.problem.dataspaces)) if evaluation.held[level, tensor, row]
-                 for explanation in _of_level(case, level, tensor))
+                 for explanation in _of_level(layer, evaluation, row, wanted[..., row], level, tensor))
 
 
 def _cut_off(layer: PreparedLayer, evaluation: Evaluation, row: int, whole: CountExplanation) -> CountExplanation:
@@ -150,150 +119,110 @@ def _cut_off(layer: PreparedLayer, evaluation: Evaluation, row: int, whole: Coun
         for factors, lasts, where in ((nest.temporal, nest.temporal_last, "at"),
                                       (nest.spatial, nest.spatial_last, "over the fan-out of"))
         for d, name in enumerate(layer.problem.dimensions) if lasts[level, d, row] != factors[level, d, row])
-    lacking = CountCorrection(decimal_of(count - whole.count),
+    lacking = CountTerm(decimal_of(count - whole.count),
                               f"last runs that are shorter, on average over instances: {shorter}")
     return replace(whole, count=count, corrections=(*whole.corrections, *([lacking] if lacking.value else [])))
 
 
-def _of_level(case: _Case, level: int, tensor: int) -> Iterator[CountExplanation]:
-    """The explanations of one data space at one level: its updates, its reads, its fills."""
-    written = case.layer.projection.read_write[tensor]
-    links = _over_links(case, level, tensor)
-    if not written:
-        yield _sent(case, level, tensor, "reads", links)
-        yield _filled(case, level, tensor)
-        return
-    yield _sent(case, level, tensor, "updates", [])
-    yield _sent(case, level, tensor, "reads",
-                [*links, *_first_updates(case, level, tensor, "first writes, for which nothing is read back")])
-    if case.layer.reuse.coalesced[level, tensor]:
-        yield _filled(case, level, tensor)
-    else:
-        yield _sent(case, level, tensor, "fills", links)
+def _of_level(layer: PreparedLayer, evaluation: Evaluation, row: int, wanted: np.ndarray, level: int,
+              tensor: int) -> Iterator[CountExplanation]:
+    """The explanations of one data space at one level: its updates, its reads, its fills.
 
-
-def _first_updates(case: _Case, level: int, tensor: int, text: str) -> list[CountCorrection]:
-    """The words of the partition, which cost nothing the first time; nothing where the switches say otherwise."""
-    reuse = case.layer.reuse
-    if not (reuse.first_written[level, tensor] and reuse.coalesced[level, tensor]):
-        return []
-    return [CountCorrection(-decimal_of(case.evaluation.counts.partition[level, tensor, case.row]), text)]
-
-
-def _over_links(case: _Case, level: int, tensor: int) -> list[CountCorrection]:
-    """The words that neighbours of an instance take from it over links, as a correction."""
-    if level + 1 >= len(case.layer.arch.levels):
-        return []
-    words = case.evaluation.tally.links[level + 1, tensor, case.row] / case.evaluation.use.instances[level, case.row]
-    return [CountCorrection(decimal_of(words), "passed on to neighbours over links")]
-
-
-def _sent(case: _Case, level: int, tensor: int, action: str, further: list[CountCorrection]) -> CountExplanation:
-    """A count of words that a level exchanges with the receivers inside it; `further` are more corrections of it."""
-    receiver = _receiver(case, level, tensor)
-    factors, notes = _demand(case, receiver, tensor)
-    groups: list[CountFactor] = []
-    for boundary in range(receiver + 1, level + 1):
-        separate, shared = _spread(case, boundary, tensor)
-        groups += separate
-        notes += shared
-    apart = math.prod(group.value for group in groups)
-    whole = math.prod(factor.value for factor in factors)
-    wanted, content = case.wanted[receiver + 1, tensor], case.evaluation.tally.words[:, level, tensor, case.row].sum()
-    corrections = [CountCorrection(decimal_of((wanted - whole) * apart),
-                                   "windows that overlap with those of the step before"),
-                   CountCorrection(decimal_of(content - wanted * apart), "receivers whose windows coincide, or links"),
-                   *further]
-    return _explanation(case, (level, tensor, action), [*factors, *groups], corrections, notes)
-
-
-def _filled(case: _Case, level: int, tensor: int) -> CountExplanation:
-    """The count of words that a level gets from further out."""
-    key = (level, tensor, "fills")
-    if not case.evaluation.held[level + 1:, tensor, case.row].any():
-        return _explanation(case, key, [CountFactor(0, "0 (no level further out keeps it)")],
-                            _over_links(case, level, tensor), [])
-    factors, notes = _demand(case, level, tensor)
-    whole, wanted = math.prod(factor.value for factor in factors), case.wanted[level + 1, tensor]
-    evaluation, row = case.evaluation, case.row
-    share = counting.received(evaluation.raw, tensor)[level + 1, row]
-    arrived = share + evaluation.tally.links[level + 1, tensor, row] / evaluation.use.instances[level, row]
-    corrections = [CountCorrection(decimal_of(wanted - whole), "windows that overlap with those of the step before"),
-                   CountCorrection(decimal_of(arrived - wanted), "words over links, averaged over instances")]
-    if case.layer.projection.read_write[tensor]:
-        corrections += _first_updates(case, level, tensor, "first visits, for which there is nothing to send down")
-    return _explanation(case, key, factors, corrections, notes)
-
-
-def _receiver(case: _Case, level: int, tensor: int) -> int:
-    """The next level inwards that holds the data space for several uses; -1 is the arithmetic."""
-    held = case.evaluation.held[:level, tensor, case.row] & case.layer.reuse.coalesced[:level, tensor]
-    kept = np.flatnonzero(held)
-    return int(kept[-1]) if len(kept) else -1
-
-
-def _demand(case: _Case, receiver: int, tensor: int) -> tuple[list[CountFactor], list[str]]:
-    """A receiver's tile and the temporal loops for which it is sent again; as notes those over which it is held.
-
-    From the innermost loop outwards a tile is held up to the first loop that moves the data space; that loop and every
-    one outside it costs another delivery (unless `no_reuse` says that nothing is held).
+    `wanted`: Words that one receiver below each boundary asks for, [L, T].
     """
-    layer, nest = case.layer, case.evaluation.nest
-    names, levels = layer.problem.dimensions, layer.arch.levels
-    factors = [_tile(case, receiver, tensor)]
-    holds = receiver >= 0 and bool(layer.reuse.held[receiver + 1, tensor])
-    held: list[str] = []
-    for level in range(receiver + 1, len(levels)):
-        for d in nest.order[level, :, case.row]:
-            bound = round(float(nest.temporal[level, d, case.row]))
-            holds &= not (bound > 1 and layer.projection.relevant[tensor, d])
-            if bound > 1 and holds:
-                held.append(f"{names[d]}{bound} loop at {levels[level].name}")
-            elif bound > 1:
-                factors.append(CountFactor(bound, f"{bound} ({names[d]} loop at {levels[level].name})"))
-    return factors, [f"held over the {', '.join(held)}"] if held else []
+    nest, reuse, levels, dimensions = evaluation.nest, layer.reuse, layer.arch.levels, layer.problem.dimensions
+    relevant, written = layer.projection.relevant[tensor], layer.projection.read_write[tensor]
+    held = evaluation.held[:, tensor, row]
 
+    def explained(action: str, factors: list[CountTerm], corrections: list[CountTerm],
+                  notes: list[str]) -> CountExplanation:
+        """Puts an explanation together, with a last correction for the rounding to whole words."""
+        count = round(float(getattr(evaluation.counts, action)[level, tensor, row]))
+        rest = count - Decimal(math.prod(factor.value for factor in factors)) - sum(c.value for c in corrections)
+        every = [*corrections, CountTerm(rest, "rounded to whole words")]
+        shown = [factors[0], *(factor for factor in factors[1:] if factor.value != 1)]
+        return CountExplanation(levels[level].name, layer.problem.dataspaces[tensor].name, action, count, tuple(shown),
+                                tuple(term for term in every if term.value), tuple(notes))
 
-def _tile(case: _Case, receiver: int, tensor: int) -> CountFactor:
-    """A receiver's tile with its extent along each rank; for the arithmetic one word."""
-    if receiver < 0:
-        return CountFactor(1, "1 (word per cycle and unit)")
-    words = round(float(case.evaluation.tile.size[receiver, tensor, case.row]))
-    points = case.evaluation.tile.below[receiver + 1, :, case.row]
-    names, parts = case.layer.problem.dimensions, []
-    for rank in case.layer.projection.ranks[tensor]:
-        terms = [f"{'' if c == 1 else f'{c}*'}{names[d]}{points[d]:.0f}" for d, c in rank if points[d] > 1]
-        surplus = sum(c for d, c in rank if points[d] > 1) - 1
-        parts += [f"({' + '.join(terms)} - {surplus})" if surplus > 0 else terms[0]] if terms else []
-    return CountFactor(words, f"tile {words}" + (f" ({' x '.join(parts)})" if parts else ""))
+    def demand(receiver: int) -> tuple[list[CountTerm], list[str]]:
+        """A receiver's tile and the temporal loops for which it is sent again; as notes those over which it is held.
 
+        From the innermost loop outwards a tile is held up to the first loop that moves the data space; that loop and
+        every one outside it costs another delivery (unless `no_reuse` says that nothing is held). The tile has its
+        extent along each rank; for the arithmetic (-1) it is one word.
+        """
+        factors = [CountTerm(1, "1 (word per cycle and unit)")]
+        if receiver >= 0:
+            words = round(float(evaluation.tile.size[receiver, tensor, row]))
+            points, parts = evaluation.tile.below[receiver + 1, :, row], []
+            for rank in layer.projection.ranks[tensor]:
+                terms = [f"{'' if c == 1 else f'{c}*'}{dimensions[d]}{points[d]:.0f}" for d, c in rank if points[d] > 1]
+                surplus = sum(c for d, c in rank if points[d] > 1) - 1
+                parts += [f"({' + '.join(terms)} - {surplus})" if surplus > 0 else terms[0]] if terms else []
+            factors = [CountTerm(words, f"tile {words}" + (f" ({' x '.join(parts)})" if parts else ""))]
+        holds = receiver >= 0 and bool(reuse.held[receiver + 1, tensor])
+        over = []
+        for outer in range(receiver + 1, len(levels)):
+            for d in nest.order[outer, :, row]:
+                bound = round(float(nest.temporal[outer, d, row]))
+                holds &= not (bound > 1 and relevant[d])
+                if bound > 1 and holds:
+                    over.append(f"{dimensions[d]}{bound} loop at {levels[outer].name}")
+                elif bound > 1:
+                    factors.append(CountTerm(bound, f"{bound} ({dimensions[d]} loop at {levels[outer].name})"))
+        return factors, [f"held over the {', '.join(over)}"] if over else []
 
-def _spread(case: _Case, boundary: int, tensor: int) -> tuple[list[CountFactor], list[str]]:
-    """The spatial loops over receivers that want different words; as notes those over receivers that share them."""
-    layer, name = case.layer, case.layer.arch.levels[boundary].name
-    apart, together = [], []
-    for d, factor in enumerate(case.evaluation.nest.spatial[boundary, :, case.row]):
-        text = f"{layer.problem.dimensions[d]} over the fan-out of {name}"
-        if factor > 1 and (layer.projection.relevant[tensor, d] or not layer.reuse.multicast[boundary, tensor]):
-            apart.append(CountFactor(round(float(factor)), f"{factor:.0f} ({text})"))
-        elif factor > 1:
-            together.append(f"{factor:.0f} ({text})")
-    shares = "partial sums added up on the way" if layer.projection.read_write[tensor] else "multicast"
-    return apart, [f"{shares}: {' x '.join(together)}"] if together else []
+    def sent(action: str, further: list[CountTerm]) -> CountExplanation:
+        """A count of words that the level exchanges with the receivers inside it; `further` are more corrections.
 
+        A receiver is the next level inwards that holds the data space for several uses; -1 is the arithmetic. Spatial
+        loops over receivers that want different words are factors, as notes those over receivers that share them.
+        """
+        receiver = int(max(np.flatnonzero(held[:level] & reuse.coalesced[:level, tensor]), default=-1))
+        factors, notes = demand(receiver)
+        groups, shares = [], "partial sums added up on the way" if written else "multicast"
+        for boundary in range(receiver + 1, level + 1):
+            together = []
+            for d, factor in enumerate(nest.spatial[boundary, :, row]):
+                text = f"{factor:.0f} ({dimensions[d]} over the fan-out of {levels[boundary].name})"
+                if factor > 1 and (relevant[d] or not reuse.multicast[boundary, tensor]):
+                    groups.append(CountTerm(round(float(factor)), text))
+                elif factor > 1:
+                    together.append(text)
+            notes += [f"{shares}: {' x '.join(together)}"] if together else []
+        apart = float(math.prod(group.value for group in groups))
+        whole = float(math.prod(factor.value for factor in factors))
+        asked, content = wanted[receiver + 1, tensor], evaluation.tally.words[:, level, tensor, row].sum()
+        return explained(action, [*factors, *groups], [
+            CountTerm(decimal_of((asked - whole) * apart), "windows that overlap with those of the step before"),
+            CountTerm(decimal_of(content - asked * apart), "receivers whose windows coincide, or links"),
+            *further], notes)
 
-def _explanation(case: _Case, key: tuple[int, int, str], factors: list[CountFactor], corrections: list[CountCorrection],
-                 notes: list[str]) -> CountExplanation:
-    """Puts an explanation together, with a last correction for the rounding to whole words."""
-    level, tensor, action = key
-    count = round(float(getattr(case.evaluation.counts, action)[level, tensor, case.row]))
-    product = Decimal(math.prod(factor.value for factor in factors))
-    rest = count - product - sum((c.value for c in corrections), Decimal(0))
-    every = [*corrections, CountCorrection(rest, "rounded to whole words")]
-    shown = [CountFactor(factors[0].value, factors[0].text)] + [f for f in factors[1:] if f.value != 1]
-    return CountExplanation(case.layer.arch.levels[level].name, case.layer.problem.dataspaces[tensor].name, action,
-                            count,
-                            tuple(shown), tuple(c for c in every if c.value), tuple(notes))
+    def first_updates(text: str) -> list[CountTerm]:
+        """The words of the partition, which cost nothing the first time; nothing where the switches say otherwise."""
+        if not (written and reuse.first_written[level, tensor] and reuse.coalesced[level, tensor]):
+            return []
+        return [CountTerm(-decimal_of(evaluation.counts.partition[level, tensor, row]), text)]
+
+    passed_on, outermost = 0.0, level + 1 >= len(levels)
+    if not outermost:
+        passed_on = evaluation.tally.links[level + 1, tensor, row] / evaluation.use.instances[level, row]
+    links = [] if outermost else [CountTerm(decimal_of(passed_on), "passed on to neighbours over links")]
+    if written:
+        yield sent("updates", [])
+    yield sent("reads", [*links, *first_updates("first writes, for which nothing is read back")])
+    if written and not reuse.coalesced[level, tensor]:
+        yield sent("fills", links)
+    elif not held[level + 1:].any():
+        yield explained("fills", [CountTerm(0, "0 (no level further out keeps it)")], links, [])
+    else:
+        factors, notes = demand(level)
+        whole, asked = float(math.prod(factor.value for factor in factors)), wanted[level + 1, tensor]
+        arrived = counting.received(evaluation.raw, tensor)[level + 1, row] + passed_on
+        yield explained("fills", factors, [
+            CountTerm(decimal_of(asked - whole), "windows that overlap with those of the step before"),
+            CountTerm(decimal_of(arrived - asked), "words over links, averaged over instances"),
+            *first_updates("first visits, for which there is nothing to send down")], notes)
 
 
 def decimal_of(value: float) -> Decimal:

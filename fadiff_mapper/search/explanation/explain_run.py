@@ -21,7 +21,7 @@ from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.search.explanation.count_breakdown import ACTIONS, CountExplanation, explain_counts
 
 if TYPE_CHECKING:
-    from fadiff_mapper.search.sensitivity.sensitivities import Sensitivity
+    from fadiff_mapper.search.explanation.sensitivities import Sensitivity
 
 # Folders are edited and mixed up, so a run is evaluated again before anything is explained: its mapping has to give
 # the numbers that are stored beside it.
@@ -65,36 +65,32 @@ def read_run(folder: Path | str) -> FinishedRun:
         FadiffError: There is no such folder, a file is missing or broken, or the mapping does not give the stored
             numbers again.
     """
-    folder = Path(folder)
+    folder, accepted = Path(folder), "the file as it was written"
     if not folder.is_dir():
         raise FadiffError(f"{folder}: there is no such folder; accepted: {WRITTEN}")
     missing = [name for name in (INPUT, RESULT) if not (folder / name).is_file()]
     if missing:
         raise FadiffError(f"{folder}: {listed(missing)} not found; accepted: {WRITTEN}")
-    stored = _stored(folder / RESULT)
-    spec = load(str(folder / INPUT), strict=False)
-    if spec.mapping is None:
-        raise FadiffError(f"{folder / INPUT}: there is no mapping section; accepted: the file as it was written")
-    stats = evaluate(spec)
-    _check_repeats(folder, stored["stats"], stats)
-    return FinishedRun(spec, spec.mapping, stats, stored)
-
-
-def _stored(path: Path) -> dict[str, Any]:
-    """The contents of a result file. Raises FadiffError where a part that is used here is missing or misshapen."""
-    accepted = "the file as it was written"
+    path = folder / RESULT
     try:
-        contents = json.loads(decoded(read_bytes(path, accepted, LARGEST), Where(str(path)), accepted))
+        stored = json.loads(decoded(read_bytes(path, accepted, LARGEST), Where(str(path)), accepted))
     except (ValueError, RecursionError) as error:
         raise FadiffError(f"{path}: cannot be read: {error}; accepted: {accepted}") from None
-    stats = contents.get("stats") if isinstance(contents, dict) else None
-    numbers = [stats.get(key) for key in ("cycles", "energy_pj")] if isinstance(stats, dict) else [None]
-    if not all(isinstance(number, int | float) for number in numbers):
+    numbers = stored.get("stats") if isinstance(stored, dict) else None
+    if not isinstance(numbers, dict) or not all(
+            isinstance(numbers.get(key), int | float) for key in ("cycles", "energy_pj")):
         raise FadiffError(f"{path}: stats.cycles and stats.energy_pj not found; accepted: {accepted}")
-    if not _is_bound(contents.get("bound")):
+    if not _is_bound(stored.get("bound")):
         raise FadiffError(f"{path}: bound cannot be understood; accepted: {accepted}")
-    result: dict[str, Any] = contents
-    return result
+    spec = load(str(folder / INPUT), strict=False)
+    if spec.mapping is None:
+        raise FadiffError(f"{folder / INPUT}: there is no mapping section; accepted: {accepted}")
+    stats = evaluate(spec)
+    for key, today, tolerance in (("cycles", stats.cycles, 0.0), ("energy_pj", stats.energy_pj, SAME)):
+        if not math.isclose(numbers[key], today, rel_tol=tolerance):
+            raise FadiffError(f"{folder}: the numbers do not repeat: {RESULT} says {key} {numbers[key]}, the mapping "
+                              f"of {INPUT} gives {today}; accepted: both files as one run wrote them")
+    return FinishedRun(spec, spec.mapping, stats, stored)
 
 
 def _is_bound(stored: Any) -> bool:
@@ -107,14 +103,6 @@ def _is_bound(stored: Any) -> bool:
             for part in stored["parts"])
         and all(-SAME <= number < math.inf for entries in (stored, *stored["parts"]) for number in entries.values()
                 if isinstance(number, int | float)))
-
-
-def _check_repeats(folder: Path, stored: dict[str, Any], stats: Stats) -> None:
-    """Raises FadiffError where cycles or energy are not those that were stored."""
-    for key, today in (("cycles", stats.cycles), ("energy_pj", stats.energy_pj)):
-        if not math.isclose(stored[key], today, rel_tol=0 if key == "cycles" else SAME):
-            raise FadiffError(f"{folder}: the numbers do not repeat: {RESULT} says {key} {stored[key]}, the mapping of "
-                              f"{INPUT} gives {today}; accepted: both files as one run wrote them")
 
 
 @dataclass(frozen=True)
@@ -160,25 +148,19 @@ def explain_run(run: FinishedRun, count: Sequence[str] | None = None) -> RunExpl
     layer, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, run.mapping, details=True, residuals=True)
     counts = explain_counts(layer, evaluation)
     if count:
-        return RunExplanation(metric, bound, (), _chosen(run, counts, count))
+        level, space, action = count
+        for noun, name, names in (("level", level, spec.arch.level_names()),
+                                  ("data space", space, spec.problem.dataspace_names()), ("action", action, ACTIONS)):
+            if name not in names:
+                raise FadiffError(f'unknown {noun} "{name}"{nearest(name, names)}; accepted: {listed(names)}')
+        chosen = tuple(one for one in counts if (one.level, one.dataspace, one.action) == (level, space, action))
+        if not chosen:
+            known = [f"{one.level} {one.dataspace} {one.action}" for one in counts]
+            raise FadiffError(f"{level} has no {action} of {space} in this mapping; accepted: {listed(known)}")
+        return RunExplanation(metric, bound, (), chosen)
     # the sensitivities are those of the dense model, without residuals
     if run.mapping.imperfect or (spec.sparse is not None and spec.sparse.applied):
         return RunExplanation(metric, bound, (), counts)
-    from fadiff_mapper.search.sensitivity.sensitivities import sensitivities
+    from fadiff_mapper.search.explanation.sensitivities import sensitivities
     found, lost = attempted("sensitivities", lambda: sensitivities(layer, evaluation, metric=metric))
     return RunExplanation(metric, bound, found or (), counts, lost)
-
-
-def _chosen(run: FinishedRun, counts: Sequence[CountExplanation], wanted: Sequence[str]) -> tuple[CountExplanation,
-                                                                                                  ...]:
-    """The one count that is asked for by level, data space and action. Raises FadiffError where there is none."""
-    level, space, action = wanted
-    for noun, name, names in (("level", level, run.spec.arch.level_names()),
-                              ("data space", space, run.spec.problem.dataspace_names()), ("action", action, ACTIONS)):
-        if name not in names:
-            raise FadiffError(f'unknown {noun} "{name}"{nearest(name, names)}; accepted: {listed(names)}')
-    chosen = tuple(count for count in counts if (count.level, count.dataspace, count.action) == (level, space, action))
-    if not chosen:
-        known = [f"{count.level} {count.dataspace} {count.action}" for count in counts]
-        raise FadiffError(f"{level} has no {action} of {space} in this mapping; accepted: {listed(known)}")
-    return chosen

@@ -4,22 +4,10 @@ Factors are divisors of their dimension (Timeloop's "uber" map space, perfect fa
 as `timeloop-mapper` does.
 """
 
-from fadiff_mapper.search.mapspace.build import (
-           LevelSpace,
-           LoopSpace,
-           MapSpace,
-           Size,
-           build_mapspace,
-           divisors,
-           factorization_count,
-           factorizations,
-           reachable,
-           rounded_up,
-           size,
-)
+from fadiff_mapper.search.mapspace.build import MapSpace, build_mapspace, divisors, reachable, rounded_up, size
 from fadiff_mapper.search.mapspace.conflicts import Demand, available, check_mapping, conflicts, demands, without
-from fadiff_mapper.search.mapspace.factor_tables import NONE, NUMBER, FactorTables, factor_ranges, factor_tables, places
+from fadiff_mapper.search.mapspace.factor_tables import NONE, FactorTables, factor_ranges, factor_tables, places
 
-__all__ = ["NONE", "NUMBER", "Demand", "FactorTables", "LevelSpace", "LoopSpace", "MapSpace", "Size", "available",
-           "build_mapspace", "check_mapping", "conflicts", "demands", "divisors", "factor_ranges", "factor_tables",
-           "factorization_count", "factorizations", "places", "reachable", "rounded_up", "size", "without"]
+__all__ = ["NONE", "Demand", "FactorTables", "MapSpace", "available", "build_mapspace", "check_mapping", "conflicts",
+           "demands", "divisors", "factor_ranges", "factor_tables", "places", "reachable", "rounded_up", "size",
+           "without"]

@@ -23,8 +23,8 @@ MOST_DIVISORS = 1024
 number below 3.6 * 10^8 has more."""
 
 REMEMBERED = 4096
-"""Sets of reachable divisors that are kept: the levels and layers of a network share most of theirs. A plain limit on
-memory."""
+"""Sets of reachable divisors and choices of levels (3 kB each) that are kept: the levels of a network's layers and of
+the tiles of its fused groups share most of theirs. A plain limit on memory."""
 
 
 @cache
@@ -46,10 +46,6 @@ def divisors(number: int) -> tuple[int, ...]:
 def factorizations(bound: int, choices: Iterable[Sequence[int]]) -> dict[int, int]:
     """Counts ordered factorizations.
 
-    Args:
-        bound: A positive number.
-        choices: The allowed factors at each place.
-
     Returns:
         For every divisor of `bound` that can be reached, the number of ways to pick one factor from each of
         `choices` so that they multiply to it.
@@ -66,54 +62,36 @@ def factorizations(bound: int, choices: Iterable[Sequence[int]]) -> dict[int, in
 
 
 def reachable(bound: int, choices: Iterable[Sequence[int]]) -> frozenset[int]:
-    """The divisors of a number that are products of one factor from each choice.
-
-    Args:
-        bound: A positive number.
-        choices: The allowed factors at each place; all those that allow every divisor count as one, and those that
-            allow 1 alone as none.
-    """
-    choices, every = list(choices), divisors(bound)
-    limited = sorted(tuple(choice) for choice in choices if len(choice) < len(every) and tuple(choice) != (1,))
-    free = any(len(choice) == len(every) for choice in choices)
-    return _reachable(bound, (*limited, every) if free else tuple(limited))
+    """The divisors that `factorizations` reaches: choices that allow every divisor count as one, of 1 alone as none."""
+    every = divisors(bound)
+    distinct = sorted(tuple(choice) for choice in choices if tuple(choice) != (1,))
+    limited = tuple(choice for choice in distinct if len(choice) < len(every))
+    return _reachable(bound, (*limited, every) if len(limited) < len(distinct) else limited)
 
 
 @lru_cache(maxsize=REMEMBERED)
 def _reachable(bound: int, choices: tuple[tuple[int, ...], ...]) -> frozenset[int]:
-    """The divisors that `factorizations` reaches."""
     return frozenset(factorizations(bound, choices))
 
 
 def factorization_count(bound: int, choices: Sequence[Sequence[int]]) -> int:
-    """Counts the ordered factorizations of a number itself.
+    """`factorizations(bound, choices)[bound]`, 0 where there is none.
 
-    Args:
-        bound: A positive number.
-        choices: The allowed factors at each place.
-
-    Returns:
-        `factorizations(bound, choices)[bound]`, 0 where there is none. The k choices that allow every divisor are
-        counted at once: they share what is left to them, a product of prime powers p^m, in as many ways as the product
-        of binomial(m + k - 1, m).
+    The k choices that allow every divisor are counted at once: they share what is left to them, a product of prime
+    powers p^m, in as many ways as the product of binomial(m + k - 1, m).
     """
     whole = divisors(bound)
     limited = [choice for choice in choices if len(choice) < len(whole)]
-    free = len(choices) - len(limited)
-    return sum(ways * _shares(bound // product, free) for product, ways in factorizations(bound, limited).items())
-
-
-def _shares(number: int, places: int) -> int:
-    """Ways to write a number as an ordered product of so many factors."""
-    if not places:
-        return int(number == 1)
-    ways, left = 1, number
-    for prime in divisors(number)[1:]:  # ascending, so that what still divides is prime
-        power = 0
-        while left % prime == 0:
-            left, power = left // prime, power + 1
-        ways *= math.comb(power + places - 1, power)
-    return ways
+    free, total = len(choices) - len(limited), 0
+    for product, ways in factorizations(bound, limited).items():
+        left = bound // product
+        for prime in divisors(left)[1:] if free else ():  # ascending, so that what still divides is prime
+            power = 0
+            while left % prime == 0:
+                left, power = left // prime, power + 1
+            ways *= math.comb(power + free - 1, power)
+        total += ways * (left == 1)
+    return total
 
 
 @dataclass(frozen=True)
@@ -135,11 +113,6 @@ class LoopSpace:
     inner: tuple[str, ...]
     between: tuple[str, ...]
     outer: tuple[str, ...]
-
-    @property
-    def key(self) -> Hashable:
-        """A value that is equal for equal loops."""
-        return tuple(self.choices.items()), self.inner, self.between, self.outer
 
 
 @dataclass(frozen=True)
@@ -169,8 +142,9 @@ class LevelSpace:
     @cached_property
     def key(self) -> Hashable:
         """A value that is equal for levels with equal choices."""
-        return (self.name, self.temporal.key, self.spatial.key, self.fanout, tuple(self.axes.items()), self.keep,
-                self.bypass, self.open)
+        loops = tuple((tuple(part.choices.items()), part.inner, part.between, part.outer)
+                      for part in (self.temporal, self.spatial))
+        return self.name, loops, self.fanout, tuple(self.axes.items()), self.keep, self.bypass, self.open
 
 
 @dataclass(frozen=True)
@@ -190,15 +164,6 @@ class MapSpace:
     levels: tuple[LevelSpace, ...]
 
 
-LEVELS_REMEMBERED = 4096
-"""Choices of levels that are kept, 3 kB each: the tiles of a fused group are searched with constraints that differ at
-few levels. Of the 55,000 levels in the searches for a network of 200 layers 65 % were there already, 58 % of them with
-half as many (23 November 2026)."""
-
-Bounds = tuple[tuple[str, int], ...]
-"""Name and extent of each dimension, in the order of the shape."""
-
-
 def build_mapspace(architecture: Architecture, problem: Problem, constraints: Constraints) -> MapSpace:
     """Builds the map space: all that constraints and hardware leave open.
 
@@ -210,15 +175,8 @@ def build_mapspace(architecture: Architecture, problem: Problem, constraints: Co
       fan-out lies below it, and the order of spatial loops on a fan-out along one axis.
 
     Unlike there, a level that the v0.4 front end inserts for a fan-out (`StorageLevel.is_dummy`) holds no temporal loop
-    and keeps nothing unless a constraint says so, as the constraints that the front end inserts with it say.
-
-    Args:
-        architecture: The architecture.
-        problem: The problem.
-        constraints: Limits on mappings.
-
-    Returns:
-        The map space. An empty choice of factors is a contradiction, which `conflicts` explains.
+    and keeps nothing unless a constraint says so, as the constraints that the front end inserts with it say. An empty
+    choice of factors is a contradiction, which `conflicts` explains.
     """
     bounds, names, outermost = tuple(problem.bounds.items()), problem.dataspace_names(), len(architecture.levels) - 1
     levels = tuple(
@@ -227,15 +185,41 @@ def build_mapspace(architecture: Architecture, problem: Problem, constraints: Co
     return MapSpace(architecture, problem, constraints, levels)
 
 
+@lru_cache(maxsize=REMEMBERED)
+def _level_space(name: str, fanout: tuple[int, int], dummy: bool, innermost: bool, outermost: bool,
+                 bounds: tuple[tuple[str, int], ...], dataspaces: tuple[str, ...],
+                 constraints: LevelConstraints) -> LevelSpace:
+    """The choices of one level, which many problems share; not to be written to.
+
+    `dummy`: it is a fan-out without storage; `bounds`: name and extent of each dimension.
+    """
+    dimensions = tuple(dimension for dimension, _ in bounds)
+    axes = spatial_axes(constraints.spatial, fanout, dimensions)
+    inner, between, outer = _positions(constraints.temporal, dimensions, canonical=False)
+    if innermost and fanout == (1, 1):
+        inner, between = inner + between, ()
+    temporal = {name: permitted(bound, constraints.temporal, name, pinned=dummy) for name, bound in bounds}
+    spatial, room = {}, dict(zip("XY", fanout, strict=True))
+    for dimension, bound in bounds:
+        factors, widest = permitted(bound, constraints.spatial, dimension), max(
+            (room[axis] for axis in axes[dimension]), default=1)
+        spatial[dimension] = factors[:bisect_right(factors, widest)]
+    keep, bypass = constraints.keep, constraints.bypass
+    unsaid = frozenset(dataspaces) - keep - bypass
+    if outermost:
+        keep |= unsaid
+    elif dummy:
+        bypass |= unsaid
+    return LevelSpace(name, LoopSpace(temporal, inner, between, outer),
+                      LoopSpace(spatial, *_positions(constraints.spatial, dimensions, canonical=min(fanout) == 1)),
+                      fanout, axes, keep, bypass, frozenset(dataspaces) - keep - bypass)
+
+
 def rounded_up(problem: Problem, constraints: Constraints) -> dict[str, int]:
     """The bounds of the least problem, from the given one on, that the fixed factors of the constraints divide.
 
     A mapping of it that is cut off at the given bounds has residual factors. So `timeloop-mapper` understands fixed
     factors that do not divide a dimension: free factors divide what they leave, rounded up.
-
-    Args:
-        problem: The problem.
-        constraints: Limits on its mappings.
 
     Returns:
         Bound by dimension; the problem's own where there is nothing to round.
@@ -246,17 +230,7 @@ def rounded_up(problem: Problem, constraints: Constraints) -> dict[str, int]:
 
 
 def permitted(bound: int, loops: LoopConstraint, dimension: str, *, pinned: bool = False) -> tuple[int, ...]:
-    """The factors of a dimension that a constraint allows.
-
-    Args:
-        bound: Extent of the dimension.
-        loops: The constraint.
-        dimension: Name of the dimension.
-        pinned: Whether the factor is 1 unless the constraint limits the dimension.
-
-    Returns:
-        Divisors of the bound, ascending.
-    """
+    """The divisors of a dimension's bound that a constraint allows, ascending; where `pinned`, 1 unless it says so."""
     if not (dimension in loops.fixed or dimension in loops.minimum or dimension in loops.maximum):
         return (1,) if pinned else divisors(bound)
     least, most = loops.minimum.get(dimension, 1), loops.maximum.get(dimension, bound)
@@ -267,12 +241,7 @@ def spatial_axes(loops: LoopConstraint, fanout: tuple[int, int], dimensions: tup
     """The axes of a fan-out that each dimension's spatial loop may lie on.
 
     The first `split` entries of the full permutation lie on X, those of factor 1 counted; without a permutation
-    a fan-out along one axis has the order of the shape.
-
-    Args:
-        loops: The constraint on the spatial loops.
-        fanout: Instances along (X, Y).
-        dimensions: Dimensions in the order of the shape.
+    a fan-out along one axis has the order of the shape, `dimensions`.
 
     Returns:
         By dimension "X", "Y", "XY", or "" where the factor must be 1. Axes of a single instance are left out.
@@ -289,80 +258,17 @@ def spatial_axes(loops: LoopConstraint, fanout: tuple[int, int], dimensions: tup
 
 
 def between_on_x(split: int, inner: int, between: int) -> int:
-    """How many freely ordered dimensions a split puts on X.
-
-    Args:
-        split: Leading entries of the permutation that lie on X.
-        inner: Dimensions in front of them whose order is fixed.
-        between: Freely ordered dimensions.
-    """
+    """How many of `between` freely ordered dimensions, behind `inner` fixed ones, a split puts on X."""
     return min(max(split - inner, 0), between)
 
 
-def _positions(
-    loops: LoopConstraint, dimensions: tuple[str, ...], canonical: bool
-) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+def _positions(loops: LoopConstraint, dimensions: tuple[str, ...],
+               canonical: bool) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """The permutation as (inner, between, outer), where `canonical` without anything left open."""
-    named = {*loops.inner, *loops.outer}
-    between = tuple(name for name in dimensions if name not in named)
-    if canonical and not named:
+    between = tuple(name for name in dimensions if name not in (*loops.inner, *loops.outer))
+    if canonical and len(between) == len(dimensions):
         return between, (), ()
     return loops.inner, between, loops.outer
-
-
-@lru_cache(maxsize=LEVELS_REMEMBERED)
-def _level_space(name: str, fanout: tuple[int, int], dummy: bool, innermost: bool, outermost: bool, bounds: Bounds,
-                 dataspaces: tuple[str, ...], constraints: LevelConstraints) -> LevelSpace:
-    """The choices of one level, which many problems share; not to be written to.
-
-    Args:
-        name: Name of the level.
-        fanout: Instances along (X, Y) of the fan-out below it.
-        dummy: Whether it is a fan-out without storage.
-        innermost: Whether no other level lies inside it.
-        outermost: Whether no other level lies outside it.
-        bounds: Of the problem.
-        dataspaces: Names of the problem's data spaces.
-        constraints: Limits on the level.
-    """
-    dimensions = tuple(dimension for dimension, _ in bounds)
-    axes = spatial_axes(constraints.spatial, fanout, dimensions)
-    keep, bypass = _forced(frozenset(dataspaces), constraints, dummy, outermost)
-    return LevelSpace(
-        name=name,
-        temporal=_temporal(bounds, dimensions, constraints.temporal, pinned=dummy,
-                           order_matters=not innermost or fanout != (1, 1)),
-        spatial=_spatial(bounds, dimensions, constraints.spatial, fanout, axes),
-        fanout=fanout, axes=axes, keep=keep, bypass=bypass, open=frozenset(dataspaces) - keep - bypass,
-    )
-
-
-def _temporal(bounds: Bounds, dimensions: tuple[str, ...], loops: LoopConstraint, pinned: bool,
-              order_matters: bool) -> LoopSpace:
-    choices = {name: permitted(bound, loops, name, pinned=pinned) for name, bound in bounds}
-    inner, between, outer = _positions(loops, dimensions, canonical=False)
-    if not order_matters:
-        inner, between = inner + between, ()
-    return LoopSpace(choices, inner, between, outer)
-
-
-def _spatial(bounds: Bounds, dimensions: tuple[str, ...], loops: LoopConstraint, fanout: tuple[int, int],
-             axes: dict[str, str]) -> LoopSpace:
-    room = dict(zip("XY", fanout, strict=True))
-    choices = {}
-    for name, bound in bounds:
-        factors, widest = permitted(bound, loops, name), max((room[axis] for axis in axes[name]), default=1)
-        choices[name] = factors[:bisect_right(factors, widest)]
-    return LoopSpace(choices, *_positions(loops, dimensions, canonical=min(fanout) == 1))
-
-
-def _forced(dataspaces: frozenset[str], constraints: LevelConstraints, dummy: bool,
-            outermost: bool) -> tuple[frozenset[str], frozenset[str]]:
-    """(data spaces that a level must keep, data spaces that it must bypass)."""
-    unsaid = dataspaces - constraints.keep - constraints.bypass
-    if outermost:
-        return constraints.keep | unsaid, constraints.bypass
-    return constraints.keep, constraints.bypass | (unsaid if dummy else frozenset())
 
 
 @dataclass(frozen=True)
@@ -393,24 +299,16 @@ class Size:
 
 def size(space: MapSpace) -> Size:
     """Counts a map space as `timeloop-mapper` does, except that a dummy level counts as constrained."""
-    levels = space.levels
-    given_splits = [level.spatial.split for level in space.constraints.levels]
+    bounds, factors = space.problem.bounds, 1
+    every = list(zip(space.levels, space.architecture.levels, space.constraints.levels, strict=True))
+    for name, bound in bounds.items():
+        temporal = [permitted(bound, limits.temporal, name, pinned=hardware.is_dummy) for _, hardware, limits in every]
+        spatial = [permitted(bound, limits.spatial, name) for level, _, limits in every if level.fanout != (1, 1)]
+        factors *= factorization_count(bound, temporal + spatial)
     return Size(
-        factorizations=math.prod(_dimension_count(space, name) for name in space.problem.dimensions),
+        factorizations=factors,
         permutations=math.prod(math.factorial(len(loops.between))
-                               for level in levels for loops in (level.temporal, level.spatial)),
-        bypass=2 ** sum(len(level.open) for level in levels),
-        splits=math.prod(len(space.problem.dimensions) + 1 for level, split in zip(levels, given_splits, strict=True)
-                         if level.fanout != (1, 1) and split is None),
-    )
-
-
-def _dimension_count(space: MapSpace, dimension: str) -> int:
-    """Ordered factorizations of one dimension."""
-    bound = space.problem.bounds[dimension]
-    choices = []
-    for level, hardware, limits in zip(space.levels, space.architecture.levels, space.constraints.levels, strict=True):
-        choices.append(permitted(bound, limits.temporal, dimension, pinned=hardware.is_dummy))
-        if level.fanout != (1, 1):
-            choices.append(permitted(bound, limits.spatial, dimension))
-    return factorization_count(bound, choices)
+                               for level in space.levels for loops in (level.temporal, level.spatial)),
+        bypass=2 ** sum(len(level.open) for level in space.levels),
+        splits=math.prod(len(bounds) + 1 for level, _, limits in every
+                         if level.fanout != (1, 1) and limits.spatial.split is None))

@@ -29,9 +29,6 @@ REMEMBERED = 2048
 NONE = -1
 """The number of a quotient or product that is no divisor of the bound."""
 
-DIVISOR_AXES = (1, 2, 2, 1, 2, 0, 0)
-"""How many axes of each table of `FactorTables`, in order, run over divisors."""
-
 
 @dataclass(frozen=True)
 class FactorTables:
@@ -77,98 +74,67 @@ def places(space: MapSpace) -> list[LoopSpace]:
 
 
 def factor_tables(spaces: Sequence[MapSpace]) -> FactorTables:
-    """Tabulates the factors of map spaces.
-
-    Args:
-        spaces: Map spaces over the same levels and dimensions; bounds and constraints may differ.
-
-    Returns:
-        The tables, stacked along the axis W.
-    """
+    """Tabulates the factors of map spaces over the same levels and dimensions; bounds and constraints may differ."""
     width = max(len(divisors(bound)) for space in spaces for bound in space.problem.bounds.values())
-    columns = []
-    for space in spaces:
-        choices = [loops.choices for loops in places(space)]
-        for name, bound in space.problem.bounds.items():
-            columns.append(_dimension_tables(bound, tuple(choice[name] for choice in choices), width))
-    count = len(spaces)
+    columns = [_dimension_tables(bound, tuple(loops.choices[name] for loops in places(space)), width)
+               for space in spaces for name, bound in space.problem.bounds.items()]
     divisor, quotient, product, allowed, completable, whole, outermost = (
-        np.concatenate(column).reshape(count, -1, *column[0].shape[1:]) for column in zip(*columns, strict=True))
+        np.stack(column).reshape(len(spaces), -1, *column[0].shape) for column in zip(*columns, strict=True))
     return FactorTables(divisor, quotient, product, np.ascontiguousarray(allowed.swapaxes(1, 2)),
                         np.ascontiguousarray(completable.swapaxes(1, 2)), whole, outermost.swapaxes(1, 2))
 
 
 @lru_cache(maxsize=REMEMBERED)
 def _dimension_tables(bound: int, choices: tuple[tuple[int, ...], ...], width: int) -> list[np.ndarray]:
-    """The tables of one dimension, in the order of `FactorTables`, brought to a width; not to be written to.
+    """The tables of one dimension, in the order of `FactorTables` and without the axes W and D; not to be written to.
 
-    Args:
-        bound: The dimension's bound.
-        choices: The factors that each place may have.
-        width: N, the divisors of the richest bound.
-
-    Returns:
-        Each table with an axis D of one entry in front.
+    `choices`: the factors of each place; `width`: N, the divisors of the richest bound.
     """
     values = np.array(divisors(bound))
-    quotient, times = (_numbers(values, table) for table in (values[:, None] / values, values[:, None] * values))
-    allowed = np.zeros((len(choices), len(values)), dtype=np.bool_)
-    for row, choice in zip(allowed, choices, strict=True):
-        row[np.searchsorted(values, choice)] = True
+
+    def numbers(table: np.ndarray) -> np.ndarray:
+        number = np.minimum(np.searchsorted(values, table), len(values) - 1)
+        return np.where(values[number] == table, number, NONE)
+
+    def padded(table: np.ndarray, axes: int) -> np.ndarray:
+        """The table with its last axes, which run over divisors, brought to the width."""
+        filler = {"f": 1.0, "i": NONE, "b": False}[table.dtype.kind]
+        return np.pad(table, [(0, 0)] * (table.ndim - axes) + [(0, width - len(values))] * axes,
+                      constant_values=filler)
+
+    quotient, times = numbers(values[:, None] / values), numbers(values[:, None] * values)
+    allowed = np.array([np.isin(values, choice) for choice in choices])
     # From the outermost place inwards: `rest` tells which divisors the places further out can take up.
-    completable, rest = [], values == 1
-    for here in allowed[::-1]:
-        completable.append((quotient >= 0) & here & rest[quotient])
-        rest = completable[-1].any(axis=1)
-    completable.reverse()
-    tables: list[np.ndarray] = [
-        values.astype(np.float64), quotient.astype(NUMBER), times.astype(NUMBER), allowed, np.stack(completable),
-        np.array(len(values) - 1), np.array(_outermost(quotient, completable), dtype=np.int64)]
-    return [_padded(table, axes, width)[None] for table, axes in zip(tables, DIVISOR_AXES, strict=True)]
-
-
-def _outermost(quotient: np.ndarray, completable: Sequence[np.ndarray]) -> list[int]:
-    """`FactorTables.outermost` of one dimension, from the numbers of quotients and for each place `completable`."""
-    left, numbers = len(quotient) - 1, []
+    completable, rest = np.empty((len(choices), *quotient.shape), dtype=np.bool_), values == 1
+    for table, here in zip(completable[::-1], allowed[::-1], strict=True):
+        table[:] = (quotient >= 0) & here & rest[quotient]
+        rest = table.any(axis=1)
+    left, outermost = len(values) - 1, []
     for table in completable:
-        numbers.append(int(table[left].argmax()))  # the first that can be completed; 0, which is 1, where none can
-        left = quotient[left, numbers[-1]]
-    return [NONE] * len(numbers) if left else numbers
-
-
-def _numbers(values: np.ndarray, table: np.ndarray) -> np.ndarray:
-    """The number of each entry of a table among ascending values; NONE where there is none."""
-    number = np.minimum(np.searchsorted(values, table), len(values) - 1)
-    return np.where(values[number] == table, number, NONE)
-
-
-def _padded(table: np.ndarray, axes: int, width: int) -> np.ndarray:
-    """The table with its last `axes` axes, which run over divisors, brought to `width`."""
-    filler = {"f": 1.0, "i": NONE, "b": False}[table.dtype.kind]
-    padded = np.full(table.shape[:table.ndim - axes] + (width,) * axes, filler, dtype=table.dtype)
-    padded[tuple(map(slice, table.shape))] = table
-    return padded
+        outermost.append(int(table[left].argmax()))  # the first that can be completed; 0, which is 1, where none can
+        left = quotient[left, outermost[-1]]
+    return [padded(values.astype(np.float64), 1), padded(quotient.astype(NUMBER), 2), padded(times.astype(NUMBER), 2),
+            padded(allowed, 1), padded(completable, 2), np.array(len(values) - 1),
+            np.array([NONE] * len(outermost) if left else outermost)]
 
 
 def factor_ranges(space: MapSpace) -> tuple[np.ndarray, np.ndarray]:
     """The factors that constraints and fan-outs allow where a factor need not divide its bound.
 
     Returns:
-        Least and largest factor, [2 L, D] each; place 2 l are the spatial loops of level l, 2 l + 1 its temporal ones.
-        All whole numbers between them are allowed.
+        Least and largest factor, [P, D] each; all whole numbers between them are allowed.
     """
-    rows = []
+    ranges = []
     for limits, level in zip(space.constraints.levels, space.levels, strict=True):
         room = dict(zip("XY", level.fanout, strict=True))
         for loops, spatial in ((limits.spatial, True), (limits.temporal, False)):
-            row = []
             for name, bound in space.problem.bounds.items():
+                if spatial:
+                    most = max((room[axis] for axis in level.axes[name]), default=1)
+                else:
+                    most = 1 if level.temporal.choices[name] == (1,) else bound
                 fixed = loops.fixed.get(name)
-                most = max((room[axis] for axis in level.axes[name]), default=1) if spatial else bound
-                if not spatial and level.temporal.choices[name] == (1,):
-                    most = 1
-                row.append((fixed, fixed) if fixed is not None else (
+                ranges.append((fixed, fixed) if fixed is not None else (
                     loops.minimum.get(name, 1), min(loops.maximum.get(name, most), most, bound)))
-            rows.append(row)
-    least, most_of = np.moveaxis(np.array(rows, dtype=np.float64), -1, 0)
-    return np.ascontiguousarray(least), np.ascontiguousarray(most_of)
+    least, largest = np.array(ranges, dtype=np.float64).reshape(-1, len(space.problem.bounds), 2).transpose(2, 0, 1)
+    return np.ascontiguousarray(least), np.ascontiguousarray(largest)

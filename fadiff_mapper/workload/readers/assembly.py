@@ -1,10 +1,14 @@
 """Builds nodes from the operators of a framework: matrix products and attention as operators of ours.
 
-An `Assembly` collects nodes while a reader walks its framework's graph; a `Tensor` is a value that flows between them.
-Frameworks differ in names and attributes alone, which the readers resolve; shapes, templates and the reshapes around
-an operator are made here, once for all. Constants (weights, and all that is computed from them) have no node: an
-operator's data space that is a constant is no operand in the graph. Convolutions stand in `convolutions`, recurrent
-layers in `recurrent`.
+An `Assembly` collects nodes while a reader walks its framework's graph; a `Tensor` is a value that flows between them,
+a `Call` an operator of the framework on such values. Frameworks differ in names and attributes alone, which the readers
+resolve; shapes, templates and the reshapes around an operator are made here, once for all. Constants (weights, and all
+that is computed from them) have no node: an operator's data space that is a constant is no operand in the graph.
+Convolutions and recurrent layers stand in `convolutions`.
+
+The functions that add nodes take the network under construction, a name for the nodes, the values that are read, and
+the shape of the result, which they return. Names are made unique; where factors of a product do not fit, they raise
+SpecError.
 """
 
 from __future__ import annotations
@@ -14,13 +18,14 @@ import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from fadiff_mapper.inputs.yaml.place import Where
-from fadiff_mapper.workload import Folded, make_operator
+from fadiff_mapper.workload import Folded, Operator, make_operator
 from fadiff_mapper.workload.busy_experts import balance
-from fadiff_mapper.workload.node import INPUT, NOT_UNDERSTOOD, Node
+from fadiff_mapper.workload.node import GENERIC, INPUT, NOT_UNDERSTOOD, Node
 from fadiff_mapper.workload.operator import Shape
+from fadiff_mapper.workload.rewrites import without_unread
 from fadiff_mapper.workload.shapes import possible_macs, whole_axes
 
 
@@ -51,6 +56,7 @@ class Assembly:
     """The nodes of a network under construction.
 
     Attributes:
+        where: place in the source of the nodes that are added next, for messages.
         nodes: the nodes so far, in the order in which they were added.
         taken: name -> times that it was asked for, so that every node's name is unique.
         folded: operators with multiply-accumulates that read constants alone.
@@ -58,52 +64,54 @@ class Assembly:
         busy_experts: experts over which rows are spread, None for all.
     """
 
+    where: Where
     nodes: list[Node] = field(default_factory=list)
     taken: dict[str, int] = field(default_factory=dict)
     folded: list[Folded] = field(default_factory=list)
     constants: dict[str, tuple[Shape, ...]] = field(default_factory=dict)
     busy_experts: int | None = None
 
-    def unique(self, name: str) -> str:
-        """The name, with a number where it is taken already."""
-        free = name
-        while free in self.taken:
-            self.taken[name] += 1
-            free = f"{name}.{self.taken[name]}"
-        self.taken[free] = 1
-        return free
-
     def put(self, node: Node) -> Tensor:
-        """Adds a node, whose name is made unique, and returns its output."""
-        name = self.unique(node.name)
+        """Adds a node, with a number behind its name where that is taken already, and returns its output."""
+        name = node.name
+        while name in self.taken:
+            self.taken[node.name] += 1
+            name = f"{node.name}.{self.taken[node.name]}"
+        self.taken[name] = 1
         self.nodes.append(replace(node, name=name))
         return Tensor(node.shape or (), name, node.shape is not None)
 
-    def plain_node(self, name: str, op: str, operands: Sequence[Tensor], shape: Shape | None, where: Where,
-                   axes: tuple[int, ...] = (), what: str = "") -> Tensor:
-        """Adds a node without multiply-accumulates.
+    def node(self, name: str, op: str, operands: Sequence[Tensor], shape: Shape | None, axes: tuple[int, ...] = (),
+             what: str = "", **details: Any) -> Tensor:
+        """Adds a node without multiply-accumulates, whose inputs are the operands that are no constants.
 
         Args:
             name: its name, made unique.
             op: a key of `node.KIND`.
-            operands: the values that it reads; constants among them are left out.
+            operands: the values that it reads.
             shape: extents of its output, None where they are not known.
-            where: place in the source, for messages.
-            axes: for the kinds rows, reduce and transpose (`Node.axes`).
-            what: the framework's name, where `op` is one of `node.GENERIC`.
+            axes: as `Node.axes`.
+            what: the framework's name of the operation, which only nodes that are `GENERIC` keep.
+            details: further fields of the `Node`.
         """
-        made = self.put(Node(name, op, tuple(t.node for t in operands if t.node), shape, axes=axes, what=what,
-                             where=where))
+        made = self.put(Node(name, op, tuple(t.node for t in operands if t.node), shape, axes=axes, where=self.where,
+                             what=what if op in GENERIC else "", **details))
         constants = tuple(t.shape for t in operands if t.constant)
         if constants and made.node:
             self.constants[made.node] = constants
         return made
 
-    def input(self, name: str, shape: Shape, where: Where) -> Tensor:
-        """Adds an input of the network."""
-        return self.plain_node(name, INPUT, (), shape, where)
+    def operator(self, name: str, layer: Operator, operands: Mapping[str, Tensor], shape: Shape,
+                 pad: tuple[tuple[int, int], ...] | None = None) -> Tensor:
+        """Adds an operator that reads these tensors as its data spaces."""
+        read = {space: t.node for space, t in operands.items() if t.node}
+        return self.put(Node(name, layer.op, tuple(read.values()), shape, layer, tuple(read), pad, where=self.where))
 
-    def unknown(self, name: str, what: str, operands: Sequence[Tensor], shapes: Sequence[Shape | None], where: Where,
+    def input(self, name: str, shape: Shape | None) -> Tensor:
+        """Adds an input of the network."""
+        return self.node(name, INPUT, (), shape)
+
+    def unknown(self, name: str, what: str, operands: Sequence[Tensor], shapes: Sequence[Shape | None],
                 macs: int | None = None, possible: int | None = None) -> list[Tensor]:
         """Adds the results of an operation that is not understood, a node for each.
 
@@ -112,7 +120,6 @@ class Assembly:
             what: the framework's name of the operation.
             operands: the values that it reads; constants among them are no inputs of the nodes.
             shapes: extents of its results, None where they are not known.
-            where: place in the source, for messages.
             macs: its multiply-accumulates, where they are known.
             possible: where they are not, how many it may well have; by default those of one product of its tensors.
 
@@ -123,7 +130,7 @@ class Assembly:
         if macs is None and possible is None:
             possible = possible_macs([t.shape if t.known else None for t in operands], shapes)
         return [self.put(Node(name if len(shapes) == 1 else f"{name}.{index}", NOT_UNDERSTOOD, inputs, shape, what=what,
-                              macs=0 if index else macs, possible=None if index else possible, where=where))
+                              macs=0 if index else macs, possible=None if index else possible, where=self.where))
                 for index, shape in enumerate(shapes)]
 
     def note_folded(self, name: str, what: str, macs: int) -> None:
@@ -136,27 +143,116 @@ class Assembly:
         """Multiply-accumulates of the nodes so far, those included that are known of nodes not understood."""
         return sum(node.layer.macs if node.layer else node.macs or 0 for node in self.nodes)
 
-    def reshape(self, name: str, x: Tensor, shape: Shape, where: Where) -> Tensor:
+    def reshape(self, name: str, x: Tensor, shape: Shape) -> Tensor:
         """The same elements under another shape; no node where the shape stays or the value is a constant."""
-        if x.constant or x.shape == shape:
-            return Tensor(shape, x.node)
-        return self.plain_node(name, "reshape", [x], shape, where)
+        return Tensor(shape, x.node) if x.constant or x.shape == shape else self.node(name, "reshape", [x], shape)
 
-    def transpose(self, name: str, x: Tensor, order: tuple[int, ...], where: Where) -> Tensor:
+    def transpose(self, name: str, x: Tensor, order: tuple[int, ...]) -> Tensor:
         """The axes in another order; no node where the order stays or the value is a constant."""
         shape = tuple(x.shape[axis] for axis in order)
-        if x.constant or order == tuple(range(len(order))):
-            return Tensor(shape, x.node)
-        return self.plain_node(name, "transpose", [x], shape, where, order)
+        stays = x.constant or order == tuple(range(len(order)))
+        return Tensor(shape, x.node) if stays else self.node(name, "transpose", [x], shape, order)
 
-    def expand(self, name: str, x: Tensor, shape: Shape, where: Where) -> Tensor:
+    def turn(self, name: str, x: Tensor) -> Tensor:
+        """The last two axes swapped."""
+        order = list(range(len(x.shape)))
+        return self.transpose(name, x, (*order[:-2], *order[-2:][::-1]))
+
+    def expand(self, name: str, x: Tensor, shape: Shape) -> Tensor:
         """A value repeated along axes; only a reshape where no element is repeated."""
-        if x.constant or math.prod(x.shape) == math.prod(shape):
-            return self.reshape(name, x, shape, where)
-        return self.plain_node(name, "expand", [x], shape, where)
+        stays = x.constant or math.prod(x.shape) == math.prod(shape)
+        return self.reshape(name, x, shape) if stays else self.node(name, "expand", [x], shape)
 
 
-def product(to: Assembly, name: str, a: Tensor, b: Tensor, shape: Shape, where: Where) -> Tensor:
+@dataclass(frozen=True)
+class Call:
+    """A call of an operator of a framework.
+
+    Attributes:
+        operator: its name in the reader's tables.
+        name: name for its nodes.
+        to: the network that they are added to.
+        operands: the values that it reads; None where an optional one is left out.
+        outs: shapes of its results; None where they are not known.
+    """
+
+    operator: str
+    name: str
+    to: Assembly
+    operands: Sequence[Tensor | None]
+    outs: Sequence[Shape | None]
+
+    @property
+    def ended(self) -> str:
+        """The end of a message on a shape that is not known."""
+        return ""
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The operands that are there."""
+        return [tensor for tensor in self.operands if tensor]
+
+    def operand(self, index: int) -> Tensor:
+        """An operand with a known shape. Raises SpecError where it is missing or its shape is not known."""
+        tensor = self.operands[index] if index < len(self.operands) else None
+        if tensor is None or not tensor.known:
+            raise self.to.where.error(f"the shape of operand {index} is not known{self.ended}" if tensor else
+                                      f"operand {index} is missing")
+        return tensor
+
+    @property
+    def first(self) -> Tensor:
+        """The first operand. Raises SpecError where it is missing or its shape is not known."""
+        return self.operand(0)
+
+    @property
+    def out(self) -> Shape:
+        """The shape of the first result. Raises SpecError where it is not known."""
+        if self.outs[0] is None:
+            raise self.to.where.error(f"the shape of its output is not known{self.ended}",
+                                      "an operator whose shape can be inferred")
+        return self.outs[0]
+
+    def node(self, op: str, operands: Sequence[Tensor], axes: tuple[int, ...] = (), **details: Any) -> Tensor:
+        """Adds a node without multiply-accumulates for the first result (`Assembly.node`)."""
+        return self.to.node(self.name, op, operands, self.outs[0], axes, **{"what": self.operator, **details})
+
+    def unknown(self, macs: int | None = None) -> Tensor:
+        """Adds a node that is not understood for the first result."""
+        return self.to.unknown(self.name, self.operator, self.tensors, self.outs[:1], macs)[0]
+
+    def pointwise(self, joins: Mapping[str, str], names: Mapping[str, str]) -> Tensor:
+        """Points of one tensor by themselves, or those of several joined; constants (scales, zero points of integers)
+        count only in operators that join by their name.
+
+        Args:
+            joins: operators that join tensors -> their names here.
+            names: others -> their names here; those without one are "elementwise".
+        """
+        if self.operator in joins:
+            return self.node(joins[self.operator], self.tensors)
+        read = [tensor for tensor in self.tensors if tensor.node]
+        single = len(read) == 1 and (not read[0].known or self.outs[0] in (None, read[0].shape))
+        return self.node(names.get(self.operator, "elementwise") if single else "combine", read)
+
+    def product(self, a: Tensor, b: Tensor) -> Tensor:
+        """A matrix product."""
+        return product(self.to, self.name, a, b, self.out)
+
+    def packed_product(self) -> Tensor:
+        """A product with weights whose words hold several numbers each; the output says how many columns they have."""
+        x, packed = self.operand(0), self.operand(1)
+        shape = (x.shape[-1], self.out[-1])
+        return self.product(x, Tensor(shape) if packed.constant else self.to.node(
+            f"{self.name}.unpacked", "other", [packed], shape, what="unpacked weights"))
+
+    def plus(self, result: Tensor, other: Tensor | None) -> Tensor:
+        """A result with a tensor added to it, where there is one that is no constant."""
+        return result if other is None or other.constant else self.to.node(
+            f"{self.name}.add", "add", [result, other], self.out)
+
+
+def product(to: Assembly, name: str, a: Tensor, b: Tensor, shape: Shape) -> Tensor:
     """Adds a matrix product.
 
     Args:
@@ -165,136 +261,80 @@ def product(to: Assembly, name: str, a: Tensor, b: Tensor, shape: Shape, where: 
         a: [..., n, k], or a vector [k], which counts as a matrix of one row.
         b: [..., k, m], or a vector [k], which counts as a matrix of one column.
         shape: extents of the output.
-        where: place in the source, for messages.
 
     Returns:
         The output of one product over all rows where `b` is one matrix, else of a product repeated over the batch, for
         which operands that the batch shares are expanded. A constant on the left is swapped with the data on the right,
-        since the template's weights stand on the right.
-
-    Raises:
-        SpecError: the inner extents differ.
+        since the template's weights stand on the right: a b is the transpose of (the transpose of b) (that of a).
     """
     if not a.shape or not b.shape or a.shape[-1] != b.shape[max(len(b.shape) - 2, 0)]:
-        raise where.error(f"a product of {list(a.shape)} and {list(b.shape)}", "[..., n, k] and [..., k, m]")
+        raise to.where.error(f"a product of {list(a.shape)} and {list(b.shape)}", "[..., n, k] and [..., k, m]")
     if len(a.shape) == 1:
-        a = to.reshape(f"{name}.row", a, (1, *a.shape), where)
+        a = to.reshape(f"{name}.row", a, (1, *a.shape))
     if len(b.shape) == 1:
-        b = to.reshape(f"{name}.column", b, (*b.shape, 1), where)
-    if a.constant:  # the data on the right: the product of both, transposed
-        return _swapped(to, name, a, b, shape, where)
+        b = to.reshape(f"{name}.column", b, (*b.shape, 1))
     (n, k), m = a.shape[-2:], b.shape[-1]
-    if math.prod(b.shape[:-2]) == 1:
-        repeat, rows = 1, math.prod(a.shape[:-1])
-    else:
-        rows, lead = n, _broadcast(a.shape[:-2], b.shape[:-2])
-        repeat = math.prod(lead)
-        a = to.expand(f"{name}.left", a, a.shape if math.prod(a.shape[:-2]) == repeat else (*lead, n, k), where)
-        b = to.expand(f"{name}.right", b, b.shape if math.prod(b.shape[:-2]) == repeat else (*lead, k, m), where)
-    dims = {"N": rows, "M": m, "C": k, "P": 1, "Q": 1, "R": 1, "S": 1}
-    layer = make_operator("gemm", dims, repeat=repeat, where=where)
-    read = [(t.node, space) for t, space in ((a, "Inputs"), (b, "Weights")) if t.node]
-    return to.put(Node(name, "gemm", tuple(node for node, _ in read), shape, layer,
-                       tuple(space for _, space in read), where=where))
+    rank = max(len(a.shape), len(b.shape)) - 2
+    lead = tuple(map(max, *((1,) * (rank + 2 - len(t.shape)) + t.shape[:-2] for t in (a, b))))
+    if a.constant:
+        right = to.turn(f"{name}.turned", b)
+        out = product(to, name, right, Tensor((*a.shape[:-2], k, n)), (*lead, m, n))
+        return to.reshape(f"{name}.shape", to.turn(f"{name}.back", out), shape)
+    repeat, rows = 1, math.prod(a.shape[:-1])
+    if math.prod(b.shape[:-2]) != 1:
+        repeat, rows = math.prod(lead), n
+        a = to.expand(f"{name}.left", a, a.shape if math.prod(a.shape[:-2]) == repeat else (*lead, n, k))
+        b = to.expand(f"{name}.right", b, b.shape if math.prod(b.shape[:-2]) == repeat else (*lead, k, m))
+    layer = make_operator("gemm", {"N": rows, "M": m, "C": k, "P": 1, "Q": 1, "R": 1, "S": 1}, repeat=repeat,
+                          where=to.where)
+    return to.operator(name, layer, {"Inputs": a, "Weights": b}, shape)
 
 
-def _swapped(to: Assembly, name: str, a: Tensor, b: Tensor, shape: Shape, where: Where) -> Tensor:
-    """A product whose left operand is a constant: a b is the transpose of (the transpose of b) (that of a)."""
-    right = to.transpose(f"{name}.turned", b, turned(len(b.shape)), where)
-    left = Tensor((*a.shape[:-2], a.shape[-1], a.shape[-2]))
-    lead = _broadcast(a.shape[:-2], b.shape[:-2])
-    out = product(to, name, right, left, (*lead, b.shape[-1], a.shape[-2]), where)
-    back = to.transpose(f"{name}.back", out, turned(len(out.shape)), where)
-    return to.reshape(f"{name}.shape", back, shape, where)
+def linear(to: Assembly, name: str, x: Tensor, weight: Tensor, shape: Shape) -> Tensor:
+    """Adds x [..., in] times the transpose of a weight [out, in]."""
+    return product(to, name, x, to.turn(f"{name}.weight", weight), shape)
 
 
-def linear(to: Assembly, name: str, x: Tensor, weight: Tensor, shape: Shape, where: Where) -> Tensor:
-    """Adds x times the transpose of a weight.
-
-    Args:
-        to: the network.
-        name: name of its node.
-        x: [..., in].
-        weight: [out, in].
-        shape: extents of the output, [..., out].
-        where: place in the source, for messages.
-    """
-    return product(to, name, x, to.transpose(f"{name}.weight", weight, turned(len(weight.shape)), where), shape, where)
-
-
-def attention(to: Assembly, name: str, operands: tuple[Tensor, Tensor, Tensor], mask: Tensor | None, shape: Shape,
-              where: Where) -> Tensor:
+def attention(to: Assembly, name: str, operands: Sequence[Tensor], mask: Tensor | None, shape: Shape) -> Tensor:
     """Adds softmax(q k^T + mask) v: two products, and whole rows in between.
 
     Args:
         to: the network.
         name: prefix of the nodes' names.
         operands: queries, keys and values, [..., heads, tokens, size]; fewer heads of keys and values than of queries
-            are shared among these, which `shared_operands` makes rows of one product.
+            are shared among these, which `rewrites.with_shared_operands` makes rows of one product.
         mask: added to the scores where it is computed; a constant mask adds no node.
         shape: extents of the output.
-        where: place in the source, for messages.
     """
     q, k, v = operands
     heads = q.shape[:-2]
-    k, v = (for_heads(to, f"{name}.{what}", t, heads, where) for what, t in (("keys", k), ("values", v)))
-    keys = to.transpose(f"{name}.keys_t", k, turned(len(k.shape)), where)
+    k, v = (for_heads(to, f"{name}.{what}", t, heads) for what, t in (("keys", k), ("values", v)))
+    keys = to.turn(f"{name}.keys_t", k)
     scores = (*heads, q.shape[-2], k.shape[-2])
-    products = product(to, f"{name}.qk", q, keys, scores, where)
+    products = product(to, f"{name}.qk", q, keys, scores)
     if mask is not None and not mask.constant:
-        products = to.plain_node(f"{name}.mask", "add", [products, mask], scores, where)
-    rows = to.plain_node(f"{name}.softmax", "softmax", [products], scores, where, (-1,))
-    return product(to, f"{name}.av", rows, v, shape, where)
+        products = to.node(f"{name}.mask", "add", [products, mask], scores)
+    return product(to, f"{name}.av", to.node(f"{name}.softmax", "softmax", [products], scores, (-1,)), v, shape)
 
 
-def for_heads(to: Assembly, name: str, t: Tensor, heads: Shape, where: Where) -> Tensor:
-    """Keys or values with one head for each of the queries: neighbours share one.
-
-    Args:
-        to: the network.
-        name: name of its node, if there is any.
-        t: keys or values, [..., heads, tokens, size].
-        heads: leading extents of the queries.
-        where: place in the source, for messages.
-    """
-    own = t.shape[:-2]
+def for_heads(to: Assembly, name: str, t: Tensor, heads: Shape) -> Tensor:
+    """Keys or values [..., heads, tokens, size] with one head for each of the queries, of these leading extents:
+    neighbours share one."""
+    own, matrix = t.shape[:-2], t.shape[-2:]
     if own[:-1] == heads[:-1] and own and 1 < own[-1] < heads[-1] and heads[-1] % own[-1] == 0:
-        apart = to.reshape(f"{name}.heads", t, (*own, 1, *t.shape[-2:]), where)
-        t = to.expand(f"{name}.shared", apart, (*own, heads[-1] // own[-1], *t.shape[-2:]), where)
-        return to.reshape(name, t, (*heads, *t.shape[-2:]), where)
-    return to.expand(name, t, (*heads, *t.shape[-2:]), where)
-
-
-def turned(rank: int) -> tuple[int, ...]:
-    """The order of axes that swaps the last two.
-
-    Args:
-        rank: number of axes.
-    """
-    order = list(range(rank))
-    order[-2:] = order[-2:][::-1]
-    return tuple(order)
+        apart = to.reshape(f"{name}.heads", t, (*own, 1, *matrix))
+        t = to.expand(f"{name}.shared", apart, (*own, heads[-1] // own[-1], *matrix))
+        return to.reshape(name, t, (*heads, *matrix))
+    return to.expand(name, t, (*heads, *matrix))
 
 
 def fourier_macs(points: int, rows: int, real: bool) -> int:
-    """Multiply-accumulates of fast Fourier transforms.
+    """Multiply-accumulates of fast Fourier transforms of so many points each; real ones have a real signal or result.
 
-    Args:
-        points: points of each.
-        rows: number of transforms.
-        real: whether the signal, or the result, is real.
-
-    Returns:
-        Those of radix 2 (Cooley and Tukey): points / 2 * log2(points) complex products of four multiplications each, of
-        real signals half as many; log2 is rounded up where there is no such radix.
+    Those of radix 2 (Cooley and Tukey): points / 2 * log2(points) complex products of four multiplications each, of
+    real signals half as many; log2 is rounded up where there is no such radix.
     """
     return rows * points * (points - 1).bit_length() * (1 if real else 2)
-
-
-def _broadcast(a: Shape, b: Shape) -> Shape:
-    """The larger extent of each axis, aligned at the last one."""
-    rank = max(len(a), len(b))
-    return tuple(map(max, (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b))
 
 
 # Tensors are multiplied from left to right, as ONNX Runtime does, and PyTorch without opt_einsum.
@@ -303,7 +343,7 @@ Term: TypeAlias = tuple[str, ...]
 """The letters of a tensor's axes; axes under dots are "1", "2", ... from the last one on."""
 
 
-def einsum(to: Assembly, name: str, equation: str, tensors: Sequence[Tensor], shape: Shape, where: Where) -> Tensor:
+def einsum(to: Assembly, name: str, equation: str, tensors: Sequence[Tensor], shape: Shape) -> Tensor:
     """Adds the products of an einsum.
 
     Args:
@@ -312,7 +352,6 @@ def einsum(to: Assembly, name: str, equation: str, tensors: Sequence[Tensor], sh
         equation: such as "bid,bjd->bij", with an output or without; dots stand for any leading axes.
         tensors: one for each term.
         shape: extents of the output.
-        where: place in the source, for messages.
 
     Returns:
         The output of a product for each tensor behind the first: repeated over the letters that both factors and what
@@ -322,40 +361,45 @@ def einsum(to: Assembly, name: str, equation: str, tensors: Sequence[Tensor], sh
     Raises:
         SpecError: the equation does not fit the tensors.
     """
-    terms, out = _terms(equation, tensors, where)
-    extents = _extents(terms, tensors, where)
+    terms, out = _terms(to, equation, tensors)
+    extents: dict[str, int] = {}
+    for term, tensor in zip(terms, tensors, strict=True):
+        for letter, size in zip(term, tensor.shape, strict=True):  # a single point is repeated
+            if 1 < extents.setdefault(letter, size) != size > 1:
+                raise to.where.error(f"an einsum of which {letter} has {extents[letter]} and {size} points",
+                                     "one extent for each letter")
+            extents[letter] = max(extents[letter], size)
     result, letters = tensors[0], terms[0]
     for index, (tensor, term) in enumerate(zip(tensors[1:], terms[1:], strict=True), 2):
         called, later = name if index == len(tensors) else f"{name}.{index - 1}", set(out).union(*terms[index:])
-        first = _own(to, f"{called}.left", result, letters, extents, later.union(term), where)
-        second = _own(to, f"{called}.right", tensor, term, extents, later.union(first[1]), where)
-        result, letters = _contraction(to, called, first, second, extents, later, where)
-    result, letters = _own(to, name, result, letters, extents, set(out), where)
-    back = to.transpose(f"{name}.back", result, tuple(letters.index(letter) for letter in out), where)
-    return to.reshape(f"{name}.shape", back, shape, where)
+        first = _own(to, f"{called}.left", result, letters, extents, later.union(term))
+        second = _own(to, f"{called}.right", tensor, term, extents, later.union(first[1]))
+        result, letters = _contraction(to, called, first, second, extents, later)
+    result, letters = _own(to, name, result, letters, extents, set(out))
+    back = to.transpose(f"{name}.back", result, tuple(letters.index(letter) for letter in out))
+    return to.reshape(f"{name}.shape", back, shape)
 
 
-def _own(to: Assembly, name: str, x: Tensor, term: Term, extents: dict[str, int], needed: set[str],
-         where: Where) -> tuple[Tensor, Term]:
+def _own(to: Assembly, name: str, x: Tensor, term: Term, extents: dict[str, int],
+         needed: set[str]) -> tuple[Tensor, Term]:
     """A tensor without axes that are repeated (a single point), stand there twice, or that nothing else needs."""
     once = tuple(dict.fromkeys(term))
     if len(once) < len(term):
         shape = tuple(x.shape[term.index(letter)] for letter in once)
-        x, term = Tensor(shape) if x.constant else to.plain_node(
-            f"{name}.diagonal", "other", [x], shape, where, what="diagonal of an einsum"), once
+        x, term = Tensor(shape) if x.constant else to.node(f"{name}.diagonal", "other", [x], shape,
+                                                           what="diagonal of an einsum"), once
     long = tuple(letter for letter, size in zip(term, x.shape, strict=True) if size == extents[letter])
-    x = to.reshape(f"{name}.flat", x, tuple(extents[letter] for letter in long), where)
+    x = to.reshape(f"{name}.flat", x, tuple(extents[letter] for letter in long))
     kept = tuple(letter for letter in long if letter in needed)
     if len(kept) < len(long):
         shape = tuple(extents[letter] for letter in kept)
-        x = Tensor(shape) if x.constant else to.plain_node(
-            f"{name}.sum", "sum", [x], shape, where, tuple(index for index, letter in enumerate(long)
-                                                           if letter not in needed))
+        summed = tuple(index for index, letter in enumerate(long) if letter not in needed)
+        x = Tensor(shape) if x.constant else to.node(f"{name}.sum", "sum", [x], shape, summed)
     return x, kept
 
 
 def _contraction(to: Assembly, name: str, left: tuple[Tensor, Term], right: tuple[Tensor, Term],
-                 extents: dict[str, int], needed: set[str], where: Where) -> tuple[Tensor, Term]:
+                 extents: dict[str, int], needed: set[str]) -> tuple[Tensor, Term]:
     """The product of two tensors, summed over the letters that both have and nothing else needs."""
     (first, a), (second, b) = left, right
     shared = [letter for letter in a if letter in b and letter in needed]
@@ -363,27 +407,30 @@ def _contraction(to: Assembly, name: str, left: tuple[Tensor, Term], right: tupl
     rows, columns = ([letter for letter in own if letter not in other] for own, other in ((a, b), (b, a)))
     made = (*shared, *rows, *columns)
     apart = tuple(extents[letter] for letter in made)
-    if first.constant and second.constant:
-        to.note_folded(name, "einsum", math.prod(apart) * math.prod(extents[letter] for letter in summed))
-        return Tensor(apart), made
-    if not summed:
-        return to.plain_node(name, "other", [first, second], apart, where, what="einsum without a sum"), made
 
     def size(letters: list[str]) -> int:
         return math.prod(extents[letter] for letter in letters)
 
     def put(tag: str, x: Tensor, term: Term, order: list[str], wanted: Shape) -> Tensor:
-        moved = to.transpose(f"{name}.{tag}_moved", x, tuple(term.index(letter) for letter in order), where)
-        return to.reshape(f"{name}.{tag}", moved, wanted, where)
+        moved = to.transpose(f"{name}.{tag}_moved", x, tuple(term.index(letter) for letter in order))
+        return to.reshape(f"{name}.{tag}", moved, wanted)
+    if first.constant and second.constant:
+        to.note_folded(name, "einsum", math.prod(apart) * size(summed))
+        return Tensor(apart), made
+    if not summed:
+        return to.node(name, "other", [first, second], apart, what="einsum without a sum"), made
     batch = (size(shared),) if shared else ()
-    moved = (put("left", first, a, shared + rows + summed, (*batch, size(rows), size(summed))),
-             put("right", second, b, shared + summed + columns, (*batch, size(summed), size(columns))))
-    result = product(to, name, *moved, (*batch, size(rows), size(columns)), where)
-    return to.reshape(f"{name}.apart", result, apart, where), made
+    result = product(to, name, put("left", first, a, shared + rows + summed, (*batch, size(rows), size(summed))),
+                     put("right", second, b, shared + summed + columns, (*batch, size(summed), size(columns))),
+                     (*batch, size(rows), size(columns)))
+    return to.reshape(f"{name}.apart", result, apart), made
 
 
-def _terms(equation: str, tensors: Sequence[Tensor], where: Where) -> tuple[list[Term], Term]:
+def _terms(to: Assembly, equation: str, tensors: Sequence[Tensor]) -> tuple[list[Term], Term]:
     """The letters of all tensors and of the output."""
+    def letters(text: str, dots: int) -> Term:
+        before, found, behind = text.partition("...")
+        return (*before, *(str(number) for number in range(dots, 0, -1) if found), *behind)
     stated, arrow, out = equation.replace(" ", "").partition("->")
     terms, dots = [], 0
     for term, tensor in zip(stated.split(","), tensors, strict=False):
@@ -391,32 +438,14 @@ def _terms(equation: str, tensors: Sequence[Tensor], where: Where) -> tuple[list
         if len(stated.split(",")) != len(tensors) or (own > rank if "..." in term else own != rank):
             break
         dots = max(dots, rank - own)
-        terms.append(_term(term, rank - own))
-    every = [letter for term in terms for letter in term]
-    once = sorted(letter for letter in every if every.count(letter) == 1 and not letter.isdecimal())
-    output = _term(out, dots) if arrow else (*_term("...", dots), *once)
+        terms.append(letters(term, rank - own))
+    every = Counter(letter for term in terms for letter in term)
+    once = sorted(letter for letter, times in every.items() if times == 1 and not letter.isdecimal())
+    output = letters(out, dots) if arrow else (*letters("...", dots), *once)
     if len(terms) < len(tensors) or not set(output) <= set(every):
         ranks = " and ".join(str(len(tensor.shape)) for tensor in tensors)
-        raise where.error(f'the equation "{equation}" on tensors of {ranks} axes', "a letter for each axis")
+        raise to.where.error(f'the equation "{equation}" on tensors of {ranks} axes', "a letter for each axis")
     return terms, output
-
-
-def _extents(terms: Sequence[Term], tensors: Sequence[Tensor], where: Where) -> dict[str, int]:
-    """The extent of every letter; tensors that have a single point there repeat it."""
-    extents: dict[str, int] = {}
-    for term, tensor in zip(terms, tensors, strict=True):
-        for letter, size in zip(term, tensor.shape, strict=True):
-            if 1 < extents.setdefault(letter, size) != size > 1:
-                raise where.error(f"an einsum of which {letter} has {extents[letter]} and {size} points",
-                                  "one extent for each letter")
-            extents[letter] = max(extents[letter], size)
-    return extents
-
-
-def _term(text: str, dots: int) -> Term:
-    """The letters of a term, dots replaced by so many numbers."""
-    before, found, behind = text.partition("...")
-    return (*before, *(str(number) for number in range(dots, 0, -1) if found), *behind)
 
 
 # A tensor of complex numbers counts each as one element. Seen as pairs it has an axis of two more, behind all others;
@@ -427,57 +456,28 @@ def _term(text: str, dots: int) -> Term:
 #
 # sum_k x[n, k] w[k, m]    is    sum_(k, y) x[n, k, y] w[k, y, m, z]    with y and z over real and imaginary parts
 
-def as_pairs(to: Assembly, name: str, x: Tensor, where: Where, axes: int = 1) -> Tensor:
-    """Complex numbers [...] as real ones [..., 2].
-
-    Args:
-        to: the network.
-        name: name of the node.
-        x: the complex numbers.
-        where: place in the source, for messages.
-        axes: axes of two behind the others: 2 for a matrix of each number.
-    """
-    apart = to.reshape(f"{name}.apart", x, (*x.shape, *(1,) * axes), where)
-    return to.expand(name, apart, (*x.shape, *(2,) * axes), where)
+def as_pairs(to: Assembly, name: str, x: Tensor, axes: int = 1) -> Tensor:
+    """Complex numbers [...] as real ones [..., 2]; with two such axes a matrix of each number."""
+    apart = to.reshape(f"{name}.apart", x, (*x.shape, *(1,) * axes))
+    return to.expand(name, apart, (*x.shape, *(2,) * axes))
 
 
-def as_complex(to: Assembly, name: str, x: Tensor, where: Where) -> Tensor:
-    """Pairs of real numbers [..., 2] as complex ones [...].
-
-    Args:
-        to: the network.
-        name: name of the node.
-        x: the pairs.
-        where: place in the source, for messages.
-    """
-    shape = x.shape[:-1]
-    return Tensor(shape) if x.constant else to.plain_node(name, "reduction", [x], shape, where, (-1,),
-                                                          "complex numbers of pairs")
+def as_complex(to: Assembly, name: str, x: Tensor) -> Tensor:
+    """Pairs of real numbers [..., 2] as complex ones [...]."""
+    return Tensor(x.shape[:-1]) if x.constant else to.node(name, "reduction", [x], x.shape[:-1], (-1,),
+                                                           "complex numbers of pairs")
 
 
-def complex_einsum(to: Assembly, name: str, equation: str, tensors: Sequence[Tensor], shape: Shape,
-                   where: Where) -> Tensor:
-    """Adds the products of an einsum of complex tensors.
-
-    Args:
-        to: the network.
-        name: name of the node of its last product.
-        equation: as for `einsum`, with an output.
-        tensors: one for each term.
-        shape: extents of the output.
-        where: place in the source, for messages.
-
-    Raises:
-        SpecError: the equation does not fit the tensors.
-    """
-    free = [letter for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" if letter not in equation]
+def complex_einsum(to: Assembly, name: str, equation: str, tensors: Sequence[Tensor], shape: Shape) -> Tensor:
+    """Adds the products of an einsum of complex tensors, as `einsum` those of real ones; the equation has an output."""
+    free = [letter for letter in string.ascii_uppercase + string.ascii_lowercase if letter not in equation]
     stated, _, out = equation.partition("->")
     first, *others = stated.split(",")
     terms = [first + free[0], *(term + free[index] + free[index + 1] for index, term in enumerate(others))]
-    pairs = [as_pairs(to, f"{name}.pairs{index}", tensor, where, axes=2 if index else 1)
+    pairs = [as_pairs(to, f"{name}.pairs{index}", tensor, axes=2 if index else 1)
              for index, tensor in enumerate(tensors)]
-    result = einsum(to, name, f"{','.join(terms)}->{out}{free[len(others)]}", pairs, (*shape, 2), where)
-    return as_complex(to, f"{name}.complex", result, where)
+    result = einsum(to, name, f"{','.join(terms)}->{out}{free[len(others)]}", pairs, (*shape, 2))
+    return as_complex(to, f"{name}.complex", result)
 
 
 # Problem. `(x[:, None] * w).sum(-1)` is the matrix product x w^T. As a join and a reduction it would cost nothing in
@@ -495,28 +495,21 @@ def complex_einsum(to: Assembly, name: str, equation: str, tensors: Sequence[Ten
 # Any other reduction of a join of all pairs (the distances of rows, `(x[:, None] - y).pow(2).sum(-1)`) is not
 # understood, with one multiply-accumulate for each point of the join.
 
-Constants: TypeAlias = Mapping[str, tuple[Shape, ...]]
-"""Name of a node -> shapes of the constants that it reads."""
-
-
 def recognise_products(to: Assembly, outputs: Sequence[str]) -> None:
-    """Replaces sums of products in a network.
-
-    Args:
-        to: the network, complete.
-        outputs: names of the nodes that it returns.
-    """
+    """Replaces sums of products in a complete network, which returns the nodes of these names."""
     by_name = {node.name: node for node in to.nodes}
     readers = Counter(name for node in to.nodes for name in node.inputs) + Counter(outputs)
     products: dict[str, tuple[Node, list[Tensor]]] = {}
     named: dict[str, Node] = {}
     for node in to.nodes:
         reduces = node.kind == "reduce" or node.op == "cumsum"
-        join, scaled = _join(node, by_name, readers, to.constants) if reduces else (None, False)
-        factors = _factors(join, by_name, to.constants) if join else []
-        if not join or not factors:
+        join, scaled = _join(to, node, by_name, readers) if reduces else (None, False)
+        factors = _factors(to, join, by_name) if join else []
+        if not join or not join.shape or not factors:
             continue
-        points, both = math.prod(join.shape or ()), scaled and _both_along(join, node, factors)
+        points = math.prod(join.shape)
+        both = scaled and any(min(factor.shape[axis] for factor in factors) > 1
+                              for axis in whole_axes(node, len(join.shape)))
         repeated = [math.prod(factor.shape) < points for factor in factors]
         if both and (all(repeated) or (any(repeated) and any(factor.constant for factor in factors))):
             products[node.name] = join, factors
@@ -528,20 +521,22 @@ def recognise_products(to: Assembly, outputs: Sequence[str]) -> None:
     joins = {join.name for join, _ in products.values()}
     nodes, to.nodes = to.nodes, []
     for node in nodes:
-        if node.name in products:
-            _add_product(to, node, *products[node.name])
+        if node.name in products:  # an einsum of the join's name, and the reduction's shape
+            join, factors = products[node.name]
+            extents = dict(zip(string.ascii_lowercase, join.shape or (), strict=False))
+            letters, summed = "".join(extents), whole_axes(node, len(extents))
+            kept = "".join(letter for axis, letter in enumerate(letters) if axis not in summed)
+            del to.taken[join.name]
+            to.where = node.where
+            result = einsum(to, join.name, f"{letters},{letters}->{kept}", factors, tuple(extents[x] for x in kept))
+            to.nodes.append(Node(node.name, "reshape", (result.node or "",), node.shape, where=node.where))
         elif node.name not in joins:
             to.nodes.append(named.get(node.name, node))
-    kept, read = list[Node](), set(outputs)
-    for node in reversed(to.nodes):     # without scales and repeated factors that nothing reads any more
-        if node.name in read or not readers[node.name]:
-            kept.append(node)
-            read.update(node.inputs)
-    to.nodes = kept[::-1]
+    to.nodes = without_unread(to.nodes, readers, outputs)  # such as scales and repeated factors
 
 
-def _join(node: Node, by_name: Mapping[str, Node], readers: Mapping[str, int],
-          constants: Constants) -> tuple[Node | None, bool]:
+def _join(to: Assembly, node: Node, by_name: Mapping[str, Node],
+          readers: Mapping[str, int]) -> tuple[Node | None, bool]:
     """The join of two tensors behind a reduction, and whether it is a product that is at most scaled on the way.
 
     Only steps point by point of one tensor lie on the way (and rearrangements, behind which it counts as no product),
@@ -549,7 +544,7 @@ def _join(node: Node, by_name: Mapping[str, Node], readers: Mapping[str, int],
     """
     scaled, inner = node.op in ("sum", "mean"), by_name[node.inputs[0]]
     while readers[inner.name] == 1:
-        if inner.kind == "join" and (len(set(inner.inputs)) == 2 or _shapes(inner, constants)):
+        if inner.kind == "join" and (len(set(inner.inputs)) == 2 or _constants(to, inner)):
             return inner, scaled and inner.op == "mul"
         if inner.kind not in ("join", "pointwise", "reshape", "transpose") or len(set(inner.inputs)) != 1:
             break
@@ -558,12 +553,12 @@ def _join(node: Node, by_name: Mapping[str, Node], readers: Mapping[str, int],
     return None, False
 
 
-def _shapes(node: Node, constants: Constants) -> list[Shape]:
-    """Shapes of the constants that a node reads, single numbers apart."""
-    return [shape for shape in constants.get(node.name, ()) if math.prod(shape) > 1]
+def _constants(to: Assembly, node: Node) -> list[Tensor]:
+    """The constants that a node reads, single numbers apart."""
+    return [Tensor(shape) for shape in to.constants.get(node.name, ()) if math.prod(shape) > 1]
 
 
-def _factors(join: Node, by_name: Mapping[str, Node], constants: Constants) -> list[Tensor]:
+def _factors(to: Assembly, join: Node, by_name: Mapping[str, Node]) -> list[Tensor]:
     """The two operands of a join before they are repeated, with as many axes as it has; none where there are more, or
     shapes are not known."""
     found: list[Tensor] = []
@@ -572,33 +567,16 @@ def _factors(join: Node, by_name: Mapping[str, Node], constants: Constants) -> l
         while source.op == "expand":
             source = by_name[source.inputs[0]]
         found.append(Tensor(source.shape or (), source.name, source.shape is not None))
-    found += [Tensor(shape) for shape in _shapes(join, constants)]
+    found += _constants(to, join)
     if len(found) != 2 or join.shape is None or not all(each.known for each in found):
         return []
     return [replace(each, shape=(1,) * (len(join.shape) - len(each.shape)) + each.shape) for each in found]
 
 
-def _both_along(join: Node, node: Node, factors: Sequence[Tensor]) -> bool:
-    """Whether both factors have several points along an axis of the join that a reduction sums."""
-    assert join.shape is not None
-    return any(min(factor.shape[axis] for factor in factors) > 1 for axis in whole_axes(node, len(join.shape)))
-
-
-def _add_product(to: Assembly, node: Node, join: Node, factors: Sequence[Tensor]) -> None:
-    """Adds the product that a join and a reduction make, under the join's name, and the reduction's shape."""
-    assert join.shape is not None and node.shape is not None
-    letters = string.ascii_lowercase[:len(join.shape)]
-    kept = "".join(letter for axis, letter in enumerate(letters) if axis not in whole_axes(node, len(letters)))
-    shape = tuple(join.shape[letters.index(letter)] for letter in kept)
-    del to.taken[join.name]
-    result = einsum(to, join.name, f"{letters},{letters}->{kept}", factors, shape, node.where)
-    to.nodes.append(Node(node.name, "reshape", (result.node or "",), node.shape, where=node.where))
-
-
 # The data decide about the expert of a row. Here rows are spread evenly over the experts, or over as many as are said
 # to be busy; the node says so (`Node.what`), and the multiply-accumulates are the same however rows are spread.
 
-def experts(to: Assembly, name: str, rows: Tensor, weights: tuple[int, int, int], shape: Shape, where: Where) -> Tensor:
+def experts(to: Assembly, name: str, rows: Tensor, weights: tuple[int, int, int], shape: Shape) -> Tensor:
     """Adds the products of rows with the weights of the expert that each goes to.
 
     Args:
@@ -607,28 +585,24 @@ def experts(to: Assembly, name: str, rows: Tensor, weights: tuple[int, int, int]
         rows: [..., in], in the order of experts.
         weights: experts, in, out.
         shape: extents of the output, [..., out].
-        where: place in the source, for messages.
 
     Returns:
         The output of one product of as many rows as an expert has, repeated over the experts; where rows do not divide
         evenly, of two, one for the experts with a row more.
     """
     count, k, m = weights
-    total = 1
-    for size in rows.shape[:-1]:
-        total *= size
+    total = math.prod(rows.shape[:-1])
     busy = min(count, total, to.busy_experts or count)
     least, more = divmod(total, busy)
     parts = [(experts, each) for experts, each in ((more, least + 1), (busy - more, least)) if experts and each]
-    flat = to.reshape(f"{name}.rows", rows, (total, k), where)
+    flat = to.reshape(f"{name}.rows", rows, (total, k))
     outs = []
     for index, (repeat, each) in enumerate(parts):
-        taken = flat if len(parts) == 1 else to.plain_node(f"{name}.part{index}", "slice", [flat], (repeat * each, k),
-                                                           where)
-        batch = to.reshape(f"{name}.experts", taken, (repeat, each, k), where)
+        taken = flat if len(parts) == 1 else to.node(f"{name}.part{index}", "slice", [flat], (repeat * each, k))
+        batch = to.reshape(f"{name}.experts", taken, (repeat, each, k))
         out = product(to, name if len(parts) == 1 else f"{name}.{index}", batch, Tensor((repeat, k, m)),
-                      (repeat, each, m), where)
+                      (repeat, each, m))
         to.nodes[-1] = replace(to.nodes[-1], what=balance(total, busy, count), experts=count)
-        outs.append(to.reshape(f"{name}.flat", out, (repeat * each, m), where))
-    whole = outs[0] if len(outs) == 1 else to.plain_node(f"{name}.whole", "concat", outs, (total, m), where)
-    return to.reshape(f"{name}.shape", whole, shape, where)
+        outs.append(to.reshape(f"{name}.flat", out, (repeat * each, m)))
+    whole = outs[0] if len(outs) == 1 else to.node(f"{name}.whole", "concat", outs, (total, m))
+    return to.reshape(f"{name}.shape", whole, shape)

@@ -13,7 +13,6 @@ from fadiff_mapper.base.extras import installed
 from fadiff_mapper.base.rare_collections import rare_collections
 from fadiff_mapper.workload import Workload
 from fadiff_mapper.workload.busy_experts import spread_over
-from fadiff_mapper.workload.readers.open_inputs import Given
 
 REFUSED = (".py", ".pt", ".pth", ".pt2", ".pkl", ".pickle", ".torchscript", ".h5", ".keras", ".pb", ".tflite")
 """Suffixes of files that run code when they are opened, or whose format is not known here."""
@@ -50,7 +49,7 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
         FadiffError: a source of another kind.
     """
     if isinstance(source, str | os.PathLike):
-        read = _from_path(os.fspath(source), Given(dims or {}, _checked(shapes), values or {}), name)
+        read = _from_path(os.fspath(source), (dims or {}, _checked(shapes), values or {}), name)
         return read if busy_experts is None else spread_over(read, busy_experts)
     if busy_experts is not None and busy_experts < 1:
         raise FadiffError(f"busy_experts: found {busy_experts}; accepted: a whole number >= 1")
@@ -60,17 +59,11 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
         from fadiff_mapper.workload.readers.torch_program import read_module
         return read_module(source, example_inputs, example_kwargs, name, busy_experts)
     if source_type.__name__ == "ModelProto" and source_type.__module__.startswith("onnx"):
-        from fadiff_mapper.workload.readers.onnx_model import read_model
+        from fadiff_mapper.workload.readers.onnx_model import Given, read_model
         return read_model(source, name or source.graph.name or "onnx", "onnx model",
                           Given(dims or {}, _checked(shapes), values or {}))
     raise FadiffError(f"a network: found {source_type.__name__}; accepted: {ACCEPTED}, an onnx.ModelProto, a "
                       "torch.nn.Module with example inputs, a torch.export.ExportedProgram")
-
-
-def _line_for(text: str, suffix: str) -> str:
-    """The line of Python that makes a network file of a file that its owner trusts."""
-    source = f'torch.export.load("{text}")' if suffix == ".pt2" else "module, inputs"
-    return f'fadiff_mapper.save_network(fadiff_mapper.load_network({source}), "network.yaml")'
 
 
 def _checked(shapes: Mapping[str, Sequence[int]] | None) -> dict[str, tuple[int, ...]]:
@@ -81,17 +74,19 @@ def _checked(shapes: Mapping[str, Sequence[int]] | None) -> dict[str, tuple[int,
     return {name: tuple(shape) for name, shape in (shapes or {}).items()}
 
 
-def _from_path(text: str, given: Given, name: str | None) -> Workload:
+def _from_path(text: str, given: tuple[Any, Any, Any], name: str | None) -> Workload:
     """The network of a path, by its suffix; a network file or a folder says its own name."""
     path = bundled_files.one_path(text)
     suffix = path.suffix.lower()
     if suffix in REFUSED:
+        source = f'torch.export.load("{text}")' if suffix == ".pt2" else "module, inputs"
         torch = "" if installed("torch") else ', with PyTorch: pip install "fadiff-mapper[gradient]"'
         raise FadiffError(f"{text}: cannot be read without running code from it or knowing its format; accepted: "
-                          f"{ACCEPTED}; in Python {_line_for(text, suffix)}{torch}")
+                          f"{ACCEPTED}; in Python fadiff_mapper.save_network(fadiff_mapper.load_network({source}), "
+                          f'"network.yaml"){torch}')
     if suffix == ".onnx":
-        from fadiff_mapper.workload.readers.onnx_model import read_file
-        return read_file(path, name, given)
+        from fadiff_mapper.workload.readers.onnx_model import Given, read_file
+        return read_file(path, name, Given(*given))
     if path.is_dir():
         from fadiff_mapper.workload.readers.problem_folder import read_folder
         return read_folder(path)

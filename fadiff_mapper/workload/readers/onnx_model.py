@@ -8,6 +8,7 @@ constants alone are constants. Models come from elsewhere, so their names are ma
 
 from __future__ import annotations
 
+import math
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,12 +21,10 @@ from fadiff_mapper.base.errors import FadiffError, SpecError, listed
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Workload, build_workload
 from fadiff_mapper.workload.graph import MOST_NODES
-from fadiff_mapper.workload.node import INPUT
 from fadiff_mapper.workload.operator import Shape
-from fadiff_mapper.workload.readers.assembly import Assembly, Tensor
-from fadiff_mapper.workload.readers.onnx_names import FILLS
-from fadiff_mapper.workload.readers.onnx_operators import understood
-from fadiff_mapper.workload.readers.open_inputs import Given, clean
+from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, recognise_products
+from fadiff_mapper.workload.readers.convolutions import repeated
+from fadiff_mapper.workload.readers.onnx_operators import FILLS, LAYERS, OnnxCall, understood
 
 try:
     import onnx
@@ -34,20 +33,17 @@ except ImportError as error:
     raise FadiffError(f"reading ONNX models needs the package onnx ({error}); accepted: pip install "
                       '"fadiff-mapper[onnx]"') from None
 
-from fadiff_mapper.workload.readers.assembly import recognise_products
-from fadiff_mapper.workload.readers.convolutions import repeated
-from fadiff_mapper.workload.readers.onnx_call import OnnxCall  # this and the next ones import onnx
-from fadiff_mapper.workload.readers.onnx_file import read_thin
+from fadiff_mapper.workload.readers.onnx_file import read_thin  # this and the next ones import onnx
 from fadiff_mapper.workload.readers.onnx_folding import ROUNDS, SMALL, Folding, small_values
-from fadiff_mapper.workload.readers.onnx_inputs import close_inputs, refuse_open
-from fadiff_mapper.workload.readers.onnx_layers import LAYERS
+from fadiff_mapper.workload.readers.onnx_inputs import Given as Given
+from fadiff_mapper.workload.readers.onnx_inputs import clean, close_inputs, refuse_open
 from fadiff_mapper.workload.readers.onnx_shapes import shape_twins, with_shapes
 
 MOST_OPERATORS = 4 * MOST_NODES
 """Operators of a model: more than nodes of a network, as those that compute constants and shapes leave none."""
 
 
-def read_file(path: Path, name: str | None = None, given: Given | None = None) -> Workload:
+def read_file(path: Path, name: str | None, given: Given) -> Workload:
     """Reads an ONNX file.
 
     Args:
@@ -61,7 +57,7 @@ def read_file(path: Path, name: str | None = None, given: Given | None = None) -
     return read_model(read_thin(path, Where(str(path))), name or path.stem, str(path), given)
 
 
-def read_model(model: Any, name: str, file: str, given: Given | None = None) -> Workload:
+def read_model(model: Any, name: str, file: str, given: Given) -> Workload:
     """Reads an `onnx.ModelProto`.
 
     Args:
@@ -74,25 +70,23 @@ def read_model(model: Any, name: str, file: str, given: Given | None = None) -> 
         SpecError: the model is broken or refused, or has dynamic dimensions; the message names the source, and the node
             where there is one.
     """
-    where = Where(file)
-    if not all(isinstance(text, str) for text in _texts(model)):
+    where, graphs = Where(file), list(_all_graphs(model.graph))
+    if not all(isinstance(text, str) for text in _texts(model, graphs)):
         raise where.error("a name in it is not UTF-8 text", "an ONNX model")
-    _refuse_attributes(model, where)
+    for node in (node for graph in graphs for node in graph.node):
+        for attribute in node.attribute:
+            if attribute.ref_attr_name or attribute.type == onnx.AttributeProto.UNDEFINED:
+                what = "names an attribute of a function" if attribute.ref_attr_name else "has no type"
+                raise _place(where, node).error(f"the attribute {clean(attribute.name)} {what}",
+                                                "a value, as the operator is in no function")
     if len(model.graph.node) > MOST_OPERATORS:
         raise where.error(f"{len(model.graph.node)} operators", f"at most {MOST_OPERATORS}")
     if not model.graph.node or not model.opset_import:
         raise where.error("the model has no operators", "an ONNX model with a graph")
-    given = given or Given()
     constants = {tensor.name for tensor in model.graph.initializer} | {
         tensor.values.name for tensor in model.graph.sparse_initializer} | set(given.values)
     light = _light(model, where, given)
     refuse_open(light.graph, constants, where)
-    nodes, inferred, computed = _inferred(light, where)
-    return _network(nodes, inferred, constants | computed, name, where)
-
-
-def _inferred(light: Any, where: Where) -> tuple[list[Any], Any, set[str]]:
-    """The nodes that are left once small constants are computed, the model with shapes, and the computed names."""
     folding = Folding(list(light.graph.node), small_values(light.graph.initializer), light.opset_import)
     for _ in range(ROUNDS):
         light.graph.ClearField("node")
@@ -102,17 +96,13 @@ def _inferred(light: Any, where: Where) -> tuple[list[Any], Any, set[str]]:
         except Exception as error:  # InferenceError, or whatever its C++ raises on a broken graph
             raise where.error(f"shapes cannot be inferred: {' '.join(str(error).split())[:300]}") from None
         known, shapes = set(folding.computed), _shapes(inferred.graph)
-        if _is_whole(folding.nodes, shapes) or not folding.fold(shapes):
+        whole = all(node.op_type != "If" and all(shapes.get(name) is not None for name in node.output if name)
+                    for node in folding.nodes)
+        if whole or not folding.fold(shapes):
             break
         light.graph.initializer.extend(numpy_helper.from_array(folding.computed[name], name)
                                        for name in folding.computed if name not in known)
-    return folding.nodes, inferred, set(folding.computed)
-
-
-def _is_whole(nodes: Sequence[Any], shapes: Mapping[str, Shape | None]) -> bool:
-    """Whether all shapes are known, and no node may have to be replaced by a branch."""
-    return all(node.op_type != "If" and all(shapes.get(name) is not None for name in node.output if name)
-               for node in nodes)
+    return _network(folding.nodes, inferred, constants | set(folding.computed), name, where)
 
 
 def _all_graphs(graph: Any) -> Iterator[Any]:
@@ -123,10 +113,10 @@ def _all_graphs(graph: Any) -> Iterator[Any]:
             yield from _all_graphs(inner)
 
 
-def _texts(model: Any) -> Iterator[object]:
+def _texts(model: Any, graphs: Sequence[Any]) -> Iterator[object]:
     """All names that are read; protobuf hands out those that are no text as bytes."""
     yield from (entry.domain for entry in model.opset_import)
-    for graph in _all_graphs(model.graph):
+    for graph in graphs:
         yield graph.name
         yield from (named.name for named in (*graph.input, *graph.output, *graph.initializer))
         for node in graph.node:
@@ -134,17 +124,6 @@ def _texts(model: Any) -> Iterator[object]:
                         *(attribute.name for attribute in node.attribute))
         for value in (*graph.input, *graph.output, *graph.value_info):
             yield from (dimension.dim_param for dimension in value.type.tensor_type.shape.dim)
-
-
-def _refuse_attributes(model: Any, where: Where) -> None:
-    """Raises SpecError for an attribute without a value: one that names an attribute of a function, or has no type."""
-    for graph in _all_graphs(model.graph):
-        for node in graph.node:
-            for attribute in node.attribute:
-                if attribute.ref_attr_name or attribute.type == onnx.AttributeProto.UNDEFINED:
-                    what = "names an attribute of a function" if attribute.ref_attr_name else "has no type"
-                    raise _place(where, node).error(f"the attribute {clean(attribute.name)} {what}",
-                                                    "a value, as the operator is in no function")
 
 
 def _light(model: Any, where: Where, given: Given) -> Any:
@@ -179,17 +158,19 @@ def _inline_functions(model: Any, where: Where) -> None:
     sizes: dict[tuple[str, str], int | None] = {}
 
     def size(nodes: Any) -> int:
-        return sum(called(key) if (key := (node.domain, node.op_type)) in bodies else
-                   1 + sum(size(graph.node) for graph in _graphs(node)) for node in nodes)
-
-    def called(key: tuple[str, str]) -> int:
-        if key not in sizes:
-            sizes[key] = None
-            sizes[key] = size(bodies[key])
-        found = sizes[key]
-        if found is None:
-            raise where.error(f"its function {clean(key[1])} calls itself")
-        return found
+        total = 0
+        for node in nodes:
+            key = (node.domain, node.op_type)
+            if key not in bodies:
+                total += 1 + sum(size(graph.node) for graph in _graphs(node))
+                continue
+            if key not in sizes:
+                sizes[key] = None
+                sizes[key] = size(bodies[key])
+            if (found := sizes[key]) is None:
+                raise where.error(f"its function {clean(key[1])} calls itself")
+            total += found
+        return total
     if not bodies:
         return
     if (operators := size(model.graph.node)) > MOST_OPERATORS:
@@ -202,10 +183,7 @@ def _inline_functions(model: Any, where: Where) -> None:
 
 def _small(tensor: Any) -> bool:
     """True for constants whose values are kept, none of which lie in another file."""
-    elements = 1
-    for size in tensor.dims:
-        elements *= size
-    return elements <= SMALL and tensor.data_location != onnx.TensorProto.EXTERNAL
+    return bool(math.prod(tensor.dims) <= SMALL and tensor.data_location != onnx.TensorProto.EXTERNAL)
 
 
 def _ordered(graph: Any, where: Where) -> list[Any]:
@@ -225,38 +203,32 @@ def _ordered(graph: Any, where: Where) -> list[Any]:
 
 def _network(nodes: Sequence[Any], model: Any, constants: set[str], title: str, where: Where) -> Workload:
     """The network of a model with inferred shapes; `constants` are the names of its weights and small constants."""
-    graph = model.graph
-    shapes = _shapes(graph)
+    graph, shapes = model.graph, _shapes(model.graph)
     version = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
-    walk = _Walk(Assembly(), {name: Tensor(shapes.get(name) or ()) for name in constants},
+    walk = _Walk(Assembly(where), {name: Tensor(shapes.get(name) or ()) for name in constants},
                  {tensor.name: _numbers(tensor) for tensor in graph.initializer}, shapes, version, where,
                  inferred={node.output[0]: node for node in graph.node if node.output and _graphs(node)})
     for value in graph.input:
         if value.name not in constants:
-            source = Where(where.file, path=f"input {clean(value.name)}")
+            walk.to.where = Where(where.file, path=f"input {clean(value.name)}")
             extents = tuple(size.dim_value for size in value.type.tensor_type.shape.dim)
-            walk.values[value.name] = walk.to.input(clean(value.name), extents, source)
+            walk.values[value.name] = walk.to.input(clean(value.name), extents)
     for node in nodes:
         walk.enter(node)
-    if not any(node.layer for node in walk.to.nodes) and (deciding := _deciding(nodes, graph, constants)):
-        raise where.error(f"the network has no layer outside of branches (If), decided by {listed(deciding)}",
-                          " ".join(f"--value {name}=N" for name in deciding))
+    if not any(node.layer for node in walk.to.nodes):  # the inputs on which the conditions of an If hang
+        reads = {output: list(node.input) for node in nodes for output in node.output}
+        todo, seen = [node.input[0] for node in nodes if node.op_type == "If" and node.input], set[str]()
+        while todo:
+            if (name := todo.pop()) not in seen:
+                seen.add(name)
+                todo += reads.get(name, [])
+        deciding = sorted(clean(name) for name in seen & ({value.name for value in graph.input} - constants))
+        if deciding:
+            raise where.error(f"the network has no layer outside of branches (If), decided by {listed(deciding)}",
+                              " ".join(f"--value {name}=N" for name in deciding))
     outputs = [node for value in graph.output if (node := walk.values.get(value.name, Tensor(())).node)]
     recognise_products(walk.to, outputs)
     return build_workload(title, walk.to.nodes, tuple(dict.fromkeys(outputs)), where, walk.to.folded)
-
-
-def _deciding(nodes: Sequence[Any], graph: Any, constants: set[str]) -> list[str]:
-    """The inputs on which conditions of an If hang."""
-    reads = {output: list(node.input) for node in nodes for output in node.output}
-    inputs = {value.name for value in graph.input} - constants
-    todo, seen = [node.input[0] for node in nodes if node.op_type == "If" and node.input], set[str]()
-    while todo:
-        name = todo.pop()
-        if name not in seen:
-            seen.add(name)
-            todo += reads.get(name, [])
-    return sorted(clean(name) for name in seen & inputs)
 
 
 @dataclass
@@ -285,23 +257,31 @@ class _Walk:
 
     def enter(self, node: Any) -> None:
         """Enters the outputs of one ONNX node into `values`."""
-        source = _place(self.where, node)
+        self.to.where = _place(self.where, node)
         missing = [name for name in node.input if name and name not in self.values]
         if missing:
-            raise source.error(f"reads {clean(missing[0])}, which nothing writes")
+            raise self.to.where.error(f"reads {clean(missing[0])}, which nothing writes")
         if not node.output:
             return
-        call = self._call(node, source)
+        lost = next((self.ends[name] for name in node.input if name in self.ends), "")
+        call = OnnxCall(node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}",
+                        clean(_name(node)), self.to, [self.values[name] if name else None for name in node.input],
+                        [self.shapes.get(name) for name in node.output],
+                        {item.name: helper.get_attribute_value(item) for item in node.attribute
+                         if item.type not in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)},
+                        [self.numbers.get(name) for name in node.input], self.version, lost)
         if node.op_type == "Constant" and isinstance(call.attributes.get("value"), onnx.TensorProto):
             self.numbers[node.output[0]] = _numbers(call.attributes["value"])
         results = [Tensor(shape or ()) for shape in call.outs]
         if graphs := _graphs(self.inferred.get(node.output[0], node)):
             results = self._region(call, graphs)
         elif node.op_type not in FILLS and not all(t is None or t.constant for t in call.operands):
-            results = understood(call, self.to)
-        elif call.operator in LAYERS and all(call.outs):
-            self._fold(call)
-        lost = next((self.ends[name] for name in node.input if name in self.ends), "")
+            results = understood(call)
+        elif call.operator in LAYERS and all(call.outs) and all(t is None or t.shape for t in call.operands):
+            inner = Assembly(self.to.where)
+            operands = [t and inner.input("constant", t.shape) for t in call.operands]
+            understood(replace(call, to=inner, operands=operands))
+            self.to.note_folded(call.name, call.operator, inner.macs)
         for name, tensor, shape in zip(node.output, results, call.outs, strict=True):
             self.values[name] = tensor
             if shape is None and not tensor.constant:
@@ -318,21 +298,19 @@ class _Walk:
             passes = []
         times = _passes(call) if len(passes) == 1 else None
         if times is not None:
-            return repeated(self.to, call.name, passes[0], times, operands, call.outs, call.where)
+            return repeated(self.to, call.name, passes[0], times, operands, call.outs)
         possible = max((one.macs + sum(node.possible or 0 for node in one.nodes) for one in passes), default=0)
         counted = passes and call.operator in ("If", "Loop", "Scan")
-        return self.to.unknown(call.name, call.operator, operands, call.outs, call.where,
-                               possible=possible if counted else None)
+        return self.to.unknown(call.name, call.operator, operands, call.outs, possible=possible if counted else None)
 
     def _pass(self, graph: Any, free: Sequence[str]) -> Assembly:
         """The nodes of one run of a graph that reads values from outside."""
-        shapes, inner = ChainMap(_shapes(graph), self.shapes), Assembly()
+        shapes, inner = ChainMap(_shapes(graph), self.shapes), Assembly(self.where)
         own = {tensor.name: Tensor(tuple(tensor.dims)) for tensor in graph.initializer}
         for name in (*free, *(value.name for value in graph.input)):
             if name not in own:
                 outer = self.values.get(name)
-                own[name] = outer if outer and outer.constant else inner.plain_node(
-                    clean(name), INPUT, (), shapes.get(name), self.where)
+                own[name] = outer if outer and outer.constant else inner.input(clean(name), shapes.get(name))
         values = ChainMap(own, self.values)
         numbers = ChainMap({tensor.name: _numbers(tensor) for tensor in graph.initializer}, self.numbers)
         walk = _Walk(inner, values, numbers, shapes, self.version, self.where)
@@ -340,25 +318,6 @@ class _Walk:
             walk.enter(node)
         recognise_products(inner, [values[out.name].node or "" for out in graph.output if out.name in values])
         return inner
-
-    def _call(self, node: Any, source: Where) -> OnnxCall:
-        """An ONNX node with its operands."""
-        attributes = {item.name: helper.get_attribute_value(item) for item in node.attribute
-                      if item.type not in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)}
-        domain = "" if node.domain in ("", "ai.onnx") else f"{node.domain}."
-        lost = next((self.ends[name] for name in node.input if name in self.ends), "")
-        return OnnxCall(domain + node.op_type, clean(_name(node)), attributes,
-                        [self.values[name] if name else None for name in node.input],
-                        [self.numbers.get(name) for name in node.input],
-                        [self.shapes.get(name) for name in node.output], self.version, source, lost)
-
-    def _fold(self, call: OnnxCall) -> None:
-        """Notes an operator with multiply-accumulates that reads constants alone."""
-        alone = Assembly()
-        operands = [tensor and alone.input("constant", tensor.shape, call.where) for tensor in call.operands]
-        if all(tensor is None or tensor.shape for tensor in call.operands):
-            understood(replace(call, operands=operands), alone)
-            self.to.note_folded(call.name, call.operator, alone.macs)
 
 
 def _graphs(node: Any) -> list[Any]:
@@ -381,8 +340,8 @@ def _passes(call: OnnxCall) -> int | None:
     if call.operator == "Scan" and call.version >= 9:
         count, axes = call.whole("num_scan_inputs", 1), call.attributes.get("scan_input_axes") or [0]
         scanned = call.operands[len(call.operands) - count] if 0 < count <= len(call.operands) else None
-        axis = axes[0] if scanned is not None and scanned.known else len(axes)
-        return scanned.shape[axis] if scanned is not None and axis < len(scanned.shape) else None
+        known = scanned is not None and scanned.known and axes[0] < len(scanned.shape)
+        return scanned.shape[axes[0]] if scanned is not None and known else None
     if call.operator == "Loop" and len(call.operands) > 1:
         limit, go = call.numbers[0], call.operands[1]
         return limit[0] if limit and len(limit) == 1 and (go is None or go.constant) and limit[0] > 0 else None

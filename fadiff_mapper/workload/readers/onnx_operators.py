@@ -1,89 +1,487 @@
-"""Turns ONNX operators into nodes: by the tables of `onnx_names`, or by a function where attributes matter.
+"""Turns ONNX operators into nodes: by tables of names, or by a function where attributes matter.
 
-`onnx_layers.LAYERS` holds the operators with multiply-accumulates, `onnx_between.OPERATORS` others that need
-attributes. An operator in no table becomes a node that is not understood.
+`LAYERS` holds the operators with multiply-accumulates, `OPERATORS` others that need attributes. An operator in no table
+becomes a node that is not understood. Names are those of the ONNX operator sets; ONNX Runtime's own have their domain
+in front. Attributes and the order of operands are those of github.com/onnx/onnx, docs/Operators.md, and of
+github.com/microsoft/onnxruntime, docs/ContribOperators.md.
 """
 
 from __future__ import annotations
 
-from fadiff_mapper.workload import Node
-from fadiff_mapper.workload.node import GENERIC
-from fadiff_mapper.workload.readers.assembly import Assembly, Tensor
-from fadiff_mapper.workload.readers.onnx_between import OPERATORS
-from fadiff_mapper.workload.readers.onnx_call import OnnxCall
-from fadiff_mapper.workload.readers.onnx_layers import LAYERS
-from fadiff_mapper.workload.readers.onnx_names import ELEMENTWISE, JOINS, OPAQUE, OTHERS, POINTWISE, SAME
-from fadiff_mapper.workload.readers.picked_details import Details, onnx_details
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fadiff_mapper.workload import Window
+from fadiff_mapper.workload.operator import Shape
+from fadiff_mapper.workload.readers.assembly import Call, Tensor, attention, einsum, fourier_macs, product
+from fadiff_mapper.workload.readers.convolutions import (
+    Pads,
+    Recurrence,
+    Sliding,
+    convolution,
+    deformable_convolution,
+    recurrent_layer,
+    transposed_convolution,
+)
+from fadiff_mapper.workload.readers.picked_details import Details, onnx_details, taken
+from fadiff_mapper.workload.window_slide import WindowSlide
 
 
-def understood(call: OnnxCall, to: Assembly) -> list[Tensor]:
+@dataclass(frozen=True)
+class OnnxCall(Call):
+    """A node of an ONNX graph; its operator stands behind the domain where this is not ONNX's own.
+
+    Attributes:
+        attributes: attributes by name, without subgraphs.
+        numbers: per operand, its values where it is a small constant of whole numbers, else None or empty.
+        version: version of the operator set.
+        lost: the operator at which shapes end, where an operand's is not known.
+    """
+
+    attributes: Mapping[str, Any]
+    numbers: Sequence[tuple[int, ...] | None]
+    version: int
+    lost: str = ""
+
+    @property
+    def ended(self) -> str:
+        """The end of a message on a shape that is not known."""
+        return f": shapes end at {self.lost}" if self.lost else ""
+
+    def optional(self, index: int) -> Tensor | None:
+        """An operand, None where it is left out."""
+        return self.operands[index] if index < len(self.operands) else None
+
+    def whole(self, name: str, default: int) -> int:
+        """An attribute that is a whole number, else the default."""
+        value = self.attributes.get(name, default)
+        return value if isinstance(value, int) else default
+
+    def text(self, name: str) -> str:
+        """An attribute that is a text, else an empty one."""
+        stated = self.attributes.get(name, b"")
+        return stated.decode(errors="replace") if isinstance(stated, bytes) else str(stated)
+
+    def integers(self, name: str, default: Shape, least: int = 1) -> Shape:
+        """An attribute that is a list of whole numbers, the default where it is missing or empty.
+
+        Raises:
+            SpecError: its length is not that of the default, or a number is below the least one.
+        """
+        stated = self.attributes.get(name)
+        values = tuple(stated) if isinstance(stated, list | tuple) and stated else default
+        if len(values) != len(default) or not all(isinstance(value, int) and value >= least for value in values):
+            raise self.to.where.error(f"{name} is {list(values)}", f"{len(default)} whole numbers >= {least}")
+        return values
+
+    def axis(self, default: int) -> int:
+        """The attribute `axis` of the first operand, counted from 0. Raises SpecError where there is no such axis."""
+        rank, axis = len(self.first.shape), self.whole("axis", default)
+        if not -rank <= axis < rank:
+            raise self.to.where.error(f"axis is {axis}, its operand has {rank} axes")
+        return axis % rank
+
+    def padding(self, x: Tensor, kernel: Shape, stride: Shape, dilation: Shape, transposed: bool = False) -> Pads:
+        """Padding of a window over a tensor as stated, or as `auto_pad` asks: so much that the output is input /
+        stride, rounded up; of a transposed convolution, which cuts outputs off, as the output's shape asks.
+
+        Of an odd total SAME_UPPER puts the larger half behind, all others before.
+        """
+        count, mode = len(kernel), self.attributes.get("auto_pad", b"NOTSET")
+        if mode not in (b"SAME_UPPER", b"SAME_LOWER") and not (transposed and self.attributes.get("output_shape")):
+            values = (0, 0) * count
+            if transposed or mode != b"VALID":
+                values = self.integers("pads", values, 0)
+            return tuple(zip(values[:count], values[count:], strict=True))
+        extra = self.integers("output_padding", (0,) * count, 0) if transposed else (0,) * count
+        pads = []
+        for extent, out, k, s, d, more in zip(x.shape[-count:], self.out[-count:], kernel, stride, dilation, extra,
+                                              strict=True):
+            total = max(s * (extent - 1) + more + WindowSlide(k, 1, d).reach(1) - out if transposed
+                        else WindowSlide(k, s, d).reach(out) - extent, 0)
+            before = total // 2 if mode == b"SAME_UPPER" else total - total // 2
+            pads.append((before, total - before))
+        return tuple(pads)
+
+
+Maker = Callable[[OnnxCall], Tensor | list[Tensor]]
+"""Adds the nodes of a call and returns its outputs, or the first of them."""
+
+
+SAME = ("Identity", "Dropout", "Cast", "CastLike", "Optional", "OptionalGetElement")
+"""Operators whose first output is their first operand."""
+
+RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+"""Operators that keep elements and their order; the new shape is the inferred one."""
+
+POINTWISE = {
+    "Relu": "relu", "Gelu": "gelu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Erf": "erf", "Exp": "exp", "Log": "log",
+    "Sqrt": "sqrt", "Neg": "neg", "Abs": "abs", "Reciprocal": "reciprocal", "Elu": "elu", "Celu": "celu",
+    "Selu": "selu", "Softplus": "softplus", "HardSigmoid": "hardsigmoid", "HardSwish": "hardswish", "Mish": "mish",
+    "Round": "round", "Floor": "floor", "Ceil": "ceil", "Sin": "sin", "Cos": "cos", "PRelu": "prelu", "Swish": "silu",
+    "LeakyRelu": "leakyrelu", "Clip": "clip", "Not": "not", "BatchNormalization": "batchnorm",
+    "QuantizeLinear": "quantize", "DequantizeLinear": "dequantize",
+    "com.microsoft.Gelu": "gelu", "com.microsoft.FastGelu": "gelu", "com.microsoft.BiasGelu": "gelu",
+    "com.microsoft.QuickGelu": "gelu", "com.microsoft.QLinearSigmoid": "sigmoid",
+    "com.microsoft.QLinearLeakyRelu": "leakyrelu", "com.microsoft.QuantizeLinear": "quantize",
+    "com.microsoft.DequantizeLinear": "dequantize",
+}
+"""Pointwise operators -> their names here."""
+
+ELEMENTWISE = ("IsNaN", "IsInf", "Sign", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh",
+               "Softsign", "ThresholdedRelu", "Shrink", "Trilu", "BitwiseNot", "Binarizer")
+"""Pointwise operators without names of their own here."""
+
+JOINS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Pow": "pow", "Max": "max", "Min": "min",
+         "Sum": "add", "Mean": "add", "Where": "where", "And": "and", "Or": "or", "Xor": "compare", "Equal": "compare",
+         "Less": "compare", "Greater": "compare", "LessOrEqual": "compare", "GreaterOrEqual": "compare", "Mod": "div",
+         "BitwiseAnd": "and", "BitwiseOr": "or", "BitwiseXor": "compare", "BitShift": "mul",
+         "com.microsoft.QLinearAdd": "add", "com.microsoft.QLinearMul": "mul"}
+"""Operators that join tensors point by point -> their names here."""
+
+OPAQUE = {
+    **dict.fromkeys(("Concat", "com.microsoft.QLinearConcat"), "concat"),
+    **dict.fromkeys(("Split", "Slice", "CenterCropPad"), "slice"),
+    **dict.fromkeys(("Gather", "GatherElements", "GatherND", "DepthToSpace", "SpaceToDepth", "ReverseSequence",
+                     "Col2Im", "MaxUnpool", "GridSample", "RoiAlign", "MaxRoiPool", "AffineGrid", "SplitToSequence",
+                     "SequenceAt", "Compress", "SequenceConstruct", "SequenceInsert", "ConcatFromSequence"), "gather"),
+    "Pad": "pad", "Tile": "expand",
+    **dict.fromkeys(("Resize", "Upsample"), "resize"),
+    **dict.fromkeys(("ScatterElements", "ScatterND", "Scatter", "OneHot"), "scatter"),
+    **dict.fromkeys(("TopK", "NonZero", "NonMaxSuppression", "Unique", "ArrayFeatureExtractor"), "sort"),
+}
+"""Operators that pick, repeat or put together elements -> their names here."""
+
+OTHERS = frozenset((
+    "ArgMax", "ArgMin", "BitCast", "Bernoulli", "Constant", "ConstantOfShape", "CumProd", "MelWeightMatrix",
+    "BlackmanWindow", "HammingWindow", "HannWindow", "ImageDecoder", "Multinomial", "NegativeLogLikelihoodLoss",
+    "SoftmaxCrossEntropyLoss", "OptionalHasElement", "RandomNormal", "RandomUniform", "Range", "RegexFullMatch",
+    "RotaryEmbedding", "SequenceEmpty", "SequenceErase", "SequenceLength", "StringConcat", "StringNormalizer",
+    "StringSplit", "SwiGLU", "TensorScatter", "TfIdfVectorizer",
+    *(f"ai.onnx.ml.{name}" for name in (
+        "ArrayFeatureExtractor", "Binarizer", "CastMap", "CategoryMapper", "DictVectorizer", "FeatureVectorizer",
+        "Imputer", "LabelEncoder", "Normalizer", "OneHotEncoder", "Scaler", "ZipMap", "TreeEnsemble",
+        "TreeEnsembleClassifier", "TreeEnsembleRegressor")),
+    *(f"com.microsoft.{name}" for name in (
+        "BiasAdd", "BiasDropout", "BiasSoftmax", "BiasSplitGelu", "BitmaskBiasDropout", "BitmaskDropout", "ComplexMul",
+        "ComplexMulConj", "CropAndResize", "DequantizeBFP", "DequantizeWithOrder", "EmbedLayerNormalization",
+        "ExpandDims", "GatherBlockQuantized", "GatherND", "GemmaRotaryEmbedding", "GridSample", "GroupNorm",
+        "MaxpoolWithMask", "MulInteger", "MurmurHash3", "NGramRepeatBlock", "NhwcMaxPool", "Pad",
+        "QLinearReduceMean", "QLinearSoftmax", "QLinearWhere", "QuantizeBFP", "QuantizeWithOrder", "Range",
+        "ReduceSumInteger", "RelativePositionBias", "RemovePadding", "RestorePadding", "RotaryEmbedding",
+        "SkipGroupNorm", "Tokenizer", "TorchEmbedding", "Trilu", "UnfoldTensor", "Unique")),
+))
+"""Further operators without multiply-accumulates, through which no tile is followed."""
+
+REDUCE = {"ReduceMean": "mean", "ReduceSum": "sum", "ReduceMax": "amax", "ReduceMin": "amin",
+          **dict.fromkeys(("ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"),
+                          "reduction")}
+"""Reductions -> their names here."""
+
+FILLS = ("Shape", "Size", "EyeLike", "RandomNormalLike", "RandomUniformLike")
+"""Operators that take a shape from a tensor, and no data: constants."""
+
+
+def _pool(call: OnnxCall) -> Tensor:
+    """A pool, whose window covers all sliding axes where it is global."""
+    kernel = call.first.shape[2:]
+    ones = (1,) * len(kernel)
+    window = Window(kernel, kernel, ((0, 0),) * len(kernel), ones)
+    if "Global" not in call.operator:
+        kernel, stride, dilation = (call.integers(name, ones) for name in ("kernel_shape", "strides", "dilations"))
+        window = Window(kernel, stride, call.padding(call.first, kernel, stride, dilation), dilation)
+    if call.first.node is None:
+        raise call.to.where.error("pools a constant", "a computed tensor")
+    return call.node("maxpool" if "Max" in call.operator else "avgpool", [call.first], window=window)
+
+
+def _softmax(call: OnnxCall) -> Tensor:
+    """Whole rows along one axis; before version 13 of the operator set along all axes from `axis` on."""
+    axis = call.axis(-1 if call.version >= 13 else 1)
+    axes = (axis,) if call.version >= 13 else tuple(range(axis, len(call.first.shape)))
+    return call.node("logsoftmax" if call.operator == "LogSoftmax" else "softmax", [call.first], axes)
+
+
+def _norm(op: str, first_axis: int) -> Maker:
+    """A normalisation over the axes from the attribute `axis`, or else from `first_axis`, to the last."""
+    return lambda call: call.node(op, [call.first], tuple(range(call.axis(first_axis), len(call.first.shape))))
+
+
+def _skip_norm(op: str) -> Maker:
+    """A sum and its normalisation along the last axis; the last of four outputs is the sum."""
+    def make(call: OnnxCall) -> list[Tensor]:
+        total = call.to.node(f"{call.name}.sum", "add", call.tensors[:2], call.out)
+        return [call.node(op, [total], (-1,)), Tensor(()), Tensor(()), total]
+    return make
+
+
+def _along(op: str, default: int) -> Maker:
+    """An operator that needs whole rows along the attribute `axis`."""
+    return lambda call: call.node(op, [call.first], (call.axis(default),))
+
+
+def _reduce(call: OnnxCall) -> Tensor:
+    """A reduction over the axes of the attribute (older models) or of the second operand; over all without any."""
+    stated = call.attributes.get("axes")
+    given = tuple(stated) if stated is not None else (call.numbers[1] if len(call.numbers) > 1 else ())
+    if given is None:
+        return call.node("other", call.tensors, what=f"{call.operator} over computed axes")
+    if not given and call.whole("noop_with_empty_axes", 0):
+        return call.first
+    return call.node(REDUCE[call.operator], [call.first], given or tuple(range(len(call.first.shape))))
+
+
+def _transpose(call: OnnxCall) -> Tensor:
+    """A transpose; without the attribute `perm` the axes are reversed."""
+    rank = len(call.first.shape)
+    order = call.integers("perm", tuple(reversed(range(rank))), 0)
+    if sorted(order) != list(range(rank)):
+        raise call.to.where.error(f"perm is {list(order)}", f"each of 0 to {rank - 1} once")
+    return call.to.transpose(call.name, call.first, order)
+
+
+OPERATORS: dict[str, Maker] = {
+    **dict.fromkeys(RESHAPES, lambda call: call.to.reshape(call.name, call.first, call.out)),
+    **dict.fromkeys(("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "LpPool", "GlobalLpPool",
+                     "com.microsoft.QLinearGlobalAveragePool", "com.microsoft.QLinearAveragePool"), _pool),
+    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _softmax),
+    **dict.fromkeys(REDUCE, _reduce),
+    "CumSum": _along("cumsum", -1), "LpNormalization": _along("rmsnorm", -1), "LRN": _along("localresponse", 1),
+    "DynamicQuantizeLinear": lambda call: call.node("dynamicquantize", [call.first],
+                                                    tuple(range(len(call.first.shape)))),
+    **dict.fromkeys(("LayerNormalization", "com.microsoft.LayerNormalization"), _norm("layernorm", -1)),
+    **dict.fromkeys(("RMSNormalization", "SimplifiedLayerNormalization",
+                     "com.microsoft.SimplifiedLayerNormalization"), _norm("rmsnorm", -1)),
+    "com.microsoft.SkipLayerNormalization": _skip_norm("layernorm"),
+    "com.microsoft.SkipSimplifiedLayerNormalization": _skip_norm("rmsnorm"),
+    "GroupNormalization": _norm("groupnorm", 1), "InstanceNormalization": _norm("instancenorm", 2),
+    "MeanVarianceNormalization": _norm("instancenorm", 1),
+    "Transpose": _transpose, "Expand": lambda call: call.to.expand(call.name, call.first, call.out),
+}
+"""Operators without multiply-accumulates that need attributes, whose shapes must be known to be understood."""
+
+
+def _convolution(data: int, weights: int, transposed: bool = False) -> Callable[[OnnxCall], Tensor]:
+    """A convolution whose image and weights stand at these places among the operands."""
+    def make(call: OnnxCall) -> Tensor:
+        x, weight = call.operand(data), call.operand(weights)
+        kernel, groups = weight.shape[2:], call.whole("group", 1)
+        stride, dilation = (call.integers(name, (1,) * len(kernel)) for name in ("strides", "dilations"))
+        if call.integers("kernel_shape", kernel) != kernel or not len(kernel) + 2 == len(x.shape) == len(call.out):
+            raise call.to.where.error(f"weights {list(weight.shape)} do not fit a tensor {list(x.shape)} with the "
+                                      f"attribute kernel_shape {call.attributes.get('kernel_shape')}")
+        channels = weight.shape[0] if transposed else weight.shape[1] * groups
+        if groups < 1 or weight.shape[0] % groups or channels != x.shape[1]:
+            raise call.to.where.error(f"{groups} groups of weights {list(weight.shape)} on {x.shape[1]} channels")
+        slide = Sliding(stride, call.padding(x, kernel, stride, dilation, transposed), dilation, groups)
+        return (transposed_convolution if transposed else convolution)(call.to, call.name, x, weight, slide, call.out)
+    return make
+
+
+def _fused_convolution(call: OnnxCall) -> Tensor:
+    """A convolution, a tensor added to it, and an activation."""
+    x, name = call.plus(_convolution(0, 1)(call), call.optional(3)), call.text("activation")
+    return call.to.node(f"{call.name}.{name}", POINTWISE[name], [x], call.out) if name in POINTWISE else x
+
+
+def _recurrent(call: OnnxCall) -> list[Tensor]:
+    """LSTM, GRU, RNN: one layer in one or both directions, whose outputs have an axis of directions.
+
+    With integer weights, these are stated the other way round: [directions, in, gates * hidden].
+    """
+    to, (x, inputs, states) = call.to, (call.operand(index) for index in range(3))
+    if not len(x.shape) == len(inputs.shape) == len(states.shape) == 3 or call.whole("layout", 0):
+        raise to.where.error(f"operands {list(x.shape)}, {list(inputs.shape)} and {list(states.shape)}, layout "
+                             f"{call.whole('layout', 0)}", "three axes each, and the layout 0")
+    directions = inputs.shape[0]
+    if directions not in (1, 2) or states.shape[0] != directions:
+        raise to.where.error(f"weights for {directions} and {states.shape[0]} directions", "1 or 2, the same for both")
+    outs = []
+    for way in ("",) if directions == 1 else (".forward", ".backward"):
+        own = [t.shape[1:] if call.operator in ("LSTM", "GRU", "RNN") else t.shape[:0:-1] for t in (inputs, states)]
+        weights = Recurrence(*(Tensor(shape) if t.constant else to.node(f"{call.name}.{what}", "slice", [t], shape)
+                               for t, shape, what in zip((inputs, states), own, ("weights", "state_weights"),
+                                                         strict=True)))
+        outs.append(recurrent_layer(to, call.name + way, x, weights))
+    steps, batch, width = outs[0].shape
+    shape = (steps, directions, batch, width)
+    every = (to.reshape(f"{call.name}.steps", outs[0], shape) if directions == 1 else
+             to.node(f"{call.name}.both", "concat", outs, shape))
+    return [every, *(to.node(f"{call.name}.last{index}", "slice", outs, shape[1:])
+                     for index in range(len(call.outs) - 1))]
+
+
+def _einsum(call: OnnxCall) -> Tensor:
+    """Einsum of any number of tensors."""
+    tensors = [call.operand(index) for index in range(len(call.operands))]
+    return einsum(call.to, call.name, call.text("equation"), tensors, call.out)
+
+
+def _turned_product(call: OnnxCall, a: Tensor, b: Tensor) -> Tensor:
+    """A product of two tensors, whose last two axes change places where `transA` and `transB` say so."""
+    a, b = (call.to.turn(f"{call.name}.{tag}", t) if call.whole(key, 0) else t
+            for tag, t, key in (("left", a, "transA"), ("right", b, "transB")))
+    return call.product(a, b)
+
+
+def _gemm(left: int, right: int, bias: int) -> Maker:
+    """A product of two matrices, either of them transposed, and a computed bias added, which stand at these places."""
+    def make(call: OnnxCall) -> Tensor:
+        a, b = call.operand(left), call.operand(right)
+        if not len(a.shape) == len(b.shape) == 2:
+            raise call.to.where.error(f"operands {list(a.shape)} and {list(b.shape)}", "two matrices")
+        return call.plus(_turned_product(call, a, b), call.optional(bias))
+    return make
+
+
+def _fused_product(call: OnnxCall) -> Tensor:
+    """FusedMatMul: a product of two tensors, either of them transposed, scaled."""
+    if call.whole("transBatchA", 0) or call.whole("transBatchB", 0):
+        return call.to.unknown(call.name, call.operator, call.tensors, [call.out])[0]
+    return _turned_product(call, call.operand(0), call.operand(1))
+
+
+def _fourier(call: OnnxCall) -> Tensor:
+    """A Fourier transform, which is named with its multiply-accumulates (`assembly.fourier_macs`)."""
+    x = call.operand(0)
+
+    def number(place: int) -> int:
+        stated = call.numbers[place] if place < len(call.numbers) else None
+        return stated[0] if stated else 0
+    if call.operator == "STFT":     # frames of [batch, extent, 1 or 2], as long as the window or as stated
+        window = call.optional(2)
+        points = number(3) or (window.shape[0] if window and window.known else 0)
+        rows = x.shape[0] * ((x.shape[1] - points) // number(1) + 1) if number(1) > 0 else 0
+    else:
+        axis = (number(2) or call.whole("axis", 1 if call.version < 20 else -2)) % len(x.shape)
+        points, rows = number(1) or x.shape[axis], math.prod(x.shape[:-1]) // x.shape[axis]
+    return call.unknown(fourier_macs(points, rows, x.shape[-1] != 2) if points > 0 and rows > 0 else None)
+
+
+def _product(left: int, right: int) -> Maker:
+    """A matrix product whose factors stand at these places among the operands."""
+    return lambda call: call.product(call.operand(left), call.operand(right))
+
+
+def _attention(call: OnnxCall) -> Tensor:
+    """Attention over heads that have an axis of their own, or stand side by side [batch, tokens, heads * size]; keys
+    and values are those of a cache [batch, heads, tokens, size], and the new ones behind them."""
+    heads = [call.whole("q_num_heads", 0), *(call.whole("kv_num_heads", 0),) * 2]
+    return _attended(call, [call.operand(index) for index in range(3)], heads, call.optional(3), 4)
+
+
+def _runtime_attention(call: OnnxCall) -> Tensor:
+    """MultiHeadAttention and GroupQueryAttention of ONNX Runtime over queries, keys and values that stand apart."""
+    tensors = [t for t in call.operands[:3] if t is not None and t.known and len(t.shape) == 3]
+    if len(tensors) < 3:
+        return call.unknown()
+    heads, grouped = call.whole("num_heads", 1), call.operator.endswith("GroupQueryAttention")
+    shared = call.whole("kv_num_heads", heads) if grouped else heads
+    return _attended(call, tensors, [heads, shared, shared], None if grouped else call.optional(5), 3 if grouped else 6)
+
+
+def _packed_attention(call: OnnxCall) -> Tensor:
+    """Attention and QAttention of ONNX Runtime: a projection [in, 3 * out] to queries, keys and values first."""
+    x, weight = call.operand(0), call.operand(1)
+    batch, tokens, _ = x.shape
+    width, cached = weight.shape[1] // 3, call.optional(4 if call.operator.endswith(".Attention") else 8)
+    if width * 3 != weight.shape[1] or call.attributes.get("qkv_hidden_sizes") or cached or call.out[-1] != width:
+        return call.unknown()
+    shape = (batch, tokens, 3 * width)
+    packed = product(call.to, f"{call.name}.projection", x, weight, shape)
+    parts = [call.to.node(f"{call.name}.{what}", "slice", [packed], (batch, tokens, width),
+                          **taken(shape, 2, index * width, 1)) for index, what in enumerate(("q", "k", "v"))]
+    return _attended(call, parts, [call.whole("num_heads", 1)] * 3, None, len(call.operands))
+
+
+def _attended(call: OnnxCall, tensors: Sequence[Tensor], heads: Sequence[int], mask: Tensor | None,
+              past: int) -> Tensor:
+    """Attention of queries, keys and values whose heads stand side by side unless they have an axis of their own;
+    `past` is the place of the cached keys among the operands, that of the values follows."""
+    to, apart = call.to, []
+    for index, (t, count, what) in enumerate(zip(tensors, heads, ("queries", "keys", "values"), strict=True)):
+        if len(t.shape) == 3 and count > 0 and t.shape[2] % count == 0:
+            batch, tokens, width = t.shape
+            cut = to.reshape(f"{call.name}.{what}", t, (batch, tokens, count, width // count))
+            t = to.transpose(f"{call.name}.{what}_heads", cut, (0, 2, 1, 3))
+        cache = call.optional(past + index - 1) if index else None
+        if cache is not None and len(cache.shape) == len(t.shape) == 4:
+            whole = (*t.shape[:2], cache.shape[2] + t.shape[2], t.shape[3])
+            t = to.node(f"{call.name}.all_{what}", "concat", [cache, t], whole)
+        apart.append(t)
+    q, _, v = apart
+    if any(len(t.shape) != 4 for t in apart):
+        return call.unknown()
+    out = attention(to, call.name, apart, mask, (*q.shape[:3], v.shape[3]))
+    if len(call.out) == 3:
+        out = to.transpose(f"{call.name}.tokens", out, (0, 2, 1, 3))
+    return to.reshape(f"{call.name}.shape", out, call.out)
+
+
+LAYERS: dict[str, Maker] = {
+    "Conv": _convolution(0, 1), "ConvInteger": _convolution(0, 1), "QLinearConv": _convolution(0, 3),
+    "ConvTranspose": _convolution(0, 1, transposed=True), "com.microsoft.FusedConv": _fused_convolution,
+    "DeformConv": lambda call: deformable_convolution(call, call.operand(1), call.whole("group", 1)),
+    "Gemm": _gemm(0, 1, 2), "com.microsoft.FusedGemm": _gemm(0, 1, 2), "com.microsoft.GemmFloat8": _gemm(0, 1, 2),
+    "com.microsoft.QGemm": _gemm(0, 3, 6),
+    "MatMul": _product(0, 1), "MatMulInteger": _product(0, 1), "QLinearMatMul": _product(0, 3),
+    **dict.fromkeys((f"com.microsoft.{name}" for name in (
+        "MatMulIntegerToFloat", "DynamicQuantizeMatMul", "MatMulInteger16", "GemmFastGelu")), _product(0, 1)),
+    **dict.fromkeys((f"com.microsoft.{name}" for name in (
+        "FusedMatMul", "TransposeMatMul", "FusedMatMulActivation")), _fused_product),
+    **dict.fromkeys((f"com.microsoft.{name}" for name in ("MatMulNBits", "MatMulBnb4", "MatMulFpQ4")),
+                    OnnxCall.packed_product),
+    "Einsum": _einsum, "Attention": _attention, "LSTM": _recurrent, "GRU": _recurrent, "RNN": _recurrent,
+    "com.microsoft.DynamicQuantizeLSTM": _recurrent,
+    "com.microsoft.MultiHeadAttention": _runtime_attention, "com.microsoft.GroupQueryAttention": _runtime_attention,
+    "com.microsoft.Attention": _packed_attention, "com.microsoft.QAttention": _packed_attention,
+    "DFT": _fourier, "STFT": _fourier,
+}
+"""Operators with multiply-accumulates; for these an unknown shape is an error."""
+
+
+def understood(call: OnnxCall) -> list[Tensor]:
     """Adds the nodes of one ONNX node.
 
-    Args:
-        call: the ONNX node.
-        to: the network.
-
     Returns:
-        Its outputs, from nodes `not_understood` where no table has the operator or its shapes are not known.
+        Its outputs, from nodes `not_understood` where no table has the operator or its shapes are not known. Those
+        behind the first are constants where they carry no data on (masks, running statistics).
 
     Raises:
         SpecError: an operator with multiply-accumulates lacks a shape, or attributes and operands contradict one
             another.
     """
-    name = call.operator
-    if name in LAYERS:
-        return _results(call, LAYERS[name](call, to))
-    if name in SAME:
-        return _results(call, call.tensors[0])
-    if name in POINTWISE or name in JOINS or name in ELEMENTWISE:
-        return _results(call, _pointwise(call, to))
-    known = call.tensors[0].known and call.outs[0] is not None
-    if known and name in OPERATORS:
-        return _results(call, OPERATORS[name](call, to))
-    return _each_output(call, to)
-
-
-def _results(call: OnnxCall, first: Tensor | list[Tensor]) -> list[Tensor]:
-    """The first output, and the others as constants, since they carry no data on (masks, running statistics)."""
-    if isinstance(first, list):
-        return first[:len(call.outs)]
-    return [first, *(Tensor(shape or ()) for shape in call.outs[1:])]
-
-
-def _pointwise(call: OnnxCall, to: Assembly) -> Tensor:
-    """Points of one tensor by themselves, or those of several joined; scales and zero points of integers are none."""
-    if call.operator in JOINS:
-        return to.plain_node(call.name, JOINS[call.operator], call.tensors, call.outs[0], call.where)
-    read = [tensor for tensor in call.tensors if tensor.node]
-    alone = len(read) == 1 and (not read[0].known or call.outs[0] in (None, read[0].shape))
-    op = POINTWISE.get(call.operator, "elementwise") if alone else "combine"
-    return to.plain_node(call.name, op, read, call.outs[0], call.where, what=call.operator if op in GENERIC else "")
-
-
-def _each_output(call: OnnxCall, to: Assembly) -> list[Tensor]:
-    """A node per output, opaque or not understood; a slice or a padding that changes nothing is left out."""
-    if not any(call.operator in table for table in (OPAQUE, OPERATORS, OTHERS)):
+    name, first = call.operator, call.tensors[0]
+    table = LAYERS if name in LAYERS else OPERATORS if first.known and call.outs[0] is not None else {}
+    made: Tensor | list[Tensor]
+    if name in table:
+        made = table[name](call)
+    elif name in SAME:
+        made = first
+    elif name in POINTWISE or name in JOINS or name in ELEMENTWISE:
+        made = call.pointwise(JOINS, POINTWISE)
+    elif name in OPAQUE or name in OPERATORS or name in OTHERS:
+        return [_picked(call, first, index) for index in range(len(call.outs))]
+    else:
         stated = [Tensor((len(value),)) for value in call.attributes.values() if isinstance(value, list)]
         stated += [Tensor(tuple(value.dims)) for value in call.attributes.values() if hasattr(value, "dims")]
-        return to.unknown(call.name, call.operator, [*call.tensors, *stated], call.outs, call.where)
-    outputs = []
-    for index, shape in enumerate(call.outs):
-        name = call.name if len(call.outs) == 1 else f"{call.name}.{index}"
-        op = OPAQUE.get(call.operator, "other")
-        same = op in ("slice", "pad", "expand", "resize") and shape == call.tensors[0].shape
-        if same and call.tensors[0].known:
-            outputs.append(call.tensors[0])
-        else:
-            outputs.append(_picked(call, to, name, index, op))
-    return outputs
+        return call.to.unknown(call.name, name, [*call.tensors, *stated], call.outs)
+    if isinstance(made, list):
+        return made[:len(call.outs)]
+    return [made, *(Tensor(shape or ()) for shape in call.outs[1:])]
 
 
-def _picked(call: OnnxCall, to: Assembly, name: str, index: int, op: str) -> Tensor:
-    """A node that picks, repeats or puts together elements, with what its attributes and constants say of it."""
-    first, details, shape = call.tensors[0], Details(), call.outs[index]
+def _picked(call: OnnxCall, first: Tensor, index: int) -> Tensor:
+    """An output that picks, repeats or puts together elements, with what attributes and constants say of it; a slice or
+    a padding that changes nothing is left out."""
+    name = call.name if len(call.outs) == 1 else f"{call.name}.{index}"
+    op, shape, details = OPAQUE.get(call.operator, "other"), call.outs[index], Details()
+    if op in ("slice", "pad", "expand", "resize") and first.known and shape == first.shape:
+        return first
     if shape is not None and first.known:
         details = onnx_details(call.operator, call.attributes, call.numbers, first.shape, call.outs, index,
                                all(tensor.constant for tensor in call.tensors[1:]))
         op = "slice" if op == "gather" and details and len(shape) < len(first.shape) else op
-    return to.put(Node(name, op, tuple(t.node for t in call.tensors if t.node), shape, where=call.where,
-                       what=call.operator if op in GENERIC else "", **details))
+    return call.to.node(name, op, call.tensors, shape, what=call.operator, **details)

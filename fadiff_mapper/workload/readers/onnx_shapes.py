@@ -15,7 +15,7 @@ import os
 import resource
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,14 +39,7 @@ UNCHANGED = ("Gelu", "FastGelu", "BiasGelu", "QuickGelu", "SkipLayerNormalizatio
 
 
 def shape_twins(node: Any) -> list[Any]:
-    """Nodes that stand for one node in shape inference.
-
-    Args:
-        node: any ONNX node.
-
-    Returns:
-        The node itself, or its twins.
-    """
+    """An ONNX node itself, or the nodes that stand for it in shape inference."""
     if node.op_type == "SimplifiedLayerNormalization" or (node.domain == DOMAIN and node.op_type in UNCHANGED):
         return [helper.make_node("Identity", [node.input[0]], [name]) for name in node.output if name]
     if node.domain == DOMAIN and node.op_type in TWINS:
@@ -54,27 +47,16 @@ def shape_twins(node: Any) -> list[Any]:
     return [node]
 
 
-def _twin(operator: str, *places: int) -> Callable[[Any], Any]:
-    """A twin that reads the operands at these places, and has the attributes that tell shapes."""
+def _twin(operator: str, *places: int | slice, kept: Sequence[str] = (), **stated: Any) -> Callable[[Any], Any]:
+    """A twin that reads the operands at these places, and has the attributes that tell shapes: those of the node that
+    are kept, and stated ones; an LSTM has all its outputs."""
     def make(node: Any) -> Any:
-        twin = helper.make_node(operator, [node.input[place] for place in places], [node.output[0]])
-        twin.attribute.extend(item for item in node.attribute if item.name in SHAPING)
+        inputs = [name for place in places
+                  for name in (node.input[place] if isinstance(place, slice) else [node.input[place]])]
+        twin = helper.make_node(operator, inputs, node.output[:None if operator == "LSTM" else 1], **stated)
+        twin.attribute.extend(item for item in node.attribute if item.name in (kept or SHAPING))
         return twin
     return make
-
-
-def _joined(node: Any) -> Any:
-    """The twin of a concatenation whose operands come with a scale and a zero point each."""
-    twin = helper.make_node("Concat", list(node.input[2::3]), [node.output[0]])
-    twin.attribute.extend(item for item in node.attribute if item.name == "axis")
-    return twin
-
-
-def _sequence(node: Any) -> Any:
-    """The twin of an LSTM with integer weights."""
-    twin = helper.make_node("LSTM", list(node.input[:3]), list(node.output))
-    twin.attribute.extend(item for item in node.attribute if item.name in ("hidden_size", "direction", "layout"))
-    return twin
 
 
 def _turned(node: Any) -> Any:
@@ -84,22 +66,20 @@ def _turned(node: Any) -> Any:
     return helper.make_node("Einsum", list(node.input[:2]), [node.output[0]], equation=equation)
 
 
-def _packed(node: Any) -> Any:
-    """The twin of a product with packed weights [columns, blocks, words]."""
-    return helper.make_node("Einsum", list(node.input[:2]), [node.output[0]], equation="...k,jbw->...j")
-
-
 SHAPING = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides", "ceil_mode", "transA", "transB")
 """Attributes that twins keep."""
 
 TWINS: dict[str, Callable[[Any], Any]] = {
     "FusedConv": _twin("Conv", 0, 1), "QLinearAdd": _twin("Add", 0, 3), "QLinearMul": _twin("Mul", 0, 3),
     "QLinearGlobalAveragePool": _twin("GlobalAveragePool", 0), "QLinearAveragePool": _twin("AveragePool", 0),
-    "QLinearConcat": _joined, "MatMulIntegerToFloat": _twin("MatMul", 0, 1),
-    "DynamicQuantizeMatMul": _twin("MatMul", 0, 1), "DynamicQuantizeLSTM": _sequence,
+    "QLinearConcat": _twin("Concat", slice(2, None, 3), kept=("axis",)),  # a scale and a zero point behind each
+    "MatMulIntegerToFloat": _twin("MatMul", 0, 1),
+    "DynamicQuantizeMatMul": _twin("MatMul", 0, 1),
+    "DynamicQuantizeLSTM": _twin("LSTM", slice(3), kept=("hidden_size", "direction", "layout")),
     "MatMulInteger16": _twin("MatMul", 0, 1), "GemmFastGelu": _twin("MatMul", 0, 1), "FusedGemm": _twin("Gemm", 0, 1),
     "GemmFloat8": _twin("Gemm", 0, 1), "QGemm": _twin("Gemm", 0, 3),
-    "FusedMatMul": _turned, "TransposeMatMul": _turned, "FusedMatMulActivation": _turned, "MatMulNBits": _packed,
+    "FusedMatMul": _turned, "TransposeMatMul": _turned, "FusedMatMulActivation": _turned,
+    "MatMulNBits": _twin("Einsum", 0, 1, equation="...k,jbw->...j"),  # weights [columns, blocks, words]
     **dict.fromkeys(("MultiHeadAttention", "GroupQueryAttention", "Attention", "QAttention"), _twin("Identity", 0)),
 }
 """Operators with shapes of their own -> the function that makes their twin."""
@@ -149,13 +129,7 @@ COMPUTING = {"Shape", "Size", "Constant", "Concat", "Gather", "Slice", "Cast", "
 
 
 def with_shapes(model: Any) -> Any:
-    """The model with the shape of every value that ONNX can infer.
-
-    Args:
-        model: An `onnx.ModelProto`.
-
-    Returns:
-        Another `onnx.ModelProto`.
+    """An `onnx.ModelProto` with the shape of every value that ONNX can infer.
 
     Raises:
         FadiffError: Inference takes more memory or time than its process may.
@@ -249,9 +223,4 @@ def could_grow(model: Any) -> bool:
 
 def _elements(tensor: Any) -> int:
     """Entries of a tensor of whole numbers; 0 for any other."""
-    if tensor.data_type not in WHOLE:
-        return 0
-    elements = 1
-    for size in tensor.dims:
-        elements *= max(size, 0)
-    return elements
+    return math.prod(max(size, 0) for size in tensor.dims) if tensor.data_type in WHOLE else 0

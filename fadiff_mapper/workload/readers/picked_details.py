@@ -1,4 +1,4 @@
-"""Details of operators that pick, pad, resize or put together elements: what `picked_axes` needs beside the shapes.
+"""Details of operators that pick, pad, resize or put together elements: what `tensor_routes` needs beside the shapes.
 
 A concatenation and a repetition follow from the shapes of their operands. Not so the place of a slice, the axis of a
 selection, the zeros before a padded axis, the interpolation of a resizing, or the axes along which a constant index
@@ -33,24 +33,20 @@ def torch_details(operator: str, arguments: Mapping[str, Any], before: Shape, re
         index: the result that is meant.
         constant_index: True if all tensors beside the first operand are constants.
     """
-    rank, after = len(before), results[index]
-    if operator in SLICES and rank:
-        axis = _axis(arguments.get("dim"), rank)
-        start = arguments.get("start", arguments.get("index"))
-        if operator in ("slice", "select", "narrow"):
-            return taken(before, axis, start, arguments.get("step"))
+    rank, after, dim = len(before), results[index], arguments.get("dim")
+    if operator in ("slice", "select", "narrow", "slice_scatter") and rank:
+        return taken(before, _axis(dim, rank), arguments.get("start", arguments.get("index")), arguments.get("step"))
+    if operator in SPLITS and rank:
+        axis = _axis(dim, rank)
         return taken(before, axis, sum(1 if operator == "unbind" else shape[axis] for shape in results[:index]), 1)
     if operator == "stack":
-        return {"axes": (_axis(arguments.get("dim"), rank + 1),)}
-    if operator == "slice_scatter" and rank:
-        return taken(before, _axis(arguments.get("dim"), rank), arguments.get("start"), arguments.get("step"))
+        return {"axes": (_axis(dim, rank + 1),)}
     if operator in ("roll", "flip") or (operator == "index_select" and constant_index):
-        dims = arguments.get("dims", arguments.get("dim"))
+        dims = arguments.get("dims", dim)
         listed = list(dims) if isinstance(dims, list | tuple) else [dims or 0]
         return {"axes": tuple(sorted({_axis(dim, rank) for dim in listed or range(rank)}))}
     if operator == "index" and constant_index and len(after) == rank:
-        given = arguments.get("indices") or []
-        return {"axes": tuple(axis for axis, index in enumerate(given) if index is not None)}
+        return {"axes": tuple(axis for axis, index in enumerate(arguments.get("indices") or []) if index is not None)}
     if operator in ("constant_pad_nd", "pad") and arguments.get("mode") in (None, "constant"):
         pads = list(arguments.get("pad") or ())  # (before, after) from the last axis on
         return padding(rank, list(zip(pads[::2], pads[1::2], strict=True))[::-1])
@@ -74,44 +70,41 @@ def onnx_details(operator: str, attributes: Mapping[str, Any], numbers: Sequence
         index: the output that is meant.
         constant_index: True if all operands beside the first are constants.
     """
-    rank, after = len(before), results[index] or ()
-    mode = attributes.get("mode", b"")
+    rank, after, mode = len(before), results[index] or (), attributes.get("mode", b"")
+
+    def stated(name: str, place: int) -> tuple[int, ...]:  # an attribute of older operator sets, an operand since
+        return tuple(attributes.get(name) or (numbers[place] if len(numbers) > place else None) or ())
     if operator == "Gather" and constant_index and rank - 1 <= len(after) <= rank:
-        axis, picked = _axis(attributes.get("axis"), rank), numbers[1] if len(numbers) > 1 else None
-        single = len(after) < rank and picked is not None and len(picked) == 1
-        return taken(before, axis, picked[0], 1) if single and picked else {"axes": (axis,)}
+        axis, points = _axis(attributes.get("axis"), rank), stated("", 1)
+        single = len(after) < rank and len(points) == 1
+        return taken(before, axis, points[0], 1) if single else {"axes": (axis,)}
     if operator == "Slice":
-        return _onnx_slice(attributes, numbers, before, after)
+        starts, steps = stated("starts", 1), stated("steps", 4)
+        axes = tuple(_axis(axis, rank) for axis in stated("axes", 3)) or tuple(range(len(starts)))
+        cut = [place for place, axis in enumerate(axes) if len(after) == rank and before[axis] != after[axis]]
+        if len(cut) != 1 or len(starts) != len(axes) or (steps and len(steps) != len(axes)):
+            return {}
+        return taken(before, axes[cut[0]], starts[cut[0]], steps[cut[0]] if steps else 1)
     if operator == "Split" and rank:
         axis, earlier = _axis(attributes.get("axis"), rank), [shape for shape in results[:index] if shape is not None]
-        known = len(earlier) == index
-        return taken(before, axis, sum(shape[axis] for shape in earlier), 1) if known else {}
+        return taken(before, axis, sum(shape[axis] for shape in earlier), 1) if len(earlier) == index else {}
     if operator == "Pad" and mode in (b"", b"constant"):
-        stated = attributes.get("pads") or (numbers[1] if len(numbers) > 1 else None) or ()
-        return padding(rank, list(zip(stated[:rank], stated[rank:], strict=True))) if len(stated) == 2 * rank else {}
+        pads = stated("pads", 1)
+        return padding(rank, list(zip(pads[:rank], pads[rank:], strict=True))) if len(pads) == 2 * rank else {}
     if operator in ("Resize", "Upsample") and mode in (b"", b"nearest"):
         return nearest(rank - 2)
     half = attributes.get("coordinate_transformation_mode", b"half_pixel") in (b"half_pixel", b"pytorch_half_pixel")
     return linear(before, after) if operator == "Resize" and mode == b"linear" and half else {}
 
 
-SLICES = ("slice", "select", "narrow", "split", "chunk", "split_with_sizes", "unbind", "tensor_split", "unsafe_split",
-          "unsafe_chunk", "unsafe_split_with_sizes")
-"""ATen operators that take a part of one axis: at a stated start, or one part after the other."""
+SPLITS = ("split", "chunk", "split_with_sizes", "unbind", "tensor_split", "unsafe_split", "unsafe_chunk",
+          "unsafe_split_with_sizes")
+"""ATen operators that take one part of an axis after the other."""
 
 
 def taken(before: Shape, axis: int, start: Any, step: Any) -> Details:
-    """A part of one axis.
-
-    Args:
-        before: shape of the tensor.
-        axis: the axis.
-        start: its first point, negative ones counted from the end; None for 0.
-        step: points from one to the next; None for 1.
-
-    Returns:
-        The axis and the window; the axis alone where start and step are no numbers, or the step leads back.
-    """
+    """A part of one axis of a tensor: from a point on (None: 0; negative ones count from the end), by steps (None: 1).
+    The axis and the window; the axis without one where start and step are no numbers, or the step leads back."""
     first, apart = 0 if start is None else start, 1 if step is None else step
     if type(first) is not int or type(apart) is not int or apart < 1:
         return {"axes": (axis,)}
@@ -119,26 +112,8 @@ def taken(before: Shape, axis: int, start: Any, step: Any) -> Details:
     return {"axes": (axis,), "window": Window((1,), (apart,), ((-first, 0),), (1,))}
 
 
-def _onnx_slice(attributes: Mapping[str, Any], numbers: Sequence[tuple[int, ...] | None], before: Shape,
-                after: Shape) -> Details:
-    """A slice of one axis; attributes before version 10 of the operator set, operands since."""
-    stated = [attributes.get(name) or (numbers[place] if len(numbers) > place else None)
-              for place, name in ((1, "starts"), (3, "axes"), (4, "steps"))]
-    starts, axes, steps = (tuple(values) if values else () for values in stated)
-    axes = tuple(_axis(axis, len(before)) for axis in axes) or tuple(range(len(starts)))
-    cut = [index for index, axis in enumerate(axes) if len(after) == len(before) and before[axis] != after[axis]]
-    if len(cut) != 1 or len(starts) != len(axes) or (steps and len(steps) != len(axes)):
-        return {}
-    return taken(before, axes[cut[0]], starts[cut[0]], steps[cut[0]] if steps else 1)
-
-
 def padding(rank: int, pads: Sequence[tuple[int, int]]) -> Details:
-    """Zeros (before, after) the last axes of a tensor; no details where points are taken away instead.
-
-    Args:
-        rank: number of axes.
-        pads: one pair for each of the last axes.
-    """
+    """Zeros (before, after) the last axes of a tensor; no details where points are taken away instead."""
     if not pads or any(min(pair) < 0 for pair in pads):
         return {}
     ones = (1,) * len(pads)

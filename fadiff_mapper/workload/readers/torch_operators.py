@@ -1,23 +1,22 @@
-"""Turns ATen operators into nodes: by the tables of `torch_names`, or by a function where arguments matter.
+"""Turns ATen operators into nodes: by tables of names, or by a function where arguments matter.
 
-`torch_layers.LAYERS` holds the operators with multiply-accumulates, `torch_between.FUNCTIONS` others that need
-arguments. Operators in no table are taken by PyTorch's own tags (pointwise, reduction); the rest become nodes that are
-not understood.
+`LAYERS` holds the operators with multiply-accumulates, `FUNCTIONS` others that need arguments, which have the names of
+PyTorch's schemas. Operators in no table are taken by PyTorch's own tags (pointwise, reduction); the rest become nodes
+that are not understood.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fadiff_mapper.inputs.yaml.place import Where
-from fadiff_mapper.workload import Node, Window
-from fadiff_mapper.workload.node import GENERIC
+from fadiff_mapper.workload import Window
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import (
     Assembly,
+    Call,
     Tensor,
     as_complex,
     as_pairs,
@@ -45,26 +44,18 @@ from fadiff_mapper.workload.window_slide import WindowSlide
 
 
 @dataclass(frozen=True)
-class TorchCall:
-    """A call of an exported program.
+class TorchCall(Call):
+    """A call of an exported program; its operator is that of ATen, such as "conv2d", the full name for those of others.
 
     Attributes:
-        operator: its ATen operator, such as "conv2d"; the full name for operators of others.
-        name: name for the node.
         arguments: arguments by name, tensors as values of the assembly.
-        operands: the tensors among them, in order.
-        shape: shape of the result, a list of shapes where it has several.
-        where: place in the program, for messages.
+        several: whether it gives a list of results, perhaps of one.
         tag: PyTorch's tag of the operator: "pointwise", "reduction" or "".
         is_complex: whether its result has complex numbers.
     """
 
-    operator: str
-    name: str
     arguments: Mapping[str, Any]
-    operands: Sequence[Tensor]
-    shape: Any
-    where: Where
+    several: bool = False
     tag: str = ""
     is_complex: bool = False
 
@@ -73,27 +64,19 @@ class TorchCall:
         value = self.arguments.get(name)
         return default if value is None else value
 
-    @property
-    def first(self) -> Tensor:
-        """The first tensor among the arguments."""
-        return self.operands[0]
+    def one_of(self, *names: str) -> Any:
+        """The argument that has one of these names, which differ from schema to schema."""
+        return next(self.arguments[name] for name in names if name in self.arguments)
 
-    @property
-    def out(self) -> Shape:
-        """The shape of the result, of the first where there are several."""
-        shape: Shape = self.shape[0] if isinstance(self.shape, list) else self.shape
-        return shape
+    def per_axis(self, name: str, kernel: Shape, default: Any = 1) -> Shape:
+        """An argument with a number for each sliding axis of a window; a single number holds for all."""
+        value = self.get(name, default)
+        values = tuple(value) if isinstance(value, list) else (value,)
+        return values * len(kernel) if len(values) == 1 else values
 
 
-def per_axis(value: Any, kernel: Shape) -> Shape:
-    """A number per sliding axis; a single number holds for all.
-
-    Args:
-        value: a number, or a list of one or several.
-        kernel: extents of the window, one per sliding axis.
-    """
-    values = tuple(value) if isinstance(value, list) else (value,)
-    return values * len(kernel) if len(values) == 1 else values
+Maker = Callable[[TorchCall], Tensor | list[Tensor]]
+"""Adds the nodes of a call and returns its results, or the first of them."""
 
 
 # Names are those of PyTorch's schemas (pytorch, aten/src/ATen/native/native_functions.yaml), without the overload and
@@ -217,125 +200,85 @@ FURTHER_REDUCTIONS = ("any", "all", "prod", "var", "std", "argmax", "argmin", "m
 """Reductions without a name of their own here."""
 
 
-# Arguments have the names of PyTorch's schemas.
-
-def _pool(call: TorchCall, to: Assembly) -> Tensor:
-    """A pool; without a stride its windows stand side by side."""
-    op = "maxpool" if call.operator.startswith("max") else "avgpool"
-    kernel = per_axis(call.arguments["kernel_size"], (1,) * _pool_rank(call))
-    stride = per_axis(call.get("stride") or list(kernel), kernel)
-    pad = tuple((p, p) for p in per_axis(call.get("padding", 0), kernel))
-    return _windowed(call, to, op, Window(kernel, stride, pad, per_axis(call.get("dilation", 1), kernel)))
-
-
-def _pool_rank(call: TorchCall) -> int:
-    """The number of sliding axes: the digit in max_pool2d."""
-    return int(call.operator[call.operator.index("pool") + 4])
-
-
-def _adaptive_pool(call: TorchCall, to: Assembly) -> Tensor:
-    """A pool to a given size: an ordinary one where it divides the input."""
-    rank = _pool_rank(call)
-    before, after = call.first.shape[-rank:], call.out[-rank:]
-    if any(a % b for a, b in zip(before, after, strict=True)):
-        return to.plain_node(call.name, "resize", [call.first], call.out, call.where)
-    kernel = tuple(a // b for a, b in zip(before, after, strict=True))
-    op = "maxpool" if "max" in call.operator else "avgpool"
-    return _windowed(call, to, op, Window(kernel, kernel, ((0, 0),) * rank, (1,) * rank))
-
-
-def _windowed(call: TorchCall, to: Assembly, op: str, window: Window) -> Tensor:
-    """A node with a window, unless each window is one point."""
-    if call.first.shape == call.out and set(window.kernel) == {1}:
+def _pool(call: TorchCall) -> Tensor:
+    """A pool over the axes that the digit in its name counts (max_pool2d); without a stride its windows stand side by
+    side. One to a given size is an ordinary one where it divides the input."""
+    rank = int(call.operator[call.operator.index("pool") + 4])
+    if "adaptive" in call.operator:
+        before, after = call.first.shape[-rank:], call.out[-rank:]
+        if any(a % b for a, b in zip(before, after, strict=True)):
+            return call.node("resize", [call.first])
+        kernel = tuple(a // b for a, b in zip(before, after, strict=True))
+        window = Window(kernel, kernel, ((0, 0),) * rank, (1,) * rank)
+    else:
+        kernel = call.per_axis("kernel_size", (1,) * rank)
+        pad = tuple((p, p) for p in call.per_axis("padding", kernel, 0))
+        stride = call.per_axis("stride", kernel, []) or kernel
+        window = Window(kernel, stride, pad, call.per_axis("dilation", kernel))
+    if call.first.shape == call.out and set(kernel) == {1}:
         return call.first
-    assert call.first.node
-    return to.put(Node(call.name, op, (call.first.node,), call.out, window=window, where=call.where))
+    return call.node("maxpool" if "max" in call.operator else "avgpool", [call.first], window=window)
 
 
-def _norm(op: str, axes: Callable[[TorchCall], int]) -> Callable[[TorchCall, Assembly], Tensor]:
+def _norm(op: str, axes: Callable[[TorchCall], int]) -> Maker:
     """A normalisation over the trailing axes, counted by `axes`."""
-    def make(call: TorchCall, to: Assembly) -> Tensor:
-        return to.plain_node(call.name, op, [call.first], call.out, call.where, tuple(range(-axes(call), 0)))
-    return make
+    return lambda call: call.node(op, [call.first], tuple(range(-axes(call), 0)))
 
 
-def _transpose(call: TorchCall, to: Assembly) -> Tensor:
+SWAPPED = {"transpose": ("dim0", "dim1"), "swapdims": ("dim0", "dim1"), "swapaxes": ("axis0", "axis1")}
+"""Operators that swap two axes -> the arguments that name them."""
+
+
+def _transpose(call: TorchCall) -> Tensor:
     """The axes in the order of `permute`, or two of them swapped."""
     rank = len(call.first.shape)
     order = list(range(rank))
     if call.operator == "permute":
         order = [axis % rank for axis in call.arguments["dims"]]
     elif rank > 1:
-        named = {"transpose": ("dim0", "dim1"), "swapdims": ("dim0", "dim1"), "swapaxes": ("axis0", "axis1")}
-        a, b = (call.get(name) for name in named[call.operator]) if call.operator in named else \
+        a, b = (call.get(name) for name in SWAPPED[call.operator]) if call.operator in SWAPPED else \
             (-2, -1) if call.operator in ("mT", "adjoint") else (0, 1)
         order[a], order[b] = order[b], order[a]
-    return to.transpose(call.name, call.first, tuple(order), call.where)
+    return call.to.transpose(call.name, call.first, tuple(order))
 
 
-def _expand(call: TorchCall, to: Assembly) -> Tensor:
-    """A value repeated to the shape of the result."""
-    return to.expand(call.name, call.first, call.out, call.where)
-
-
-def _complex(call: TorchCall, to: Assembly) -> Tensor:
-    """Pairs of real numbers as complex ones."""
-    return as_complex(to, call.name, call.first, call.where)
-
-
-def _pairs(call: TorchCall, to: Assembly) -> Tensor:
-    """Complex numbers as pairs of real ones."""
-    return as_pairs(to, call.name, call.first, call.where)
-
-
-def _windows(call: TorchCall, to: Assembly) -> Tensor:
+def _windows(call: TorchCall) -> Tensor:
     """The points under each window of an image, over its last axes (im2col): [N, C, ...] as [N, C * taps, windows]."""
     kernel = tuple(call.arguments["kernel_size"])
-    stride, dilation = per_axis(call.get("stride", 1), kernel), per_axis(call.get("dilation", 1), kernel)
     x, lead = call.first, len(call.first.shape) - len(kernel)
-    for index, (size, step, apart, pad) in enumerate(zip(kernel, stride, dilation,
-                                                         per_axis(call.get("padding", 0), kernel), strict=True)):
-        x = windows(to, f"{call.name}.{index}", x, lead + index * 2, WindowSlide(size, step, apart, pad), call.where)
+    slides = zip(kernel, call.per_axis("stride", kernel), call.per_axis("dilation", kernel),
+                 call.per_axis("padding", kernel, 0), strict=True)
+    for index, slide in enumerate(slides):
+        x = windows(call.to, f"{call.name}.{index}", x, lead + index * 2, WindowSlide(*slide))
     rank = len(x.shape)
     order = (*range(lead), *range(lead + 1, rank, 2), *range(lead, rank, 2))
-    return to.reshape(call.name, to.transpose(f"{call.name}.moved", x, order, call.where), call.out, call.where)
+    return call.to.reshape(call.name, call.to.transpose(f"{call.name}.moved", x, order), call.out)
 
 
-def _folded(call: TorchCall, to: Assembly) -> Tensor:
+def _folded(call: TorchCall) -> Tensor:
     """The image of the points under each window, which are summed where windows overlap (col2im)."""
     kernel, image, lead = tuple(call.arguments["kernel_size"]), call.out[-2:], call.out[:-2]
-    stride, pad, dilation = (per_axis(call.get(key, default), kernel) for key, default in (
-        ("stride", 1), ("padding", 0), ("dilation", 1)))
     count = tuple(extent // size for extent, size in zip(image, kernel, strict=True))
     covered = tuple(number * size for number, size in zip(count, kernel, strict=True)) == image
-    if (stride, pad, dilation) != (kernel, (0, 0), (1, 1)) or not covered:
-        return to.plain_node(call.name, "gather", [call.first], call.out, call.where)
-    apart = to.reshape(f"{call.name}.apart", call.first, (*lead, *kernel, *count), call.where)
-    first = len(lead)
-    order = (*range(first), first + 2, first, first + 3, first + 1)
-    return to.reshape(call.name, to.transpose(f"{call.name}.moved", apart, order, call.where), call.out, call.where)
+    if not covered or (call.per_axis("stride", kernel), call.per_axis("padding", kernel, 0),
+                       call.per_axis("dilation", kernel)) != (kernel, (0, 0), (1, 1)):
+        return call.node("gather", [call.first])
+    apart, first = call.to.reshape(f"{call.name}.apart", call.first, (*lead, *kernel, *count)), len(lead)
+    moved = call.to.transpose(f"{call.name}.moved", apart, (*range(first), first + 2, first, first + 3, first + 1))
+    return call.to.reshape(call.name, moved, call.out)
 
 
-def _unfolded(call: TorchCall, to: Assembly) -> Tensor:
+def _unfolded(call: TorchCall) -> Tensor:
     """The points under each window along one axis, on a further axis behind all others."""
     rank = len(call.first.shape)
-    axis = call.get("dimension", 0) % rank
-    x = windows(to, f"{call.name}.windows", call.first, axis, WindowSlide(call.arguments["size"],
-                                                                          call.arguments["step"]), call.where)
-    order = (*range(axis + 1), *range(axis + 2, rank + 1), axis + 1)
-    return to.transpose(call.name, x, order, call.where)
+    axis, slide = call.get("dimension", 0) % rank, WindowSlide(call.arguments["size"], call.arguments["step"])
+    x = windows(call.to, f"{call.name}.windows", call.first, axis, slide)
+    return call.to.transpose(call.name, x, (*range(axis + 1), *range(axis + 2, rank + 1), axis + 1))
 
 
-def windows(to: Assembly, name: str, x: Tensor, axis: int, slide: WindowSlide, where: Where) -> Tensor:
-    """Cuts an axis into windows: [..., extent, ...] as [..., windows, points, ...].
-
-    Args:
-        to: the network.
-        name: prefix of the nodes' names.
-        x: the tensor.
-        axis: the axis.
-        slide: the windows; points before and behind the axis are zeros.
-        where: place in the source, for messages.
+def windows(to: Assembly, name: str, x: Tensor, axis: int, slide: WindowSlide) -> Tensor:
+    """Cuts an axis of a tensor into windows: [..., extent, ...] as [..., windows, points, ...]; points before and
+    behind the axis are zeros.
 
     Returns:
         The points rearranged, where windows stand side by side; else picked out of the axis, all of which is there
@@ -345,167 +288,128 @@ def windows(to: Assembly, name: str, x: Tensor, axis: int, slide: WindowSlide, w
     count = (extent + 2 * slide.pad - slide.reach(1)) // slide.stride + 1
     flat = (*before, count * slide.kernel, *after)
     if not (count * slide.kernel == extent and slide == WindowSlide(slide.kernel, slide.kernel)) and not x.constant:
-        x = to.put(Node(f"{name}.picked", "gather", (x.node or "",), flat, axes=(axis,), where=where))
-    return to.reshape(f"{name}.apart", Tensor(flat, x.node), (*before, count, slide.kernel, *after), where)
+        x = to.node(f"{name}.picked", "gather", [x], flat, (axis,))
+    return to.reshape(f"{name}.apart", Tensor(flat, x.node), (*before, count, slide.kernel, *after))
 
 
-def _overwritten(call: TorchCall, to: Assembly) -> Tensor:
-    """A tensor whose elements are all those of another one."""
-    return to.expand(call.name, call.arguments["src"], call.out, call.where)
-
-
-FUNCTIONS: dict[str, Callable[[TorchCall, Assembly], Tensor]] = {
+FUNCTIONS: dict[str, Maker] = {
+    **dict.fromkeys(RESHAPES, lambda call: call.to.reshape(call.name, call.first, call.out)),
     **dict.fromkeys(("max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices",
                      "max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d"), _pool),
     **dict.fromkeys((f"{prefix}adaptive_{kind}_pool{axes}d" for prefix in ("", "_") for kind in ("avg", "max")
-                     for axes in (1, 2, 3)), _adaptive_pool),
-    "layer_norm": _norm("layernorm", lambda call: len(call.arguments["normalized_shape"])),
-    "native_layer_norm": _norm("layernorm", lambda call: len(call.arguments["normalized_shape"])),
-    "rms_norm": _norm("rmsnorm", lambda call: len(call.arguments["normalized_shape"])),
-    "_fused_rms_norm": _norm("rmsnorm", lambda call: len(call.arguments["normalized_shape"])),
-    "group_norm": _norm("groupnorm", lambda call: len(call.first.shape) - 1),
-    "native_group_norm": _norm("groupnorm", lambda call: len(call.first.shape) - 1),
+                     for axes in (1, 2, 3)), _pool),
+    **dict.fromkeys(("layer_norm", "native_layer_norm"), _norm("layernorm", lambda call: len(
+        call.arguments["normalized_shape"]))),
+    **dict.fromkeys(("rms_norm", "_fused_rms_norm"), _norm("rmsnorm", lambda call: len(
+        call.arguments["normalized_shape"]))),
+    **dict.fromkeys(("group_norm", "native_group_norm"), _norm("groupnorm", lambda call: len(call.first.shape) - 1)),
     "instance_norm": _norm("instancenorm", lambda call: len(call.first.shape) - 2),
-    **dict.fromkeys(("permute", "transpose", "swapaxes", "swapdims", "t", "numpy_T", "mT",
-                     "adjoint"), _transpose),
-    **dict.fromkeys(("expand", "expand_as", "broadcast_to"), _expand),
-    "copy": _overwritten,
-    **dict.fromkeys(("view_as_complex", "view_as_complex_copy"), _complex),
-    **dict.fromkeys(("view_as_real", "view_as_real_copy"), _pairs),
+    **dict.fromkeys(("permute", "transpose", "swapaxes", "swapdims", "t", "numpy_T", "mT", "adjoint"), _transpose),
+    **dict.fromkeys(("expand", "expand_as", "broadcast_to"),
+                    lambda call: call.to.expand(call.name, call.first, call.out)),
+    "copy": lambda call: call.to.expand(call.name, call.arguments["src"], call.out),  # all elements are another's
+    **dict.fromkeys(("view_as_complex", "view_as_complex_copy"),
+                    lambda call: as_complex(call.to, call.name, call.first)),
+    **dict.fromkeys(("view_as_real", "view_as_real_copy"), lambda call: as_pairs(call.to, call.name, call.first)),
     "im2col": _windows, "col2im": _folded, "unfold": _unfolded,
 }
 """Other operators that need arguments -> the function that adds their nodes."""
 
 
-# Arguments have the names of PyTorch's schemas.
-
-def _convolution(call: TorchCall, to: Assembly) -> Tensor:
+def _convolution(call: TorchCall) -> Tensor:
     """A convolution, transposed where its name or the general operator's argument says so."""
     transposed = call.get("transposed", False) or "transpose" in call.operator
-    x, weight = call.operands[:2]
-    make = transposed_convolution if transposed else convolution
+    x, weight = call.tensors[:2]
     groups = call.get("groups", 1) if transposed else x.shape[1 - len(weight.shape)] // weight.shape[1]
-    return make(to, call.name, x, weight, _sliding(call, weight, groups), call.out, call.where)
+    return (transposed_convolution if transposed else convolution)(
+        call.to, call.name, x, weight, _sliding(call, weight, groups), call.out)
 
 
 def _sliding(call: TorchCall, weight: Tensor, groups: int) -> Sliding:
     """The movement of a convolution's kernel."""
-    kernel = weight.shape[2:]
-    stride, dilation = per_axis(call.get("stride", 1), kernel), per_axis(call.get("dilation", 1), kernel)
-    padding = call.get("padding", 0)
+    kernel, padding = weight.shape[2:], call.get("padding", 0)
+    dilation = call.per_axis("dilation", kernel)
     if isinstance(padding, str):  # "same" pads the larger half behind
         spans = [WindowSlide(k, 1, d).reach(1) - 1 if padding == "same" else 0
                  for k, d in zip(kernel, dilation, strict=True)]
         pad: Pads = tuple((span // 2, span - span // 2) for span in spans)
     else:
-        pad = tuple((p, p) for p in per_axis(padding, kernel))
-    return Sliding(stride, pad, dilation, groups)
+        pad = tuple((p, p) for p in call.per_axis("padding", kernel, 0))
+    return Sliding(call.per_axis("stride", kernel), pad, dilation, groups)
 
 
-def _convolution_gradients(call: TorchCall, to: Assembly) -> list[Tensor]:
+def _convolution_gradients(call: TorchCall) -> list[Tensor]:
     """The gradients of input, weights and bias."""
-    gradient, x, weight = call.operands[:3]
-    if len(weight.shape) > 5:
-        return to.unknown(call.name, call.operator, call.operands, call.shape, call.where)
-    return convolution_gradients(to, call.name, (gradient, x, weight), _sliding(call, weight, call.get("groups", 1)),
-                                 call.get("transposed", False), call.arguments["output_mask"], call.where)
+    operands = call.tensors[:3]
+    if len(operands[2].shape) > 5:
+        return call.to.unknown(call.name, call.operator, call.tensors, call.outs)
+    return convolution_gradients(call.to, call.name, operands, _sliding(call, operands[2], call.get("groups", 1)),
+                                 call.get("transposed", False), call.arguments["output_mask"])
 
 
-def _deformable(call: TorchCall, to: Assembly) -> Tensor:
+def _deformable(call: TorchCall) -> Tensor:
     """A convolution whose points are picked by computed offsets."""
     weight = call.arguments["weight"]
-    groups = call.first.shape[1] // weight.shape[1]
-    return deformable_convolution(to, call.name, call.operands, weight, groups, call.out, call.where)
+    return deformable_convolution(call, weight, call.first.shape[1] // weight.shape[1])
 
 
-def _linear(call: TorchCall, to: Assembly) -> Tensor:
-    """A product with the transpose of a weight."""
-    return linear(to, call.name, call.operands[0], call.operands[1], call.out, call.where)
-
-
-def _product(call: TorchCall, to: Assembly) -> Tensor:
-    """mm, bmm, matmul, mv, dot, whose factors have different names in each schema."""
-    a, b = (next(call.arguments[key] for key in keys if key in call.arguments) for keys in
-            (("self", "mat1", "batch1"), ("mat2", "other", "batch2", "vec", "tensor")))
+def _product(call: TorchCall) -> Tensor:
+    """mm, bmm, matmul, mv, dot."""
+    a, b = call.one_of("self", "mat1", "batch1"), call.one_of("mat2", "other", "batch2", "vec", "tensor")
     if a.picked_from and b.shape[-1] == 1:  # [S, out, in] [S, in, 1], a matrix for every row
-        rows = to.reshape(f"{call.name}.row", b, b.shape[:-1], call.where)
-        out = experts(to, call.name, rows, (a.picked_from, a.shape[-1], a.shape[-2]), call.out[:-1], call.where)
-        return to.reshape(f"{call.name}.column", out, call.out, call.where)
+        rows = call.to.reshape(f"{call.name}.row", b, b.shape[:-1])
+        out = experts(call.to, call.name, rows, (a.picked_from, a.shape[-1], a.shape[-2]), call.out[:-1])
+        return call.to.reshape(f"{call.name}.column", out, call.out)
     if b.picked_from:  # [S, n, in] [S, in, out]
-        return experts(to, call.name, a, (b.picked_from, b.shape[-2], b.shape[-1]), call.out, call.where)
-    return product(to, call.name, a, b, call.out, call.where)
+        return experts(call.to, call.name, a, (b.picked_from, b.shape[-2], b.shape[-1]), call.out)
+    return call.product(a, b)
 
 
-def _experts(call: TorchCall, to: Assembly) -> Tensor:
+def _experts(call: TorchCall) -> Tensor:
     """Products of groups, of which one axis holds all: rows in the order of their experts [S, in], and a weight for
     each expert [experts, in, out]. With an axis for the groups on both sides they are products of a batch."""
-    rows, weights = call.operands[:2]
+    rows, weights = call.tensors[:2]
     if len(rows.shape) == len(weights.shape) == 3:
-        return product(to, call.name, rows, weights, call.out, call.where)
+        return call.product(rows, weights)
     if len(rows.shape) == 2 and len(weights.shape) == 3 and weights.constant:
-        return experts(to, call.name, rows, (weights.shape[0], weights.shape[1], weights.shape[2]), call.out,
-                       call.where)
-    macs = rows.shape[-2] * rows.shape[-1] * weights.shape[-1]  # groups of rows, of columns, or of the inner axis
-    return to.unknown(call.name, call.operator, call.operands, [call.out], call.where, macs)[0]
+        count, k, m = weights.shape
+        return experts(call.to, call.name, rows, (count, k, m), call.out)
+    # groups of rows, of columns, or of the inner axis
+    return call.unknown(rows.shape[-2] * rows.shape[-1] * weights.shape[-1])
 
 
-def _packed_product(call: TorchCall, to: Assembly) -> Tensor:
-    """A product with weights whose words hold several numbers each, in an order of the kernel's own."""
-    x, packed = call.operands[:2]
-    k, m = x.shape[-1], call.out[-1]
-    weight = Tensor((k, m)) if packed.constant else to.plain_node(f"{call.name}.unpacked", "other", [packed], (k, m),
-                                                                  call.where, what="unpacked weights")
-    return product(to, call.name, x, weight, call.out, call.where)
-
-
-def _fourier(call: TorchCall, to: Assembly) -> Tensor:
+def _fourier(call: TorchCall) -> Tensor:
     """A Fourier transform, which is named with its multiply-accumulates (`assembly.fourier_macs`)."""
     signal = call.first.shape if call.operator == "_fft_r2c" else call.out
     points = math.prod(signal[axis] for axis in call.arguments["dim"])
-    macs = fourier_macs(points, math.prod(signal) // points, call.operator != "_fft_c2c")
-    return to.unknown(call.name, call.operator, call.operands, [call.out], call.where, macs)[0]
+    return call.unknown(fourier_macs(points, math.prod(signal) // points, call.operator != "_fft_c2c"))
 
 
-def _added_product(call: TorchCall, to: Assembly) -> Tensor:
+def _added_product(call: TorchCall) -> Tensor:
     """addmm, baddbmm, addmv: a product, and a tensor added where that is no constant."""
-    a, b = (next(call.arguments[key] for key in keys if key in call.arguments) for keys in
-            (("mat1", "batch1", "mat"), ("mat2", "batch2", "vec")))
-    return _plus(call, to, product(to, call.name, a, b, call.out, call.where))
+    factors = call.one_of("mat1", "batch1", "mat"), call.one_of("mat2", "batch2", "vec")
+    return call.plus(call.product(*factors), call.arguments["self"])
 
 
-def _summed_products(call: TorchCall, to: Assembly) -> Tensor:
+def _summed_products(call: TorchCall) -> Tensor:
     """addbmm: products of a batch, summed, which are one product over the inner axes side by side."""
-    a, b = call.arguments["batch1"], call.arguments["batch2"]
+    to, a, b = call.to, call.arguments["batch1"], call.arguments["batch2"]
     (batch, n, k), m = a.shape, b.shape[-1]
-    rows = to.reshape(f"{call.name}.rows", to.transpose(f"{call.name}.left", a, (1, 0, 2), call.where), (n, batch * k),
-                      call.where)
-    columns = to.reshape(f"{call.name}.columns", b, (batch * k, m), call.where)
-    return _plus(call, to, product(to, call.name, rows, columns, call.out, call.where))
+    rows = to.reshape(f"{call.name}.rows", to.transpose(f"{call.name}.left", a, (1, 0, 2)), (n, batch * k))
+    columns = to.reshape(f"{call.name}.columns", b, (batch * k, m))
+    return call.plus(call.product(rows, columns), call.arguments["self"])
 
 
-def _plus(call: TorchCall, to: Assembly, result: Tensor) -> Tensor:
-    """A product with the tensor added to it, where that is no constant."""
-    bias = call.arguments["self"]
-    return result if bias.constant else to.plain_node(f"{call.name}.add", "add", [result, bias], call.out, call.where)
-
-
-def _bilinear(call: TorchCall, to: Assembly) -> Tensor:
+def _bilinear(call: TorchCall) -> Tensor:
     """x W_m y for every output m: a product of all x with W [in, out * in'], and for every row one with its y."""
-    left, right, weight = (call.arguments[name] for name in ("input1", "input2", "weight"))
-    m, i, j = weight.shape
-    rows = math.prod(left.shape[:-1])
-    turned = to.reshape(f"{call.name}.columns", to.transpose(f"{call.name}.turned", weight, (1, 0, 2), call.where),
-                        (i, m * j), call.where)
-    first = product(to, f"{call.name}.first", to.reshape(f"{call.name}.left", left, (rows, i), call.where), turned,
-                    (rows, m * j), call.where)
-    matrices = to.reshape(f"{call.name}.matrices", first, (rows, m, j), call.where)
-    columns = to.reshape(f"{call.name}.right", right, (rows, j, 1), call.where)
-    second = product(to, call.name, matrices, columns, (rows, m, 1), call.where)
-    result = to.reshape(f"{call.name}.shape", second, call.out, call.where)
-    bias = call.get("bias", None)
-    if bias is None or bias.constant:
-        return result
-    return to.plain_node(f"{call.name}.add", "add", [result, bias], call.out, call.where)
+    to, name = call.to, call.name
+    left, right, weight = (call.arguments[key] for key in ("input1", "input2", "weight"))
+    (m, i, j), rows = weight.shape, math.prod(left.shape[:-1])
+    turned = to.reshape(f"{name}.columns", to.transpose(f"{name}.turned", weight, (1, 0, 2)), (i, m * j))
+    first = product(to, f"{name}.first", to.reshape(f"{name}.left", left, (rows, i)), turned, (rows, m * j))
+    matrices = to.reshape(f"{name}.matrices", first, (rows, m, j))
+    second = product(to, name, matrices, to.reshape(f"{name}.right", right, (rows, j, 1)), (rows, m, 1))
+    return call.plus(to.reshape(f"{name}.shape", second, call.out), call.get("bias"))
 
 
 COMPLEX = {"mm": "nk,km->nm", "bmm": "bnk,bkm->bnm", "mv": "nk,k->n", "dot": "k,k->", "vdot": "k,k->",
@@ -513,14 +417,10 @@ COMPLEX = {"mm": "nk,km->nm", "bmm": "bnk,bkm->bnm", "mv": "nk,k->n", "dot": "k,
 """Products of complex numbers that are counted -> their equation; matmul and einsum besides."""
 
 
-def complex_product(call: TorchCall, to: Assembly) -> Tensor | list[Tensor]:
-    """A product of complex numbers; any other operator on them is named with four multiply-accumulates for each.
-
-    Args:
-        call: a call of an operator of `LAYERS`.
-        to: the network.
-    """
-    operands = call.operands[1:3] if call.operator.startswith(("addm", "badd")) else call.operands
+def _complex_product(call: TorchCall) -> Tensor | list[Tensor]:
+    """A product of complex numbers; any other operator on them is named with four multiply-accumulates for each."""
+    added = call.operator.startswith(("addm", "badd"))
+    operands = call.tensors[1:3] if added else call.tensors
     if call.operator == "matmul":
         left, right = (len(tensor.shape) > 1 for tensor in operands)
         equation = (f"{'...n' if left else ''}k,{'...km' if right else 'k'}->"
@@ -528,53 +428,42 @@ def complex_product(call: TorchCall, to: Assembly) -> Tensor | list[Tensor]:
     else:
         equation = str(call.arguments["equation"]) if call.operator == "einsum" else COMPLEX.get(call.operator, "")
     if "->" in equation:
-        result = complex_einsum(to, call.name, equation, operands[:equation.count(",") + 1], call.out, call.where)
-        return result if len(operands) == len(call.operands) else _plus(call, to, result)
-    alone = Assembly()
-    LAYERS[call.operator](call, alone)
-    return to.unknown(call.name, f"complex {call.operator}", call.operands,
-                      call.shape if isinstance(call.shape, list) else [call.shape], call.where, 4 * alone.macs)
+        result = complex_einsum(call.to, call.name, equation, operands[:equation.count(",") + 1], call.out)
+        return call.plus(result, call.arguments["self"]) if len(operands) < len(call.tensors) else result
+    inner = Assembly(call.to.where)
+    LAYERS[call.operator](replace(call, to=inner))
+    return call.to.unknown(call.name, f"complex {call.operator}", call.tensors, call.outs, 4 * inner.macs)
 
 
-def _einsum(call: TorchCall, to: Assembly) -> Tensor:
-    """Einsum of any number of tensors."""
-    return einsum(to, call.name, call.arguments["equation"], call.arguments["tensors"], call.out, call.where)
-
-
-def _recurrent(call: TorchCall, to: Assembly) -> list[Tensor]:
+def _recurrent(call: TorchCall) -> list[Tensor]:
     """lstm.input, gru.input, rnn_tanh.input, rnn_relu.input: a stack of layers, then the last states."""
+    to, name = call.to, call.name
     if "input" not in call.arguments:
-        return to.unknown(call.name, f"{call.operator} of packed sequences", call.operands, call.shape, call.where)
-    data, weights = call.arguments["input"], list(call.arguments["params"])
-    first, bidirectional = call.get("batch_first", False), call.get("bidirectional", False)
+        return to.unknown(name, f"{call.operator} of packed sequences", call.tensors, call.outs)
+    data, weights, first = call.arguments["input"], list(call.arguments["params"]), call.get("batch_first", False)
     projected = call.operator == "lstm" and weights[1].shape[0] != 4 * weights[1].shape[1]
-    size = 2 + 2 * bool(call.get("has_biases")) + projected
+    size, ways = 2 + 2 * bool(call.get("has_biases")) + projected, 1 + bool(call.get("bidirectional"))
     sets = [weights[start:start + size] for start in range(0, len(weights), size)]
     directions = [Recurrence(one[0], one[1], one[-1] if projected else None) for one in sets]
-    per_layer = 1 + bool(bidirectional)
-    layers = [directions[start:start + per_layer] for start in range(0, len(directions), per_layer)]
-    steps_first = to.transpose(f"{call.name}.steps", data, (1, 0, 2), call.where) if first else data
-    out = recurrent_stack(to, call.name, steps_first, layers, call.where)
-    out = to.transpose(f"{call.name}.batch", out, (1, 0, 2), call.where) if first else out
-    return [out, *(to.plain_node(f"{call.name}.last{index}", "slice", [out], shape, call.where)
-                   for index, shape in enumerate(call.shape[1:]))]
+    layers = [directions[start:start + ways] for start in range(0, len(directions), ways)]
+    out = recurrent_stack(to, name, to.transpose(f"{name}.steps", data, (1, 0, 2)) if first else data, layers)
+    out = to.transpose(f"{name}.batch", out, (1, 0, 2)) if first else out
+    return [out, *(to.node(f"{name}.last{index}", "slice", [out], shape) for index, shape in enumerate(call.outs[1:]))]
 
 
-def _attention_gradients(call: TorchCall, to: Assembly) -> list[Tensor]:
+def _attention_gradients(call: TorchCall) -> list[Tensor]:
     """The gradients of queries, keys and values; those of masks carry nothing on."""
-    gradient, *operands = call.operands[:4]
-    q, k, v = operands
-    return [*attention_gradients(to, call.name, gradient, (q, k, v), call.where),
-            *(Tensor(shape) for shape in call.shape[3:])]
+    gradient, *operands = call.tensors[:4]
+    return [*attention_gradients(call.to, call.name, gradient, operands), *constants(call)[3:]]
 
 
-def _attention(call: TorchCall, to: Assembly) -> Tensor:
+def _attention(call: TorchCall) -> Tensor:
     """Scaled dot-product attention, whichever kernel PyTorch chose for it."""
-    operands = (call.arguments["query"], call.arguments["key"], call.arguments["value"])
-    return attention(to, call.name, operands, call.get("attn_mask") or call.get("attn_bias"), call.out, call.where)
+    operands = [call.arguments[name] for name in ("query", "key", "value")]
+    return attention(call.to, call.name, operands, call.get("attn_mask") or call.get("attn_bias"), call.out)
 
 
-LAYERS: dict[str, Callable[[TorchCall, Assembly], Tensor | list[Tensor]]] = {
+LAYERS: dict[str, Maker] = {
     **dict.fromkeys(("convolution", "conv1d", "conv2d", "conv3d", "_convolution", "conv_transpose1d",
                      "conv_transpose2d", "conv_transpose3d", "convolution_overrideable", "cudnn_convolution",
                      "cudnn_convolution_transpose", "miopen_convolution", "miopen_convolution_transpose",
@@ -582,17 +471,19 @@ LAYERS: dict[str, Callable[[TorchCall, Assembly], Tensor | list[Tensor]]] = {
                      "_mps_convolution_transpose", "conv_depthwise3d", "_conv_depthwise2d", "slow_conv_dilated2d",
                      "slow_conv_dilated3d", "_nnpack_spatial_convolution"), _convolution),
     **dict.fromkeys(("convolution_backward", "convolution_backward_overrideable"), _convolution_gradients),
-    "torchvision::deform_conv2d": _deformable,
-    **dict.fromkeys(("linear", "mkldnn_linear", "_weight_int8pack_mm"), _linear), "bilinear": _bilinear,
+    "torchvision::deform_conv2d": _deformable, "bilinear": _bilinear,
+    **dict.fromkeys(("linear", "mkldnn_linear", "_weight_int8pack_mm"),
+                    lambda call: linear(call.to, call.name, call.tensors[0], call.tensors[1], call.out)),
     **dict.fromkeys(("mm", "bmm", "matmul", "mv", "dot", "vdot", "_int_mm", "_scaled_mm", "_scaled_mm_v2"), _product),
     **dict.fromkeys(("addmm", "baddbmm", "addmv", "_addmm_activation"), _added_product),
     **dict.fromkeys(("_grouped_mm", "_scaled_grouped_mm", "_scaled_grouped_mm_v2", "transformers::grouped_mm_fallback"),
                     _experts),
     **dict.fromkeys(("_weight_int4pack_mm", "_weight_int4pack_mm_for_cpu", "_weight_int4pack_mm_with_scales_and_zeros",
                      "_dyn_quant_matmul_4bit", "_mixed_dtypes_linear", "_sparse_semi_structured_linear"),
-                    _packed_product),
+                    TorchCall.packed_product),
     **dict.fromkeys(("_fft_c2c", "_fft_r2c", "_fft_c2r"), _fourier),
-    "addbmm": _summed_products, "einsum": _einsum,
+    "addbmm": _summed_products, "einsum": lambda call: einsum(call.to, call.name, call.arguments["equation"],
+                                                              call.arguments["tensors"], call.out),
     **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), _recurrent),
     **dict.fromkeys(("scaled_dot_product_attention", "_scaled_dot_product_flash_attention_for_cpu",
                      "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention",
@@ -604,120 +495,87 @@ LAYERS: dict[str, Callable[[TorchCall, Assembly], Tensor | list[Tensor]]] = {
 }
 """Operators with multiply-accumulates -> the function that adds their nodes."""
 
-
-def has_name(operator: str, tag: str) -> bool:
-    """Whether `understood` knows an operator without PyTorch taking it apart.
-
-    Args:
-        operator: its name.
-        tag: PyTorch's tag of it.
-    """
-    tables = (SAME, RESHAPES, FILLS, POINTWISE, ELEMENTWISE, JOINS, OPAQUE, OTHERS, ROWS, REDUCE, FURTHER_REDUCTIONS,
-              LAYERS, FUNCTIONS)
-    return bool(tag) or any(operator in table for table in tables)
-
-
-def understood(call: TorchCall, to: Assembly) -> Any:
-    """Adds the nodes of one call.
-
-    Args:
-        call: the call.
-        to: the network.
-
-    Returns:
-        Its tensor, or the list of its tensors, from nodes `not_understood` where no table has the operator.
-
-    Raises:
-        SpecError: factors of a product do not fit.
-    """
-    name = call.operator
-    if name in SAME:
-        return _results(call, call.first)
-    if name in FILLS:
-        return _each(call, lambda tag, shape: Tensor(shape))
-    if name in RESHAPES:
-        return to.reshape(call.name, call.first, call.out, call.where)
-    if name in ("batch_norm", "native_batch_norm", *TRAINED) and (name in TRAINED or call.get("training")):
-        return _results(call, _batch_statistics(call, to))
-    if name in LAYERS and call.is_complex and not name.startswith("_fft"):
-        return _results(call, complex_product(call, to))
-    if name in LAYERS or name in FUNCTIONS:
-        return _results(call, (LAYERS.get(name) or FUNCTIONS[name])(call, to))
-    if name in ROWS or name in REDUCE or (name in FURTHER_REDUCTIONS and call.tag != "pointwise"):
-        return _each(call, lambda tag, shape: _over_axes(call, to, call.name + tag, shape))
-    if name in POINTWISE or name in JOINS or name in ELEMENTWISE or call.tag == "pointwise":
-        return _results(call, _pointwise(call, to))
-    if name in OPAQUE:
-        shapes = call.shape if isinstance(call.shape, list) else [call.shape]
-        parts = [_picked(call, to, index, shapes) for index in range(len(shapes))]
-        return parts if isinstance(call.shape, list) else parts[0]
-    if call.tag == "reduction" or name in OTHERS:
-        return _each(call, lambda tag, shape: to.plain_node(call.name + tag, "other", call.operands, shape, call.where,
-                                                            what=name))
-    results = to.unknown(call.name, name, call.operands, call.shape if isinstance(call.shape, list) else [call.shape],
-                         call.where)
-    return results if isinstance(call.shape, list) else results[0]
-
-
-def _results(call: TorchCall, first: Tensor | list[Tensor]) -> Any:
-    """A tensor, or the list of a call's results: the first, and the others as constants, which carry no data on."""
-    if isinstance(first, list):
-        return first
-    return [first, *(Tensor(shape) for shape in call.shape[1:])] if isinstance(call.shape, list) else first
-
-
-def _each(call: TorchCall, make: Callable[[str, Shape], Tensor]) -> Any:
-    """A tensor for every result of a call, made from a tag for its name and its shape."""
-    if isinstance(call.shape, list):
-        return [make(f".{index}", shape) for index, shape in enumerate(call.shape)]
-    return make("", call.shape)
-
-
-def _pointwise(call: TorchCall, to: Assembly) -> Tensor:
-    """Points of one tensor by themselves, or those of several joined."""
-    if call.operator in JOINS:
-        return to.plain_node(call.name, JOINS[call.operator], call.operands, call.out, call.where)
-    read = [tensor for tensor in call.operands if tensor.node]
-    alone = len(read) == 1 and read[0].shape == call.out
-    op = POINTWISE.get(call.operator, "elementwise") if alone else "combine"
-    return to.plain_node(call.name, op, read, call.out, call.where, what=call.operator if op in GENERIC else "")
-
-
-def _picked(call: TorchCall, to: Assembly, index: int, shapes: Sequence[Shape]) -> Tensor:
-    """Elements picked or put together, one of several results; no opaque node where all of them are picked."""
-    op, shape = OPAQUE[call.operator], shapes[index]
-    name = f"{call.name}.{index}" if isinstance(call.shape, list) else call.name
-    filled = [tensor for tensor in call.operands if math.prod(tensor.shape)]
-    if op in ("slice", "pad", "expand", "concat") and len(filled) == 1 and shape == filled[0].shape:
-        return filled[0]
-    if op == "slice" and math.prod(shape) == math.prod(call.first.shape):
-        return to.reshape(name, call.first, shape, call.where)
-    details = torch_details(call.operator, call.arguments, call.first.shape, shapes, index,
-                            all(tensor.constant for tensor in call.operands[1:]))
-    result = to.put(Node(name, op, tuple(t.node for t in call.operands if t.node), shape, where=call.where,
-                         what=call.operator if op in GENERIC else "", **details))
-    matrices = call.operator in ("index", "index_select") and call.first.constant and len(call.first.shape) == 3
-    return replace(result, picked_from=call.first.shape[0]) if matrices and len(shape) == 3 else result
-
-
-def _over_axes(call: TorchCall, to: Assembly, name: str, shape: Shape) -> Tensor:
-    """Whole rows along the argument `dim`: one axis, several, or all where it is not given."""
-    rank = len(call.first.shape)
-    dim = call.get("dim", list(range(rank)))
-    axes = (tuple(dim) if isinstance(dim, list) else (dim,)) or tuple(range(rank))
-    op = ROWS.get(call.operator) or REDUCE.get(call.operator, "reduction")
-    what = call.operator if op == "reduction" else ""
-    if not rank:
-        return to.plain_node(name, "elementwise", [call.first], shape, call.where, what=call.operator)
-    return to.plain_node(name, op, [call.first], shape, call.where, axes, what)
-
-
 TRAINED = ("_native_batch_norm_legit", "_native_batch_norm_legit_functional", "_batch_norm_with_update",
            "_batch_norm_with_update_functional", "cudnn_batch_norm", "miopen_batch_norm")
 """Batch norms that take mean and variance of the batch: networks in training mode."""
 
 
-def _batch_statistics(call: TorchCall, to: Assembly) -> Tensor:
-    """A batch norm in training mode: every channel needs the whole batch and all points."""
-    axes = (0, *range(2, len(call.first.shape)))
-    return to.plain_node(call.name, "batchstatistics", [call.first], call.out, call.where, axes)
+def has_name(operator: str, tag: str) -> bool:
+    """Whether `understood` knows an operator, with PyTorch's tag of it, without PyTorch taking it apart."""
+    tables = (SAME, FILLS, POINTWISE, ELEMENTWISE, JOINS, OPAQUE, OTHERS, ROWS, REDUCE, FURTHER_REDUCTIONS, LAYERS,
+              FUNCTIONS)
+    return bool(tag) or any(operator in table for table in tables)
+
+
+def constants(call: Call) -> list[Tensor]:
+    """The results of a call as values that carry no data on."""
+    return [Tensor(shape or ()) for shape in call.outs]
+
+
+def understood(call: TorchCall) -> list[Tensor]:
+    """Adds the nodes of one call.
+
+    Returns:
+        Its results, from nodes `not_understood` where no table has the operator. Those behind the first are constants
+        where they carry no data on.
+
+    Raises:
+        SpecError: factors of a product do not fit.
+    """
+    name = call.operator
+    made: Tensor | list[Tensor]
+    if name in SAME:
+        made = call.first
+    elif name in FILLS:
+        made = constants(call)
+    elif name in TRAINED or (name in ("batch_norm", "native_batch_norm") and call.get("training")):
+        # every channel needs the whole batch and all points
+        made = call.node("batchstatistics", [call.first], (0, *range(2, len(call.first.shape))))
+    elif name in LAYERS and call.is_complex and not name.startswith("_fft"):
+        made = _complex_product(call)
+    elif name in LAYERS or name in FUNCTIONS:
+        made = (LAYERS.get(name) or FUNCTIONS[name])(call)
+    elif name in ROWS or name in REDUCE or (name in FURTHER_REDUCTIONS and call.tag != "pointwise"):
+        made = _each(call, _over_axes)
+    elif name in POINTWISE or name in JOINS or name in ELEMENTWISE or call.tag == "pointwise":
+        made = call.pointwise(JOINS, POINTWISE)
+    elif name in OPAQUE:
+        made = _each(call, _picked)
+    elif call.tag == "reduction" or name in OTHERS:
+        made = _each(call, lambda call, result, index: call.to.node(result, "other", call.tensors, call.outs[index],
+                                                                    what=call.operator))
+    else:
+        made = call.to.unknown(call.name, name, call.tensors, call.outs)
+    return made if isinstance(made, list) else [made, *constants(call)[1:]]
+
+
+def _each(call: TorchCall, make: Callable[[TorchCall, str, int], Tensor]) -> list[Tensor]:
+    """A tensor for every result of a call, made from the call, a name and the number of the result."""
+    return [make(call, f"{call.name}.{index}" if call.several else call.name, index)
+            for index in range(len(call.outs))]
+
+
+def _picked(call: TorchCall, name: str, index: int) -> Tensor:
+    """Elements picked or put together, one of several results; no opaque node where all of them are picked."""
+    op, shape, first = OPAQUE[call.operator], call.outs[index] or (), call.first
+    filled = [tensor for tensor in call.tensors if math.prod(tensor.shape)]
+    if op in ("slice", "pad", "expand", "concat") and len(filled) == 1 and shape == filled[0].shape:
+        return filled[0]
+    if op == "slice" and math.prod(shape) == math.prod(first.shape):
+        return call.to.reshape(name, first, shape)
+    details = torch_details(call.operator, call.arguments, first.shape, [out or () for out in call.outs], index,
+                            all(tensor.constant for tensor in call.tensors[1:]))
+    result = call.to.node(name, op, call.tensors, shape, what=call.operator, **details)
+    matrices = call.operator in ("index", "index_select") and first.constant and len(first.shape) == len(shape) == 3
+    return replace(result, picked_from=first.shape[0]) if matrices else result
+
+
+def _over_axes(call: TorchCall, name: str, index: int) -> Tensor:
+    """Whole rows along the argument `dim`: one axis, several, or all where it is not given."""
+    rank, shape = len(call.first.shape), call.outs[index]
+    if not rank:
+        return call.to.node(name, "elementwise", [call.first], shape, what=call.operator)
+    dim = call.get("dim", list(range(rank)))
+    axes = (tuple(dim) if isinstance(dim, list) else (dim,)) or tuple(range(rank))
+    op = ROWS.get(call.operator) or REDUCE.get(call.operator, "reduction")
+    return call.to.node(name, op, [call.first], shape, axes, call.operator)

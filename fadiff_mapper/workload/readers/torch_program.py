@@ -1,9 +1,8 @@
 """Reads PyTorch modules by `torch.export`. Weights are not read; the module is traced, not run.
 
-`torch.export` gives a graph of ATen operators with the shape of every value, which `torch_decompositions` makes flat.
-Calls are walked in order; `torch_operators` turns each into nodes. Placeholders of the user are the network's inputs,
-all others (parameters, buffers) constants, and so is every value that follows from constants alone, or that has no
-elements.
+`torch.export` gives a graph of ATen operators with the shape of every value, which `flattened` makes flat. Calls are
+walked in order; `torch_operators` turns each into nodes. Placeholders of the user are the network's inputs, all others
+(parameters, buffers) constants, and so is every value that follows from constants alone, or that has no elements.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from contextlib import contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from io import StringIO
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch._decomp import decomposition_table
@@ -33,50 +32,66 @@ from fadiff_mapper.base.standard_streams import say
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Workload, build_workload
 from fadiff_mapper.workload.operator import Shape
-from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, attention, recognise_products
+from fadiff_mapper.workload.readers.assembly import Assembly, Call, Tensor, attention, recognise_products
 from fadiff_mapper.workload.readers.convolutions import attention_gradients, repeated
-from fadiff_mapper.workload.readers.torch_operators import FILLS, LAYERS, TorchCall, has_name, understood
+from fadiff_mapper.workload.readers.torch_operators import FILLS, LAYERS, TorchCall, constants, has_name, understood
 
-# `ExportedProgram.run_decompositions` does that, too, but traces the whole program anew whatever is to be replaced,
-# and fails for caches of keys and values that are written in place. Here the rest of the program stays as it is.
+# A program is made flat: regions (`no_grad`, `autocast`) are replaced by what they call, and calls of operators that
+# `torch_operators` does not know by name by what PyTorch computes them with (tensordot, cells of recurrent layers,
+# ...), as far as it says so; the operators of a decomposition are looked at again. Equal calls are traced once, so that
+# 32 equal blocks take no longer than one.
+#
+# `ExportedProgram.run_decompositions` does that, too, and makes updates in place and maps over a batch (`torch.vmap`)
+# explicit, but traces the whole program anew, in several passes: 0.6 s for every block of a language model; and it
+# fails for caches of keys and values that are written in place. So it is called for these alone, and for operators
+# that nothing else takes apart.
 
 REGIONS = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
 """Operators that call the graph among their arguments once, with all arguments behind it."""
 
+ROUNDS = 4
+"""Times that operators are taken apart: a plain safety limit, two were enough for every network tried."""
 
-def without_regions(program: ExportedProgram) -> ExportedProgram:
-    """A program with the same results and no such region; what a region computes in another number format is of the
-    same shapes.
+
+def flattened(program: ExportedProgram) -> ExportedProgram:
+    """A program with the same results in which every call is of an operator.
 
     Args:
-        program: any program; it is not changed.
+        program: a program with regions, updates in place, and any operators; it is not changed.
     """
-    if not any(_is_region(node) for node in program.graph.nodes):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if any(_is_region(node) for node in program.graph.nodes):
+            module = _copied(program)
+            _inline(module)
+            program = _with_graphs(program, module)
+        program = _taken_apart(program)
+        if _changes(program):
+            with suppress(AssertionError, RuntimeError):  # at caches of keys and values, which `_add_calls` follows
+                program = program.run_decompositions({})
+            program = _taken_apart(program)
+        unknown = {node.target for graph in _graphs(program.graph_module) for node in graph.graph.nodes
+                   if _is_unknown(node)}
+        table = {target: _decompositions()[target] for target in unknown if target in _decompositions()}
+        for part in (table, *({target: function} for target, function in table.items())) if unknown else ():
+            with suppress(Exception):  # something goes wrong inside a decomposition: each is tried by itself
+                apart: ExportedProgram = program.run_decompositions(part)
+                return apart
         return program
-    module = copied(program)
-    _inline(module)
-    return with_graphs(program, module)
 
 
-def copied(program: ExportedProgram) -> torch.fx.GraphModule:
-    """A copy of a program's module, with the names of its inputs: a plain copy calls "input" "input_1".
-
-    Args:
-        program: any program; weights are not in its module.
-    """
+def _copied(program: ExportedProgram) -> torch.fx.GraphModule:
+    """A copy of a program's module, without weights, with the names of its inputs: a plain copy calls "input"
+    "input_1"."""
     module: torch.fx.GraphModule = copy.deepcopy(program.graph_module)
     for node, original in zip(module.graph.nodes, program.graph.nodes, strict=True):
         node.name = original.name
     return module
 
 
-def with_graphs(program: ExportedProgram, module: torch.fx.GraphModule) -> ExportedProgram:
-    """A program with other graphs, without what nobody reads.
-
-    Args:
-        program: a program.
-        module: its module with calls replaced: the same inputs and results, perhaps under other names.
-    """
+def _with_graphs(program: ExportedProgram, module: torch.fx.GraphModule) -> ExportedProgram:
+    """A program whose module has calls replaced, with the same inputs and results, perhaps under other names, without
+    what nobody reads."""
     module.graph.eliminate_dead_code()
     results = module.graph.output_node().args[0]
     assert isinstance(results, tuple | list)
@@ -88,8 +103,8 @@ def with_graphs(program: ExportedProgram, module: torch.fx.GraphModule) -> Expor
                            verifiers=[program.verifier])
 
 
-def put_body(graph: torch.fx.Graph, call: torch.fx.Node, body: torch.fx.Graph, given: Sequence[Any]) -> None:
-    """Copies a body in front of a call, and has its results read in place of the call's.
+def _put_body(graph: torch.fx.Graph, call: torch.fx.Node, body: torch.fx.Graph, given: Sequence[Any]) -> None:
+    """Copies a body in front of a call of a graph, and has its results read in place of the call's.
 
     Args:
         graph: the graph of the call.
@@ -116,10 +131,10 @@ def _inline(module: torch.fx.GraphModule) -> None:
     """Replaces every region of a graph by its body, regions within regions first."""
     for node in list(module.graph.nodes):
         if _is_region(node):
-            place = next(index for index, value in enumerate(node.args) if _is_graph(module, value))
-            body = getattr(module, str(node.args[place].target))
+            place, body = next((index, graph) for index, value in enumerate(node.args)
+                               if (graph := _graph_of(module, value)) is not None)
             _inline(body)
-            put_body(module.graph, node, body.graph, node.args[place + 1:])
+            _put_body(module.graph, node, body.graph, node.args[place + 1:])
 
 
 def _is_region(node: torch.fx.Node) -> bool:
@@ -127,211 +142,26 @@ def _is_region(node: torch.fx.Node) -> bool:
     return isinstance(node.target, torch._ops.HigherOrderOperator) and str(node.target) in REGIONS
 
 
-def _is_graph(module: torch.fx.GraphModule, value: Any) -> bool:
-    """Whether an argument names a graph of the module."""
-    return (isinstance(value, torch.fx.Node) and value.op == "get_attr"
-            and isinstance(getattr(module, str(value.target), None), torch.fx.GraphModule))
-
-
-# cond              the branch with more multiply-accumulates runs; its operators say so
-#     scan, map         the operators of the body, once for every entry of the first axis of what is scanned
-#     flex_attention    attention between all queries and keys, whatever its mask of blocks leaves out
-#     while_loop        not understood: data decide the number of passes; one pass is what it may well have
-#     any other         not understood; likewise with one call of each graph
-#
-# Regions (`no_grad`, `autocast`) are no calls any more (`torch_decompositions`).
-
-Walk = Callable[[torch.fx.GraphModule, Sequence[Any], Assembly], list[Any]]
-"""Adds the calls of a graph to an assembly, given the values of its placeholders; returns the values of its results."""
-
-LARGER_BRANCH = "the branch of a condition with more multiply-accumulates runs"
-ALL_BLOCKS = "every query attends to every key, whatever a mask of blocks leaves out"
-
-
-@dataclass(frozen=True)
-class GraphCall:
-    """A call of an operator of higher order.
-
-    Attributes:
-        operator: its name, such as "cond".
-        name: name for its nodes.
-        arguments: its arguments in order: graphs, values of the assembly, lists of them, anything else.
-        shapes: shapes of its results.
-        where: place in the program, for messages.
-    """
-
-    operator: str
-    name: str
-    arguments: Sequence[Any]
-    shapes: Sequence[Shape]
-    where: Where
-
-    @property
-    def graphs(self) -> list[torch.fx.GraphModule]:
-        """The graphs among the arguments."""
-        return [item for item in _flat(self.arguments) if isinstance(item, torch.fx.GraphModule)]
-
-    @property
-    def operands(self) -> list[Tensor]:
-        """The tensors among the arguments."""
-        return [item for item in _flat(self.arguments) if isinstance(item, Tensor)]
-
-
-def entered(call: GraphCall, to: Assembly, walk: Walk) -> list[Any]:
-    """Adds the nodes of one call.
-
-    Args:
-        call: the call.
-        to: the network.
-        walk: adds the calls of a graph.
-
-    Returns:
-        The values of its results.
-    """
-    if call.operator == "flex_attention":
-        return _attention(call, to)
-    if call.operator == "flex_attention_backward":
-        q, k, v, _, _, grad = call.operands[:6]
-        return [*attention_gradients(to, call.name, grad, (q, k, v), call.where),
-                *(Tensor(shape) for shape in call.shapes[3:])]
-    if call.operator == "cond":
-        return _branch(call, to, walk)
-    if call.operator in ("scan", "map_impl", "associative_scan"):
-        return _repeated(call, to, walk)
-    return to.unknown(call.name, call.operator, call.operands, call.shapes, call.where,
-                      possible=sum(_macs(graph, to, walk) for graph in call.graphs) if call.graphs else None)
-
-
-def _attention(call: GraphCall, to: Assembly) -> list[Any]:
-    """Attention without its mask of blocks, and the sums of its rows, which carry no data on."""
-    start = len(to.nodes)
-    q, k, v = call.operands[:3]
-    out = attention(to, call.name, (q, k, v), None, call.shapes[0], call.where)
-    _note(to, start, ALL_BLOCKS)
-    return [out, *(Tensor(shape) for shape in call.shapes[1:])]
-
-
-def _branch(call: GraphCall, to: Assembly, walk: Walk) -> list[Any]:
-    """The nodes of the larger branch of a condition."""
-    _, first, second, given = call.arguments
-    larger = max((first, second), key=lambda graph: _macs(graph, to, walk, given))
-    start = len(to.nodes)
-    results = walk(larger, given, to)
-    _note(to, start, LARGER_BRANCH)
-    return results
-
-
-def _note(to: Assembly, start: int, what: str) -> None:
-    """Says what is assumed of the operators from some node on."""
-    for index in range(start, len(to.nodes)):
-        if to.nodes[index].layer and not to.nodes[index].what:
-            to.nodes[index] = replace(to.nodes[index], what=what)
-
-
-def _repeated(call: GraphCall, to: Assembly, walk: Walk) -> list[Any]:
-    """The operators of the body of a loop over the first axis of some tensors.
-
-    Arguments are the body; for a scan the tensors that are carried on; those that are scanned; further ones. An
-    associative scan of n entries combines them n - 1 times, at least.
-    """
-    body, *groups = call.arguments
-    scanned = groups[1] if call.operator == "scan" else groups[0]
-    times = scanned[0].shape[0]
-    entries = [Tensor(tensor.shape[1:], tensor.node) for tensor in scanned]
-    given = [*(groups[0] if call.operator == "scan" else entries if call.operator == "associative_scan" else []),
-             *entries, *groups[-1]]
-    inner = Assembly(busy_experts=to.busy_experts)
-    results = walk(body, [_input(inner, index, value, call.where) for index, value in enumerate(given)], inner)
-    recognise_products(inner, [value.node for value in results if isinstance(value, Tensor) and value.node])
-    return repeated(to, call.name, inner, times - (call.operator == "associative_scan"), call.operands, call.shapes,
-                    call.where, in_turn=call.operator != "map_impl")
-
-
-def _macs(graph: torch.fx.GraphModule, to: Assembly, walk: Walk, given: Sequence[Any] | None = None) -> int:
-    """Multiply-accumulates of one call of a graph, those counted that its nodes may well have."""
-    alone = Assembly(busy_experts=to.busy_experts)
-    if given is None:
-        given = [Tensor(tuple(node.meta["val"].shape), node.name) if isinstance(node.meta.get("val"), torch.Tensor)
-                 else None for node in graph.graph.nodes if node.op == "placeholder"]
-    walk(graph, [_input(alone, index, value, Where("")) for index, value in enumerate(given)], alone)
-    return alone.macs + sum(node.possible or 0 for node in alone.nodes)
-
-
-def _input(to: Assembly, index: int, value: Any, where: Where) -> Any:
-    """A computed value as an input of an assembly of its own; constants and numbers as they are."""
-    return to.input(f"input {index}", value.shape, where) if isinstance(value, Tensor) and value.node else value
-
-
-def _flat(items: Any) -> list[Any]:
-    """The entries of lists within lists, and of mappings."""
-    if isinstance(items, Mapping):
-        return _flat(list(items.values()))
-    return [part for item in items for part in _flat(item)] if isinstance(items, list | tuple) else [items]
-
-
-# Calls of operators that `torch_operators` does not know by name are replaced by what PyTorch computes them with
-# (tensordot, cells of recurrent layers, ...), as far as it says so, and the operators of a decomposition are looked
-# at again. Equal calls are traced once, so that 32 equal blocks take no longer than one.
-#
-# `ExportedProgram.run_decompositions` does that, too, and makes updates in place and maps over a batch (`torch.vmap`)
-# explicit, but traces the whole program anew, in several passes: 0.6 s for every block of a language model. So it is
-# called for these alone, and for operators that nothing else takes apart.
-
-ROUNDS = 4
-"""Times that operators are taken apart: a plain safety limit, two were enough for every network tried."""
-
-
-def flattened(program: ExportedProgram) -> ExportedProgram:
-    """A program with the same results in which every call is of an operator.
-
-    Args:
-        program: a program with regions, updates in place, and any operators; it is not changed.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        program = _taken_apart(without_regions(program))
-        if _changes(program):
-            program = _taken_apart(_explicit(program))
-        return _by_pytorch(program)
-
-
-def _by_pytorch(program: ExportedProgram) -> ExportedProgram:
-    """A program without the unknown operators that only PyTorch itself takes apart, as those that change a buffer."""
-    graphs = _graphs(program.graph_module)
-    unknown = {node.target for graph in graphs for node in graph.graph.nodes if _is_unknown(node)}
-    table = {target: _decompositions()[target] for target in unknown if target in _decompositions()}
-    for part in (table, *({target: function} for target, function in table.items())) if unknown else ():
-        with suppress(Exception):  # something goes wrong inside a decomposition: each is tried by itself
-            apart: ExportedProgram = program.run_decompositions(part)
-            return apart
-    return program
-
-
-def _explicit(program: ExportedProgram) -> ExportedProgram:
-    """A program without updates in place; the same one where PyTorch fails to make them explicit.
-
-    It fails at caches of keys and values (`torch_program` follows such updates by itself).
-    """
-    try:
-        explicit: ExportedProgram = program.run_decompositions({})
-    except (AssertionError, RuntimeError):
-        return program
-    return explicit
+def _graph_of(module: torch.fx.GraphModule, value: Any) -> torch.fx.GraphModule | None:
+    """The graph of the module that an argument names, None for any other argument."""
+    named = isinstance(value, torch.fx.Node) and value.op == "get_attr"
+    graph = getattr(module, str(value.target), None) if named else None
+    return graph if isinstance(graph, torch.fx.GraphModule) else None
 
 
 def _taken_apart(program: ExportedProgram) -> ExportedProgram:
     """A program without unknown operators, as far as PyTorch can take them apart."""
     if not any(_is_unknown(node) for graph in _graphs(program.graph_module) for node in graph.graph.nodes):
         return program
-    module = copied(program)
+    module = _copied(program)
     for graph in _graphs(module):
         bodies: dict[Hashable, torch.fx.Graph | None] = {}
         for _ in range(ROUNDS):
             for node in filter(_is_unknown, list(graph.graph.nodes)):
                 body = _body(node, bodies)
                 if body is not None:
-                    put_body(graph.graph, node, body, node.all_input_nodes)
-    return with_graphs(program, module)
+                    _put_body(graph.graph, node, body, node.all_input_nodes)
+    return _with_graphs(program, module)
 
 
 def _graphs(module: torch.fx.GraphModule) -> list[torch.fx.GraphModule]:
@@ -484,6 +314,96 @@ def tag_of(target: Any) -> str:
     return next((tag for tag in ("pointwise", "reduction") if tag in tags), "")
 
 
+# Operators of higher order call graphs:
+#
+#     cond              the branch with more multiply-accumulates runs; its operators say so
+#     scan, map         the operators of the body, once for every entry of the first axis of what is scanned
+#     flex_attention    attention between all queries and keys, whatever its mask of blocks leaves out
+#     while_loop        not understood: data decide the number of passes; one pass is what it may well have
+#     any other         not understood; likewise with one call of each graph
+
+Walk = Callable[[torch.fx.GraphModule, Sequence[Any], Assembly], list[Any]]
+"""Adds the calls of a graph to an assembly, given the values of its placeholders; returns the values of its results."""
+
+LARGER_BRANCH = "the branch of a condition with more multiply-accumulates runs"
+ALL_BLOCKS = "every query attends to every key, whatever a mask of blocks leaves out"
+
+
+@dataclass(frozen=True)
+class GraphCall(Call):
+    """A call of an operator of higher order, with its arguments in order: graphs, values of the assembly, lists of
+    them, anything else."""
+
+    arguments: Sequence[Any]
+
+
+def _region(call: GraphCall, walk: Walk) -> list[Any]:
+    """Adds the nodes of one call, the calls of whose graphs `walk` adds, and returns the values of its results."""
+    to, start = call.to, len(call.to.nodes)
+    if call.operator == "flex_attention_backward":
+        q, k, v, _, _, gradient = call.tensors[:6]
+        return [*attention_gradients(to, call.name, gradient, (q, k, v)), *constants(call)[3:]]
+    if call.operator in ("scan", "map_impl", "associative_scan"):
+        return _repeated(call, walk)
+    if call.operator == "flex_attention":   # without its mask; the sums of its rows carry no data on
+        what, results = ALL_BLOCKS, [attention(to, call.name, call.tensors[:3], None, call.out), *constants(call)[1:]]
+    elif call.operator == "cond":
+        _, first, second, given = call.arguments
+        what = LARGER_BRANCH
+        results = walk(max((first, second), key=lambda graph: _macs(graph, to, walk, given)), given, to)
+    else:
+        graphs = [item for item in _flat(call.arguments) if isinstance(item, torch.fx.GraphModule)]
+        return to.unknown(call.name, call.operator, call.tensors, call.outs,
+                          possible=sum(_macs(graph, to, walk) for graph in graphs) if graphs else None)
+    to.nodes[start:] = [replace(node, what=what) if node.layer and not node.what else node for node in to.nodes[start:]]
+    return results
+
+
+def _repeated(call: GraphCall, walk: Walk) -> list[Any]:
+    """The operators of the body of a loop over the first axis of some tensors.
+
+    Arguments are the body; for a scan the tensors that are carried on; those that are scanned; further ones. An
+    associative scan of n entries combines them n - 1 times, at least.
+    """
+    body, *groups = call.arguments
+    scanned = groups[1] if call.operator == "scan" else groups[0]
+    entries = [Tensor(tensor.shape[1:], tensor.node) for tensor in scanned]
+    given = [*(groups[0] if call.operator == "scan" else entries if call.operator == "associative_scan" else []),
+             *entries, *groups[-1]]
+    inner = Assembly(call.to.where, busy_experts=call.to.busy_experts)
+    results = walk(body, [_outer(inner, index, value) for index, value in enumerate(given)], inner)
+    recognise_products(inner, [value.node for value in results if isinstance(value, Tensor) and value.node])
+    return repeated(call.to, call.name, inner, scanned[0].shape[0] - (call.operator == "associative_scan"),
+                    call.tensors, call.outs, in_turn=call.operator != "map_impl")
+
+
+def _macs(graph: torch.fx.GraphModule, to: Assembly, walk: Walk, given: Sequence[Any] | None = None) -> int:
+    """Multiply-accumulates of one call of a graph, those counted that its nodes may well have."""
+    inner = Assembly(Where(""), busy_experts=to.busy_experts)
+    if given is None:
+        given = [Tensor(tuple(node.meta["val"].shape), node.name) if isinstance(node.meta.get("val"), torch.Tensor)
+                 else None for node in graph.graph.nodes if node.op == "placeholder"]
+    walk(graph, [_outer(inner, index, value) for index, value in enumerate(given)], inner)
+    return inner.macs + sum(node.possible or 0 for node in inner.nodes)
+
+
+def _outer(inner: Assembly, index: int, value: Any) -> Any:
+    """A computed value as an input of an assembly of its own; constants and numbers as they are."""
+    return inner.input(f"input {index}", value.shape) if isinstance(value, Tensor) and value.node else value
+
+
+def _flat(items: Any) -> list[Any]:
+    """The entries of lists within lists, and of mappings."""
+    if isinstance(items, Mapping):
+        return _flat(list(items.values()))
+    return [part for item in items for part in _flat(item)] if isinstance(items, list | tuple) else [items]
+
+
+def _tensors(items: Any) -> list[Tensor]:
+    """The tensors among arguments."""
+    return [item for item in _flat(items) if isinstance(item, Tensor)]
+
+
 DATA_DEPENDENT = "; accepted: modules whose steps and shapes no value decides, such as a detector without its choice"
 """The end of the message about a module that `torch.export` cannot follow."""
 
@@ -518,68 +438,13 @@ def read_module(source: torch.nn.Module | ExportedProgram, example_inputs: Seque
     program = flattened(source if isinstance(source, ExportedProgram) else
                         _exported(source, example_inputs, example_kwargs))
     title = name or type(source).__name__
-    to = Assembly(busy_experts=busy_experts)
+    to = Assembly(Where(title), busy_experts=busy_experts)
     values = _inputs(program, to, title)
     _add_calls(program.graph_module, values, to, title)
     outputs = [value.node for value in (values.get(name) for name in program.graph_signature.user_outputs
                                         if isinstance(name, str)) if isinstance(value, Tensor) and value.node]
     recognise_products(to, outputs)
     return build_workload(title, to.nodes, tuple(dict.fromkeys(outputs)), Where(title), to.folded)
-
-
-def _add_calls(module: torch.fx.GraphModule, values: dict[str, Any], to: Assembly, title: str,
-               prefix: str = "") -> None:
-    """Adds the calls of a graph to a network, and their values to those of its placeholders and constants.
-
-    `prefix` stands before the names of nodes.
-    """
-    calls = [node for node in module.graph.nodes if node.op == "call_function"]
-    names = _names(calls)
-    for node in calls:
-        name = prefix + names[node.name]
-        if isinstance(node.target, torch._ops.HigherOrderOperator):
-            values[node.name] = _entered(node, name, module, values, to, title)
-        else:
-            values[node.name] = _called(node, name, values, to, title)
-        if (updated := _updated(node)) is not None:
-            values[updated] = values[node.name]
-
-
-def _entered(node: torch.fx.Node, name: str, module: torch.fx.GraphModule, values: Mapping[str, Any], to: Assembly,
-             title: str) -> list[Any] | None:
-    """The results of an operator of higher order."""
-    def argument(item: Any) -> Any:
-        if isinstance(item, torch.fx.Node):
-            graph = getattr(module, str(item.target), None) if item.op == "get_attr" else None
-            return graph if isinstance(graph, torch.fx.GraphModule) else values.get(item.name)
-        return [argument(part) for part in item] if isinstance(item, list | tuple) else item
-
-    def walk(graph: torch.fx.GraphModule, given: Sequence[Any], into: Assembly) -> list[Any]:
-        inner: dict[str, Any] = {item.name: Tensor(shape) for item in graph.graph.nodes if item.op == "get_attr"
-                                 and isinstance(shape := _shapes(item, title), tuple)}
-        inner |= zip((item.name for item in graph.graph.nodes if item.op == "placeholder"), given, strict=False)
-        _add_calls(graph, inner, into, title, f"{name}.")
-        (output,) = (item for item in graph.graph.nodes if item.op == "output")
-        returned = output.args[0] if isinstance(output.args[0], list | tuple) else [output.args[0]]
-        return [inner.get(getattr(item, "name", "")) for item in returned]
-    shapes = _shapes(node, title)
-    if shapes is None:
-        return None
-    inner = next((item for item in node.args if isinstance(item, torch._ops.OpOverload)), None)
-    operator = operator_name(inner or node.target)  # such as one that writes to its arguments, made explicit
-    arguments = [argument(item) for item in (*node.args, *node.kwargs.values())]
-    call = GraphCall(operator, name, arguments, shapes if isinstance(shapes, list) else [shapes],
-                     Where(title, path=node.name))
-    value = node.meta["val"]
-    written = value if isinstance(value, list | tuple) else [value]
-    if not any(isinstance(item, torch.Tensor) and item.numel() for item in written):  # a check
-        return [Tensor(shape) for shape in call.shapes]
-    if not all(tensor.constant for tensor in call.operands):
-        return entered(call, to, walk)
-    alone = Assembly()
-    entered(replace(call, arguments=[_computed(item, alone, call.where) for item in arguments]), alone, walk)
-    to.note_folded(name, operator, alone.macs)
-    return [Tensor(shape) for shape in call.shapes]
 
 
 def _exported(module: torch.nn.Module, inputs: Sequence[Any] | None,
@@ -617,15 +482,6 @@ def _plain_attention() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(before)
 
 
-def _updated(node: torch.fx.Node) -> str | None:
-    """The name of the tensor that a call updates in place and returns; None where it returns a new one."""
-    schema = getattr(node.target, "_schema", None)
-    first = node.args[0] if node.args else None
-    in_place = schema is not None and schema.is_mutable and len(schema.returns) == 1 and schema.arguments[
-        0].alias_info is not None and schema.arguments[0].alias_info.is_write
-    return first.name if in_place and isinstance(first, torch.fx.Node) else None
-
-
 def _inputs(program: ExportedProgram, to: Assembly, title: str) -> dict[str, Any]:
     """The values of placeholders: the user's tensors are inputs of the network, all others constants."""
     kinds = {spec.arg.name: spec.kind for spec in program.graph_signature.input_specs}
@@ -635,10 +491,68 @@ def _inputs(program: ExportedProgram, to: Assembly, title: str) -> dict[str, Any
             shape = _shapes(node, title)
             if not isinstance(shape, tuple):
                 continue
-            user = node.op == "placeholder" and kinds.get(node.name) == InputKind.USER_INPUT
-            user = user and math.prod(shape) > 0
-            values[node.name] = to.input(node.name, shape, Where(title, path=node.name)) if user else Tensor(shape)
+            to.where = Where(title, path=node.name)
+            user = node.op == "placeholder" and kinds.get(node.name) == InputKind.USER_INPUT and math.prod(shape) > 0
+            values[node.name] = to.input(node.name, shape) if user else Tensor(shape)
     return values
+
+
+def _add_calls(module: torch.fx.GraphModule, values: dict[str, Any], to: Assembly, title: str,
+               prefix: str = "") -> None:
+    """Adds the calls of a graph to a network, and their values to those of its placeholders and constants.
+
+    `prefix` stands before the names of nodes. A call is named as its module, such as layer1.0.conv1, where it is the
+    module's only call, else by its own name behind that of the module.
+    """
+    calls = [node for node in module.graph.nodes if node.op == "call_function"]
+    stacks = {node: list((node.meta.get("nn_module_stack") or {}).values()) for node in calls}
+    modules = {node: str(stack[-1][0]) if stack else "" for node, stack in stacks.items()}
+    count = Counter(modules[node] for node in calls if node.target is not operator.getitem)
+    for node in calls:
+        of = modules[node]
+        name = prefix + (of if of and count[of] == 1 else f"{of}.{node.name}".lstrip("."))
+        to.where = Where(title, path=node.name)
+        higher = isinstance(node.target, torch._ops.HigherOrderOperator)
+        values[node.name] = (_entered(node, name, module, values, to, title) if higher
+                             else _called(node, name, values, to, title))
+        schema, first = getattr(node.target, "_schema", None), node.args[0] if node.args else None
+        if isinstance(first, torch.fx.Node) and schema is not None and schema.is_mutable and len(
+                schema.returns) == 1 and (written := schema.arguments[0].alias_info) is not None and written.is_write:
+            values[first.name] = values[node.name]  # which the call updates in place and returns
+
+
+def _entered(node: torch.fx.Node, name: str, module: torch.fx.GraphModule, values: Mapping[str, Any], to: Assembly,
+             title: str) -> list[Any] | None:
+    """The results of an operator of higher order."""
+    def argument(item: Any) -> Any:
+        if isinstance(item, torch.fx.Node):
+            graph = _graph_of(module, item)
+            return values.get(item.name) if graph is None else graph
+        return [argument(part) for part in item] if isinstance(item, list | tuple) else item
+
+    def walk(graph: torch.fx.GraphModule, given: Sequence[Any], into: Assembly) -> list[Any]:
+        inner: dict[str, Any] = {item.name: Tensor(shape) for item in graph.graph.nodes if item.op == "get_attr"
+                                 and isinstance(shape := _shapes(item, title), tuple)}
+        inner |= zip((item.name for item in graph.graph.nodes if item.op == "placeholder"), given, strict=False)
+        _add_calls(graph, inner, into, title, f"{name}.")
+        (output,) = (item for item in graph.graph.nodes if item.op == "output")
+        returned = output.args[0] if isinstance(output.args[0], list | tuple) else [output.args[0]]
+        return [inner.get(getattr(item, "name", "")) for item in returned]
+    shapes = _shapes(node, title)
+    if shapes is None:
+        return None
+    inner = next((item for item in node.args if isinstance(item, torch._ops.OpOverload)), None)
+    arguments = [argument(item) for item in (*node.args, *node.kwargs.values())]
+    # the operator, or the one in it, such as one that writes to its arguments, made explicit
+    call = GraphCall(operator_name(inner or node.target), name, to, _tensors(arguments),
+                     shapes if isinstance(shapes, list) else [shapes], arguments)
+    value = node.meta["val"]
+    written = value if isinstance(value, list | tuple) else [value]
+    if not any(isinstance(item, torch.Tensor) and item.numel() for item in written):  # a check
+        return constants(call)
+    if all(tensor.constant for tensor in call.tensors):
+        return _folded(call, lambda computed: _region(computed, walk))
+    return _region(call, walk)
 
 
 def _called(node: torch.fx.Node, name: str, values: dict[str, Any], to: Assembly, title: str) -> Any:
@@ -649,68 +563,51 @@ def _called(node: torch.fx.Node, name: str, values: dict[str, Any], to: Assembly
         return several[index] if isinstance(several, list) and isinstance(index, int) else several
     shape = _shapes(node, title)
     if maps_over_a_batch(node.target):
-        raise Where(title, path=node.name).error("a call of torch.func that PyTorch does not take apart",
-                                                 f"an axis for the batch in place of torch.vmap; {DIFFERENTIATED}")
+        raise to.where.error("a call of torch.func that PyTorch does not take apart",
+                             f"an axis for the batch in place of torch.vmap; {DIFFERENTIATED}")
     if shape is None:
         return None
-    arguments = _arguments(node, values)
-    operands = list(_tensors(arguments.values()))
-    empty = not any(map(math.prod, shape if isinstance(shape, list) else [shape]))
-    call = TorchCall(operator_name(node.target), name, arguments, operands, shape, Where(title, path=node.name),
-                     tag_of(node.target), _is_complex(node))
-    if empty or all(tensor.constant for tensor in operands):
-        if call.operator in LAYERS and not empty:
-            to.note_folded(name, call.operator, _macs_alone(call))
-        return [Tensor(s) for s in shape] if isinstance(shape, list) else Tensor(shape)
-    return understood(call, to)
 
-
-def _macs_alone(call: TorchCall) -> int:
-    """Multiply-accumulates of a call that reads constants, counted as if they were computed."""
-    alone = Assembly()
-    arguments = {name: _computed(item, alone, call.where) for name, item in call.arguments.items()}
-    understood(replace(call, arguments=arguments, operands=list(_tensors(arguments.values()))), alone)
-    return alone.macs
-
-
-def _computed(item: Any, alone: Assembly, where: Where) -> Any:
-    """An argument with constants as inputs of an assembly of its own."""
-    if isinstance(item, list):
-        return [_computed(part, alone, where) for part in item]
-    return alone.input("constant", item.shape, where) if isinstance(item, Tensor) else item
-
-
-def _names(calls: Sequence[torch.fx.Node]) -> dict[str, str]:
-    """A name for every call: its module's, such as layer1.0.conv1, where it is the module's only call, else its own
-    name behind that of the module."""
-    def module(node: torch.fx.Node) -> str:
-        stack = list((node.meta.get("nn_module_stack") or {}).values())
-        return str(stack[-1][0]) if stack else ""
-    count = Counter(module(node) for node in calls if node.target is not operator.getitem)
-    return {node.name: module(node) if module(node) and count[module(node)] == 1
-            else f"{module(node)}.{node.name}".lstrip(".") for node in calls}
-
-
-def _arguments(node: torch.fx.Node, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments by name, nodes replaced by their tensors; numbers computed from tensors are None."""
-    def value(item: Any) -> Any:
+    def argument(item: Any) -> Any:  # numbers computed from tensors are None
         if isinstance(item, torch.fx.Node):
             return values.get(item.name)
-        return [value(part) for part in item] if isinstance(item, list | tuple) else item
+        return [argument(part) for part in item] if isinstance(item, list | tuple) else item
     names = ([argument.name for argument in node.target._schema.arguments]
              if isinstance(node.target, torch._ops.OpOverload) else [])
     names += [f"argument {index}" for index in range(len(names), len(node.args))]
-    return ({name: value(item) for name, item in zip(names, node.args, strict=False)}
-            | {name: value(item) for name, item in node.kwargs.items()})
+    given = dict(zip(names, node.args, strict=False)) | node.kwargs
+    arguments = {key: argument(item) for key, item in given.items()}
+    call = TorchCall(operator_name(node.target), name, to, _tensors(arguments),
+                     shape if isinstance(shape, list) else [shape], arguments, isinstance(shape, list),
+                     tag_of(node.target), _is_complex(node))
+    results = constants(call)
+    filled = any(out is not None and math.prod(out) for out in call.outs)
+    if filled and not all(tensor.constant for tensor in call.tensors):
+        results = understood(call)
+    elif filled and call.operator in LAYERS:
+        results = _folded(call, understood)
+    return results if call.several else results[0]
 
 
-def _tensors(items: Any) -> Any:
-    """The tensors among arguments, those in lists included."""
-    for item in items:
-        if isinstance(item, Tensor):
-            yield item
-        elif isinstance(item, list):
-            yield from _tensors(item)
+AnyCall = TypeVar("AnyCall", TorchCall, GraphCall)
+
+
+def _folded(call: AnyCall, add: Callable[[AnyCall], object]) -> list[Tensor]:
+    """The results of a call that reads constants, whose multiply-accumulates are noted, counted as if computed."""
+    inner = Assembly(call.to.where)
+    arguments = _computed(call.arguments, inner)
+    add(replace(call, to=inner, arguments=arguments, operands=_tensors(arguments)))
+    call.to.note_folded(call.name, call.operator, inner.macs)
+    return constants(call)
+
+
+def _computed(item: Any, inner: Assembly) -> Any:
+    """Arguments with constants as inputs of an assembly of its own."""
+    if isinstance(item, dict):
+        return {name: _computed(part, inner) for name, part in item.items()}
+    if isinstance(item, list):
+        return [_computed(part, inner) for part in item]
+    return inner.input("constant", item.shape) if isinstance(item, Tensor) else item
 
 
 def _shapes(node: torch.fx.Node, title: str) -> Any:

@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 
 from fadiff_mapper.base.errors import SpecError
-from fadiff_mapper.design.space import broken_limit, design_architecture, limit_values, parameter_values, read_space
-from fadiff_mapper.design.space.design_space import values_of_text
+from fadiff_mapper.design.space import (
+    broken_limit,
+    design_architecture,
+    limit_values,
+    parameter_values,
+    read_space,
+    values_of_text,
+)
 from fadiff_mapper.inputs.yaml.place import Where
 
 ARCHITECTURE = """

@@ -1,1 +1,0 @@
-"""The worth of a design: all layers of all networks mapped on it, exactly, each once."""

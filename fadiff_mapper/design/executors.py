@@ -1,0 +1,232 @@
+"""Executors of a round of evaluations: this process, processes of this machine, or a Dask or Ray cluster by joblib."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from fadiff_mapper.base.errors import FadiffError, OutOfTime, listed
+from fadiff_mapper.base.extras import require
+from fadiff_mapper.base.worker_processes import Shared, usable_cores, worker_processes
+from fadiff_mapper.design.evaluate_design import DesignBench, evaluate_design
+from fadiff_mapper.design.result import DesignOutcome
+from fadiff_mapper.design.space import Point
+from fadiff_mapper.network.result import NetworkResult
+
+BACKENDS = ("processes", "dask", "ray")
+"""Processes of this machine, and the two kinds of cluster."""
+
+LOADED = "fadiff_mapper.network.map_network"
+"""The module that a worker loads while the first designs are chosen: it loads nearly all that mapping needs."""
+
+WHOLE = ("ray",)
+"""Backends that hand outcomes back when all of a round are there: joblib's generators are not for them."""
+
+
+@dataclass(frozen=True)
+class TimeLeft:
+    """The time that a round of evaluations has.
+
+    Attributes:
+        end: Time of day in seconds since the epoch after which no design is begun, and designs that are being mapped
+            are given up; None: no limit.
+        first_kept: Whether the first design is evaluated even so, by the best mappings that are found until
+            then: an answer that could be better is worth more than none.
+    """
+
+    end: float | None = None
+    first_kept: bool = False
+
+
+class Evaluated(Protocol):
+    """Evaluates the designs of a round against rivals (see `evaluate_design`), in the time that is left.
+
+    Outcomes come in the order of the points, each as soon as it and those before it are there (all at once with
+    `WHOLE` backends); None for a design that was not begun in time, or given up.
+    """
+
+    def __call__(self, points: Sequence[Point], rivals: Sequence[tuple[float, ...]],
+                 left: TimeLeft = TimeLeft()) -> Iterator[DesignOutcome | None]: ...
+
+
+@dataclass(frozen=True)
+class SharedBench:
+    """A bench as every task carries it: pickled once for the whole run, and unpacked once by each worker."""
+
+    bench: DesignBench
+
+    @cached_property
+    def content(self) -> bytes:
+        """The bench, pickled."""
+        return pickle.dumps(self.bench)
+
+    def __reduce__(self) -> tuple[Callable[[bytes], SharedBench], tuple[bytes]]:
+        return _received, (self.content,)
+
+
+@lru_cache(maxsize=2)
+def _received(content: bytes) -> SharedBench:
+    """The bench as a worker first got it, with all that it has read since."""
+    return SharedBench(pickle.loads(content))  # from the process that began the run, as the task around it is
+
+
+Report = tuple[DesignOutcome | None, tuple[NetworkResult, ...], tuple[Path, ...]]
+"""A worker's report: the outcome, None where time was over; its plans where it is the best design that this worker has
+mapped, as they are large; files of the store that were not as they had been written."""
+
+
+def _task(shared: SharedBench, point: Point, rivals: Sequence[tuple[float, ...]], end: float | None,
+          kept: bool) -> Report:
+    """A worker's task: evaluates one design until the end of its time; `kept`: whatever it is worth then."""
+    bench = shared.bench
+
+    def over() -> bool:
+        return end is not None and time.time() > end
+
+    outcome = None
+    if kept or not over():
+        with suppress(OutOfTime):
+            outcome = evaluate_design(bench, point, rivals, over, give_up=not kept)
+    best = outcome is not None and bench.plans.point == point
+    return outcome, bench.plans.networks if best else (), tuple(bench.store.changed)
+
+
+@contextmanager
+def executor(bench: DesignBench, jobs: int | None = None, backend: str = "processes",
+             address: str | None = None) -> Iterator[Evaluated]:
+    """The workers of one run, as a context manager.
+
+    Neither the number of workers, nor the order in which they end, nor the worker of a design changes an outcome.
+
+    Args:
+        bench: The question and the store, which all workers must be able to reach.
+        jobs: Designs at work at a time; 1: here, in this process; None: one for each core, or as many as the cluster
+            has.
+        backend: One of `BACKENDS`.
+        address: The cluster's scheduler, such as `tcp://host:8786`; None: a cluster started on this machine.
+
+    Yields:
+        The function that evaluates points.
+
+    Raises:
+        FadiffError: The backend is unknown, not installed or not reachable.
+    """
+    if backend not in BACKENDS:
+        raise FadiffError(f"backend: found {backend!r}; accepted: {listed(BACKENDS)}")
+    workers: AbstractContextManager[Shared]
+    if backend != "processes":
+        workers = _cluster(backend, jobs, address)
+    elif address is not None:
+        raise FadiffError(f"address: found {address!r} with the backend processes, which are of this machine; "
+                          "accepted: an address with the backends dask and ray")
+    else:
+        most = jobs or usable_cores()
+        workers = nullcontext(_here) if most == 1 else worker_processes(most, LOADED)
+    carried = SharedBench(bench)
+    with workers as shared:
+        def evaluated(points: Sequence[Point], rivals: Sequence[tuple[float, ...]],
+                      left: TimeLeft = TimeLeft()) -> Iterator[DesignOutcome | None]:
+            found = shared(_task, [(carried, point, rivals, left.end, left.first_kept and place == 0)
+                                   for place, point in enumerate(points)])
+            with closing(found):  # a caller who has seen enough gives up the rest
+                for outcome, plans, changed in found:
+                    if outcome is not None:
+                        bench.plans.offer(outcome, plans)
+                    bench.store.changed |= dict.fromkeys(changed)
+                    yield outcome
+
+        yield evaluated
+
+
+def _here(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Generator[Any, None, None]:
+    """Calls a function in this process, see `Shared`."""
+    for call in calls:
+        yield function(*call)
+
+
+@contextmanager
+def _cluster(backend: str, jobs: int | None, address: str | None) -> Iterator[Shared]:
+    """Shares calls among the machines of a cluster. Raises FadiffError."""
+    joblib = _installed("joblib", backend)
+    with ExitStack() as stack:
+        if backend == "dask":
+            distributed = _installed("distributed", backend)
+            stack.enter_context(_safe_path())
+            try:
+                with _interrupts_kept_from_workers():
+                    client = (distributed.Client(address, timeout="20s") if address else
+                              distributed.Client(threads_per_worker=1))
+            except (OSError, ValueError) as error:
+                raise FadiffError(f"address: {address}: no Dask scheduler answers: {error}") from None
+            stack.enter_context(client)
+        else:
+            ray = _installed("ray", backend)
+            try:
+                ray.init(address=address, ignore_reinit_error=True)
+            except (ConnectionError, ValueError) as error:
+                raise FadiffError(f"address: {address}: no Ray cluster answers: {error}") from None
+            import_module("ray.util.joblib").register_ray()
+        stack.enter_context(joblib.parallel_config(backend, n_jobs=jobs or -1))
+        # One task a message: a design takes seconds, so there is nothing to gain from sending several.
+        pool = stack.enter_context(joblib.Parallel(return_as="list" if backend in WHOLE else "generator", batch_size=1))
+
+        def shared(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Generator[Any, None, None]:
+            # Such a backend works here to the end of the round, and no Ctrl-C may get lost for so long.
+            with nullcontext() if backend in WHOLE else _interrupts_kept_from_workers():
+                found = pool(joblib.delayed(function)(*call) for call in calls)
+            try:
+                yield from found
+            finally:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    if backend not in WHOLE:
+                        found.close()
+
+        yield shared
+
+
+def _installed(module: str, extra: str) -> Any:
+    """A module of an extra. Raises FadiffError where it is missing."""
+    require(module, extra, f"the backend {extra}")
+    return import_module(module)
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """Python processes that begin inside look for no module in the working folder; Python 3.10 cannot be told so."""
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONSAFEPATH"]
+        else:
+            os.environ["PYTHONSAFEPATH"] = before
+
+
+@contextmanager
+def _interrupts_kept_from_workers() -> Iterator[None]:
+    """Processes that begin inside ignore Ctrl-C, which a terminal sends to all: this one ends the run in order.
+
+    This process ignores it inside, too, for milliseconds: programs inherit what is ignored.
+    """
+    if threading.current_thread() is not threading.main_thread():  # none but the main thread may set this
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

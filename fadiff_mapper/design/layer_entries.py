@@ -1,0 +1,279 @@
+"""One layer on one design, from the store or worked out: its best mapping with energy and cycles, and its lower bound.
+
+A stored entry lies under a hash of all that bears on it: the design as Timeloop reads it, the problem, the constraints,
+the options of the search, and the version of the package.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from math import inf, sqrt
+from typing import Any
+
+from fadiff_mapper.base.errors import FadiffError, OutOfTime
+from fadiff_mapper.base.version import __version__
+from fadiff_mapper.design.result import metric_exponents
+from fadiff_mapper.design.result_store import ResultStore
+from fadiff_mapper.inputs.native.mapping import literal_mapping, read_mapping
+from fadiff_mapper.inputs.spec.mapping import Mapping
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.spec.tables import compute_energy
+from fadiff_mapper.inputs.yaml.located import plain, with_places
+from fadiff_mapper.inputs.yaml.place import Where
+from fadiff_mapper.model.evaluate import score
+from fadiff_mapper.model.evaluate_spec import evaluate_mapping, is_sparse
+from fadiff_mapper.model.loop_nest import pack, unpack
+from fadiff_mapper.model.reuse import with_reuse
+from fadiff_mapper.search.best_so_far import SearchOutcome
+from fadiff_mapper.search.calibrated_choice import calibrated_choice, check_calibrated
+from fadiff_mapper.search.lower_bound import lower_bound
+from fadiff_mapper.search.mapping_task import MappingTask, checked_task, mapping_task
+from fadiff_mapper.search.options import SearchOptions
+from fadiff_mapper.search.result import CorrectedCycles, Result
+from fadiff_mapper.search.search_many import search_all
+
+OUT_OF_TIME = "out of time: the best so far"
+"""The status of a layer or a plan whose search was cut short."""
+
+MOST_REASON = 500
+"""Characters of a reason that are kept, enough for a sentence with a few names in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerEntry:
+    """The end of the search of one layer on one design, as plain values; infinite figures without a mapping."""
+
+    energy_pj: float  # pJ of one run
+    cycles: float  # of one run; with a calibration the corrected ones
+    mapping: list[dict[str, Any]]  # directives, as `inputs.native.mapping.literal_mapping` makes them
+    status: str = ""  # how the search ended
+    evaluations: int = 0  # mappings evaluated
+    reason: str = ""  # why there is no mapping; empty where there is one
+    exact_choice_cycles: float = 0.0  # with a calibration: corrected, of the mapping that the exact model prefers
+    exact_choice_energy_pj: float = 0.0  # of that mapping
+
+
+def no_mapping(reason: str) -> LayerEntry:
+    """The entry of a layer without a mapping."""
+    return LayerEntry(inf, inf, [], reason=reason.splitlines()[0][:MOST_REASON])
+
+
+def digest_of(content: Any) -> str:
+    """The hash of plain values in hexadecimal digits."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def design_digest(spec: Spec) -> str:
+    """Hashes what all layers of a design have in common: architecture, energies and sparse optimizations."""
+    return digest_of([plain(spec.arch.native), [[table.component, table.actions] for table in spec.tables.ert],
+                      plain(spec.literal.get("sparse_optimizations"))])
+
+
+def layer_key(design: str, spec: Spec, options: SearchOptions) -> str:
+    """Hashes all that bears on the mapping of a layer; `design` is the `design_digest` of the spec."""
+    return digest_of(["layer", __version__, design, spec.literal["problem"], spec.constraints.native,
+                      options.as_dict()])
+
+
+def layer_entries(specs: Sequence[Spec], options: SearchOptions, store: ResultStore,
+                  stopped: Callable[[], bool] = lambda: False, give_up: bool = True) -> list[LayerEntry]:
+    """Maps layers of one design, those that the store has not; the others are searched in one batch and stored.
+
+    Args:
+        specs: The design with each layer.
+        options: Options of the search; without a time limit, so that an entry is the answer for good.
+        store: Entries of earlier runs and of others that run now.
+        stopped: Asked again and again; once true, the search comes to an end.
+        give_up: Whether a search that came to an end before its time is given up; else the best mappings so far are
+            taken. Nothing of it is stored in either case.
+
+    Returns:
+        One entry per spec. They do not depend on which of them the store had.
+
+    Raises:
+        FadiffError: The store cannot be written.
+        OutOfTime: The search was given up.
+    """
+    design = design_digest(specs[0])
+    keys = [layer_key(design, spec, options) for spec in specs]
+    known = {key: entry for key in keys if (entry := _entry_of(store.get(key))) is not None}
+    missing = {key: spec for key, spec in zip(keys, specs, strict=True) if key not in known}
+    found = _searched(list(missing.values()), options, stopped, give_up) if missing else []
+    cut_short = bool(found) and stopped()
+    if cut_short and give_up:
+        raise OutOfTime
+    for key, entry in zip(missing, found, strict=True):
+        if cut_short:
+            known[key] = replace(entry, status=OUT_OF_TIME)
+        else:
+            store.put(key, {each.name: getattr(entry, each.name) for each in fields(entry)})  # `asdict` copies mappings
+            known[key] = entry
+    return [known[key] for key in keys]
+
+
+def _entry_of(content: dict[str, Any] | None) -> LayerEntry | None:
+    """An entry as it was stored; None where it is none, so that the layer is searched again."""
+    try:
+        entry = LayerEntry(**content) if content else None
+    except TypeError:
+        return None
+    sound = entry is not None and isinstance(entry.mapping, list) and isinstance(entry.reason, str) and all(
+        isinstance(value, int | float) and value > 0 for value in (entry.energy_pj, entry.cycles))
+    return entry if sound else None
+
+
+def _searched(specs: Sequence[Spec], options: SearchOptions, stopped: Callable[[], bool],
+              give_up: bool) -> list[LayerEntry]:
+    """One entry for each layer; all that can have a mapping are searched together.
+
+    Unless it may be given up, a short search of all layers comes first, whatever the time: one that is cut short ends
+    among random mappings.
+    """
+    entries: dict[int, LayerEntry] = {}
+    tasks: dict[int, MappingTask] = {}
+    for number, spec in enumerate(specs):
+        try:
+            tasks[number] = checked_task(spec)
+            if options.calibration is not None:
+                check_calibrated([tasks[number]], options.calibration)
+        except FadiffError as error:
+            entries[number] = no_mapping(str(error))
+
+    def searched(effort: SearchOptions, until: Callable[[], bool]) -> dict[int, LayerEntry]:
+        outcomes = search_all(list(tasks.values()), effort, stopped=until)
+        return {number: _entry(specs[number], task, outcome, options)
+                for (number, task), outcome in zip(tasks.items(), outcomes, strict=True)}
+
+    quick = {} if give_up else searched(replace(options, effort="quick"), lambda: False)
+    found = searched(options, stopped)
+    if quick and stopped():
+        energy, cycles, _ = metric_exponents(options.priorities[0])
+        found = {number: min(entry, quick[number], key=lambda each: each.energy_pj ** energy * each.cycles ** cycles)
+                 for number, entry in found.items()}
+    entries |= found
+    return [entries[number] for number in range(len(specs))]
+
+
+def _entry(spec: Spec, task: MappingTask, outcome: SearchOutcome, options: SearchOptions) -> LayerEntry:
+    """The entry of a layer whose search has ended."""
+    nest, corrected = outcome.nest, CorrectedCycles(0.0, 0.0, 0.0)
+    mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
+    if not outcome.legal:
+        try:
+            evaluate_mapping(spec, mapping)
+            rejection = "it meets no constraint of the design"
+        except FadiffError as error:
+            rejection = str(error)
+        return no_mapping(f"no legal mapping was found in {outcome.evaluations} evaluations; of the one that is "
+                          f"nearest: {rejection}")
+    if options.calibration is not None:
+        nest, corrected = calibrated_choice(task, nest, options.calibration, options.priorities[0], options.seed)
+        mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
+        energy, cycles = float(score(task.layer, nest).energy[0]), corrected.cycles
+    elif is_sparse(spec):
+        stats = evaluate_mapping(spec, mapping)
+        energy, cycles = stats.energy_pj, float(stats.cycles)
+    else:  # the compiled scores are those of the statistics, without their details
+        scores = score(task.layer, nest)
+        energy, cycles = float(scores.energy[0]), float(scores.cycles[0])
+    return LayerEntry(energy, cycles, literal_mapping(mapping, spec.arch, spec.problem), outcome.status,
+                      outcome.evaluations, exact_choice_cycles=corrected.exact_choice_cycles,
+                      exact_choice_energy_pj=corrected.exact_choice_energy_pj)
+
+
+def mapping_of(entry: LayerEntry, spec: Spec) -> Mapping:
+    """The mapping of an entry as a value.
+
+    Raises:
+        SpecError: The entry was changed, and its mapping is none of this layer.
+    """
+    where = Where("store")
+    return read_mapping(with_places(entry.mapping, where), where, spec.arch, spec.problem)
+
+
+def mapped_layer(entry: LayerEntry, spec: Spec, options: SearchOptions) -> Result:
+    """The result of a layer's search as `search.map_layers` returns it, without history and lower bound.
+
+    All numbers of the mapping are evaluated again, so that none of them hangs on the store.
+    """
+    mapping, calibration = mapping_of(entry, spec), options.calibration
+    corrected = None if calibration is None else CorrectedCycles(
+        float(calibration.cycles(spec.problem, pack([mapping], spec.problem))[0]), entry.exact_choice_cycles,
+        entry.exact_choice_energy_pj)
+    return Result(spec, mapping, evaluate_mapping(spec, mapping), entry.status, (), options.as_dict(),
+                       entry.evaluations, 0.0, corrected=corrected)
+
+
+@dataclass(frozen=True)
+class LeastFigures:
+    """Values that a sum over layers cannot undercut: energy in pJ, cycles, and the root of the energy-delay product.
+
+    Every layer by itself has a proven bound on energy, cycles and their product (`search.lower_bound`). Sums over
+    layers bound the sums, and by the Cauchy-Schwarz inequality the product of the sums, the EDP, is at least the square
+    of the sum of the roots of the layers' bounds on EDP; this is the sharper one where layers trade energy for cycles.
+    """
+
+    energy_pj: float
+    cycles: float
+    root_edp: float
+
+    def times(self, count: float) -> LeastFigures:
+        """The same for several runs."""
+        return LeastFigures(self.energy_pj * count, self.cycles * count, self.root_edp * count)
+
+    def __add__(self, other: LeastFigures) -> LeastFigures:
+        return LeastFigures(self.energy_pj + other.energy_pj, self.cycles + other.cycles,
+                            self.root_edp + other.root_edp)
+
+    def __sub__(self, other: LeastFigures) -> LeastFigures:
+        return LeastFigures(self.energy_pj - other.energy_pj, self.cycles - other.cycles,
+                            self.root_edp - other.root_edp)
+
+    def of(self, metric: str, area_mm2: float) -> float:
+        """The bound on a metric of a design of known area, see `result.metric_exponents`."""
+        energy, cycles, area = metric_exponents(metric)
+        return float(self.product(energy, cycles) * area_mm2 ** area)
+
+    def product(self, energy: float, cycles: float) -> float:
+        """The bound on energy and cycles to these exponents, multiplied."""
+        both = min(energy, cycles)
+        edp = max(self.energy_pj * self.cycles, self.root_edp ** 2)
+        return float(edp ** both * self.energy_pj ** (energy - both) * self.cycles ** (cycles - both))
+
+
+def arithmetic_bound(spec: Spec) -> LeastFigures:
+    """The bound of a layer by its multiply-accumulates alone, fused or not."""
+    energy = spec.problem.computes * compute_energy(spec.arch.arithmetic, spec.tables)[0]
+    cycles = spec.problem.computes / spec.arch.arithmetic.instances
+    return LeastFigures(energy, cycles, sqrt(energy * cycles))
+
+
+def layer_bound(spec: Spec, design: str, store: ResultStore) -> LeastFigures | None:
+    """The proven bound of a layer that is not fused, stored: who proposes a design and who maps it need the same.
+
+    Args:
+        spec: The layer on the design.
+        design: The `design_digest` of the spec.
+        store: Bounds of earlier runs and of others that run now.
+
+    Returns:
+        The bound; None where none is proven, and for sparse designs.
+
+    Raises:
+        FadiffError: The store cannot be written.
+    """
+    if is_sparse(spec):
+        return None
+    key = digest_of(["bound", __version__, design, spec.literal["problem"], spec.constraints.native])
+    known = store.get(key) or {}
+    try:
+        return None if known["proven"] is None else LeastFigures(**known["proven"])
+    except (TypeError, KeyError):  # not stored yet, or no entry of this kind
+        task = mapping_task(spec)
+        bound = lower_bound(task.layer, task.space)
+        least = None if bound is None else LeastFigures(bound.energy, bound.delay, sqrt(bound.edp))
+        store.put(key, {"proven": least and asdict(least)})
+        return least

@@ -1,0 +1,177 @@
+"""A question of design, and the options of the search that answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.calibration.correction import Calibration
+from fadiff_mapper.design.result import metric_exponents
+from fadiff_mapper.design.space import DesignSpace
+from fadiff_mapper.network.options import NetworkOptions, layer_search
+from fadiff_mapper.search.options import MOST_THREADS, SearchOptions, check_options
+from fadiff_mapper.workload import Operator, Workload
+
+
+@dataclass(frozen=True)
+class NetworkLayer:
+    """One distinct layer of one network."""
+
+    layer: int  # its number in `DesignQuestion.layers`
+    times: int  # how often one run of the network runs it
+    fusable: bool  # whether it could run fused with a neighbour
+
+
+@dataclass(frozen=True)
+class DesignQuestion:
+    """The question for the best design of a space for some networks."""
+
+    space: DesignSpace
+    networks: tuple[Workload, ...]
+    weights: tuple[float, ...]  # how often each network runs; energies and cycles are summed with them
+    metrics: tuple[str, ...] = ("edp",)  # to minimise, see `result.metric_exponents`; several for a front
+    fuse: bool = True  # whether layers may be fused (`network.map_network`); else every layer runs by itself
+    seed: int = 0  # of every random number
+    energy: str = "estimate"  # the source of energies that no table in the design gives, as in `inputs.load.load`
+    strict: bool = True  # whether input of the design that Timeloop ignores is an error
+    calibration: Calibration | None = None
+    """A correction to measured hardware; all cycles of designs are corrected ones then, and nothing is fused or left
+    out for its lower bound. None: the exact model."""
+
+    @cached_property
+    def layers(self) -> tuple[Operator, ...]:
+        """The distinct layers of all networks in the order of their first appearance; equal ones are mapped once."""
+        found: dict[Hashable, Operator] = {}
+        for network in self.networks:
+            for entry in network.distinct():
+                found.setdefault(entry.layer.key, entry.layer)
+        return tuple(found.values())
+
+    @cached_property
+    def runs(self) -> tuple[tuple[NetworkLayer, ...], ...]:
+        """For each network its distinct layers, in the order of `Workload.distinct`."""
+        number, runs = {layer.key: index for index, layer in enumerate(self.layers)}, []
+        for network in self.networks:
+            fusable = {name for link in network.links() if link.fusable for name in (link.producer, link.consumer)}
+            runs.append(tuple(NetworkLayer(number[entry.layer.key], entry.times, bool(fusable & {*entry.nodes}))
+                              for entry in network.distinct()))
+        return tuple(runs)
+
+    @cached_property
+    def loads(self) -> tuple[float, ...]:
+        """How often each of `layers` runs in all networks together, times their weights."""
+        runs = [0.0] * len(self.layers)
+        for network, weight in zip(self.runs, self.weights, strict=True):
+            for entry in network:
+                runs[entry.layer] += weight * entry.times
+        return tuple(runs)
+
+    @property
+    def mapping_metric(self) -> str:
+        """The metric that mappings and plans minimise: "edp", "energy" or "delay", whichever the metrics ask for."""
+        exponents = [metric_exponents(metric) for metric in self.metrics]
+        energy, cycles = (any(each[axis] > 0 for each in exponents) for axis in range(2))
+        if energy == cycles:
+            return "edp"
+        return "energy" if energy else "delay"
+
+    @property
+    def layer_options(self) -> SearchOptions:
+        """The search of every layer by itself."""
+        return layer_search(self.network_options)
+
+    @property
+    def network_options(self) -> NetworkOptions:
+        """The search of every network, as `map_network` has it; designs run side by side, so each takes one thread.
+
+        Lighter searches (fewer candidates of a segment, shorter groups) took as long on MobileNetV1 and
+        `gemmini_large`: 5.1 to 6.7 s of processor time.
+        """
+        return NetworkOptions(self.mapping_metric, self.fuse, self.seed, threads=1,
+                              calibration=self.calibration)
+
+
+def check_question(question: DesignQuestion) -> None:
+    """Raises FadiffError for metrics, networks, weights or a seed that make no sense."""
+    check_options(question.layer_options)
+    for metric in question.metrics:
+        metric_exponents(metric)
+    if not 1 <= len(set(question.metrics)) == len(question.metrics) <= 3:
+        raise FadiffError(f"metric: found {listed(question.metrics)}; accepted: one to three different metrics")
+    if question.fuse and question.calibration:
+        raise FadiffError("calibration: found fuse=True; accepted: layers by themselves, as they were measured")
+    if not question.networks or len(question.networks) != len(question.weights):
+        raise FadiffError(f"weights: found {len(question.weights)} for {len(question.networks)} networks; accepted: "
+                          "one for each of at least one network")
+    for weight in question.weights:
+        if not 0 < weight < float("inf"):
+            raise FadiffError(f"weights: found {weight!r}; accepted: numbers greater than 0")
+
+
+METHODS = ("bounds", "gradient", "random", "exhaustive", "tpe", "nsga2")
+
+UNTAUGHT = ("random", "exhaustive")
+"""Methods whose designs do not depend on what earlier ones are worth, so that a run can be split into shards."""
+
+EVALUATIONS = 100
+"""Designs that are mapped where neither a number nor a time limit is given. A plain default, not measured."""
+
+TAUGHT_ROUND, UNTAUGHT_ROUND = 8, 64
+"""Designs proposed at a time. Methods that learn go on with what a round has shown, so theirs are short; rounds do not
+follow the number of workers, as then the answer would. Not measured."""
+
+
+@dataclass(frozen=True)
+class DesignOptions:
+    """How the answer to a `DesignQuestion` is searched; see `api.search_design`."""
+
+    method: str | None = None  # one of `METHODS`; None: "gradient" where PyTorch is installed, else "bounds"
+    evaluations: int | None = None  # None: `EVALUATIONS`, or no limit (exhaustive, or with a time limit)
+    time_limit: float | None = None  # seconds for the search with its last steps; None: no limit
+    prune: bool = True  # whether a design whose lower bound is no better than a known design is left out
+    neighbours: bool = True  # whether designs beside the best one are mapped at the end, see `search_design.settled`
+    per_round: int | None = None  # designs proposed at a time; None: by the method. The answer depends on it
+    jobs: int | None = None  # designs at work at a time; None: one for each core. The answer does not depend on it
+    backend: str = "processes"  # one of `executors.BACKENDS`
+    address: str | None = None  # of the cluster, see `executors.executor`
+    shard: tuple[int, int] | None = None  # (i, n): of every n designs proposed only the i-th is evaluated, from 1
+    store: Path | None = None  # of all that is evaluated, shared with other runs; None: for this run alone
+
+    @property
+    def round(self) -> int:
+        """Designs proposed at a time."""
+        return self.per_round or (UNTAUGHT_ROUND if self.method in UNTAUGHT else TAUGHT_ROUND)
+
+    @property
+    def most_mapped(self) -> float:
+        """Designs to map at most, by this shard."""
+        if self.evaluations is None:
+            endless = self.method == "exhaustive" or self.time_limit is not None
+            return float("inf") if endless else EVALUATIONS
+        return self.evaluations if self.shard is None else -(-self.evaluations // self.shard[1])
+
+
+def check_design_options(options: DesignOptions) -> None:
+    """Raises FadiffError for an option out of its range, or options that do not go together."""
+    if options.method not in METHODS:
+        raise FadiffError(f"method: found {options.method!r}; accepted: {listed(METHODS)}")
+    for name in ("evaluations", "per_round", "jobs"):
+        value = getattr(options, name)
+        if value is not None and (not isinstance(value, int) or value < 1):
+            raise FadiffError(f"{name.replace('_', ' ')}: found {value!r}; accepted: a whole number from 1")
+    if options.jobs is not None and options.jobs > MOST_THREADS:
+        raise FadiffError(f"jobs: found {options.jobs}; accepted: a whole number from 1 to {MOST_THREADS}")
+    if options.time_limit is not None and not options.time_limit > 0:
+        raise FadiffError(f"time limit: found {options.time_limit!r}; accepted: seconds greater than 0")
+    if options.shard is not None:
+        number, shards = options.shard
+        if not 1 <= number <= shards:
+            raise FadiffError(f"shard: found {number}/{shards}; accepted: i/n with i from 1 to n")
+        if options.method not in UNTAUGHT:
+            raise FadiffError(f"shard: the method {options.method} learns from every design, so that its designs "
+                              f"cannot be dealt out; accepted: the methods {listed(UNTAUGHT)}")
+        if options.store is None:
+            raise FadiffError("shard: found no store, in which shards put together what they find; accepted: a folder")

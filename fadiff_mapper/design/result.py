@@ -1,0 +1,301 @@
+"""The result of designing a machine: every design that was looked at, the best ones, and the best one's mappings."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, isnan, nan
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
+
+import numpy as np
+
+from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.inputs.yaml.located import Map
+from fadiff_mapper.network.result import NetworkResult
+
+if TYPE_CHECKING:
+    from fadiff_mapper.timeloop.verify import Verdict
+
+ParameterValue: TypeAlias = int | float | str
+"""The value of a parameter: a number, or a word such as "LPDDR4"."""
+
+EXPONENTS = {"edp": (1, 1, 0), "energy": (1, 0, 0), "delay": (0, 1, 0), "area": (0, 0, 1), "edap": (1, 1, 1)}
+"""Metrics of a design by name: exponents of energy in pJ, cycles and area in mm2, whose product is minimised."""
+
+
+def metric_exponents(metric: str) -> tuple[int, int, int]:
+    """The exponents of energy, cycles and area in a metric.
+
+    Args:
+        metric: One of `EXPONENTS`, or several joined by `*`, such as "energy*area".
+
+    Raises:
+        FadiffError: A name that is none.
+    """
+    parts = [part.strip() for part in metric.split("*")] if isinstance(metric, str) else []
+    unknown = [part for part in parts if part not in EXPONENTS]
+    if unknown or not parts:
+        raise FadiffError(f"metric: found {metric!r}; accepted: {listed(EXPONENTS)}, or a product such as energy*area")
+    energy, cycles, area = (sum(EXPONENTS[part][i] for part in parts) for i in range(3))
+    return energy, cycles, area
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkFigures:
+    """The figures of one run of one network on a design: energy in pJ, cycles, both also with every layer by itself."""
+
+    name: str
+    weight: float  # how often the network runs
+    energy_pj: float  # fused where fusion is better
+    cycles: float
+    unfused_energy_pj: float
+    unfused_cycles: float
+    fused_groups: int = 0
+
+    @property
+    def edp(self) -> float:
+        """Energy-delay product of one run in pJ * cycles."""
+        return self.energy_pj * self.cycles
+
+
+@dataclass(frozen=True, slots=True)
+class DesignOutcome:
+    """One design of a space, and what became of it; figures are sums over the networks, each times its weight."""
+
+    point: tuple[int, ...]  # index into the values of every parameter, in the order of the space
+    parameters: dict[str, ParameterValue]  # their values by name
+    feasible: bool  # whether it keeps all limits and runs every layer; False also for one that was not mapped
+    reason: str = ""  # why it is not feasible; empty where it is
+    energy_pj: float = inf  # infinite where not feasible
+    cycles: float = inf  # likewise
+    area_mm2: float = inf  # infinite where it is not known, as the design was refused before
+    networks: tuple[NetworkFigures, ...] = ()  # empty where not feasible
+    mapped: bool = False  # whether its layers were mapped: neither refused by a limit nor left out for its lower bound
+    bounds: tuple[float, float] | None = None  # least energy and cycles of a design left out for its lower bound
+    cut_short: bool = False  # whether time was over before its mappings had been searched to the end
+
+    @property
+    def edp(self) -> float:
+        """Energy-delay product in pJ * cycles: the sum of energies times the sum of cycles."""
+        return self.energy_pj * self.cycles
+
+    @property
+    def pruned(self) -> bool:
+        """Whether its lower bound left it out."""
+        return self.bounds is not None
+
+    def of(self, metric: str) -> float:
+        """The value of a metric, see `metric_exponents`; infinite where the design is not feasible."""
+        if not self.feasible:
+            return inf
+        energy, cycles, area = metric_exponents(metric)
+        return float(self.energy_pj ** energy * self.cycles ** cycles * self.area_mm2 ** area)
+
+
+@dataclass(frozen=True)
+class DesignResult:
+    """The end of a search of designs; every number of it is exact.
+
+    Attributes:
+        name: Name of the space.
+        space_size: Designs in the space.
+        ranges: For each parameter its first and last value and the number of its values.
+        limits: The limits by name, such as `area_mm2`.
+        metrics: Metrics that are minimised; several give a front.
+        outcomes: Every design proposed, in order, each once.
+        front: The best design; for several metrics all feasible designs that no other one beats in all of them, the
+            best in the first metric first. Empty where no design is feasible.
+        documents: The document of each design of the front, in order, as `design.space.design_document` makes it.
+        mapped_networks: The best design's mappings, network by network.
+        neighbours: The designs one value away from the best one in one parameter, evaluated likewise.
+        final: The designs of the front evaluated once more with the best source of energies at hand, in order.
+        final_source: The best source at hand, in words.
+        hypervolume: The share of the box from 0 to `reference` that the front dominates; None for one metric.
+        reference: The worst value of each metric among the feasible designs; empty for one metric.
+        history: Every improvement in order: `time_s`, `evaluations` so far, `value` of the first metric, for several
+            metrics also `hypervolume`.
+        options: The options that bear on the result, by name.
+        status: How the search ended, in words.
+        time_s: Seconds that it took.
+        warnings: Sentences on what there was no time for, and on a store that was changed.
+        confirmed: False where the best design, evaluated again, had other figures than the store.
+    """
+
+    name: str
+    space_size: int
+    ranges: dict[str, tuple[ParameterValue, ParameterValue, int]]
+    limits: dict[str, float]
+    metrics: tuple[str, ...]
+    outcomes: Sequence[DesignOutcome]
+    front: tuple[DesignOutcome, ...]
+    documents: tuple[Map, ...]
+    mapped_networks: tuple[NetworkResult, ...]
+    neighbours: tuple[DesignOutcome, ...]
+    final: tuple[DesignOutcome, ...]
+    final_source: str
+    hypervolume: float | None
+    reference: tuple[float, ...]
+    history: tuple[dict[str, Any], ...]
+    options: dict[str, Any]
+    status: str
+    time_s: float
+    warnings: tuple[str, ...] = ()
+    confirmed: bool = True
+
+    @property
+    def best(self) -> DesignOutcome:
+        """The best design in the first metric."""
+        return self.front[0]
+
+    @property
+    def evaluations(self) -> int:
+        """Designs whose layers were mapped."""
+        return sum(outcome.mapped for outcome in self.outcomes)
+
+    @property
+    def pruned(self) -> int:
+        """Designs that their lower bound left out."""
+        return sum(outcome.pruned for outcome in self.outcomes)
+
+    @property
+    def refused(self) -> int:
+        """Designs that break a limit that needs no mapping, or are no design at all."""
+        return sum(not (outcome.mapped or outcome.pruned) for outcome in self.outcomes)
+
+    def write(self, folder: str | Path) -> None:
+        """Writes the best design with its mappings and plans, the front, every design evaluated, and a page.
+
+        Args:
+            folder: The folder; made where it does not exist.
+
+        Raises:
+            FadiffError: A file cannot be written.
+        """
+        from fadiff_mapper.output.design_files import write_design
+        write_design(self, folder)
+
+    def verify(self) -> dict[str, dict[str, Verdict]]:
+        """For every network what `NetworkResult.verify` gives of its plan on the best design, by name."""
+        from fadiff_mapper.timeloop.verify import real_model, verify_plan
+        return {network.workload.name: dict(verify_plan(network, real_model())) for network in self.mapped_networks}
+
+
+def better_neighbour(result: DesignResult) -> DesignOutcome | None:
+    """The best of the neighbours of the best design that are better than it, as after too short a search; else None.
+
+    For several metrics there is none: such a neighbour may still be off the front.
+    """
+    if not result.front or len(result.metrics) > 1:
+        return None
+    metric = result.metrics[0]
+    better = [each for each in result.neighbours if each.of(metric) < result.best.of(metric)]
+    return min(better, key=lambda each: each.of(metric), default=None)
+
+
+OWN = 5
+"""Figures of a design: energy, cycles, area, and the bounds on energy and cycles."""
+
+EACH = 5
+"""Figures of a network on it: energy and cycles, both unfused, and fused groups."""
+
+
+class OutcomeTable(Sequence[DesignOutcome]):
+    """Outcomes in order as columns of numbers, a tenth of what they take as objects; reading one makes it anew.
+
+    Args:
+        values: The values of every parameter of the space by name.
+        networks: Name and weight of every network.
+    """
+
+    def __init__(self, values: Mapping[str, Sequence[ParameterValue]], networks: Sequence[tuple[str, float]]) -> None:
+        self.values, self.networks = values, networks
+        self.points, self.figures = array("I"), array("d")  # indices of every design; its figures, nan: none
+        self.flags, self.reasons = bytearray(), array("I")
+        self.words, self.numbers = list[str](), dict[str, int]()  # every reason once, and its number
+
+    def append(self, outcome: DesignOutcome) -> None:
+        """Adds an outcome of a design of the space, with the figures of all networks or of none."""
+        self.points.extend(outcome.point)
+        self.figures.extend((outcome.energy_pj, outcome.cycles, outcome.area_mm2, *(outcome.bounds or (nan, nan))))
+        for each in outcome.networks:
+            self.figures.extend((each.energy_pj, each.cycles, each.unfused_energy_pj, each.unfused_cycles,
+                                 each.fused_groups))
+        if not outcome.networks:
+            self.figures.extend([nan] * (EACH * len(self.networks)))
+        self.flags.append(outcome.feasible | outcome.mapped << 1 | outcome.cut_short << 2)
+        number = self.numbers.setdefault(outcome.reason, len(self.words))
+        self.words += [outcome.reason] if number == len(self.words) else []
+        self.reasons.append(number)
+
+    def __len__(self) -> int:
+        return len(self.flags)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and len(self) == len(other) and all(
+            mine == yours for mine, yours in zip(self, other, strict=True))
+
+    @overload
+    def __getitem__(self, place: int) -> DesignOutcome: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[DesignOutcome]: ...
+
+    def __getitem__(self, place: int | slice) -> DesignOutcome | list[DesignOutcome]:
+        if isinstance(place, slice):
+            return [self[number] for number in range(len(self))[place]]
+        number = range(len(self))[place]
+        size, width = len(self.values), OWN + EACH * len(self.networks)
+        point = tuple(self.points[number * size:(number + 1) * size])
+        energy, cycles, area, *bounds = self.figures[number * width:number * width + OWN]
+        rows = [self.figures[start:start + EACH] for start in range(number * width + OWN, (number + 1) * width, EACH)]
+        return DesignOutcome(
+            point, {name: values[index] for (name, values), index in zip(self.values.items(), point, strict=True)},
+            bool(self.flags[number] & 1), self.words[self.reasons[number]], energy, cycles, area,
+            tuple(NetworkFigures(name, weight, row[0], row[1], row[2], row[3], int(row[4]))
+                  for (name, weight), row in zip(self.networks, rows, strict=True) if not isnan(row[0])),
+            bool(self.flags[number] & 2), None if isnan(bounds[0]) else (bounds[0], bounds[1]),
+            bool(self.flags[number] & 4))
+
+
+def undominated(values: Sequence[tuple[float, ...]]) -> list[int]:
+    """The numbers of the points that no other one beats, in ascending order of the first metric.
+
+    Args:
+        values: The points, of metrics to be minimised. Of equal ones the first counts.
+    """
+    kept: list[int] = []
+    for number in sorted(range(len(values)), key=lambda number: (values[number], number)):
+        if not any(all(mine <= yours for mine, yours in zip(values[other], values[number], strict=True))
+                   for other in kept):
+            kept.append(number)
+    return kept
+
+
+def front_of(outcomes: Sequence[DesignOutcome], metrics: Sequence[str]) -> list[DesignOutcome]:
+    """The feasible designs that no other one beats in every metric, the best in the first metric first."""
+    feasible = [outcome for outcome in outcomes if outcome.feasible]
+    return [feasible[number] for number in undominated(
+        [tuple(outcome.of(metric) for metric in metrics) for outcome in feasible])]
+
+
+def hypervolume(values: Sequence[tuple[float, ...]], reference: tuple[float, ...]) -> float:
+    """The share of the box from 0 to a reference that points dominate.
+
+    Args:
+        values: The points, of one to three metrics to be minimised.
+        reference: The corner of the box, above 0; points beyond it count nothing.
+    """
+    points = np.array([point for point in values if all(v < r for v, r in zip(point, reference, strict=True))])
+    return _volume(points / np.array(reference)) if len(points) else 0.0
+
+
+def _volume(points: np.ndarray) -> float:
+    """The volume [n, d] points dominate in the unit cube: slices along the last metric, each of constant area."""
+    if points.shape[1] == 1:
+        return float(1 - points.min())
+    ordered = points[np.argsort(points[:, -1], kind="stable")]
+    ends = [*ordered[1:, -1], 1.0]
+    return sum((float(end - ordered[number, -1]) * _volume(ordered[:number + 1, :-1])
+                for number, end in enumerate(ends) if end > ordered[number, -1]), 0.0)

@@ -1,0 +1,699 @@
+"""Spaces of designs: an architecture with parameters, ties and limits, and the ordinary architecture of every point."""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import math
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fadiff_mapper.base.errors import FadiffError, SpecError, listed, nearest
+from fadiff_mapper.inputs.energy.source_names import CHOICES
+from fadiff_mapper.inputs.load import Source, read_document, source_files
+from fadiff_mapper.inputs.native.arch import LEVEL_ATTRIBUTES, read_architecture
+from fadiff_mapper.inputs.native.tables import total_areas
+from fadiff_mapper.inputs.spec.arch import Architecture
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.spec.tables import storage_energy
+from fadiff_mapper.inputs.v04 import is_v04, translated_architecture
+from fadiff_mapper.inputs.v04.nodes import DECLARED
+from fadiff_mapper.inputs.yaml.expressions import CONSTANT_NAMES, FUNCTION_NAMES, Literal, evaluate, syntax_tree
+from fadiff_mapper.inputs.yaml.leniency import Leniency
+from fadiff_mapper.inputs.yaml.located import (
+    LARGEST_WHOLE,
+    Map,
+    Reader,
+    Seq,
+    integer,
+    kind_of,
+    mapping,
+    number,
+    one_of,
+    sequence,
+    text,
+)
+from fadiff_mapper.inputs.yaml.place import Where
+
+Value: TypeAlias = int | float | str
+"""A value of a parameter: a number, or a word such as "LPDDR4"."""
+
+Point: TypeAlias = tuple[int, ...]
+"""A design: for every parameter the index of its value."""
+
+SOMEWHERE = Where("space")
+"""The place of a parameter that was made by a program."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A quantity of the architecture that a search may choose."""
+
+    name: str  # in expressions and results
+    path: str  # the entry that takes its value, such as "Buffer.attributes.depth"; "": through ties or templates
+    values: Sequence[Value]  # numbers in ascending order (a range may have a thousand million), or words as written
+    template: bool = False  # whether it is a variable of the files' Jinja2 templates
+    where: Where = SOMEWHERE  # its place, for messages
+
+    @property
+    def numeric(self) -> bool:
+        """Whether its values are numbers."""
+        return not isinstance(self.values[0], str)
+
+
+@dataclass(frozen=True)
+class Tie:
+    """An entry of the architecture that follows from the parameters."""
+
+    path: str  # such as "Scratchpad.attributes.shared_bandwidth"
+    expression: str  # over the parameters
+    where: Where  # for messages
+
+
+@dataclass(frozen=True)
+class Limit:
+    """An upper bound on a design."""
+
+    name: str  # a key of `MACHINE_LIMITS`, or an expression over the parameters
+    most: float  # the largest value that is accepted
+
+
+@dataclass(frozen=True)
+class DesignSpace:
+    """All designs of an architecture with free parameters.
+
+    Attributes:
+        name: Name of the space, that of its first file.
+        parameters: The free quantities, in the order of a point's indices.
+        ties: Entries that follow from the parameters, by their paths.
+        limits: Upper bounds that every accepted design meets.
+        document: The architecture and all other sections as written, without `design_space`.
+        energy: The source of energies that the space names, as in `inputs.load.load`; None where it names none.
+        files: Paths of the files.
+        sources: Where the document was read from; it is read again for every design where templates have parameters.
+        jinja_data: The fixed variables of the templates.
+        strict: Whether input of a design that Timeloop ignores is an error, as in `inputs.load.load`.
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    ties: Mapping[str, Tie]
+    limits: tuple[Limit, ...]
+    document: Map = field(repr=False)
+    energy: str | None = None
+    files: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = field(default=(), repr=False)
+    jinja_data: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    strict: bool = True
+
+    @property
+    def size(self) -> int:
+        """The number of designs, those beyond the limits counted."""
+        return math.prod(len(parameter.values) for parameter in self.parameters)
+
+
+def parameter_values(space: DesignSpace, point: Point) -> dict[str, Value]:
+    """The value of every parameter at a point, by name in the order of the space."""
+    return {parameter.name: parameter.values[index] for parameter, index in zip(space.parameters, point, strict=True)}
+
+
+def nearest_value(accepted: Sequence[Any], wanted: Any) -> int:
+    """The index of the nearest of ascending numbers, or of an equal word."""
+    if isinstance(wanted, str):
+        return list(accepted).index(wanted)
+    above = bisect_left(accepted, wanted)
+    if above in (0, len(accepted)):
+        return min(above, len(accepted) - 1)
+    low, high = accepted[above - 1], accepted[above]
+    nearer = wanted * wanted <= low * high if accepted[0] > 0 and wanted > 0 else wanted - low <= high - wanted
+    return above - 1 if nearer else above
+
+
+def nearest_point(space: DesignSpace, values: Mapping[str, float | str]) -> Point:
+    """The point whose values are nearest to a number for every numeric parameter and a word for every other.
+
+    Nearest by the difference of logarithms where all values of the parameter and the given one are positive, by the
+    plain difference elsewhere; of two equally near the smaller one.
+    """
+    return tuple(nearest_value(parameter.values, values[parameter.name]) for parameter in space.parameters)
+
+
+def _in_octaves(parameter: Parameter) -> bool:
+    """Whether all values are positive numbers, so that their coordinates are logarithms."""
+    lowest = parameter.values[0]
+    return not isinstance(lowest, str) and lowest > 0
+
+
+def coordinate(parameter: Parameter, index: int) -> float:
+    """A value of a parameter as a coordinate: log2 where all are positive numbers, else the index."""
+    return float(np.log2(float(parameter.values[index]))) if _in_octaves(parameter) else float(index)
+
+
+def nearest_index(parameter: Parameter, place: float) -> int:
+    """The index of the value nearest to a coordinate; of two as near, the lower one."""
+    if _in_octaves(parameter):
+        return nearest_value(parameter.values, 2.0 ** place)
+    return min(max(math.ceil(place - 0.5), 0), len(parameter.values) - 1)
+
+
+def points_beside(space: DesignSpace, point: Point, octaves: float) -> list[Point]:
+    """The designs beside one along every parameter, about so many octaves away, at least one value; 0: the next value.
+
+    Returns:
+        At most two designs for each parameter, the lower one first.
+    """
+    found = []
+    for axis, parameter in enumerate(space.parameters):
+        here, place = point[axis], coordinate(parameter, point[axis])
+        lower = min(nearest_index(parameter, place - octaves), here - 1)
+        higher = max(nearest_index(parameter, place + octaves), here + 1)
+        found += [(*point[:axis], index, *point[axis + 1:]) for index in (lower, higher)
+                  if 0 <= index < len(parameter.values)]
+    return found
+
+
+def design_area_mm2(spec: Spec) -> float:
+    """mm2 of all components, from the spec's area table, else as the architecture writes them; 0 where neither does."""
+    return sum(total_areas(spec.arch, spec.tables).values()) / 1e6
+
+
+def leakage_pj(spec: Spec) -> float:
+    """pJ that all storage levels leak in one cycle, power gating not counted."""
+    return sum(level.instances * storage_energy(level, spec.tables).leak for level in spec.arch.levels)
+
+
+MACHINE_LIMITS: Mapping[str, Callable[[Spec], float]] = {
+    "area_mm2": design_area_mm2, "leakage_pj": leakage_pj, "units": lambda spec: spec.arch.arithmetic.instances}
+"""Limits on figures of the machine: its area, its leakage in pJ per cycle, its multiply-accumulate units."""
+
+
+def limit_values(space: DesignSpace, point: Point, spec: Spec | None = None,
+                 area_mm2: float | None = None) -> dict[str, tuple[float, float]]:
+    """The quantities that the limits bound, at one design.
+
+    Args:
+        space: The space with its limits.
+        point: The design.
+        spec: The design as read, with any problem; None leaves out the limits on figures of the machine.
+        area_mm2: Its area where the caller knows it; None computes it.
+
+    Returns:
+        Limit -> (value at this design, greatest accepted value), in the order of the space.
+
+    Raises:
+        SpecError: An expression among the limits cannot be computed, or is no number.
+    """
+    values: dict[str, tuple[float, float]] = {}
+    for limit in space.limits:
+        if limit.name in MACHINE_LIMITS:
+            if spec is not None:
+                value = (area_mm2 if limit.name == "area_mm2" and area_mm2 is not None else
+                         MACHINE_LIMITS[limit.name](spec))
+                values[limit.name] = value, limit.most
+            continue
+        try:
+            value = evaluate(limit.name, parameter_values(space, point))
+        except FadiffError as error:
+            raise SpecError(f"{space.name}: limit {limit.name}: {error}") from None
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise SpecError(f"{space.name}: limit {limit.name}: found {value!r}; accepted: a number")
+        values[limit.name] = float(value), limit.most
+    return values
+
+
+def broken_limit(space: DesignSpace, point: Point, spec: Spec | None = None,
+                 area_mm2: float | None = None) -> str | None:
+    """A sentence with the first limit that a design breaks, or None; arguments and errors as for `limit_values`."""
+    for name, (value, most) in limit_values(space, point, spec, area_mm2).items():
+        if not value <= most:
+            return f"{name} is {value:.6g}; the limit is {most:.6g}"
+    return None
+
+
+Steps: TypeAlias = tuple[str | int, ...]
+"""Keys and indices from the document's root to an entry."""
+
+NODE_KEYS = ("class", "subclass", "enabled", "area_scale", "energy_scale")
+"""Entries of a node besides its attributes and its mesh that a path may name."""
+MESH = ("meshX", "meshY")
+VARIABLES = "variables"
+"""The section whose entries the expressions of an architecture read; a path may begin with it."""
+
+UNWRITTEN = tuple(sorted({*LEVEL_ATTRIBUTES, *DECLARED} - {"instances", *MESH}))
+"""Attributes that a path may name where the architecture does not write them: Timeloop knows these."""
+
+
+def _named_nodes(branch: Any, steps: Steps) -> Iterator[tuple[str, Steps, dict[Any, Any]]]:
+    """Name, steps and map of every node below an architecture or a branch, nested branches included."""
+    nodes = branch.get("nodes") if isinstance(branch, dict) else None
+    for i, node in enumerate(nodes if isinstance(nodes, list) else ()):
+        here = (*steps, "nodes", i)
+        if isinstance(node, dict):
+            if "nodes" in node:
+                yield from _named_nodes(node, here)
+            elif node.get("name"):
+                yield str(node["name"]), here, node
+
+
+def find_entry(document: Map, path: str, where: Where) -> Steps:
+    """Finds the entry of an architecture that a path names.
+
+    Args:
+        document: A v0.4 document.
+        path: NODE.attributes.NAME, NODE.spatial.meshX (or meshY), NODE.KEY with a key of `NODE_KEYS`, or
+            variables.NAME. Nodes are found by name, at any depth of the tree.
+        where: Place of the path, for messages.
+
+    Returns:
+        Keys and indices down to the entry; its last maps need not be written yet.
+
+    Raises:
+        SpecError: There is no such node or entry; the message has the nearest one.
+    """
+    def known(key: str, accepted: Sequence[str], what: str) -> str:
+        if key not in accepted:
+            raise where.error(f'there is no {what} named "{key}"{nearest(key, accepted)}', listed(accepted))
+        return key
+
+    nodes = {name: (steps, node) for name, steps, node in _named_nodes(document["architecture"], ("architecture",))}
+    name = max((name for name in nodes if path.startswith(f"{name}.")), key=len, default=None)
+    if name is None:
+        first, _, rest = path.partition(".")
+        if first == VARIABLES and rest:
+            return VARIABLES, known(rest, [str(key) for key in document.get(VARIABLES) or {}], "variable")
+        accepted = [*nodes, *([VARIABLES] if document.get(VARIABLES) else [])]
+        raise where.error(f'the architecture has no node "{first}"{nearest(first, accepted)}', listed(accepted))
+    (steps, node), rest = nodes[name], path[len(name) + 1:]
+    section, _, key = rest.partition(".")
+    if section == "spatial" and key:
+        return (*steps, "spatial", known(key, MESH, f'entry of the spatial part of "{name}"'))
+    if section == "attributes" and key:
+        attributes = node.get("attributes") or {}
+        outer, _, inner = key.partition(".")
+        if key not in attributes and inner and isinstance(attributes.get(outer), dict):
+            entries = [str(entry) for entry in attributes[outer]]
+            return (*steps, section, outer, known(inner, entries, f'entry of the attribute "{outer}" of "{name}"'))
+        written = [str(entry) for entry in attributes]
+        return (*steps, section, known(key, [*written, *(entry for entry in UNWRITTEN if entry not in written)],
+                                       f'attribute of "{name}"'))
+    if section in NODE_KEYS and not key:
+        return (*steps, section)
+    accepted = ["attributes.NAME", *(f"spatial.{axis}" for axis in MESH), *NODE_KEYS]
+    raise where.error(f'"{name}" has no entry "{rest}"{nearest(rest, accepted)}', listed(accepted))
+
+
+def put(owner: Any, steps: Steps, value: Any, where: Where) -> Any:
+    """A copy of a map or list with the entry at the end of the steps replaced; maps that are not there are made.
+
+    Args:
+        owner: The document, or a part of it.
+        steps: The entry, as from `find_entry`.
+        value: Its new value.
+        where: Place of the value, which later messages name.
+    """
+    if not steps:
+        return value
+    step, rest = steps[0], steps[1:]
+    place, tag = (owner.where if isinstance(owner, Map | Seq) else where), getattr(owner, "tag", None)
+    if isinstance(owner, list):
+        items = Seq(owner, where=place, tag=tag, places=getattr(owner, "places", ()))
+        items[int(step)] = put(owner[int(step)], rest, value, where)
+        return items
+    written = owner if isinstance(owner, dict) else {}
+    result = Map(written, where=place, tag=tag, places=dict(getattr(owner, "places", {})))
+    result[step] = put(written.get(step), rest, value, where)
+    if not rest:
+        result.places[step] = where
+    return result
+
+
+SECTION = "design_space"
+"""The section of a document that makes a space of an architecture."""
+
+
+def is_space(document: Map) -> bool:
+    """Whether a document has the section that makes a space of an architecture."""
+    return SECTION in document
+
+
+def _without_section(document: Map) -> Map:
+    return Map({key: value for key, value in document.items() if key != SECTION}, where=document.where,
+               tag=document.tag, places=document.places)
+
+
+def design_document(space: DesignSpace, point: Point) -> Map:
+    """The document of one design.
+
+    Returns:
+        An ordinary v0.4 document without the section on the space, in which every entry still knows its place; an
+        entry that was put in has the place of its parameter or tie.
+
+    Raises:
+        SpecError: A tie cannot be computed, a template cannot be rendered with these values, or what it renders to
+            has no entry of a path.
+    """
+    values, document = parameter_values(space, point), space.document
+    variables = {parameter.name: values[parameter.name] for parameter in space.parameters if parameter.template}
+    if variables:
+        document = _without_section(read_document(*space.sources, jinja_data={**space.jinja_data, **variables}))
+    for parameter in space.parameters:
+        if parameter.path:
+            steps = find_entry(document, parameter.path, parameter.where)
+            document = put(document, steps, values[parameter.name], parameter.where)
+    for path, value in _tied_values(space, values).items():
+        document = put(document, find_entry(document, path, space.ties[path].where), value, space.ties[path].where)
+    return document
+
+
+def _tied_values(space: DesignSpace, values: Mapping[str, Value]) -> dict[str, Any]:
+    """The values of all ties by path; a whole number is an integer, as a depth must be, a text no further expression.
+
+    Raises SpecError for a tie that cannot be computed.
+    """
+    tied: dict[str, Any] = {}
+    for path, tie in space.ties.items():
+        try:
+            value = evaluate(tie.expression, values)
+        except FadiffError as error:
+            raise tie.where.error(str(error)) from None
+        if isinstance(value, float) and abs(value) <= LARGEST_WHOLE and value == int(value):
+            value = int(value)
+        tied[path] = Literal(value) if isinstance(value, str) else value
+    return tied
+
+
+def design_architecture(space: DesignSpace, point: Point) -> Architecture:
+    """The flat architecture of one design, read without a problem: constraints and mappings are left out.
+
+    Raises:
+        SpecError: As for `design_document`, or the document is no architecture.
+    """
+    document = design_document(space, point)
+    with_problem = Map({"problem": Map(where=document.where), **document}, where=document.where,
+                       places=document.places)
+    leniency = Leniency(space.strict)
+    native = translated_architecture(with_problem, leniency)
+    return read_architecture(native, native.where, leniency=leniency)
+
+
+FORMS = "values: [V, ...], powers_of_two: [LOW, HIGH], or range: [LOW, HIGH] with step: STEP"
+TEXT_FORMS = "V,V,... or LOW:HIGH:STEP or LOW:HIGH:x2 (powers of two)"
+
+MOST_LISTED = 100_000
+"""Values of one parameter that are not whole numbers in a row: these are held one by one. Not measured."""
+
+
+def values_of_text(given: str, where: Where) -> Sequence[Value]:
+    """Reads the values that a command line gives, such as "8,16,32", "1024:32768:1024" or "8:64:x2".
+
+    Raises:
+        SpecError: The text has none of the accepted forms.
+    """
+    bounds = given.split(":")
+    if len(bounds) == 3:
+        if bounds[2].strip() == "x2":
+            return _powers_of_two(bounds[:2], where)
+        return _equally_spaced(*_bounds(bounds[:2], where), number(above=0)(_scalar(bounds[2]), where), where)
+    if len(bounds) > 1 or not all(part.strip() for part in given.split(",")):
+        raise where.error(f"found {kind_of(given)}", TEXT_FORMS)
+    return _listed_values([_scalar(part) for part in given.split(",")], where)
+
+
+def _values_of_section(reader: Reader) -> Sequence[Value]:
+    """Takes `values`, `powers_of_two`, or `range` with `step` of a parameter. Raises SpecError."""
+    given = [key for key in ("values", "powers_of_two", "range") if reader.has(key)]
+    if len(given) != 1:
+        raise reader.node.where.error(f"found {' and '.join(given) or 'no values'}", FORMS)
+    if given != ["range"]:
+        return reader.take(given[0], _listed_values if given == ["values"] else _powers_of_two)
+    low, high = reader.take("range", _bounds)
+    return _equally_spaced(low, high, reader.take("step", number(above=0)), reader.at("range"))
+
+
+def _scalar(given: str) -> Value:
+    """The number that a text spells, else the text."""
+    for kind in (int, float):
+        try:
+            return kind(given)
+        except ValueError:
+            continue
+    return given.strip()
+
+
+def _listed_values(value: Any, where: Where) -> Sequence[Value]:
+    """Checks a list of different values, numbers or words; numbers are sorted, words are never expressions."""
+    given = sequence(value, where)
+    if not given:
+        raise where.error("found an empty list", "a list of values")
+    for i, item in enumerate(given):
+        if isinstance(item, bool) or not isinstance(item, int | float | str):
+            raise given.at(i).error(f"found {kind_of(item)}", "a number or a word")
+    words = [isinstance(item, str) for item in given]
+    if any(words) and not all(words):
+        raise where.error("found numbers and words", "numbers alone, or words alone")
+    values = [Literal(item) if isinstance(item, str) else _whole(number()(item, given.at(i)))
+              for i, item in enumerate(given)]
+    twice = [item for item, count in Counter(values).items() if count > 1]
+    if twice:
+        raise where.error(f"found {twice[0]} twice", "different values")
+    return tuple(values) if any(words) else tuple(sorted(values))
+
+
+def _powers_of_two(value: Any, where: Where) -> Sequence[Value]:
+    """Checks a pair of powers of two; all powers between them, both included."""
+    low, high = (integer(1)(item, where) for item in _pair(value, where))
+    for bound in (low, high):
+        if bound & (bound - 1):
+            raise where.error(f"found {bound}", f"powers of two, such as {1 << (bound.bit_length() - 1)} or "
+                                                f"{1 << bound.bit_length()}")
+    _check_order(low, high, where)
+    return tuple(1 << power for power in range(low.bit_length() - 1, high.bit_length()))
+
+
+def _bounds(value: Any, where: Where) -> tuple[float, float]:
+    """Checks the lower and the upper bound of a range."""
+    low, high = (_whole(number()(item, where)) for item in _pair(value, where))
+    _check_order(low, high, where)
+    return low, high
+
+
+def _pair(value: Any, where: Where) -> Sequence[Any]:
+    given = sequence(value, where)
+    if len(given) != 2:
+        raise where.error(f"found a list of {len(given)}", "[LOW, HIGH]")
+    return given
+
+
+def _check_order(low: float, high: float, where: Where) -> None:
+    if low > high:
+        raise where.error(f"found [{low}, {high}]", "a lower bound that is at most the upper one")
+
+
+def _equally_spaced(low: float, high: float, step: float, where: Where) -> Sequence[Value]:
+    """The values low, low + step, ... up to `high`, in decimal arithmetic, so that 0.1 + 2 * 0.1 is 0.3.
+
+    Raises SpecError for more than `MOST_LISTED` values that are not all whole, and for whole numbers too large to be
+    exact.
+    """
+    low, step = _whole(low), _whole(step)
+    if isinstance(low, int) and isinstance(step, int):
+        last = int(high // 1)
+        if max(-low, last) > LARGEST_WHOLE:
+            raise where.error(f"found [{low}, {last}]", f"whole numbers of at most {LARGEST_WHOLE}")
+        return range(low, last + 1, step)
+    count = int((Decimal(str(high)) - Decimal(str(low))) / Decimal(str(step))) + 1
+    if count > MOST_LISTED:
+        raise where.error(f"found {count} values", f"at most {MOST_LISTED} values that are not whole numbers")
+    return tuple(_whole(float(Decimal(str(low)) + i * Decimal(str(step)))) for i in range(count))
+
+
+def _whole(value: float) -> float:
+    """The number as an integer where it is whole."""
+    return int(value) if value == int(value) else value
+
+
+VERSION = "0.1"
+"""Version of the section, which it states."""
+
+Vary = Mapping[str, Any] | Sequence[str]
+"""Template variables that are parameters: ranges by name, or texts "NAME=RANGE"."""
+
+
+def read_space(*sources: Source, jinja_data: Mapping[str, Any] | None = None, vary: Vary = (),
+               limits: Mapping[str, float] | None = None, strict: bool = True) -> DesignSpace:
+    """Reads a space of designs.
+
+    Args:
+        *sources: Files (or one dict) with an architecture in the v0.4 dialect and the section `design_space`.
+        jinja_data: Fixed variables of the files' Jinja2 templates.
+        vary: Variables of the templates that are parameters of the space: texts such as "side=8:64:x2", or a mapping
+            from names to such ranges, lists of values, or mappings as under `parameters`.
+        limits: Greatest values by name, besides those in the section; the same name takes the section's place.
+        strict: Whether input of the designs that Timeloop ignores is an error.
+
+    Returns:
+        The space, of which every path, expression and value has been checked.
+
+    Raises:
+        SpecError: Bad input, with file, line and YAML path.
+        FadiffError: There is no bundled file of a name.
+    """
+    data, varied = dict(jinja_data or {}), tuple(_varied(vary))
+    first = {parameter.name: parameter.values[0] for parameter in varied}
+    document = read_document(*sources, jinja_data={**data, **first})
+    if not is_v04(document):
+        raise document.where.error("the architecture of a design space is no tree of nodes",
+                                   "architecture: with nodes:, the v0.4 dialect")
+    section = Reader(mapping(document.get(SECTION) or Map(where=document.where), document.at(SECTION)))
+    parameters = (*section.take("parameters", _parameters, ()), *varied)
+    ties = section.take("ties", _ties, {})
+    bounds = section.take("limits", _limits, {}) | _limits(dict(limits or {}), Where("limits"))
+    energy = section.take("energy", one_of(*CHOICES), None)
+    if section.node:
+        found = section.take("version", text)
+        if found != VERSION:
+            raise section.at("version").error(f"found version {found}", VERSION)
+    section.finish(" of the design space")
+    files = source_files(sources)
+    space = DesignSpace(Path(files[0]).stem if files else "space", parameters, ties,
+                        tuple(Limit(name, most) for name, (most, _) in bounds.items()), _without_section(document),
+                        energy, files, sources, data, strict)
+    _check(space, {name: place for name, (_, place) in bounds.items()}, document.at(SECTION))
+    return space
+
+
+def _varied(vary: Vary) -> Iterator[Parameter]:
+    """The parameters among the variables of templates."""
+    for entry in vary:
+        if not isinstance(vary, Mapping) and "=" not in entry:
+            raise Where("vary").error(f'found "{entry}"', f"NAME=RANGE, where RANGE is {TEXT_FORMS}")
+    for given, values in vary.items() if isinstance(vary, Mapping) else [entry.split("=", 1) for entry in vary]:
+        name, where = str(given), Where("vary", None, str(given))
+        _check_name(name, where)
+        if isinstance(values, str):
+            values = values_of_text(values, where)
+        elif isinstance(values, dict):
+            reader = Reader(Map(values, where=where))
+            values = _values_of_section(reader)
+            reader.finish()
+        else:
+            values = _listed_values(values, where)
+        yield Parameter(name, "", values, True, where)
+
+
+def _parameters(value: Any, where: Where) -> tuple[Parameter, ...]:
+    """The parameters of a section."""
+    node, found = mapping(value, where), []
+    for name, item in node.items():
+        reader, place = Reader(mapping(item, node.at(name))), node.at(name)
+        _check_name(str(name), place)
+        path = reader.take("path", text, "")
+        values = _values_of_section(reader)
+        reader.finish(f' of the parameter "{name}" ({FORMS})')
+        found.append(Parameter(str(name), path, values, False, reader.at("path") if path else place))
+    return tuple(found)
+
+
+def _check_name(name: str, where: Where) -> None:
+    """Raises SpecError for a name that expressions cannot use."""
+    if not name.isidentifier() or keyword.iskeyword(name) or name in CONSTANT_NAMES or name in FUNCTION_NAMES:
+        raise where.error(f'the parameter is named "{name}"', "a name of letters, digits and underscores that is no "
+                          "function or constant of expressions")
+
+
+def _ties(value: Any, where: Where) -> dict[str, Tie]:
+    """The ties of a section by path; a bare number is an expression, too."""
+    node = mapping(value, where)
+    return {str(path): Tie(str(path), text(item, node.at(path)), node.at(path)) for path, item in node.items()}
+
+
+def _limits(value: Any, where: Where) -> dict[str, tuple[float, Where]]:
+    """Greatest value and place of every limit by name."""
+    node = mapping(value, where)
+    return {str(name): (number()(item, node.at(name)), node.at(name)) for name, item in node.items()}
+
+
+def _check(space: DesignSpace, limit_places: Mapping[str, Where], section: Where) -> None:
+    """Raises SpecError for names, paths and expressions that cannot be, all of them in one, then for the designs.
+
+    Single designs of a space may be impossible, and are then infeasible in a search: of the designs of the least, of
+    middling and of the greatest values one must be an architecture; else the mistakes of the first are told.
+    """
+    names = [parameter.name for parameter in space.parameters]
+    if not names:
+        raise section.error("there are no parameters", "design_space: with parameters:, or --vary NAME=RANGE")
+    mistakes: list[str] = []
+
+    def met(check: Callable[..., frozenset[str] | None], *arguments: Any) -> frozenset[str]:
+        try:
+            return check(*arguments) or frozenset()
+        except SpecError as error:
+            mistakes.extend(error.problems)
+            return frozenset()
+
+    used = {name for tie in space.ties.values() for name in met(_names_in, tie.expression, names, tie.where)}
+    for name, place in limit_places.items():
+        if name not in MACHINE_LIMITS:
+            met(_names_in, name, names, place, tuple(MACHINE_LIMITS))
+    for parameter in space.parameters:
+        met(_check_parameter, parameter, names, used, space)
+    for tie in space.ties.values():
+        met(_check_tie, tie, space)
+    if mistakes:
+        raise SpecError(*mistakes)
+    first: SpecError | None = None
+    for index_of in (lambda count: 0, lambda count: count // 2, lambda count: count - 1):
+        try:
+            design_architecture(space, tuple(index_of(len(parameter.values)) for parameter in space.parameters))
+            return
+        except SpecError as error:
+            first = first or error
+    assert first is not None
+    raise first
+
+
+def _names_in(expression: str, names: Sequence[str], where: Where, besides: Sequence[str] = ()) -> frozenset[str]:
+    """The parameters that an expression reads. Raises SpecError for one that is none, or reads another name."""
+    try:
+        tree = syntax_tree(expression)
+    except FadiffError as error:
+        raise where.error(str(error), f"an expression over {listed(names)}") from None
+    called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    for name in sorted(read - called - {*names, *CONSTANT_NAMES}):
+        known = [*names, *besides]
+        raise where.error(f'"{name}" is no parameter{nearest(name, known)}', listed(known))
+    for name in sorted(called - FUNCTION_NAMES):
+        raise where.error(f'there is no function "{name}"{nearest(name, sorted(FUNCTION_NAMES))}',
+                          listed(sorted(FUNCTION_NAMES)))
+    return frozenset(read & set(names))
+
+
+def _check_parameter(parameter: Parameter, names: Sequence[str], used: set[str], space: DesignSpace) -> None:
+    """Raises SpecError for a parameter of a name or path given twice, of no such path, or that changes nothing."""
+    if names.count(parameter.name) > 1:
+        raise parameter.where.error(f'the parameter "{parameter.name}" is given twice', "different names")
+    if parameter.path:
+        find_entry(space.document, parameter.path, parameter.where)
+        same = next(other for other in space.parameters if other.path == parameter.path)
+        if same is not parameter:
+            raise parameter.where.error(f'the parameters "{same.name}" and "{parameter.name}" have one path',
+                                        "different paths")
+    elif not parameter.template and parameter.name not in used:
+        raise parameter.where.error(f'the parameter "{parameter.name}" changes nothing',
+                                    "a path, or ties that read it (a variable of templates: --vary NAME=RANGE)")
+
+
+def _check_tie(tie: Tie, space: DesignSpace) -> None:
+    """Raises SpecError for a tie of no such path, or of a parameter's."""
+    find_entry(space.document, tie.path, tie.where)
+    for parameter in space.parameters:
+        if parameter.path == tie.path:
+            raise tie.where.error(f'the parameter "{parameter.name}" has this path already', "a path of its own")

@@ -1,0 +1,105 @@
+"""The keys of the input as JSON Schema and as a page of the reference, both from the tables that the readers read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fadiff_mapper.inputs.load import PASSED_ON
+from fadiff_mapper.inputs.native.hyphens import REWRITTEN
+from fadiff_mapper.inputs.spec import keys
+from fadiff_mapper.inputs.yaml.located import REQUIRED, Key, Table
+
+TABLES: dict[str, Table] = {
+    "architecture": keys.ARCHITECTURE, "node": keys.NODE, "component": keys.COMPONENT,
+    "architecture in lists": keys.ARCHITECTURE_LISTS, "v0.4 architecture": keys.V04_ARCHITECTURE,
+    "v0.4 node": {**keys.ENTRY, **keys.CONTAINER, **keys.BRANCH}, "spatial": keys.SPATIAL,
+    "node constraints": keys.NODE_CONSTRAINTS,
+    "attributes": {**keys.ARITHMETIC, **keys.NETWORK, **keys.MEMORY},
+    "problem": keys.PROBLEM, "shape": keys.SHAPE, "coefficient": keys.COEFFICIENT, "data space": keys.DATA_SPACE,
+    "instance": keys.INSTANCE, "density": keys.DENSITY,
+    "constraint": keys.CONSTRAINT,
+    "directive": {name: key for table in keys.DIRECTIVES.values() for name, key in table.items()},
+    "mapper": keys.MAPPER,
+    "ERT": keys.ERT, "energies": keys.ENERGIES, "action": keys.ACTION, "ART": keys.ART, "area": keys.AREA,
+    "sparse optimizations": keys.SPARSE, "sparse target": keys.SPARSE_TARGET,
+    "representation format": keys.REPRESENTATION_FORMAT, "format": keys.FORMAT, "rank": keys.RANK,
+    "action optimization": keys.ACTION_OPTIMIZATION, "option": keys.OPTION,
+    "compute optimization": keys.COMPUTE_OPTIMIZATION,
+}
+"""All tables by the names under which they refer to each other."""
+OPEN = ("attributes", "instance")
+"""Tables with other keys beside their own: attributes for Accelergy, dimensions and coefficients of the shape."""
+UNTYPED = ("v0.4 node", "constraint", "directive")
+"""Tables whose mappings have a type that decides which keys must be there; the schema leaves that to the reader."""
+SECTIONS = {
+    "arch": ("architecture", "arch"), "problem": ("problem",), "mapping": ("mapping",), "mapper": ("mapper",),
+    "constraints": ("constraints", "architecture_constraints", "arch_constraints", "mapspace_constraints", "mapspace"),
+    "sparse": ("sparse_optimizations",), "ERT": ("ERT",), "ART": ("ART",)}
+"""Kind of a file -> the sections of which it must have one."""
+
+
+def json_schema(kind: str) -> dict[str, Any]:
+    """A JSON Schema (draft 2020-12) of the files of one kind of `SECTIONS`, in either dialect, as plain data.
+
+    It holds names and types of keys, one mapping by itself: whether the parts fit each other is left to the readers.
+    """
+    def ref(name: str) -> dict[str, Any]:
+        return {"$ref": f"#/$defs/{name}"}
+
+    listed = {"type": "array", "items": ref("constraint")}
+    constraints = {"anyOf": [listed, {
+        "type": "object", "patternProperties": {"^constraints_": listed, "ignore": {}}, "additionalProperties": False,
+        "properties": {"version": {}, "template": {}, "targets": listed, "constraints": {"anyOf": [
+            listed, {"type": "string"}]}}}]}
+    section: dict[str, dict[str, Any]] = {
+        "arch": {"anyOf": [ref(name) for name in ("architecture", "architecture in lists", "v0.4 architecture")]},
+        "mapping": {"type": "array", "items": ref("directive")}, "constraints": constraints,
+        "sparse": ref("sparse optimizations")}
+    properties = {name: _or_null(section.get(what, ref(what))) for what, names in SECTIONS.items() for name in names}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object",
+        "properties": properties | {name: {} for name in PASSED_ON},
+        "patternProperties": {"ignore|components": {}, "constraints": _or_null(constraints)},
+        "additionalProperties": False, "anyOf": [{"required": [name]} for name in SECTIONS[kind]],
+        "$defs": {name: _object(name, table) for name, table in TABLES.items()}}
+
+
+def _object(name: str, table: Table) -> dict[str, Any]:
+    """The schema of a mapping; in v0.4, keys with "ignore" in their name are the user's own."""
+    required = [] if name in UNTYPED else [
+        {"anyOf": [{"required": [spelling]} for spelling in _spellings(key)]}
+        for key in table.values() if key.default is REQUIRED]
+    found = {"type": "object", "patternProperties": {"ignore": {}}, "additionalProperties": name in OPEN,
+             "properties": {spelling: _or_null(key.kind.schema) for key in table.values()
+                            for spelling in _spellings(key)}} | ({"allOf": required} if required else {})
+    return {"anyOf": [keys.SHARE.schema, found]} if name == "density" else found
+
+
+def _spellings(key: Key) -> list[str]:
+    """All spellings, old hyphenated ones that Timeloop rewrites among them."""
+    return [*key.spellings, *(name.replace("_", "-") for name in key.spellings if name in REWRITTEN)]
+
+
+def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [schema, {"type": "null"}]} if schema else {}
+
+
+def reference() -> str:
+    """All keys as a page of Markdown, a table for each kind of mapping."""
+    lines = [
+        "# Keys of the input", "",
+        "Every key that is read, in both dialects; a null counts as absent. Numbers may be text such as `1e-9`,",
+        "in v0.4 also expressions. `python docs/make_keys.py` writes this page from the tables that the readers read.",
+        "`inputs/schema.py:json_schema` gives the JSON Schema of a file."]
+    others = {"attributes": "Others are kept for Accelergy.", "instance": "Dimensions and coefficients have theirs."}
+    for name, table in TABLES.items():
+        lines += ["", f"## {name}", "", *([others[name], ""] if name in others else []),
+                  "| key | accepts | default | meaning |", "|---|---|---|---|"]
+        for key in table.values():
+            default = key.default if isinstance(key.default, str) else json.dumps(key.default, default=str)
+            shown = ("none: it must be there" if key.default is REQUIRED else
+                     "" if key.default in (None, "") else f"`{default}`")
+            spellings = ", ".join(f"`{spelling}`" for spelling in key.spellings)
+            lines.append(f"| {spellings} | {key.kind.words} | {shown} | {key.meaning} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,167 @@
+"""All files of a designed machine: architectures, tables of all designs, mappings, and one page that shows them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from fadiff_mapper.base.atomic_files import lock, write_files
+from fadiff_mapper.base.errors import attempted
+from fadiff_mapper.base.text_formats import csv_text, json_text, paragraph
+from fadiff_mapper.design.result import DesignOutcome, DesignResult
+from fadiff_mapper.inputs.yaml.dump import dump
+from fadiff_mapper.output import RUN_FILES, STORE
+from fadiff_mapper.output.design_page import best_sensitivities, design_html
+from fadiff_mapper.output.network_files import network_files, safe_name
+from fadiff_mapper.output.run_files import versions
+
+FRONT = "front"
+"""The folder with the architecture of every design of a front of several metrics."""
+
+
+def design_files(result: DesignResult) -> Iterator[tuple[str, dict[str, str]]]:
+    """All files of a run folder but the page.
+
+    Yields:
+        Folder, and its texts by file name: the folder "" with the best design's architecture, both tables and the run
+        as JSON; `FRONT`; and a folder per network with all that `network` writes.
+    """
+    best = {"architecture.yaml": architecture_yaml(result, 1)} if result.documents else {}
+    yield "", {**best, "front.csv": front_csv(result), "designs.csv": designs_csv(result.outcomes),
+               "fadiff.design.json": design_json(result)}
+    if len(result.front) > 1:
+        yield FRONT, {f"{number:03d}.yaml": architecture_yaml(result, number) for number in
+                      range(1, len(result.documents) + 1)}
+    for folder, network in zip(network_folders(result), result.mapped_networks, strict=True):
+        for inner, texts in network_files(network).items():
+            yield str(PurePosixPath(folder, inner)), texts
+
+
+def network_folders(result: DesignResult) -> tuple[str, ...]:
+    """A folder for each network: its name, with its number where another network, folder or file has that name."""
+    names = [safe_name(network.workload.name) for network in result.mapped_networks]
+    taken = [name if names.count(name) == 1 and name not in (FRONT, STORE, *RUN_FILES) else f"{name}_{number}"
+             for number, name in enumerate(names, 1)]
+    if len(set(taken)) < len(names):    # another network has such a name with a number
+        taken = [f"{name}_{number}" for number, name in enumerate(names, 1)]
+    return tuple(taken)
+
+
+def architecture_yaml(result: DesignResult, number: int) -> str:
+    """The architecture of a design of the front, numbered from 1, with its parameters in a comment."""
+    outcome = result.front[number - 1]
+    values = ", ".join(f"{name} {value}" for name, value in outcome.parameters.items())
+    comment = "".join(letter if letter.isprintable() else " " for letter in f"{result.name}: {values}")
+    return f"# {comment}\n{dump(result.documents[number - 1])}"
+
+
+def design_json(result: DesignResult) -> str:
+    """The run as JSON: space, options, front, final figures, history, versions.
+
+    All seconds stand under `timing`, so that the rest is equal for equal runs.
+    """
+    content = {
+        "space": result.name, "size": result.space_size, "limits": result.limits, "metrics": list(result.metrics),
+        "status": result.status, "notes": [f"warning: {each}" for each in result.warnings],
+        "options": result.options, "proposed": len(result.outcomes), "mapped": result.evaluations,
+        "pruned": result.pruned, "refused": result.refused,
+        "front": [_record(outcome) for outcome in result.front],
+        "final": {"source": result.final_source, "designs": [_record(outcome) for outcome in result.final]},
+        "neighbours": [_record(outcome) for outcome in result.neighbours],
+        "hypervolume": result.hypervolume, "reference": list(result.reference),
+        "history": [{key: value for key, value in step.items() if key != "time_s"} for step in result.history],
+        "versions": versions(),
+        "timing": {"total_s": result.time_s, "history_s": [step["time_s"] for step in result.history]}}
+    return json_text(content) + "\n"
+
+
+def _record(outcome: DesignOutcome) -> dict[str, Any]:
+    """A design as plain values; figures that are not known are null."""
+    figures = {name: value if (value := getattr(outcome, name)) < float("inf") else None for name in
+               ("energy_pj", "cycles", "edp", "area_mm2")}
+    return {"parameters": dict(outcome.parameters), "feasible": outcome.feasible, "reason": outcome.reason, **figures,
+            "networks": [asdict(network) for network in outcome.networks]}
+
+
+FIGURES = ("energy_pj", "cycles", "edp", "area_mm2")
+ABOUT = ("number", "feasible", "reason", "mapped", "least_energy_pj", "least_cycles")
+"""Columns besides the figures and the parameters. `least_` are lower bounds, of designs that they left out."""
+
+
+def front_csv(result: DesignResult) -> str:
+    """The best design, or the front of several metrics: number among all designs, parameters, figures, metrics."""
+    numbers = {outcome.point: number for number, outcome in enumerate(result.outcomes, 1)}
+    metrics = [metric for metric in result.metrics if metric not in FIGURES]
+    return _table(result.outcomes, metrics, (
+        (outcome, {"number": numbers[outcome.point], **{metric: outcome.of(metric) for metric in metrics}})
+        for outcome in result.front))
+
+
+def designs_csv(outcomes: Sequence[DesignOutcome]) -> str:
+    """Every design that was proposed, in the order of proposal; a figure that is not known is an empty cell."""
+    return _table(outcomes, ABOUT[1:], (
+        (outcome, {"number": number, "feasible": outcome.feasible, "reason": outcome.reason, "mapped": outcome.mapped,
+                   "least_energy_pj": outcome.bounds[0] if outcome.bounds else None,
+                   "least_cycles": outcome.bounds[1] if outcome.bounds else None})
+        for number, outcome in enumerate(outcomes, 1)))
+
+
+def _table(outcomes: Sequence[DesignOutcome], further: Sequence[str],
+           rows: Iterable[tuple[DesignOutcome, dict[str, Any]]]) -> str:
+    """CSV of designs, each with its cells in further columns: numbers, parameters, figures, these columns, networks.
+
+    A parameter of the name of another column is told apart from it. A figure that is not known is an empty cell. A
+    single network is what the figures are of already, but for its fused groups.
+    """
+    def parameters(outcome: DesignOutcome) -> dict[str, Any]:
+        return {f"parameter.{name}" if name in (*FIGURES, *ABOUT) else name: value
+                for name, value in outcome.parameters.items()}
+
+    def networks(outcome: DesignOutcome) -> dict[str, Any]:
+        return {f"{network.name}.{figure}": getattr(network, figure) for network in outcome.networks
+                for figure in ("energy_pj", "cycles", "unfused_energy_pj", "unfused_cycles", "fused_groups")}
+
+    def cells(outcome: DesignOutcome, others: dict[str, Any]) -> dict[str, Any]:
+        figures = {name: value for name in FIGURES if math.isfinite(value := getattr(outcome, name))}
+        return {**parameters(outcome), **figures, **others, **networks(outcome)}
+
+    columns = ("number", *(parameters(outcomes[0]) if outcomes else ()), *FIGURES, *further,
+               *next((tuple(networks(outcome)) for outcome in outcomes if outcome.networks), ()))
+    return csv_text(columns, (map(cells(outcome, others).get, columns) for outcome, others in rows))
+
+
+def write_design(result: DesignResult, folder: str | Path) -> None:
+    """Writes the files of `design_files` into a folder and its subfolders, and the page.
+
+    Args:
+        result: The end of a search.
+        folder: The run folder; created where it is missing, locked while files are written.
+
+    Raises:
+        FadiffError: Another run holds the folder, or a file cannot be written.
+    """
+    with lock(Path(folder)):
+        write_open_folder(result, folder)
+
+
+def write_open_folder(result: DesignResult, folder: str | Path,
+                      over: Callable[[], bool] = lambda: False) -> DesignResult:
+    """The same for a caller that holds the folder's lock.
+
+    Args:
+        result: The end of a search.
+        folder: The run folder.
+        over: Asked again and again; once true, sensitivities are left out of the page, which take long.
+
+    Returns:
+        The result with a warning where they were left out.
+    """
+    for name, files in design_files(result):
+        write_files(Path(folder) / name, files)
+    sensitivities, unknown = attempted("sensitivities", lambda: best_sensitivities(result, over))
+    page, lost = attempted("page", lambda: design_html(result, network_folders(result), sensitivities or (), unknown))
+    write_files(folder, {"design.html": page or paragraph(lost)})
+    return replace(result, warnings=(*result.warnings, *filter(None, (unknown, lost))))

@@ -1,0 +1,352 @@
+"""A designed machine as one page of HTML: self-contained, without scripts, in light and in dark."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fadiff_mapper.base.errors import OutOfTime
+from fadiff_mapper.design.result import DesignOutcome, DesignResult, better_neighbour
+from fadiff_mapper.output.drawing import (
+    COLOURS,
+    COUNT,
+    EDP,
+    ENERGY,
+    DisplayUnit,
+    Dot,
+    Drawing,
+    Label,
+    LogAxis,
+    Rect,
+    Shape,
+    Stroke,
+    axis_of,
+    change,
+    fitting,
+    level_line,
+    round_ticks,
+    tint,
+    unit_for,
+    upright_line,
+)
+from fadiff_mapper.output.layer_views import component_names, dataspace_names, layer_views
+from fadiff_mapper.output.network_drawings import component_kind, draw_layers
+from fadiff_mapper.output.network_page import page_template
+from fadiff_mapper.output.run_files import versions
+
+if TYPE_CHECKING:
+    from fadiff_mapper.network.result import NetworkResult
+    from fadiff_mapper.search.explanation.sensitivities import Sensitivity
+
+WIDTH = 1080.0
+"""Pixels of every drawing."""
+
+HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 400.0, 92.0, 1060.0, 16.0, 356.0
+"""Pixels of the drawing of the front, and of the edges of its field."""
+
+MOST_NUMBERED = 40
+"""Designs of the front that have a number beside their dot: more would cover one another."""
+
+
+def draw_front(result: DesignResult) -> Drawing | None:
+    """EDP against area: every feasible design a dot, the front numbered, the best design ringed, the limit a line.
+
+    Returns:
+        The drawing, or None where fewer than two designs are feasible or no area is known.
+    """
+    feasible = [outcome for outcome in result.outcomes if outcome.feasible and outcome.area_mm2 > 0]
+    if len(feasible) < 2:
+        return None
+    areas = [outcome.area_mm2 for outcome in feasible]
+    limit = result.limits.get("area_mm2")
+    x = axis_of([*areas, *([limit] if limit and limit < 4 * max(areas) else [])], LEFT, RIGHT)
+    y = axis_of([outcome.edp for outcome in feasible], BOTTOM, TOP)
+    unit = unit_for([max(outcome.edp for outcome in feasible)], EDP)
+    shapes: list[Shape] = [level_line(LEFT, BOTTOM, RIGHT, "rule"), upright_line(LEFT, TOP, BOTTOM, "rule")]
+    for tick in x.ticks():
+        shapes += [upright_line(x.at(tick), TOP, BOTTOM, "grid"),
+                   Label(x.at(tick), BOTTOM + 16, f"{tick:.4g}", "value", "middle")]
+    for tick in y.ticks():
+        shapes += [level_line(LEFT, y.at(tick), RIGHT, "grid"),
+                   Label(LEFT - 8, y.at(tick) + 4, f"{tick / unit.size:.4g}", "value", "end")]
+    shapes += [Label(RIGHT, BOTTOM + 34, "area (mm²)", "head", "end"), Label(4, TOP - 2, f"EDP ({unit.name})", "head")]
+    if limit and x.low <= limit <= x.high:
+        shapes += [Rect(x.at(limit), TOP, RIGHT - x.at(limit), BOTTOM - TOP, "strip", f"beyond the limit of {limit:g}"),
+                   upright_line(x.at(limit), TOP, BOTTOM, "edge"),
+                   Label(x.at(limit) - 6, TOP + 12, f"limit {limit:g} mm²", "quiet", "end")]
+    border = least_of_both(feasible)    # of the designs that are beaten
+    stairs = "".join(f"H{x.at(outcome.area_mm2):.1f}V{y.at(outcome.edp):.1f}" for outcome in border[1:])
+    shapes.append(Stroke(f"M{x.at(border[0].area_mm2):.1f} {TOP:.1f}V{y.at(border[0].edp):.1f}{stairs}H{RIGHT:.1f}",
+                         "edge"))
+
+    def dot(outcome: DesignOutcome, radius: float, css_class: str) -> Dot:
+        return Dot(x.at(outcome.area_mm2), y.at(outcome.edp), radius, css_class, described(outcome, unit))
+
+    front = {outcome.point for outcome in result.front}
+    shapes += [dot(outcome, 3, "other") for outcome in feasible if outcome.point not in front]
+    for number, outcome in enumerate(result.front, 1):
+        shapes += [dot(outcome, 9, "ring")] if number == 1 else []
+        shapes.append(dot(outcome, 5, "chosen"))
+        if number <= MOST_NUMBERED and len(result.front) > 1:
+            shapes.append(Label(x.at(outcome.area_mm2) + 8, y.at(outcome.edp) - 7, str(number), "value"))
+    return Drawing(WIDTH, HEIGHT, "EDP against area of every feasible design", tuple(shapes))
+
+
+def described(outcome: DesignOutcome, unit: DisplayUnit) -> str:
+    """A design in one line: its parameters, its EDP and its area."""
+    values = ", ".join(f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+                       for name, value in outcome.parameters.items())
+    return f"{values}: {unit.written(outcome.edp)}, {outcome.area_mm2:.4g} mm²"
+
+
+def least_of_both(outcomes: Sequence[DesignOutcome]) -> list[DesignOutcome]:
+    """The designs that no other one beats in both EDP and area, by rising area."""
+    front: list[DesignOutcome] = []
+    for outcome in sorted(outcomes, key=lambda each: (each.area_mm2, each.edp)):
+        if not front or outcome.edp < front[-1].edp:
+            front.append(outcome)
+    return front
+
+
+PANELS, APART, INSET, ABOVE, BELOW = 250.0, 36.0, 78.0, 22.0, 40.0
+"""Pixels of the drawing of convergence: its height, between its two panels, and around a panel's field."""
+
+UNITS = {"edp": EDP, "energy": ENERGY, "delay": COUNT}
+PLAIN = (("", 1.0),)
+"""Units of the metrics' values; products with an area have none."""
+
+
+def draw_convergence(result: DesignResult) -> Drawing | None:
+    """The best value so far against designs mapped and against seconds, as steps; None without a feasible design."""
+    steps = [step for step in result.history if step["value"] > 0]
+    if not steps:
+        return None
+    y = axis_of([step["value"] for step in steps], PANELS - BELOW, ABOVE)
+    unit = unit_for([steps[0]["value"]], UNITS.get(result.metrics[0], PLAIN))
+    width = (WIDTH - APART) / 2
+    panels = (("designs mapped", [step["evaluations"] for step in steps], float(max(1, result.evaluations)), 0.0),
+              ("seconds", [step["time_s"] for step in steps], max(result.time_s, 1e-3), width + APART))
+    shapes: list[Shape] = []
+    for name, places, end, left in panels:
+        shapes += _course(name, places, [step["value"] for step in steps], end, (left + INSET, left + width - 8), y,
+                          unit)
+    shapes.append(Label(4, 12, f"{result.metrics[0]} ({unit.name})" if unit.name else result.metrics[0], "head"))
+    return Drawing(WIDTH, PANELS, "best value so far", tuple(shapes))
+
+
+def _course(name: str, places: Sequence[float], values: Sequence[float], end: float, field: tuple[float, float],
+            y: LogAxis, unit: DisplayUnit) -> Iterator[Shape]:
+    """One panel: a linear axis from 0 to `end`, and the best value so far, which falls in steps."""
+    left, right = field
+    scale = (right - left) / end
+    yield level_line(left, y.start, right, "rule")
+    yield upright_line(left, y.end, y.start, "rule")
+    for tick in y.ticks():
+        yield level_line(left, y.at(tick), right, "grid")
+        yield Label(left - 8, y.at(tick) + 4, f"{tick / unit.size:.4g}", "value", "end")
+    for tick in round_ticks(0.0, end):
+        yield Label(left + tick * scale, y.start + 16, f"{tick:.4g}", "value", "middle")
+    yield Label(right, y.start + 32, name, "head", "end")
+    points = [(left + min(place, end) * scale, y.at(value)) for place, value in zip(places, values, strict=True)]
+    path = f"M{points[0][0]:.1f} {points[0][1]:.1f}" + "".join(f"H{px:.1f}V{py:.1f}" for px, py in points[1:])
+    yield Stroke(f"{path}H{right:.1f}", "course")
+    for (px, py), value in zip(points, values, strict=True):
+        yield Dot(px, py, 3, "chosen", unit.written(value))
+
+
+NAMES, GAP, VALUE, HEAD, ROW, BAR = 176.0, 40.0, 110.0, 26.0, 22.0, 12.0
+"""Pixels of the drawing of levels: names, between panels, the number behind a bar, the heading, a row, a bar."""
+
+
+@dataclass(frozen=True)
+class LevelShare:
+    """One component of the machine over a whole run of all networks."""
+
+    name: str  # the level, the arithmetic, or the wires
+    css_class: str
+    energy_pj: float  # as planned
+    cycles: float | None  # that it is busy, layer by layer, every layer by itself; None for wires
+
+
+def level_shares(networks: Sequence[tuple[float, NetworkResult]]) -> tuple[LevelShare, ...]:
+    """The shares of every component, the outermost level first.
+
+    Args:
+        networks: How often each network runs, and its mappings; all on one machine.
+    """
+    names = tuple(dict.fromkeys(name for _, network in networks for name in component_names(
+        network, layer_views(network))))
+    arch = networks[0][1].hardware.arch
+    energies, cycles = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
+    for weight, network in networks:
+        for view in layer_views(network):
+            for name, energy in view.planned.components.items():
+                energies[name] = energies.get(name, 0.0) + weight * energy
+        for outcome in network.layers:
+            busy = {level["name"]: level["cycles"] for level in outcome.stats.levels}
+            busy[outcome.stats.arithmetic["name"]] = outcome.stats.arithmetic["cycles"]
+            for name in names:
+                cycles[name] += weight * outcome.count * busy.get(name, 0.0)
+    built = {*arch.level_names(), arch.arithmetic.name}
+    return tuple(LevelShare(name, component_kind(names, arch.levels[-1].name, name), energies[name],
+                            cycles[name] if name in built else None) for name in reversed(names))
+
+
+def draw_levels(shares: Sequence[LevelShare]) -> Drawing:
+    """Two panels of bars, energy and busy cycles, with a row per component."""
+    width = (WIDTH - NAMES - GAP) / 2
+    energy = unit_for((share.energy_pj for share in shares), ENERGY)
+    shapes: list[Shape] = [Label(NAMES - 10, HEAD + row * ROW + 14, fitting(share.name, NAMES - 14), "", "end")
+                           for row, share in enumerate(shares)]
+    for title, values, unit, left in (
+            (f"energy ({energy.name})", [share.energy_pj for share in shares], energy, NAMES),
+            ("busy cycles, layers by themselves", [share.cycles or 0.0 for share in shares],
+             unit_for((share.cycles or 0.0 for share in shares), COUNT, "cycles"), NAMES + width + GAP)):
+        scale = (width - VALUE) / (max(values) or 1.0)    # the longest bar leaves room for its number
+        shapes += [Label(left, 14, title, "head"), upright_line(left, HEAD - 4, HEAD + len(shares) * ROW, "rule")]
+        for row, (share, value) in enumerate(zip(shares, values, strict=True)):
+            top = HEAD + row * ROW
+            if value > 0:
+                shapes.append(Rect(left, top + (ROW - BAR) / 2, value * scale, BAR, share.css_class,
+                                   f"{share.name}: {unit.written(value)}"))
+            shapes.append(Label(left + value * scale + 6, top + 15, unit.written(value), "value"))
+    return Drawing(WIDTH, HEAD + len(shares) * ROW + 6, "energy and busy cycles by level", tuple(shapes))
+
+
+@dataclass(frozen=True)
+class ParameterStep:
+    """The best design with one parameter at a neighbouring value."""
+
+    value: int | float | str
+    outcome: DesignOutcome
+    edp: str  # against the best design's in percent; empty where it is not feasible
+    area: str  # likewise; empty where it is not known
+
+
+@dataclass(frozen=True)
+class ParameterWorth:
+    """One parameter at the best design, and the designs with the values before and after.
+
+    A step is None at the end of the values, or where it was not evaluated, be it for its lower bound.
+    """
+
+    name: str
+    value: int | float | str
+    below: ParameterStep | None
+    above: ParameterStep | None
+
+
+def parameter_worths(result: DesignResult) -> tuple[ParameterWorth, ...]:
+    """Every parameter of the best design with its neighbouring values."""
+    known = {outcome.point: outcome for outcome in (*result.outcomes, *result.neighbours)}
+    best = result.best
+
+    def step(axis: int, by: int, name: str) -> ParameterStep | None:
+        outcome = known.get((*best.point[:axis], best.point[axis] + by, *best.point[axis + 1:]))
+        if outcome is None or outcome.pruned:
+            return None
+        edp = change(outcome.edp, best.edp) if outcome.feasible else ""
+        area = change(outcome.area_mm2, best.area_mm2) if outcome.area_mm2 < float("inf") else ""
+        return ParameterStep(outcome.parameters[name], outcome, edp, area)
+
+    return tuple(ParameterWorth(name, value, step(axis, -1, name), step(axis, 1, name))
+                 for axis, (name, value) in enumerate(best.parameters.items()))
+
+
+MOST_LISTED = 40
+"""Designs in the table of the front; `front.csv` has all."""
+
+MOST_SENSITIVITIES = 12
+"""Constants in the table of sensitivities."""
+
+MOST_REFUSALS = 8
+"""Reasons in the table of refusals."""
+
+def design_html(result: DesignResult, folders: Sequence[str],
+                sensitivities: Sequence[Sensitivity] = (), unknown: str = "") -> str:
+    """The page as text.
+
+    Args:
+        result: The end of a search.
+        folders: The folder of each network's files, relative to the page.
+        sensitivities: Of the best design's EDP, the largest first.
+        unknown: Why there are none, where there should be.
+
+    Returns:
+        HTML in which every number of the tables stands in a `data` element whose `value` is exact.
+    """
+    weighted = [(figures.weight, network) for figures, network in
+                zip(result.best.networks, result.mapped_networks, strict=True)] if result.mapped_networks else []
+    shown = result.front[:MOST_LISTED]    # for one metric the designs that are best in EDP or area, or both
+    if len(result.metrics) == 1 and result.front:
+        both = least_of_both([outcome for outcome in result.outcomes if outcome.feasible])
+        shown = (result.best, *(outcome for outcome in both if outcome.point != result.best.point))[:MOST_LISTED]
+    refusals = Counter(outcome.reason.split(" is ")[0] if "; the limit is " in outcome.reason else outcome.reason
+                       for outcome in result.outcomes if not outcome.feasible and not outcome.pruned)
+    return page_template("design.html.jinja").render(
+        result=result, versions=versions(), colours=COLOURS, figures=_figures(result) if result.front else (),
+        front=draw_front(result), listed=shown, edp=unit_for((outcome.edp for outcome in result.front), EDP),
+        energy=unit_for((outcome.energy_pj for outcome in result.front), ENERGY),
+        cycles=unit_for((outcome.cycles for outcome in result.front), COUNT),
+        convergence=draw_convergence(result), worths=parameter_worths(result) if result.front else (),
+        better=better_neighbour(result),
+        sensitivities=sensitivities[:MOST_SENSITIVITIES], unknown=unknown,
+        levels=draw_levels(level_shares(weighted)) if weighted else None,
+        networks=[_network(weight, network, folder)
+                  for (weight, network), folder in zip(weighted, folders, strict=True)],
+        refusals=refusals.most_common(MOST_REFUSALS))
+
+
+def best_sensitivities(result: DesignResult, over: Callable[[], bool] = lambda: False) -> tuple[Sensitivity, ...]:
+    """The sensitivities of the best design's EDP, every layer by itself.
+
+    Args:
+        result: The end of a search; takes about 0.2 s per distinct layer.
+        over: Asked again and again; once true, there is no time for them.
+
+    Raises:
+        FadiffError: The design is sparse.
+        OutOfTime: There was no time.
+    """
+    if not result.mapped_networks:
+        return ()
+    if over():
+        raise OutOfTime
+    from fadiff_mapper.search.explanation.sensitivities import RepeatedLayer, combined_sensitivities
+    layers = [RepeatedLayer(figures.weight * outcome.count, outcome.spec, outcome.mapping, outcome.stats.energy_pj,
+                        outcome.stats.cycles)
+              for figures, network in zip(result.best.networks, result.mapped_networks, strict=True)
+              for outcome in network.layers]
+    return combined_sensitivities(layers, over)
+
+
+def _figures(result: DesignResult) -> list[dict[str, Any]]:
+    """EDP, energy, cycles and area of the best design: exact values, and rounded ones with their units.
+
+    `final`: the difference in percent with the best source of energies at hand; empty where the search had it.
+    """
+    best, final, found = result.best, result.final[0] if result.final else None, []
+    for name, key, units in (("EDP", "edp", EDP), ("energy", "energy_pj", ENERGY), ("cycles", "cycles", COUNT),
+                             ("area", "area_mm2", None)):
+        value = getattr(best, key)
+        text = (unit_for([value], units).written(value) if units else f"{value:.4g} mm²" if value else "not known")
+        found.append({"name": name, "value": value, "text": text,
+                      "final": change(getattr(final, key), value) if final else ""})
+    return found
+
+
+def _network(weight: float, network: NetworkResult, folder: str) -> dict[str, Any]:
+    """The section of the page on one network; `folder` has its files, `saved` is the EDP saved by fusion."""
+    views, stats = layer_views(network), network.stats
+    components, spaces = component_names(network, views), dataspace_names(views)
+    outermost = network.hardware.arch.levels[-1].name
+    text = (unit_for([stats.edp], EDP).written(stats.edp), unit_for([stats.energy_pj], ENERGY).written(stats.energy_pj),
+            unit_for([stats.cycles], COUNT, "cycles").written(stats.cycles))
+    return {"name": network.workload.name, "weight": weight, "folder": folder, "stats": stats, "stats_text": text,
+            "saved": change(stats.edp, network.unfused_stats.edp),
+            "groups": [" → ".join(group.nodes) for group in network.groups],
+            "layers": draw_layers(views, components, spaces, outermost),
+            "components": [(name, component_kind(components, outermost, name)) for name in components],
+            "spaces": [(name, tint("space", k)) for k, name in enumerate(spaces)], "outermost": outermost}

@@ -1,0 +1,255 @@
+"""Drawings as values: shapes with coordinates in pixels and a CSS class each, the units of their numbers, and axes.
+
+`svg` turns shapes into SVG and escapes their texts; the template of the page decides by class how they look, in light
+and in dark. Code that draws thus needs no markup, and tests read coordinates instead of text.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from markupsafe import Markup, escape
+
+COLOURS = 6
+"""Colours of each family of CSS classes, such as group0 to group5; with more groups the colours come again."""
+
+LETTER = 6.3
+"""Width of a letter of the drawings' text in pixels, at most on average."""
+
+
+@dataclass(frozen=True)
+class Rect:
+    """A rectangle with its upper left corner at (x, y); `title` is the text for a pointer that rests on it."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    css_class: str
+    title: str = ""
+    radius: float = 0  # of the corners
+
+
+@dataclass(frozen=True)
+class Stroke:
+    """A line; `path` in SVG's path commands."""
+
+    path: str
+    css_class: str
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A circle around (x, y); `title` is the text for a pointer that rests on it."""
+
+    x: float
+    y: float
+    radius: float
+    css_class: str
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Label:
+    """A line of text on the base line y; `anchor` says whether its start, middle or end lies at x."""
+
+    x: float
+    y: float
+    text: str
+    css_class: str = ""
+    anchor: str = "start"
+    title: str = ""
+
+
+Shape: TypeAlias = Rect | Stroke | Dot | Label
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Shapes from back to front; width and height in pixels, `title` describes the drawing for those who cannot see."""
+
+    width: float
+    height: float
+    title: str
+    shapes: tuple[Shape, ...]
+
+
+def tint(family: str, number: int) -> str:
+    """The CSS class that gives one member of a family its colour."""
+    return f"{family}{number % COLOURS}"
+
+
+def fitting(text: str, width: float) -> str:
+    """A name in as few letters as fit into `width` pixels.
+
+    Names of equal blocks differ by a number in their middle and by their last word, as in
+    `model.layers.7.self_attn.q_proj`. So the words in front of the last one shrink to their first letters, from the
+    left and only as far as needed, but keep their numbers: `m.l.7.self_attn.q_proj`. Words without a number go next,
+    and at last letters in the middle of the last word.
+    """
+    most = max(3, int(width / LETTER))
+    *front, last = re.split(r"(?<=[./])", text)
+    for index, word in enumerate(front):
+        if len("".join((*front, last))) > most:
+            front[index] = re.sub(r"([^\W\d_])[^\W\d_]+", r"\1", word)
+    gone = ""
+    for index, word in enumerate(front):
+        if len("".join((gone, *front, last))) > most and not re.search(r"\d", word):
+            front[index], gone = "", "\u2026"
+    head = "".join((gone, *front))
+    room = most - len(head)
+    if len(last) <= room:
+        return head + last
+    if room < 3:
+        head, last, room = "", text, most
+    return f"{head}{last[:(room - 1) // 2]}\u2026{last[len(last) - room // 2:]}"
+
+
+def level_line(x: float, y: float, end: float, css_class: str) -> Stroke:
+    """A horizontal line from (x, y) to x = `end`."""
+    return Stroke(f"M{x:.1f} {y:.1f}H{end:.1f}", css_class)
+
+
+def upright_line(x: float, y: float, end: float, css_class: str) -> Stroke:
+    """A vertical line from (x, y) to y = `end`."""
+    return Stroke(f"M{x:.1f} {y:.1f}V{end:.1f}", css_class)
+
+
+MARKUP = re.compile("[&<>'\"]")
+"""Signs that have a meaning in markup."""
+
+
+def svg(shapes: Iterable[Shape]) -> Markup:
+    """The elements of some shapes from back to front, one in each line, with all texts escaped.
+
+    Pages of large networks have some ten thousand shapes; a template takes five times as long for them.
+    """
+    return Markup("".join(map(_element, shapes)))
+
+
+def _element(shape: Shape) -> str:
+    """One shape as an element; its title is the element `title` inside."""
+    css_class = _escaped(shape.css_class)
+    if isinstance(shape, Stroke):
+        return f'<path d="{_escaped(shape.path)}" class="{css_class}"/>\n'
+    title = f"<title>{_escaped(shape.title)}</title>" if shape.title else ""
+    if isinstance(shape, Rect):
+        return (f'<rect x="{shape.x:.1f}" y="{shape.y:.1f}" width="{shape.width:.1f}" height="{shape.height:.1f}" '
+                f'rx="{shape.radius}" class="{css_class}">{title}</rect>\n')
+    if isinstance(shape, Dot):
+        return (f'<circle cx="{shape.x}" cy="{shape.y}" r="{shape.radius}" class="{css_class}">'
+                f"{title}</circle>\n")
+    return (f'<text x="{shape.x:.1f}" y="{shape.y:.1f}" text-anchor="{shape.anchor}" class="{css_class}">'
+            f"{_escaped(shape.text)}{title}</text>\n")
+
+
+def _escaped(text: str) -> str:
+    """The text for markup; few texts have a sign to escape, and looking for one takes a fourth of the time."""
+    return escape(text) if MARKUP.search(text) else text
+
+
+ENERGY = (("pJ", 1.0), ("nJ", 1e3), ("µJ", 1e6), ("mJ", 1e9), ("J", 1e12))
+"""Units of values in pJ."""
+
+EDP = tuple((f"{name}·cycles", size) for name, size in (*ENERGY, ("kJ", 1e15), ("MJ", 1e18), ("GJ", 1e21)))
+"""Units of values in pJ * cycles."""
+
+COUNT = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))
+"""Prefixes of plain counts."""
+
+DIGITS = 4
+"""Significant digits of the largest number that stands side by side with others."""
+
+
+@dataclass(frozen=True)
+class DisplayUnit:
+    """A unit for all numbers that stand side by side."""
+
+    name: str  # written behind the number
+    size: float  # in terms of pJ, pJ * cycles or 1
+    decimals: int  # of every number
+
+    def number(self, value: float) -> str:
+        """The value in this unit, without its name; two digits where the decimals would show none."""
+        scaled = value / self.size
+        if scaled and abs(scaled) < 0.5 * 10.0 ** -self.decimals:
+            return f"{scaled:.2g}"
+        return f"{scaled:,.{self.decimals}f}" if scaled else "0"
+
+    def written(self, value: float) -> str:
+        """The value in this unit with its name."""
+        return f"{self.number(value)} {self.name}".rstrip()
+
+
+def unit_for(values: Iterable[float], units: tuple[tuple[str, float], ...], counted: str = "") -> DisplayUnit:
+    """The largest unit in which the largest value is at least 1.
+
+    Args:
+        values: All numbers that stand side by side.
+        units: `(name, size)`, smallest first.
+        counted: Noun behind the unit, such as "words".
+    """
+    largest = max((abs(value) for value in values), default=0.0)
+    name, size = next(((name, size) for name, size in reversed(units) if largest >= size), units[0])
+    whole = len(str(int(largest / size)))
+    return DisplayUnit(f"{name} {counted}".strip(), size, max(0, DIGITS - whole))
+
+
+def change(planned: float, before: float) -> str:
+    """The difference between plan and unfused network in percent of the latter, with a typographic minus sign."""
+    if not before:
+        return "0 %"
+    percent = 100 * (planned - before) / before
+    return "0 %" if abs(percent) < 0.05 else f"{percent:+.1f} %".replace("-", "\u2212")
+
+
+WIDE = 5.0
+"""Quotient of the ends from which on ticks are at 1, 2 and 5 times powers of ten; below, they are equally spaced."""
+
+MOST_TICKS = 9
+"""Ticks at most: with more, only powers of ten are marked."""
+
+
+@dataclass(frozen=True)
+class LogAxis:
+    """A logarithmic axis of positive values."""
+
+    low: float
+    high: float  # above `low`
+    start: float  # pixel of `low`
+    end: float  # pixel of `high`; below `start` for an axis that points upwards
+
+    def at(self, value: float) -> float:
+        """The pixel of a value; a value beyond the axis stands at its end."""
+        share = math.log(min(max(value, self.low), self.high) / self.low) / math.log(self.high / self.low)
+        return self.start + share * (self.end - self.start)
+
+    def ticks(self) -> tuple[float, ...]:
+        """Round values on the axis in ascending order."""
+        if self.high / self.low < WIDE:
+            return round_ticks(self.low, self.high)
+        decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+        every = [digit * 10.0 ** decade for decade in decades for digit in (1, 2, 5)]
+        inside = tuple(tick for tick in every if self.low <= tick <= self.high)
+        powers = tuple(tick for tick in (10.0 ** decade for decade in decades) if self.low <= tick <= self.high)
+        return inside if len(inside) <= MOST_TICKS else powers[::max(1, math.ceil(len(powers) / MOST_TICKS))]
+
+
+def axis_of(values: Iterable[float], start: float, end: float) -> LogAxis:
+    """An axis around one or more positive values from pixel `start` to pixel `end`, with a little room at both."""
+    given = list(values)
+    low, high = min(given), max(given)
+    room = max((high / low) ** 0.06, 1.02)
+    return LogAxis(low / room, high * room, start, end)
+
+
+def round_ticks(low: float, high: float) -> tuple[float, ...]:
+    """Equally spaced round values from `low` to `high`, about five: multiples of 1, 2 or 5 times a power of ten."""
+    width = (high - low) / 4
+    power: float = 10.0 ** math.floor(math.log10(width))
+    step = max(digit * power for digit in (1, 2, 5) if digit * power <= width * (1 + 1e-9))
+    return tuple(i * step for i in range(math.ceil(low / step), math.floor(high / step) + 1))

@@ -1,0 +1,109 @@
+"""A mapped network layer by layer: every layer as planned beside the same layer by itself.
+
+The drawings and tables of the page, and the figures for notebooks, take their numbers from these views. Nothing is
+computed anew here; the shares of a plan's layers add up to the plan. Numbers of a group are those of all its repeats.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fadiff_mapper.fusion.group_cost import NOC
+from fadiff_mapper.model.stats import Stats, dense_count, network_energy
+
+if TYPE_CHECKING:
+    from fadiff_mapper.network.result import NetworkResult
+
+MOVES = ("reads", "fills", "updates")
+
+
+@dataclass(frozen=True)
+class LayerShare:
+    """Costs of one layer, all its runs together."""
+
+    energy_pj: float
+    cycles: float
+    components: dict[str, float]  # arithmetic, level or `NOC` (all wires) -> pJ; these add up to `energy_pj`
+    outermost: dict[str, float]  # data space -> words read, filled and updated at the outermost level
+
+    @property
+    def outermost_words(self) -> float:
+        """Words of all data spaces at the outermost level."""
+        return sum(self.outermost.values())
+
+
+@dataclass(frozen=True)
+class LayerView:
+    """One layer of the network with all its runs."""
+
+    name: str  # of its node in the network
+    op: str  # its operator
+    bounds: str  # dimensions with bounds above 1, such as "M64 C32"
+    repeat: int  # how often it runs
+    macs: int  # multiply-accumulates of all runs
+    group: int | None  # number of its fused group, counted from 1; None where it runs by itself
+    recomputed: int  # multiply-accumulates of the plan beyond `macs`, for halos that are computed again
+    planned: LayerShare
+    alone: LayerShare  # without fusion; equal to `planned` where it is in no group
+
+
+def layer_views(result: NetworkResult) -> tuple[LayerView, ...]:
+    """A view of every layer of the network, in topological order; equal layers have one share by themselves."""
+    groups = {name: number for number, outcome in enumerate(result.groups, 1) for name in outcome.nodes}
+    problems = {name: index for index, outcome in enumerate(result.layers) for name in outcome.nodes}
+    shares: dict[tuple[int, int], LayerShare] = {}
+    views = []
+    for node in result.workload.layers:
+        layer, number = node.layer, groups.get(node.name)
+        assert layer is not None
+        key = problems[node.name], layer.repeat
+        if key not in shares:
+            shares[key] = _alone(result.layers[key[0]].stats, layer.repeat, _built(result))
+        planned, recomputed = (shares[key], 0) if number is None else _in_group(result, number, node.name)
+        bounds = " ".join(f"{dim}{bound}" for dim, bound in layer.problem.bounds.items() if bound > 1)
+        views.append(LayerView(node.name, layer.op, bounds, layer.repeat, layer.macs, number, recomputed, planned,
+                               shares[key]))
+    return tuple(views)
+
+
+def component_names(result: NetworkResult, views: tuple[LayerView, ...]) -> tuple[str, ...]:
+    """Names of the components of all shares: arithmetic, levels from the innermost, wires where they cost anything."""
+    wired = any(NOC in share.components for view in views for share in (view.planned, view.alone))
+    return (*_built(result), NOC) if wired else _built(result)
+
+
+def _built(result: NetworkResult) -> tuple[str, ...]:
+    """Names of the arithmetic and of the levels that stand for more than a fan-out."""
+    arch = result.hardware.arch
+    return (arch.arithmetic.name, *(level.name for level in arch.levels if not level.is_dummy))
+
+
+def dataspace_names(views: tuple[LayerView, ...]) -> tuple[str, ...]:
+    """Names of the data spaces that any layer moves at the outermost level, in the order in which they occur."""
+    return tuple(dict.fromkeys(name for view in views for name in view.alone.outermost))
+
+
+def outermost_words(views: tuple[LayerView, ...]) -> tuple[float, float]:
+    """Words at the outermost level over the whole network: (as planned, every layer by itself)."""
+    return sum(view.planned.outermost_words for view in views), sum(view.alone.outermost_words for view in views)
+
+
+def _alone(stats: Stats, repeat: int, built: tuple[str, ...]) -> LayerShare:
+    """The costs of `repeat` runs of a layer by itself, with the components `built` and all wires together."""
+    energies, wires = stats.component_energies(), sum(network_energy(network) for network in stats.networks)
+    components = {name: repeat * energies[name] for name in built} | ({NOC: repeat * wires} if wires else {})
+    outermost = {name: float(repeat * space["utilized_instances"] * sum(dense_count(space[move]) for move in MOVES))
+                 for name, space in stats.levels[-1]["dataspaces"].items()}
+    return LayerShare(repeat * stats.energy_pj, repeat * stats.cycles, components, outermost)
+
+
+def _in_group(result: NetworkResult, number: int, name: str) -> tuple[LayerShare, int]:
+    """A layer's share in its group, and its recomputed multiply-accumulates."""
+    outcome = result.groups[number - 1]
+    cost, repeat = outcome.cost.layers[outcome.nodes.index(name)], outcome.group.repeat
+    outer = result.hardware.arch.levels[-1].name
+    outermost = {space: repeat * (words.reads + words.fills + words.updates)
+                 for (level, space), words in cost.traffic.items() if level == outer}
+    components = {component: repeat * energy for component, energy in cost.components.items()}
+    return LayerShare(repeat * cost.energy_pj, repeat * cost.cycles, components, outermost), repeat * cost.recomputed

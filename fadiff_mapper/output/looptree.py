@@ -1,0 +1,490 @@
+"""A fused group as an input of LoopTree (`v4fused`): problem, mapping, architecture and energies.
+
+The same input runs in LoopTree, Timeloop's model of fused layers, and in `fadiff_mapper.evaluate_fused`, so that
+another program can judge a plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLink, Hardware, Shape, Stay, TileLoop
+from fadiff_mapper.fusion.group_cost import fused_mapping
+from fadiff_mapper.fusion.tile_steps import LayerSteps, layer_steps, moved_rank, space_of, step_classes, touched_points
+from fadiff_mapper.inputs.spec.problem import DataSpace, Problem, Term
+from fadiff_mapper.inputs.spec.tables import compute_energy, storage_energy
+from fadiff_mapper.inputs.yaml.load import dump
+from fadiff_mapper.inputs.yaml.located import Map
+from fadiff_mapper.inputs.yaml.place import Where
+
+# LoopTree reads one problem per layer and joins them by the names of their tensors: an intermediate carries the same
+# name in the layer that writes it and in the layer that reads it. Ranks belong to one layer alone. Layers are counted
+# from 0 here and from 1 in LoopTree's names.
+
+def rank_name(dim: str, index: int) -> str:
+    """LoopTree's rank for a dimension of layer `index`; LoopTree wants ranks unique over all layers."""
+    return f"{dim}_{index + 1}"
+
+
+def tensor_name(group: FusedGroup, index: int, space: str) -> str:
+    """LoopTree's tensor `<space>_<layer>` for a data space; an intermediate has its writer's name in both layers."""
+    if index and group.links[index - 1].tensor == space:
+        return f"{group.layers[index - 1].problem.output.name}_{index}"
+    return f"{space}_{index + 1}"
+
+
+def looptree_problem(group: FusedGroup) -> list[dict[str, Any]]:
+    """The section `problem` of LoopTree's input: one Einsum per layer, first to last.
+
+    Args:
+        group: A group for which `beyond_looptree` finds no reason against a tree.
+
+    Returns:
+        For each layer its `shape` (name, dimensions, data spaces with projections) and its `instance`: the bounds as
+        constraints of isl, `0 <= rank < bound`.
+    """
+    einsums = []
+    for index, problem in enumerate(layer.problem for layer in group.layers):
+        spaces = []
+        for space in problem.dataspaces:
+            axes, name = _axes(group, index, space), tensor_name(group, index, space.name)
+            spaces.append({"name": name, "dimensions": [f"{name}_{axis}" for axis in range(len(axes))],
+                           "projection": f"[ {', '.join(axes)} ]"} | ({"read_write": True} if space.read_write else {}))
+        bounds = " and ".join(f"0 <= {rank_name(dim, index)} < {bound}" for dim, bound in problem.bounds.items())
+        einsums.append({"shape": {"name": f"E{index + 1}",
+                                  "dimensions": [rank_name(dim, index) for dim in problem.dimensions],
+                                  "data_spaces": spaces}, "instance": bounds})
+    return einsums
+
+
+def _axes(group: FusedGroup, index: int, space: DataSpace) -> list[str]:
+    """The affine expression of every axis of a data space in the layer's ranks.
+
+    An intermediate has the axes that its reader gives it, from the first point that is no padding: its writer puts its
+    own dimensions into the reader's order.
+    """
+    def affine(rank: tuple[Term, ...], zeros: int = 0) -> str:
+        terms = [(f"{term.coefficient}*" if term.coefficient != 1 else "") + rank_name(term.dimension, index)
+                 for term in rank]
+        return " + ".join(terms) + (f" - {zeros}" if zeros else "")
+
+    if index and group.links[index - 1].tensor == space.name:
+        link = group.links[index - 1]
+        return [affine(rank, max((link.padding.get(term.dimension, 0) for term in rank), default=0))
+                for rank in space.ranks if handed_on(link, rank)]
+    if index < len(group.links) and space.read_write:
+        link, after = group.links[index], group.layers[index + 1].problem
+        return [rank_name(own, index) for rank in space_of(after, link.tensor).ranks for own in handed_on(link, rank)]
+    return [affine(rank) for rank in space.ranks]
+
+
+def handed_on(link: FusedLink, rank: tuple[Term, ...]) -> list[str]:
+    """Dimensions of the writer's output that lead to a rank of the reader: more than one where an axis is flattened."""
+    moving = {term.dimension for term in rank}
+    return [own for own, theirs in link.dims.items() if theirs in moving]
+
+
+# A storage node of LoopTree keeps the words that two steps of the loop right above it share, and all words that the
+# loops below it need. In the trunk a tensor's node therefore stands right below the outermost loop along which its
+# words survive (`Stay.across`). Inside a branch all spatial loops stand directly above the arithmetic, where LoopTree
+# multicasts and reduces over them; the instances of a level are therefore one unit.
+
+@dataclass(frozen=True)
+class Kept:
+    """A storage node of a branch."""
+
+    target: int  # the level, counted from 0, the outermost one that stores anything
+    spaces: tuple[str, ...]  # names of the layer's data spaces that the node keeps
+
+
+@dataclass(frozen=True)
+class TreeLoop:
+    """A loop of a branch."""
+
+    dim: str
+    tile: int  # points of the dimension in one iteration (LoopTree's `tile_shape`)
+    spatial: bool  # whether the iterations run side by side
+
+
+Branch: TypeAlias = tuple[Kept | TreeLoop, ...]
+"""The nest of one layer's tile below the shared loops, outermost node first."""
+
+
+def stored_levels(hardware: Hardware) -> list[int]:
+    """Indices of the levels that store anything, outermost first: the level with `target` t is entry t.
+
+    Levels that stand for a fan-out alone hold no words and have no node in the tree.
+    """
+    levels = hardware.arch.levels
+    return [index for index in reversed(range(len(levels))) if not levels[index].is_dummy]
+
+
+def home_target(hardware: Hardware, stay: Stay) -> int:
+    """LoopTree's `target` of the home level in which a tensor stays."""
+    level = hardware.level(stay.level)
+    assert level is not None      # a legal group names levels of its hardware
+    return stored_levels(hardware).index(level)
+
+
+def depth(loops: Sequence[TileLoop], stay: Stay) -> int:
+    """How many of the shared loops, outermost first, stand above the node of a resident tensor.
+
+    One more than the index of the outermost loop along which words are kept; all loops where none keeps any.
+    """
+    return next((index + 1 for index, loop in enumerate(loops) if loop.dim in stay.across), len(loops))
+
+
+def trunk_stays(group: FusedGroup, index: int) -> dict[str, Stay]:
+    """Data spaces of a layer that survive a step, with their residency: operands, and intermediates on both sides."""
+    stays = dict(group.layers[index].operands)
+    if index:
+        stays[group.links[index - 1].tensor] = group.links[index - 1].stay
+    if index < len(group.links):
+        stays[group.layers[index].problem.output.name] = group.links[index].stay
+    return stays
+
+
+def adds(group: FusedGroup, loop: TileLoop) -> bool:
+    """Whether the steps of a shared loop add to the same outputs: the loop runs over a reduced dimension."""
+    return loop.dim not in group.layers[-1].problem.output.dimensions
+
+
+def looptree_mapping(group: FusedGroup, hardware: Hardware) -> dict[str, Any]:
+    """The section `mapping` of LoopTree's input: the tree of a group.
+
+    Args:
+        group: A group for which `beyond_looptree` finds no reason against a tree.
+        hardware: The architecture, whose levels the nodes name by number.
+
+    Returns:
+        Nodes of the trunk, outermost first, and last a `sequential` node with a branch per layer. The outermost level
+        keeps the tensors that come from outside the group or leave it.
+    """
+    def stored(target: int, tensors: list[str]) -> dict[str, Any]:
+        return {"type": "storage", "target": target, "dspace": tensors}
+
+    def loop_node(loop: TreeLoop | TileLoop, index: int, spatial: bool = False) -> dict[str, Any]:
+        return {"type": "spatial" if spatial else "temporal", "rank": rank_name(loop.dim, index),
+                "tile_shape": loop.tile}
+
+    loops, count, trunk = group.loops, len(group.layers), _trunk(group, hardware)
+    inner = {tensor_name(group, index, link.tensor) for index, link in enumerate(group.links, 1)}
+    names = [tensor_name(group, index, space.name) for index, layer in enumerate(group.layers)
+             for space in layer.problem.dataspaces]
+    nodes = [stored(0, [name for name in names if name not in inner])]
+    for loops_above in range(len(loops) + 1):
+        for target in sorted({target for above, target, _ in trunk if above == loops_above}):
+            nodes.append(stored(target, [name for *at, name in trunk if at == [loops_above, target]]))
+        nodes += [loop_node(loop, count - 1) for loop in loops[loops_above:loops_above + 1]]
+    branches = []
+    for index in range(count):
+        branch = next(iter(branches_by_shape(group, hardware, index).values()))    # of the largest tile
+        branches.append([*(stored(node.target, [tensor_name(group, index, space) for space in node.spaces])
+                           if isinstance(node, Kept) else loop_node(node, index, node.spatial) for node in branch),
+                         {"type": "compute", "einsum": f"E{index + 1}", "target": len(stored_levels(hardware))}])
+    nodes += branches[0] if count == 1 else [{"type": "sequential", "branches": branches}]
+    return {"type": "fused", "nodes": nodes}
+
+
+def _trunk(group: FusedGroup, hardware: Hardware) -> list[tuple[int, int, str]]:
+    """(loops above, target, tensor) of every tensor that survives a step of the shared loops.
+
+    Sums to which later steps add survive as well, at every level inside the outermost one that keeps them.
+    """
+    entries, last = [], len(group.layers) - 1
+    for index in range(len(group.layers)):
+        for space, stay in trunk_stays(group, index).items():
+            if not (index and space == group.links[index - 1].tensor):      # an intermediate is its writer's
+                entries.append((depth(group.loops, stay), home_target(hardware, stay),
+                                tensor_name(group, index, space)))
+    sums = [index for index, loop in enumerate(group.loops) if adds(group, loop)]
+    if sums and not group.spilled:
+        layer = group.layers[-1]
+        output, any_mapping = layer.problem.output.name, next(iter(layer.mappings.values()))
+        held = fused_mapping(hardware, group, last, any_mapping)    # unfinished sums stay in the same levels in all
+        entries += [(sums[0], target, tensor_name(group, last, output))
+                    for target, level in enumerate(stored_levels(hardware))
+                    if target and output in held.levels[level].keep]
+    return entries
+
+
+def branches_by_shape(group: FusedGroup, hardware: Hardware, index: int) -> dict[Shape, Branch]:
+    """The loop nest of every tile of a layer of a legal group, the largest tile first.
+
+    Returns:
+        Extents of a tile, in the order of the layer's dimensions -> the nest of its mapping.
+    """
+    layer = group.layers[index]
+    shapes = {step.shape for step in step_classes(group, layer, layer_steps(group)[index])}
+    ordered = sorted(shapes, key=lambda shape: (sum(shape), shape), reverse=True)
+    return {shape: _branch(group, hardware, index, shape) for shape in ordered}
+
+
+def _branch(group: FusedGroup, hardware: Hardware, index: int, shape: Shape) -> Branch:
+    """The nest of one tile: storage and temporal loops level by level, then one spatial loop per dimension.
+
+    `above`: the innermost target at which the trunk has a tensor already; the branch keeps it further in only.
+    """
+    layer, targets = group.layers[index], stored_levels(hardware)
+    mapping = fused_mapping(hardware, group, index, layer.mappings[shape])
+    above = {space: home_target(hardware, stay) for space, stay in trunk_stays(group, index).items()}
+    if index == len(group.layers) - 1 and not group.spilled and any(adds(group, loop) for loop in group.loops):
+        above[layer.problem.output.name] = len(targets)
+    left = dict(zip(layer.problem.dimensions, shape, strict=True))
+    nodes: list[Kept | TreeLoop] = []
+
+    def cut(factors: Iterable[tuple[str, int]], spatial: bool) -> None:
+        """Adds loops with these factors, outermost first; `left` are the points inside them of every dimension."""
+        for dim, factor in factors:
+            if factor > 1:
+                left[dim] //= factor
+                nodes.append(TreeLoop(dim, left[dim], spatial))
+
+    side_by_side: dict[str, int] = {}    # dimensions in the order of their first factor
+    for index_of_level, level in reversed(list(enumerate(mapping.levels))):
+        target = targets.index(index_of_level) if index_of_level in targets else 0
+        if target:      # the outermost level has its node at the root
+            kept = tuple(space for space in layer.problem.dataspace_names()
+                         if space in level.keep and target > above.get(space, 0))
+            nodes += [Kept(target, kept)] if kept else []
+        cut(((dim, level.temporal[dim]) for dim in reversed(level.order)), spatial=False)
+        for dim in reversed(level.spatial_order):
+            side_by_side[dim] = side_by_side.get(dim, 1) * level.spatial[dim]
+    cut(side_by_side.items(), spatial=True)
+    return tuple(nodes)
+
+
+# Of a tensor LoopTree keeps the words that two steps of the loop right above its storage node share, and forgets all
+# others. A tree has one loop nest per layer and keeps an intermediate in one level. LoopTree counts words that are
+# touched, where Timeloop's tiles also hold the words that a stride or dilation leaves out. Each generator below finds
+# the departures of a group from one of these rules.
+
+MOST_SIDE_BY_SIDE = 2
+"""Spatial loops per branch: as many as `evaluate_fused` accepts over the units of one level, which lie in a plane."""
+
+
+def beyond_looptree(group: FusedGroup, hardware: Hardware, alike: bool) -> list[str]:
+    """All reasons against writing a legal group as a tree.
+
+    Args:
+        group: A group without violations.
+        hardware: The architecture on which it runs.
+        alike: Whether tiles of different shapes of a layer must have the same loops.
+
+    Returns:
+        A phrase per reason that names the layer; empty where LoopTree can express the group.
+    """
+    reasons: list[str] = []
+    for index, steps in enumerate(layer_steps(group)):
+        problem = group.layers[index].problem
+        for phrases in (_names(problem), _link(group, index), _kept(group, hardware, index, steps),
+                        _nests(group, hardware, index, alike)):
+            reasons += [f"layer {index + 1} ({problem.name}): {phrase}" for phrase in phrases]
+    extents = group.layers[-1].problem.bounds
+    running = [loop for loop in group.loops if loop.tile < extents[loop.dim]]
+    if group.spilled and running and adds(group, running[-1]):
+        reasons.append(f"sums leave the chip in every step along {running[-1].dim}, where LoopTree keeps them")
+    return reasons + [
+        f"layer {read.first + 1} ({group.layers[read.first].problem.name}): {read.tensor} is added to the output of "
+        f"layer {read.behind + 1}, too; LoopTree has no layers without multiply-accumulates"
+        for read in group.second_reads]
+
+
+def _names(problem: Problem) -> Iterator[str]:
+    """Names that isl, which reads LoopTree's bounds and projections, does not take."""
+    for name in (*problem.dimensions, *problem.dataspace_names()):
+        if not (name.isascii() and name.isidentifier()):
+            yield f'"{name}" is no name in isl; accepted: letters, digits and underscores'
+
+
+def _link(group: FusedGroup, index: int) -> Iterator[str]:
+    """The link to the next layer: unpooled, kept in one level, an axis of the intermediate per rank that reads it."""
+    if index == len(group.links):
+        return
+    link, problem, after = group.links[index], group.layers[index].problem, group.layers[index + 1].problem
+    if link.pooled:
+        yield "its output is pooled on the way to the next layer; LoopTree has no layers without multiply-accumulates"
+    if link.between:
+        yield "its output is padded, resized or cut up on the way to the next layer, which LoopTree does not follow"
+    if link.whole:
+        yield (f"its dimensions {', '.join(sorted(link.whole))} are rearranged on the way to the next layer, which "
+               "LoopTree does not follow")
+    if link.elsewhere:
+        yield "its output is put together with other tensors, which LoopTree reads as one"
+    if link.written:
+        yield "its output goes on to the next layer and to the outermost level; LoopTree keeps it in one of them"
+    for rank in space_of(after, link.tensor).ranks:
+        if len(handed_on(link, rank)) > 1:
+            yield f"several of its dimensions ({', '.join(handed_on(link, rank))}) make one axis of {link.tensor}"
+    for rank in problem.output.ranks:
+        if len(rank) > 1 or rank[0].coefficient != 1:
+            yield "an axis of its output is a sum of dimensions"
+
+
+def _kept(group: FusedGroup, hardware: Hardware, index: int, steps: LayerSteps) -> Iterator[str]:
+    """Tensors that a tree would keep along other loops, or in other amounts or levels, than the group does."""
+    problem, stays, names = group.layers[index].problem, trunk_stays(group, index), hardware.arch.level_names()
+    nests = list(branches_by_shape(group, hardware, index).values())
+    for space in problem.dataspaces:
+        if index and space.name == group.links[index - 1].tensor:
+            continue                        # checked for the layer that writes it
+        if space.read_write and index == len(group.links):
+            continue                        # the group's output: no words of it are fetched
+        if space.name not in stays and all(_turned_over(space, branch) for branch in nests):
+            continue                        # the tile's own loops have replaced its words when the next step begins
+        stay = stays.get(space.name, Stay(""))
+        if stay.lines:
+            yield f"{space.name} stays in line buffers; LoopTree takes room for all that the loops inside walk through"
+        yield from _along(group, space, stay, problem, steps)
+        if space.name in group.layers[index].operands:
+            for level in stored_levels(hardware)[1:]:
+                if level > names.index(stay.level) and any(space.name in mapping.levels[level].keep for mapping in
+                                                           group.layers[index].mappings.values()):
+                    yield (f"{space.name} stays in {stay.level} and passes through {names[level]}, which is filled in "
+                           "every step")
+
+
+def _along(group: FusedGroup, space: DataSpace, stay: Stay, problem: Problem, steps: LayerSteps) -> Iterator[str]:
+    """Loops along which a tree keeps shared words and the group does not.
+
+    LoopTree keeps words along the loop right above the node, or the next loop outside that has several steps, and along
+    all loops inside.
+    """
+    def shares(windows: Sequence[range]) -> bool:
+        """Whether any two successive steps touch the same points."""
+        return any(_meet(step, following) for step, following in pairwise(windows))
+
+    windows = [_windows(space, problem, steps, loop) for loop in range(len(group.loops))]
+    first = max(depth(group.loops, stay) - 1, 0)
+    while first and len(windows[first]) < 2:
+        first -= 1
+    for loop, touched in list(zip(group.loops, windows, strict=True))[first:]:
+        if loop.dim not in stay.across and shares(touched):
+            yield (f"{space.name} is {'computed' if space.read_write else 'fetched'} again in the steps along "
+                   f"{loop.dim}, where LoopTree keeps what two steps share")
+    outside = next((touched for touched in reversed(windows[:first]) if len(touched) > 1), [])
+    if not space.read_write and shares(outside) and _meet(windows[first][0], windows[first][-1]):
+        yield (f"the last step along {group.loops[first].dim} and the first one share words of {space.name}, which "
+               "LoopTree keeps from one to the other")
+
+
+def _turned_over(space: DataSpace, branch: Branch) -> bool:
+    """Whether a loop of the branch, outside the tensor's node, goes from one part of it to another without overlap."""
+    steady = {rank[0].dimension for rank in space.ranks if len(rank) == 1}
+    storage = next((at for at, node in enumerate(branch) if isinstance(node, Kept) and space.name in node.spaces), 0)
+    return any(isinstance(node, TreeLoop) and not node.spatial and node.dim in steady for node in branch[:storage])
+
+
+def _windows(space: DataSpace, problem: Problem, steps: LayerSteps, loop: int) -> list[range]:
+    """Points of a tensor that each working step of a shared loop touches, along the rank that the loop moves.
+
+    Outputs: the points that the next layer needs. A loop that moves no rank touches the same single point every time.
+    """
+    cut, spans = steps.cut[loop], steps.spans[loop]
+    if space.read_write:
+        return [span.needed for span in spans if len(span.needed)]
+    if cut is None or cut not in space.dimensions:
+        return [range(1) for span in spans if len(span.done)]
+    rank = moved_rank(space, cut)[1]
+    return [touched_points(rank, problem, cut, span.done) for span in spans if len(span.done)]
+
+
+def _meet(first: range, second: range) -> bool:
+    """Whether two ranges have a point in common."""
+    return max(first.start, second.start) < min(first.stop, second.stop)
+
+
+def _nests(group: FusedGroup, hardware: Hardware, index: int, alike: bool) -> Iterator[str]:
+    """Loop nests that no branch can be: too many spatial loops, tiles with holes, or (`alike`) a nest per shape."""
+    problem = group.layers[index].problem
+    nests = branches_by_shape(group, hardware, index)
+    largest, branch = next(iter(nests.items()))
+    extents = dict(zip(problem.dimensions, largest, strict=True))
+    if len([node for node in branch if isinstance(node, TreeLoop) and node.spatial]) > MOST_SIDE_BY_SIDE:
+        yield "more than two dimensions run side by side"
+    for space in problem.dataspaces:
+        for rank in space.ranks:
+            reach = 1    # of the terms inside; a wider stride or dilation leaves points of the rank untouched
+            for term in sorted(rank, key=lambda term: term.coefficient):
+                if extents[term.dimension] > 1 and term.coefficient > reach:
+                    yield f"the tile of {space.name} has words that nobody touches, which Timeloop counts"
+                    break
+                reach += term.coefficient * (extents[term.dimension] - 1)
+    for shape, other in nests.items():
+        if alike and _fitted(branch, problem.dimensions, shape) != other:
+            first, second = (" ".join(f"{dim}={points}" for dim, points in zip(problem.dimensions, tile, strict=True)
+                                      if points > 1) for tile in (largest, shape))
+            yield f"tiles of {first} and {second} have different loops; LoopTree has one nest per layer"
+
+
+def _fitted(branch: Branch, dims: tuple[str, ...], shape: Shape) -> Branch:
+    """The nest of a larger tile as it runs on a smaller one: loops with a single step left out."""
+    left = dict(zip(dims, shape, strict=True))
+    nodes = []
+    for node in branch:
+        if isinstance(node, TreeLoop):
+            if node.tile >= left[node.dim]:
+                continue
+            left[node.dim] = node.tile
+        nodes.append(node)
+    return tuple(nodes)
+
+
+FIRST_LINE = ("# An input of LoopTree (v4fused), with tags such as !Component: read by timeloopfe.v4fused and "
+              "fadiff_mapper.evaluate_fused, refused by YAML readers that know no tags.\n")
+
+
+def looptree_yaml(group: FusedGroup, hardware: Hardware, *, alike: bool = True) -> str:
+    """The document of `to_looptree` as YAML text; its first line names the readers, for the tags are LoopTree's own.
+
+    The arguments and errors are those of `to_looptree`.
+    """
+    return FIRST_LINE + dump(to_looptree(group, hardware, alike=alike))
+
+
+def to_looptree(group: FusedGroup, hardware: Hardware, *, alike: bool = True) -> dict[str, Any]:
+    """One run of a legal group as a document for LoopTree and `evaluate_fused`.
+
+    Layer i, counted from 1, is `E<i>`, its dimension D `D_<i>`, its data space T `T_<i>`; an intermediate has the name
+    that its writer gives it. DRAM traffic, operations and the occupancy of resident tensors are those of `group_cost`.
+    Traffic inside a tile is the same where LoopTree and Timeloop count alike: LoopTree also lets neighbouring units
+    hand words on, and words of inner levels outlive the steps of the other layers.
+
+    Args:
+        group: A group without violations.
+        hardware: Architecture and energies on which it runs.
+        alike: LoopTree has one loop nest per layer. If true, a layer whose tiles of different shapes have different
+            loops is refused; if false, the loops of the largest tile serve tiles of all shapes.
+
+    Returns:
+        The sections `problem`, `mapping`, `architecture` and `ERT` (pJ per word; LoopTree's writes take the price of
+        Timeloop's fills, not of its updates). The architecture has the levels that store anything, outermost first, and
+        the arithmetic; a level's depth are blocks of all its instances, as the tree treats them as one unit.
+
+    Raises:
+        FadiffError: LoopTree cannot express the group; the text gives the first reason.
+    """
+    reasons = beyond_looptree(group, hardware, alike)
+    if reasons:
+        raise FadiffError(f"LoopTree cannot express this group: {reasons[0]}")
+    arithmetic, nodes, tables = hardware.arch.arithmetic, [], []
+
+    def add(name: str, kind: str, attributes: dict[str, int], actions: dict[str, float]) -> None:
+        nodes.append(Map({"name": name, "class": kind, "attributes": attributes}, where=Where("architecture"),
+                         tag="!Component"))
+        tables.append({"name": name, "actions": [{"name": action, "arguments": {}, "energy": energy}
+                                                 for action, energy in actions.items()]})
+
+    for level in (hardware.arch.levels[index] for index in stored_levels(hardware)):
+        energy, block = storage_energy(level, hardware.tables), level.block_size
+        blocks = {} if level.size is None else {"depth": level.size * level.instances // block}
+        add(level.name, level.kind, {"datawidth": level.word_bits, "width": level.word_bits * block} | blocks,
+            {"read": energy.read / block, "write": energy.fill / block})
+    add(arithmetic.name, arithmetic.kind, {"datawidth": arithmetic.word_bits, "width": arithmetic.word_bits},
+        {"compute": compute_energy(arithmetic, hardware.tables)[0]})
+    return {"problem": looptree_problem(group), "mapping": looptree_mapping(group, hardware),
+            "architecture": {"version": 0.4, "nodes": nodes}, "ERT": {"version": "0.4", "tables": tables}}

@@ -1,0 +1,322 @@
+"""All files of a mapped network: its plan, and for every mapping in it the files of a run by itself."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fadiff_mapper.base.atomic_files import lock, write_files
+from fadiff_mapper.base.deadline import Over, never
+from fadiff_mapper.base.errors import attempted
+from fadiff_mapper.base.text_formats import json_text, paragraph
+from fadiff_mapper.fusion import FusedLink, Stay
+from fadiff_mapper.fusion.fused_group import Hardware
+from fadiff_mapper.inputs.yaml.load import dump
+from fadiff_mapper.network.result import NetworkResult
+from fadiff_mapper.output.looptree import beyond_looptree, looptree_yaml
+from fadiff_mapper.output.network_page import network_html
+from fadiff_mapper.output.run_files import reproducing_files, run_files, versions
+from fadiff_mapper.workload import coverage
+from fadiff_mapper.workload.window_slide import WindowSlide
+
+if TYPE_CHECKING:
+    from fadiff_mapper.network.result import GroupInNetwork, LayerInNetwork, TileMapping
+
+
+def plan_yaml(result: NetworkResult, missing: Container[str] = ()) -> str:
+    """The plan as text.
+
+    Args:
+        result: The plan.
+        missing: Folders that are not there, which the plan does not name.
+
+    Returns:
+        YAML under the key `plan`: network, design, status, coverage (the understood share of the multiply-accumulates,
+        and all that is left out), options, cost with and without fusion (pJ, cycles, pJ * cycles), the part of either
+        that residual and other joined operands make up (groups read some on the chip), the saved part of the EDP, every
+        group with its tiles, how often each runs and what a run costs there, every layer in no group with the reason,
+        and every distinct layer by itself.
+    """
+    layers, names = [], folder_names(result)
+    for outcome in result.layers:
+        stats = outcome.stats
+        layers.append({"nodes": list(outcome.nodes), "runs": outcome.count,
+                       **_folder(layer_folder(names[outcome.nodes[0]]), missing),
+                       "energy_pj": stats.energy_pj, "cycles": stats.cycles, "edp": stats.edp}
+                      | ({"corrected_cycles": outcome.result.corrected.cycles} if outcome.result.corrected else {}))
+    corrected = result.corrected_cycles
+    content = {
+        "network": result.workload.name, "design": result.design, "status": result.status,
+        "coverage": coverage(result.workload).as_dict(),
+        "options": {name: value for name, value in result.options.items() if value is not None},
+        "cost": _totals(result.stats), "unfused_cost": _totals(result.unfused_stats),
+        "joined_operands_cost": _reads(result.planned_joined), "unfused_joined_operands_cost": _reads(result.joined),
+        "saved_edp": result.gain,
+        **({} if corrected is None else {"corrected_cycles": corrected,
+                                         "corrected_edp": result.stats.energy_pj * corrected}),
+        "groups": [_group(number, group, names, missing) for number, group in enumerate(result.groups, 1)],
+        **({"not_fused": [asdict(layer) for layer in result.alone]} if result.alone else {}), "layers": layers}
+    return dump({"plan": content})
+
+
+# The names of the run folder's subfolders are decided here, too, because the plan refers to them.
+
+def folder_names(result: NetworkResult) -> dict[str, str]:
+    """By node its name in those of folders, with a hash where several nodes would have the same."""
+    names = {node.name: safe_name(node.name) for node in result.workload.nodes if node.layer}
+    count = Counter(name.casefold() for name in names.values())     # some file systems have one case
+    return {node: name if count[name.casefold()] == 1 else
+            f"{name}.{hashlib.sha256(node.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+            for node, name in names.items()}
+
+
+def layer_folder(name: str) -> str:
+    """The folder of a layer that is mapped by itself, by the `folder_names` of the first node that is this layer."""
+    return f"layers/{name}"
+
+
+def group_folder(number: int) -> str:
+    """The folder of a fused group, counted from 1."""
+    return f"groups/{number}"
+
+
+def tile_folder(number: int, name: str, shape: tuple[int, ...]) -> str:
+    """The folder of one tile's mapping in a group; `shape` are the tile's extents."""
+    return f"{group_folder(number)}/{name}." + "_".join(map(str, shape))
+
+
+LONGEST_NAME = 100
+"""Bytes of a name in that of a folder: file systems have 255, of which a tile's extents take a part."""
+
+
+def safe_name(name: str) -> str:
+    """The name of a node or network as that of a folder: letters, digits, dot, dash and underscore, never `.` or `..`.
+
+    Long names are cut off.
+    """
+    safe = "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in name)
+    safe = safe.encode()[:LONGEST_NAME].decode(errors="ignore")
+    return safe if safe.strip(".") else f"_{safe}"
+
+
+def _totals(total: Any) -> dict[str, Any]:
+    return _reads(total) | {"edp": float(total.edp)}
+
+
+def _reads(total: Any) -> dict[str, Any]:
+    return {"energy_pj": float(total.energy_pj), "cycles": round(total.cycles)}
+
+
+def _folder(name: str, missing: Container[str]) -> dict[str, str]:
+    """The folder of a mapping, if it is there."""
+    return {} if name in missing else {"folder": name}
+
+
+def _group(number: int, outcome: GroupInNetwork, names: Mapping[str, str], missing: Container[str]) -> dict[str, Any]:
+    """A fused group; its cost is the sum over all tiles of runs * cost of one run."""
+    group, nodes, tiles = outcome.group, outcome.nodes, []
+    for tile in outcome.tiles:
+        bounds = tile.spec.problem.bounds
+        shape, layer = tuple(bounds.values()), outcome.cost.layers[nodes.index(tile.node)]
+        tiles.append({
+            "node": tile.node, "bounds": dict(bounds), **_folder(tile_folder(number, names[tile.node], shape), missing),
+            "steps": [{"runs": group.repeat * step.times, "energy_pj": step.energy_pj, "cycles": step.cycles}
+                      for step in layer.steps if step.shape == shape]})
+    second_reads = [{"operand": read.tensor, "of": nodes[read.first], "added_behind": nodes[read.behind],
+                     "dimensions": dict(read.dims)} for read in group.second_reads]
+    return {
+        "number": number, "nodes": list(nodes), "repeat": group.repeat,
+        "loops": [{"dimension": loop.dim, "tile": loop.tile} for loop in group.loops],
+        "sums": "leave the chip and come back" if group.spilled else "stay",
+        "layers": [{"node": name, "operands": {operand: _stay(stay) for operand, stay in layer.operands.items()}}
+                   for name, layer in zip(nodes, group.layers, strict=True)],
+        "intermediates": [_link(link) for link in group.links],
+        **({"second_reads": second_reads} if second_reads else {}), "sigma": list(outcome.sigma),
+        "cost": _totals(outcome.cost), "unfused_cost": _totals(outcome.unfused), "tiles": tiles}
+
+
+def _link(link: FusedLink) -> dict[str, Any]:
+    pools = {dim: {"kernel": slide.kernel, "stride": slide.stride, "pad": slide.pad}
+             for dim, slide in link.pooled.items()}
+    between = {dim: {name: value for name, value in asdict(slide).items() if value != asdict(WindowSlide(1, 1))[name]}
+               for dim, slide in link.between.items()}
+    return {"operand": link.tensor, "dimensions": dict(link.dims), **({"pooled": pools} if pools else {}),
+            **({"between": between} if between else {}), **({"whole": sorted(link.whole)} if link.whole else {}),
+            **({"from_elsewhere": float(link.elsewhere)} if link.elsewhere else {}),
+            **_stay(link.stay), "written": link.written}
+
+
+def _stay(stay: Stay) -> dict[str, Any]:
+    return {"level": stay.level, "retained_along": sorted(stay.across)}
+
+
+def network_files(result: NetworkResult) -> dict[str, dict[str, str]]:
+    """All files of a run folder.
+
+    Returns:
+        Folder -> file name -> text. The plan, in the folder "", comes last: written in this order, `plan.yaml` names
+        only folders that are there.
+    """
+    return {**{name: texts() for name, texts in mapping_folders(result)}, "": plan_files(result) | page_file(result)}
+
+
+def mapping_folders(result: NetworkResult) -> Iterator[tuple[str, Callable[[], dict[str, str]]]]:
+    """The folders of all mappings of a plan, one after the other, so that they can be written meanwhile.
+
+    What would be missed most comes first: groups, then layers by themselves by their share in energy and cycles, and at
+    last groups that are equal to earlier ones.
+
+    Yields:
+        Name of a folder, and what makes its texts by file name.
+    """
+    names = folder_names(result)
+    first: dict[int, int] = {}
+    tiles: dict[int, dict[str, str]] = {}   # equal groups share their statistics and their loops
+    loops: dict[int, dict[str, str]] = {}
+    for number, group in enumerate(result.groups, 1):
+        first.setdefault(id(group.group), number)
+    distinct = set(first.values())
+
+    def texts_of_tile(tile: TileMapping) -> dict[str, str]:
+        # evaluated in its group, not searched: the files are named as those of `timeloop-model`
+        tiles[id(tile.stats)] = tiles.get(id(tile.stats)) or reproducing_files("timeloop-model", tile.spec,
+                                                                               tile.mapping, tile.stats)
+        return tiles[id(tile.stats)]
+
+    def texts_of_loops(group: GroupInNetwork) -> dict[str, str]:
+        loops[id(group.group)] = loops.get(id(group.group)) or looptree_files(group, result.hardware)
+        return loops[id(group.group)]
+
+    def folders_of_groups(numbers: Container[int]) -> Iterator[tuple[str, Callable[[], dict[str, str]]]]:
+        for number, group in enumerate(result.groups, 1):
+            if number in numbers:
+                for tile in group.tiles:
+                    bounds = tuple(tile.spec.problem.bounds.values())
+                    yield tile_folder(number, names[tile.node], bounds), partial(texts_of_tile, tile)
+                yield group_folder(number), partial(texts_of_loops, group)
+
+    def share(layer: LayerInNetwork) -> float:
+        return layer.count * result.share(layer.stats.energy_pj, layer.stats.cycles)
+
+    yield from folders_of_groups(distinct)
+    for layer in sorted(result.layers, key=share, reverse=True):
+        yield layer_folder(names[layer.nodes[0]]), partial(run_files, layer.result)
+    yield from folders_of_groups(set(range(1, len(result.groups) + 1)) - distinct)
+
+
+def plan_files(result: NetworkResult, missing: Container[str] = ()) -> dict[str, str]:
+    """The files of a plan as a whole, without its page: file name -> text.
+
+    Args:
+        result: The plan.
+        missing: Folders of mappings that there was no time to write, which the plan does not name.
+    """
+    return {"plan.yaml": plan_yaml(result, missing), "fadiff.network.json": network_json(result)}
+
+
+def page_file(result: NetworkResult) -> dict[str, str]:
+    """The page of a plan: file name -> text; a page that cannot be drawn is the sentence that says so."""
+    page, lost = attempted("page", lambda: network_html(result))
+    return {"report.html": page or paragraph(lost)}
+
+
+def looptree_files(outcome: GroupInNetwork, hardware: Hardware) -> dict[str, str]:
+    """The group as `looptree.yaml`, with the loops of the largest tiles, or `looptree.txt` with the reasons against it.
+
+    Returns:
+        File name -> text, a single file.
+    """
+    def written() -> dict[str, str]:
+        reasons = beyond_looptree(outcome.group, hardware, alike=False)
+        if reasons:
+            return {"looptree.txt": "LoopTree cannot express this group:\n" + "".join(f"{line}\n" for line in reasons)}
+        return {"looptree.yaml": looptree_yaml(outcome.group, hardware, alike=False)}
+    files, lost = attempted("input of LoopTree", written)
+    return files or {"looptree.txt": f"{lost}\n"}
+
+
+def network_json(result: NetworkResult) -> str:
+    """The run as JSON: status, options, coverage, totals, the design's area, warnings, history, versions.
+
+    The area stands there by component too, and the source of every energy and area. All seconds stand under `timing`,
+    so that the rest is equal for equal runs.
+    """
+    machine = result.layers[0].stats
+    content = {
+        "network": result.workload.name, "design": result.design, "status": result.status, "options": result.options,
+        "coverage": coverage(result.workload).as_dict(),
+        "energy_pj": result.stats.energy_pj, "cycles": result.stats.cycles, "edp": result.stats.edp,
+        "unfused": {"energy_pj": result.unfused_stats.energy_pj, "cycles": result.unfused_stats.cycles,
+                    "edp": result.unfused_stats.edp,
+                    "joined_operands": {"energy_pj": result.joined.energy_pj, "cycles": result.joined.cycles}},
+        "joined_operands": {"energy_pj": result.planned_joined.energy_pj, "cycles": result.planned_joined.cycles},
+        "energy_source": machine.energy_source, "area_mm2": machine.area_mm2, "areas_um2": machine.areas_um2,
+        "area_source": machine.area_source,
+        "notes": [f"warning: {warning}" for warning in result.warnings],
+        "history": [{key: value for key, value in step.items() if key != "time_s"} for step in result.history],
+        "versions": versions(),
+        "timing": {"total_s": result.time_s, "history_s": [step["time_s"] for step in result.history]}}
+    return json_text(content) + "\n"
+
+
+AHEAD = 32
+"""Folders whose texts are made before they are written: a plain limit."""
+
+WRITERS = 8
+"""Folders that are written at a time, as writing is mostly waiting for the disk: one after the other, 68 folders took
+2.7 s on a busy one, and eight at a time 0.2 s."""
+
+
+def write_network(result: NetworkResult, folder: str | Path) -> None:
+    """Writes the files of `network_files` into a folder and its subfolders.
+
+    Args:
+        result: The plan.
+        folder: The run folder; created where it is missing, locked while files are written.
+
+    Raises:
+        FadiffError: Another run holds the folder, or a file cannot be written.
+    """
+    with lock(Path(folder)):
+        write_held(result, Path(folder))
+
+
+def write_held(result: NetworkResult, folder: Path, over: Over = never) -> NetworkResult:
+    """Writes the same files into a folder that the caller holds (`atomic_files.lock`).
+
+    Args:
+        result: The plan.
+        folder: The run folder.
+        over: Tells whether there is time for the files of the plan alone; the folders that are left are not written.
+
+    Returns:
+        The plan; its status says how many folders there was no time for.
+
+    Raises:
+        FadiffError: A file cannot be written.
+    """
+    missing: list[str] = []
+    with ThreadPoolExecutor(WRITERS) as pool:
+        writing: list[Future[None]] = []
+        for name, texts in mapping_folders(result):
+            if over():
+                missing.append(name)
+                continue
+            if len(writing) >= AHEAD:   # else texts pile up, and folders that are still written when time is over
+                writing.pop(0).result()
+            writing.append(pool.submit(write_files, folder / name, texts()))
+        if missing:
+            result = replace(result, status=f"{result.status}; there was no time to write {len(missing):,} of the "
+                                            "folders of mappings")
+        plan = plan_files(result, frozenset(missing))  # its texts are made while the others go to disk
+        for done in writing:
+            done.result()
+    write_files(folder, plan)           # after the others, as the plan names folders that are there
+    write_files(folder, page_file(result))
+    return result

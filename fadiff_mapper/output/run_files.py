@@ -1,0 +1,171 @@
+"""The files of one mapped layer, in the layouts of Timeloop's programs, and a JSON with all results."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from fadiff_mapper.base.atomic_files import lock, write_files
+from fadiff_mapper.base.text_formats import json_text
+from fadiff_mapper.base.version import __version__
+from fadiff_mapper.inputs.native.mapping import literal_mapping, map_yaml
+from fadiff_mapper.inputs.native.merged_input import merged_input
+from fadiff_mapper.inputs.native.tables import art_yaml, ert_yaml
+from fadiff_mapper.inputs.spec.mapping import Mapping, with_residual
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.model.stats import Stats
+from fadiff_mapper.output.stats_txt import stats_txt
+from fadiff_mapper.search.result import Result
+
+
+def versions() -> dict[str, str]:
+    """Library -> version of this package, Python and NumPy, and of torch if this process has loaded it."""
+    loaded = {"fadiff_mapper": __version__, "python": platform.python_version(), "numpy": np.__version__}
+    torch = sys.modules.get("torch")
+    return loaded | ({"torch": str(torch.__version__)} if torch else {})
+
+
+def map_txt(spec: Spec, mapping: Mapping, stats: Stats) -> str:
+    """The nest from the outermost level inwards, each level with the data spaces that it keeps and their tiles' words.
+
+    Loops of bound 1 are left out. A level is underlined where its loops begin; levels without loops stand directly
+    above the next one that has some.
+
+    Args:
+        spec: The input.
+        mapping: The mapping to print.
+        stats: Its statistics, for the words of tiles: all, and those that are stored (the same without compression).
+    """
+    lines: list[str] = []
+    header, depth = "", 0
+    for level, level_stats in zip(reversed(mapping.levels), reversed(stats.levels), strict=True):
+        if depth and not header:
+            lines.append("")
+        tiles = {name: (space.get("data_tile_shape", space["utilized_capacity"]), space["utilized_capacity"])
+                 for name in spec.problem.dataspace_names() if (space := level_stats["dataspaces"].get(name))}
+        words = "".join(f"{name}:{all_} ({used}) " for name, (all_, used) in tiles.items())
+        header = f"{level_stats['name']} [ {words}]"
+        lines.append(header + " ")
+        loops = [f"for {name} in [0:{with_residual(name, level.temporal[name], level.temporal_last)})"
+                 for name in reversed(level.order) if level.temporal[name] > 1]
+        loops += [f"for {name} in [0:{with_residual(name, factor, level.spatial_last)}) (Spatial-{axis})"
+                  for axis in "YX" for name, factor in reversed(level.axis_factors(axis).items())]
+        for loop in loops:
+            lines += ["-" * len(header)] if header else []
+            lines.append(f"| {'  ' * depth}{loop}")
+            header, depth = "", depth + 1
+    lines += ["-" * len(header)] if header else []
+    lines.append(f"| {'  ' * depth}<< Compute >>")
+    return "\n".join(lines) + "\n"
+
+
+def result_json(result: Result) -> str:
+    """The result of one layer as JSON text.
+
+    Returns:
+        An object with status, mapping (directives), stats (`Stats.to_dict`), corrected (where there is a
+        calibration), bound (`bound_record`), sensitivities (where asked for), energy_source and area_source (component
+        to source), evaluations, history (improvements:
+        evaluations, value, stage), options, seed, files, notes, versions and timing. All seconds, those of the history
+        too, stand under `timing`: the rest is the same whenever the same versions run with the same options, unless a
+        time limit cut the run short. Numbers that are not finite are null.
+    """
+    spec, bound = result.spec, None
+    if result.bound is not None:  # a mapping that may not be the last has none, nor loads what makes them
+        from fadiff_mapper.search.lower_bound import bound_record
+        bound = bound_record(result.bound, result.metric, result.value)
+    content = {
+        "status": result.status,
+        "mapping": literal_mapping(result.mapping, spec.arch, spec.problem),
+        "stats": result.stats.to_dict(),
+        **({"corrected": {"cycles": result.corrected.cycles, "edp": result.stats.energy_pj * result.corrected.cycles,
+                          "exact_choice_cycles": result.corrected.exact_choice_cycles}} if result.corrected else {}),
+        "bound": bound,
+        "sensitivities": [sensitivity.to_dict() for sensitivity in result.sensitivities],
+        "energy_source": result.stats.energy_source,
+        "area_source": result.stats.area_source,
+        "evaluations": result.evaluations,
+        "history": [{key: value for key, value in step.items() if key != "time_s"} for step in result.history],
+        "options": result.options,
+        "seed": result.options.get("seed"),
+        "files": spec.files,
+        "notes": spec.notes,
+        "versions": versions(),
+        "timing": {"total_s": result.time_s, "history_s": [step["time_s"] for step in result.history]},
+    }
+    return json_text(content) + "\n"
+
+
+def summary_json(names: Sequence[str], results: Sequence[Result]) -> str:
+    """The results as JSON text.
+
+    Args:
+        names: A name per problem.
+        results: The results in the same order.
+
+    Returns:
+        An object with one entry per problem under `layers`, by name: bounds, cycles, energy in pJ, EDP in pJ * cycles,
+        area in mm^2, status. `energy_pj` and `cycles` beside it are sums over the problems, each counted once, and
+        `edp` is their product: the EDP of a network of these layers.
+    """
+    layers = {name: {"problem": result.spec.problem.name, "bounds": dict(result.spec.problem.bounds),
+                     "cycles": result.stats.cycles, "energy_pj": result.stats.energy_pj, "edp": result.stats.edp,
+                     "utilization": result.stats.utilization, "area_mm2": result.stats.area_mm2,
+                     "evaluations": result.evaluations, "status": result.status}
+              for name, result in zip(names, results, strict=True)}
+    cycles, energy = (sum(getattr(result.stats, name) for result in results) for name in ("cycles", "energy_pj"))
+    return json_text({"layers": layers, "cycles": cycles, "energy_pj": energy, "edp": cycles * energy}) + "\n"
+
+
+def program_files(program: str, spec: Spec, mapping: Mapping, stats: Stats) -> dict[str, str]:
+    """The files of one evaluated mapping that `timeloop-mapper` and `timeloop-model` both leave behind.
+
+    Args:
+        program: Name of the program, the first part of every file name.
+        spec: The input.
+        mapping: The mapping.
+        stats: Its statistics.
+
+    Returns:
+        File name -> text: loop nest, statistics, energies (ERT) and areas (ART).
+    """
+    return {
+        f"{program}.map.txt": map_txt(spec, mapping, stats),
+        f"{program}.stats.txt": stats_txt(spec, stats),
+        f"{program}.ERT.yaml": ert_yaml(spec),
+        f"{program}.ART.yaml": art_yaml(spec),
+    }
+
+
+def reproducing_files(program: str, spec: Spec, mapping: Mapping, stats: Stats) -> dict[str, str]:
+    """The files of `program_files`, the mapping as a constraint, and `fadiff.input.yaml`.
+
+    The latter repeats the evaluation of the mapping here and in `timeloop-model`.
+    """
+    return program_files(program, spec, mapping, stats) | {
+        "timeloop-mapper.map.yaml": map_yaml(spec, mapping),
+        "fadiff.input.yaml": merged_input(spec, mapping)}
+
+
+def run_files(result: Result) -> dict[str, str]:
+    """The files of a searched layer by name: those of `timeloop-mapper`, the input again, and the result as JSON."""
+    return reproducing_files("timeloop-mapper", result.spec, result.mapping, result.stats) | {
+        "fadiff.result.json": result_json(result)}
+
+
+def write_layer(result: Result, folder: str | Path) -> None:
+    """Writes the files of `run_files` into a folder, all or none.
+
+    Args:
+        result: The mapped layer.
+        folder: The run folder; created where it is missing, locked while files are written.
+
+    Raises:
+        FadiffError: Another run holds the folder, or a file cannot be written.
+    """
+    with lock(Path(folder)):
+        write_files(Path(folder), run_files(result))

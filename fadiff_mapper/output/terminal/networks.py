@@ -1,0 +1,114 @@
+"""Networks on the terminal: a network that was read, and its plan, while it is searched and when it is found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.progress import ProgressColumn, Task
+
+from fadiff_mapper.output.terminal.console import Screen, console, print_corrected, progress_line, table
+from fadiff_mapper.workload import Workload, coverage
+
+if TYPE_CHECKING:
+    from fadiff_mapper.network.result import NetworkResult
+
+
+def print_coverage(out: Screen, network: Workload) -> None:
+    """Prints the part of a network that is understood and all that is left out, in red where that is much."""
+    found = coverage(network)
+    for number, sentence in enumerate(found.sentences()):
+        loud = number == 0 and not found.complete
+        out.print(("WARNING: only a part of this network is " if loud else "") + sentence,
+                  style="bold red" if loud else None)
+
+
+def print_network(network: Workload, written_to: str) -> None:
+    """Prints the distinct layers, the operators between them, the obstacles to fusion and the unknown operators."""
+    out, entries, links = console(), network.distinct(), network.links()
+    out.print(table("distinct layers", "layer", "operator", "bounds", "times", "MACs", "share", text=3, rows=(
+        (entry.nodes[0], entry.layer.op,
+         " ".join(f"{name}={bound}" for name, bound in entry.layer.problem.bounds.items()), entry.times,
+         f"{entry.macs:,}", f"{entry.macs / network.macs:.1%}") for entry in entries)))
+    others = Counter(node.what or node.op for node in network.nodes if not node.layer)
+    between = ", ".join(f"{count} {op}" for op, count in sorted(others.items()))
+    out.print(f"{network.name}: {len(network.nodes)} nodes, {len(network.layers)} layers, {len(entries)} distinct, "
+              f"{network.macs:,} multiply-accumulates")
+    out.print(f"between the layers: {between}")
+    reasons = Counter(link.obstacle.name for link in links if link.obstacle)
+    blocked = ", ".join(f"{count} {name}" for name, count in sorted(reasons.items()))
+    out.print(f"links between layers: {len(links)}, {sum(link.fusable for link in links)} can be fused"
+              + (f" (against the others: {blocked})" if blocked else ""))
+    print_coverage(out, network)
+    out.print(f"written to {written_to}")
+
+
+MOST_GROUPS = 100
+"""Groups that are printed at most: a table takes a second for 2,500, and nobody reads so many."""
+
+
+@contextmanager
+def progress(quiet: bool, time_limit: float | None = None) -> Iterator[Callable[[str, float], None]]:
+    """A line on the terminal with the stage, the best value so far and the time; silent where there is no terminal.
+
+    Args:
+        quiet: Whether to stay silent in any case.
+        time_limit: Seconds that the search may take; the line then tells how many are left.
+
+    Yields:
+        A function to call with the name of a stage and the network's metric.
+    """
+    with progress_line("searching the layers", quiet, TimeColumn(time_limit)) as update:
+        yield lambda stage, value: update(description=f"{stage}: best {value:.6g}")
+
+
+class TimeColumn(ProgressColumn):
+    """The seconds that are left of a limit or, without one, those since the start."""
+
+    def __init__(self, time_limit: float | None) -> None:
+        super().__init__()
+        self.time_limit = time_limit
+
+    def render(self, task: Task) -> str:
+        """The text of the column."""
+        spent = task.elapsed or 0.0
+        return f"{spent:.0f} s" if self.time_limit is None else f"{max(self.time_limit - spent, 0.0):.0f} s left"
+
+
+def print_plan(result: NetworkResult, written_to: str) -> None:
+    """Prints warnings, the fused groups and the part of the EDP that they save, what is left out, and both totals."""
+    out, shown = console(), result.weightiest_groups(MOST_GROUPS)
+    for warning in result.warnings:
+        out.print(f"warning: {warning}")
+    if result.groups:
+        out.print(table("fused groups", "layers", "shared loops", "runs", "energy uJ", "cycles", "EDP saved", text=2,
+                        rows=((" + ".join(outcome.nodes), " ".join(f"{loop.dim} in {loop.tile}" for loop in
+                                                                   outcome.group.loops) or "none",
+                               outcome.group.repeat, f"{outcome.cost.energy_pj / 1e6:.6g}",
+                               f"{outcome.cost.cycles:.0f}", f"{1 - outcome.cost.edp / outcome.unfused.edp:.1%}")
+                              for _, outcome in shown)))
+    if len(shown) < len(result.groups):
+        out.print(f"these are the {len(shown)} groups that save most; plan.yaml has all {len(result.groups):,}")
+    if result.alone:
+        reasons = Counter(layer.reason for layer in result.alone)
+        out.print(f"layers in no group: {len(result.alone)} ("
+                  + ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
+                  + "; plan.yaml has the reason of each)")
+    print_coverage(out, result.workload)
+    for name, total in (("layers one by one", result.unfused_stats), ("plan", result.stats)):
+        out.print(f"{name}: {total.energy_pj / 1e6:.6g} uJ, {total.cycles} cycles, EDP {total.edp:.6g} pJ*cycles")
+    print_corrected([layer.result for layer in result.layers], [layer.nodes[0] for layer in result.layers])
+    if result.corrected_cycles is not None:
+        out.print(f"corrected to measured hardware: {result.corrected_cycles:.0f} cycles, EDP "
+                  f"{result.stats.energy_pj * result.corrected_cycles:.6g} pJ*cycles")
+    if result.joined.energy_pj or result.joined.cycles:
+        kept = "" if result.planned_joined == result.joined else (
+            f"; in the plan {result.planned_joined.energy_pj / 1e6:.6g} uJ, {result.planned_joined.cycles} cycles, as "
+            "groups read some on the chip")
+        out.print(f"of {'these' if kept else 'either'}, for operands of sums and products: "
+                  f"{result.joined.energy_pj / 1e6:.6g} uJ, {result.joined.cycles} cycles{kept}")
+    out.print(f"{result.workload.name} on {result.design}: {len(result.workload.layers)} layers, {len(result.layers)} "
+              f"distinct, {len(result.groups)} groups, {result.gain:.2%} of the EDP saved; {result.status} "
+              f"({result.time_s:.2f} s); written to {written_to}")

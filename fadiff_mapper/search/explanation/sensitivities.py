@@ -1,0 +1,425 @@
+"""The sensitivity of a metric to each constant of the machine.
+
+- Energies per access and bandwidths: derivatives of the exact cost at the fixed mapping. A bandwidth's is one-sided:
+  the gain of more of it, which is nothing where another level is as slow.
+- Capacities and fan-outs: neither enters the cost of a fixed mapping, which must change to use more of them. Their
+  worth, a shadow price, is an elasticity of the optimum f* of the continuous problem
+
+      minimise  log f(x)   subject to   log a_i(x) <= log(limit_i),   sum of x over the loops of d = log(bound_d)
+
+  next to the mapping, with x the logarithms of the factors and a_i the words or units asked of a limit. By the envelope
+  theorem d log f* / d log(limit_i) is minus the Lagrange multiplier of that limit at the optimum, zero where the
+  optimum leaves the limit slack. Delay is the largest of several cycle counts, which has no derivative where two are
+  equal; so its logarithm is a variable of its own, bounded from below by each of them. SLSQP (scipy) finds the optimum;
+  the multipliers come from the conditions of Karush, Kuhn and Tucker by least squares without negative parts (Lawson
+  and Hanson 1974; scipy's `nnls`).
+
+Only the loops that the mapping has are variables (a loop of factor 1 stays away), in its order and with what it
+keeps: the elasticities say nothing of mappings with other loops. In logarithms of the factors the tiles, the units in
+use and, without windows, the traffic are sums of exponentials of linear functions, so the problem is close to a convex
+one and has one optimum.
+
+Axes: V loops, the temporal ones first; C limits; a point is [V + 1], its last entry the logarithm of the cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize, nnls
+
+from fadiff_mapper.base.deadline import Over, never
+from fadiff_mapper.base.errors import FadiffError, OutOfTime
+from fadiff_mapper.inputs.spec.arch import Arithmetic, StorageLevel
+from fadiff_mapper.inputs.spec.mapping import Mapping
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.model.access_counts import Counts, Rounding
+from fadiff_mapper.model.energy_latency import Cost, cost, outermost_accesses
+from fadiff_mapper.model.evaluate import EXACT, Evaluation, NestEvaluation, evaluate_one
+from fadiff_mapper.model.loop_nest import Nest, active_parts
+from fadiff_mapper.model.prepared_layer import UNLIMITED, PreparedLayer
+from fadiff_mapper.model.smooth import SMOOTH, evaluate_smooth
+from fadiff_mapper.model.tiles import Usage
+
+PRICES = ("read", "fill", "update", "leak", "compute_energy")
+BANDWIDTHS = ("read_bandwidth", "write_bandwidth", "shared_bandwidth")
+"""Fields of `Machine` to differentiate by."""
+
+UNITS = {"leak": "pJ/cycle"} | dict.fromkeys(("read", "fill", "update", "compute_energy"), "pJ") | dict.fromkeys(
+    BANDWIDTHS, "words/cycle") | {"capacity": "words", "fan-out X": "units", "fan-out Y": "units"}
+
+HAIR = 1e-9
+"""Relative rise of a bandwidth before its derivative is taken, as more of one alone brings nothing where several levels
+are equally slow: far above the rounding of float64, and too small to change which level is the slowest but among
+equally slow ones. Nothing was measured."""
+
+RISE = 1e-7
+"""Relative rise of a bandwidth over which the difference is taken: cycles fall with 1 / bandwidth, so that the
+derivative is off by as much; the rounding of float64 adds 1e-9. By arithmetic; nothing was measured."""
+
+LEAST = 1e-9
+"""Least logarithm of a factor: a loop that shrinks to 1 is still there, as another order would be without it. Nothing
+was measured."""
+
+STEP = 1e-6
+"""Rise of the logarithm of a factor over which differences are taken: their error is about as large, and that of
+float64's rounding 1e-9 (at 1e-9 of functions near 1e2). By arithmetic; nothing was measured."""
+
+ACTIVE = 1e-5
+"""Logarithmic distance within which a limit counts as met: above the solver's tolerance. Nothing was measured."""
+
+UNCERTAIN = 0.02
+"""Share of the derivative that the multipliers leave unexplained, beyond which a point is no optimum. Nothing was
+measured."""
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """The sensitivity of a metric to one constant of the machine.
+
+    Attributes:
+        level: Name of the level (or the arithmetic) that has the constant.
+        constant: Name of the constant.
+        value: Its value.
+        unit: Its unit.
+        derivative: d metric / d constant, in the metric's unit per `unit`.
+        elasticity: d log metric / d log constant.
+        basis: "fixed mapping" or "continuous optimum".
+        certain: False where the continuous optimum could not be confirmed.
+    """
+
+    level: str
+    constant: str
+    value: float
+    unit: str
+    derivative: float
+    elasticity: float
+    basis: str
+    certain: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        """The sensitivity as plain values, for JSON."""
+        return asdict(self)
+
+
+def sensitivities(layer: PreparedLayer, evaluation: Evaluation, row: int = 0, metric: str = "edp",
+                  over: Over = never) -> tuple[Sensitivity, ...]:
+    """All sensitivities of one mapping.
+
+    Args:
+        layer: The problem on its architecture.
+        evaluation: The exact evaluation of a batch.
+        row: The mapping, a legal row of the batch.
+        metric: The metric.
+        over: Tells whether time is over.
+
+    Returns:
+        Sensitivities to prices, bandwidths, capacities and fan-outs, the largest elasticity first, zeros last.
+
+    Raises:
+        OutOfTime: Time was over before all were known.
+    """
+    cycles, energy = float(evaluation.cycles[row]), float(evaluation.energy[row])
+    # no constant changes the accesses of the outermost level at a fixed mapping
+    value = {"edp": cycles * energy, "energy": energy, "delay": cycles}.get(metric, 0.0)
+    every = [] if metric == "last_level_accesses" else _of_constants(layer, evaluation, row, metric, value)
+    every += _of_limits(layer, shadow_prices(layer, evaluation.nest.take([row]), metric, over), value)
+    return tuple(sorted(every, key=lambda sensitivity: -abs(sensitivity.elasticity)))
+
+
+def mapping_sensitivities(spec: Spec, mapping: Mapping, metric: str, over: Over = never) -> tuple[Sensitivity, ...]:
+    """All sensitivities of a legal mapping of a spec's problem, as `sensitivities` gives them.
+
+    Raises:
+        FadiffError: The design is sparse: the differentiable model is dense.
+        OutOfTime: Time was over before all were known.
+    """
+    refuse_sparse(spec)
+    layer, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, details=True)
+    return sensitivities(layer, evaluation, metric=metric, over=over)
+
+
+def refuse_sparse(spec: Spec) -> None:
+    """Raises FadiffError for a sparse design, of which no sensitivities are known."""
+    if spec.sparse is not None and spec.sparse.applied:
+        raise FadiffError("sensitivities are those of the dense model and not known for sparse designs; accepted: an "
+                          "input without sparse_optimizations")
+
+
+def _of_constants(layer: PreparedLayer, evaluation: Evaluation, row: int, metric: str,
+                  value: float) -> list[Sensitivity]:
+    """Sensitivities to prices and bandwidths at the fixed mapping; `value` is the metric's.
+
+    The counts are those of the exact evaluation, so that these derivatives are those of the exact model but for the
+    rounding of cycles to whole numbers, which has none. The energy is linear in the prices: the derivative by one is
+    the energy of a machine that has this price 1 and all others 0. Cycles and leakage are differentiated by bandwidths
+    as a difference over a small rise.
+    """
+    def of_row(array: np.ndarray) -> np.ndarray:
+        return array[..., row:row + 1]
+
+    counts = Counts(*(of_row(getattr(evaluation.counts, name)) for name in Counts.__dataclass_fields__))
+    use = Usage(*map(of_row, (evaluation.use.expansion_x, evaluation.use.expansion_y, evaluation.use.compute_cycles)))
+
+    def cost_with(rounding: Rounding, **constants: Any) -> Cost:
+        """The cost on a machine with other prices or bandwidths, without the energy of interconnects."""
+        return cost(counts, use, replace(layer.machine, **constants), float(layer.problem.computes), rounding)
+
+    def changed(values: Any, level: int, value: float) -> np.ndarray:
+        """A copy of a constant, [L, 1] or one number, with another value at one level."""
+        result = np.array(values, dtype=np.float64)
+        result.flat[level] = value
+        return result
+
+    free = {name: np.zeros_like(getattr(layer.machine, name)) for name in PRICES}
+    found = []      # constant, level, value, and the derivatives of cycles and of energy
+    for name in PRICES:
+        for level, constant in enumerate(np.ravel(getattr(layer.machine, name))):
+            alone = cost_with(EXACT, **free | {name: changed(free[name], level, 1.0)})
+            found.append((name, level, float(constant), 0.0, float(alone.energy[0])))
+    for name in BANDWIDTHS:
+        present = getattr(layer.machine, name)
+        for level, constant in enumerate(present[:, 0]):
+            if constant < UNLIMITED:
+                first, last = constant * (1 + HAIR), constant * (1 + HAIR + RISE)
+                before, after = (cost_with(SMOOTH, **{name: changed(present, level, bandwidth)})
+                                 for bandwidth in (first, last))
+                found.append((name, level, float(constant), float(after.cycles[0] - before.cycles[0]) / (last - first),
+                              float((after.leakage - before.leakage).sum()) / (last - first)))
+    cycles, energy, result = float(evaluation.cycles[row]), float(evaluation.energy[row]), []
+    for name, level, constant, cycles_slope, energy_slope in found:
+        slope = {"edp": cycles_slope * energy + cycles * energy_slope,
+                 "energy": energy_slope}.get(metric, cycles_slope)
+        owner = layer.arch.arithmetic if name == "compute_energy" else layer.arch.levels[level]
+        result.append(Sensitivity(owner.name, name, constant, UNITS[name], slope,
+                                  slope * constant / value if value else 0.0, "fixed mapping"))
+    return result
+
+
+def _of_limits(layer: PreparedLayer, shadow: ShadowPrices, value: float) -> list[Sensitivity]:
+    """Sensitivities to capacities, level by level, and to fan-outs, by the level above them; `value` is the metric's.
+
+    A wider fan-out makes room for all units inside, so the elasticities of their limits add up.
+    """
+    limits = list(zip(shadow.limits, shadow.elasticity, strict=True))
+    found = []
+    for index, level in enumerate(layer.arch.levels):
+        found += [(level.name, "capacity", float(level.usable or 0), elasticity) for limit, elasticity in limits
+                  if limit.resource == "capacity" and limit.unit == index]
+        found += [(level.name, f"fan-out {axis}", float(width),
+                   np.sum([elasticity for limit, elasticity in limits
+                           if limit.resource == f"fan-out {axis}" and limit.unit <= index]))
+                  for axis, width in zip("XY", layer.arch.fanout(index), strict=True) if width > 1]
+    return [Sensitivity(level, constant, available, UNITS[constant],
+                        float(elasticity * value / available if available else 0.0), float(elasticity),
+                        "continuous optimum", shadow.certain)
+            for level, constant, available, elasticity in found]
+
+
+@dataclass(frozen=True)
+class MachineLimit:
+    """One limit of the machine that a mapping's loops could meet.
+
+    Attributes:
+        resource: "capacity", "fan-out X" or "fan-out Y".
+        unit: For a capacity the storage level; for a fan-out the unit whose instances it limits, an index of
+            `Usage.expansion_x` (0 is the arithmetic, l + 1 is level l).
+        log_available: Natural logarithm of the words or units that there are.
+    """
+
+    resource: str
+    unit: int
+    log_available: float
+
+    def asked(self, nest: Nest, smooth: NestEvaluation) -> np.ndarray:
+        """The words of a capacity, or the units of a fan-out, that each row asks for, [B]."""
+        if self.resource == "capacity":
+            words: np.ndarray = (smooth.tile.size[self.unit] * nest.keep[self.unit]).sum(axis=0)
+            return words
+        expansion = smooth.use.expansion_x if self.resource == "fan-out X" else smooth.use.expansion_y
+        result: np.ndarray = expansion[self.unit]
+        return result
+
+
+@dataclass(frozen=True)
+class ShadowPrices:
+    """The continuous optimum next to a mapping.
+
+    Attributes:
+        limits: The C limits of the machine.
+        elasticity: d log f* / d log(limit) of each, never positive, [C].
+        log_value: log f*.
+        certain: Whether the multipliers confirm that the point is an optimum.
+    """
+
+    limits: tuple[MachineLimit, ...]
+    elasticity: np.ndarray
+    log_value: float
+    certain: bool
+
+
+def shadow_prices(layer: PreparedLayer, nest: Nest, metric: str = "edp", over: Over = never) -> ShadowPrices:
+    """The elasticities of a metric's continuous optimum next to a mapping.
+
+    The optimum is a local one. Where it has a kink (another limit or level binds just beyond it) more and less of the
+    limit are worth different amounts, and the elasticity lies between them. A limit that no loop of the mapping can
+    meet, such as that of a memory of one word, counts as slack.
+
+    Args:
+        layer: The problem on its architecture.
+        nest: The mapping, a legal nest of one row.
+        metric: The metric.
+        over: Tells whether time is over.
+
+    Raises:
+        OutOfTime: Time was over before the optimum was found.
+    """
+    arch = layer.arch
+    units: tuple[Arithmetic | StorageLevel, ...] = (arch.arithmetic, *arch.levels)
+    limits = (*(MachineLimit("capacity", index, float(np.log(level.usable))) for index, level in enumerate(arch.levels)
+                if level.usable and nest.keep[index].any()),
+              *(MachineLimit(f"fan-out {axis}", index, float(np.log(mesh)))
+                for index, unit in enumerate(units)
+                for axis, mesh in (("X", unit.mesh_x), ("Y", unit.mesh_y))))
+    factors = np.stack([nest.temporal[..., 0], nest.spatial[..., 0]])                                       # [2, L, D]
+    loops = np.nonzero(factors > 1)
+    start, dim = np.log(factors[loops]), loops[2]
+    if not len(start):
+        return ShadowPrices(limits, np.zeros(len(limits)), 0.0, True)
+    available = np.array([limit.log_available for limit in limits])
+    # the exponents of the metric's own part and of the cycles in the metric
+    own, cycles = {"edp": (1.0, 1.0), "delay": (0.0, 1.0)}.get(metric, (1.0, 0.0))
+    paced = 1 + len(arch.levels)    # functions that bound the cycles from below: the arithmetic and every level
+    # one row per dimension that has loops: their logarithms add up to that of the bound
+    sums = np.array([np.append(dim == d, 0.0) for d in np.unique(dim)], dtype=np.float64)
+
+    def evaluated(point: np.ndarray) -> np.ndarray:
+        """The F functions of the problem and their derivatives by the logarithms of the factors, [F, 1 + V].
+
+        In order: the logarithm of the metric's own part (energy; 1 for delay; accesses of the outermost level), of the
+        cycles of the arithmetic, of those of each level, of the words or units asked of each limit. The derivatives
+        are differences between two neighbours, all of which are evaluated in one batch: as fast as to differentiate the
+        model, and without torch. A kink between them counts half. A loop of factor 1 has a neighbour on one side only,
+        since shorter loops do not exist. A solver that takes a step beyond all numbers gets ones that are none, and its
+        end then counts as uncertain.
+        """
+        logs, count = point[:-1], len(start)
+        down = np.where(logs - STEP > LEAST, STEP, 0.0)
+        moves = np.column_stack([np.zeros(count), STEP * np.eye(count), -np.diag(down)])
+        with np.errstate(all="ignore"):
+            table = np.ones((*factors.shape, moves.shape[1]))
+            table[loops] = np.exp(logs[:, None] + moves)
+            near = Nest(*table, *(np.repeat(array, moves.shape[1], axis=-1)
+                                  for array in (nest.order, nest.keep, nest.on_y, nest.spatial_order)))
+            smooth = evaluate_smooth(layer, near, active_parts(nest))
+            part = (outermost_accesses(smooth.counts, smooth.use) if metric == "last_level_accesses"
+                    else np.ones_like(smooth.cost.energy) if metric == "delay" else smooth.cost.energy)
+            functions = np.log(np.stack([part, smooth.use.compute_cycles, *smooth.cost.level_cycles,
+                                         *(limit.asked(near, smooth) for limit in limits)]))
+            above, below = functions[:, 1:1 + count], functions[:, 1 + count:]
+            return np.column_stack([functions[:, 0], (above - below) / (STEP + down)])
+
+    def objective(point: np.ndarray, functions: np.ndarray) -> np.ndarray:
+        """The logarithm of the metric and its derivatives, [1 + V + 1]."""
+        return np.array([own * functions[0, 0] + cycles * point[-1], *own * functions[0, 1:], cycles])
+
+    def slack(point: np.ndarray, functions: np.ndarray) -> np.ndarray:
+        """The slack of the cycle bounds, then of the limits, at least 0 where possible: [paced + C, 1 + V + 1]."""
+        room = np.concatenate([np.full(paced, point[-1]), available]) - functions[1:, 0]
+        return np.column_stack([room, -functions[1:, 1:], np.arange(len(room)) < paced])
+
+    memory: dict[bytes, np.ndarray] = {}
+
+    def at(point: np.ndarray) -> np.ndarray:  # the solver asks for value, slack and derivatives one by one
+        key = point[:-1].tobytes()
+        if key not in memory:
+            if over():
+                raise OutOfTime
+            memory.clear()
+            memory[key] = evaluated(point)
+        return memory[key]
+
+    begin = np.append(start, evaluated(np.append(start, 0.0))[1:1 + paced, 0].max())
+    totals = sums @ begin
+    point: np.ndarray = minimize(
+        lambda p: objective(p, at(p))[0], begin, jac=lambda p: objective(p, at(p))[1:], method="SLSQP",
+        bounds=[*((LEAST, None) for _ in start), (None, None)], options={"maxiter": 60, "ftol": 1e-9},
+        constraints=[{"type": "eq", "fun": lambda p: sums @ p - totals, "jac": lambda p: sums},
+                     {"type": "ineq", "fun": lambda p: slack(p, at(p))[:, 0],
+                      "jac": lambda p: slack(p, at(p))[:, 1:]}]).x
+    # At an optimum the objective's derivative is a sum of those of the active constraints with weights of at least 0,
+    # the multipliers: fitted by least squares over the directions that keep the products of the factors.
+    functions = evaluated(point)
+    value, *slopes = objective(point, functions)
+    room, rows = np.split(slack(point, functions), [1], axis=1)
+    at_one = np.flatnonzero(point[:-1] <= LEAST + ACTIVE)
+    directions = np.linalg.svd(sums)[2][len(sums):].T    # the rows of `sums` are independent
+    candidates = np.concatenate([rows, np.eye(len(point))[at_one]])
+    active = np.concatenate([np.flatnonzero(room[:, 0] < ACTIVE), len(rows) + np.arange(len(at_one))])
+    projected = candidates[active] @ directions
+    constraining = np.linalg.norm(projected, axis=1) > 1e-9
+    active, projected = active[constraining], projected[constraining]
+    wanted = slopes @ directions
+    weights, rest = nnls(projected.T, wanted) if len(active) else (np.zeros(0), float(np.linalg.norm(wanted)))
+    multipliers = np.zeros(len(candidates))
+    multipliers[active] = weights
+    unexplained = rest / max(float(np.linalg.norm(slopes)), 1e-12)
+    return ShadowPrices(limits, -multipliers[paced:len(rows)], float(value), unexplained < UNCERTAIN)
+
+
+@dataclass(frozen=True)
+class RepeatedLayer:
+    """A mapped layer and how often it runs.
+
+    Attributes:
+        runs: All its runs, weights included.
+        spec: The layer on its design.
+        mapping: The mapping of one run.
+        energy_pj: Energy of one run in pJ.
+        cycles: Cycles of one run.
+    """
+
+    runs: float
+    spec: Spec
+    mapping: Mapping
+    energy_pj: float
+    cycles: float
+
+
+def combined_sensitivities(layers: Sequence[RepeatedLayer],
+                           stopped: Callable[[], bool] = lambda: False) -> tuple[Sensitivity, ...]:
+    """The sensitivities of the EDP of layers that run one after the other on one machine.
+
+    With E the sum of energies and T the sum of cycles, d(E T) = T dE + E dT for every constant.
+
+    Args:
+        layers: The layers; all on the same design.
+        stopped: Asked again and again.
+
+    Returns:
+        Sensitivities of the EDP, the largest elasticity first; only those that are not zero. One is certain where it
+        is so in every layer.
+
+    Raises:
+        FadiffError: The design is sparse.
+        OutOfTime: `stopped` was true before the last layer.
+    """
+    energy = sum(layer.runs * layer.energy_pj for layer in layers)
+    cycles = sum(layer.runs * layer.cycles for layer in layers)
+    total: dict[tuple[str, str], Sensitivity] = {}
+    for layer in layers:
+        for metric, factor in (("energy", cycles), ("delay", energy)):
+            if stopped():
+                raise OutOfTime
+            for found in mapping_sensitivities(layer.spec, layer.mapping, metric):
+                slope = layer.runs * factor * found.derivative
+                key = found.level, found.constant
+                before = total.get(key) or replace(found, derivative=0.0)
+                total[key] = replace(before, derivative=before.derivative + slope,
+                                     certain=before.certain and found.certain)
+    edp = energy * cycles
+    every = (replace(found, elasticity=found.derivative * found.value / edp) for found in total.values())
+    return tuple(sorted((found for found in every if found.elasticity), key=lambda found: -abs(found.elasticity)))

@@ -1,0 +1,75 @@
+"""The JSON Schema of the keys takes every bundled file and no misspelt key; the page of keys is what the tables say."""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from v04_designs import document
+
+from fadiff_mapper.inputs.schema import OPEN, SECTIONS, json_schema, reference
+from fadiff_mapper.inputs.yaml.load import load_file
+from fadiff_mapper.inputs.yaml.located import plain
+
+ROOT = Path(__file__).parents[2]
+BUNDLED = {"arch": "arch/*.yaml", "problem": "problems/*.yaml", "mapping": "mappings/*.yaml",
+           "ERT": "tables/*.ERT.yaml", "ART": "tables/*.ART.yaml"}
+FILES = [(kind, path) for kind, pattern in BUNDLED.items() for path in sorted((ROOT / "timeloop_specs").glob(pattern))]
+LAYERS = [("problem", path) for path in sorted((ROOT / "timeloop_specs" / "layers").rglob("*.yaml"))]
+
+
+@cache
+def validator(kind: str) -> Draft202012Validator:
+    schema = json_schema(kind)
+    Draft202012Validator.check_schema(schema)
+    return Draft202012Validator(schema)
+
+
+def mappings(value: Any) -> list[dict[str, Any]]:
+    """All mappings in a value, but for those with names of the user's own."""
+    inside = ([item for key, item in value.items() if key not in OPEN] if isinstance(value, dict)
+              else value if isinstance(value, list) else ())
+    return [*([value] if isinstance(value, dict) else []), *(found for item in inside for found in mappings(item))]
+
+
+@pytest.mark.parametrize(("kind", "path"), FILES, ids=lambda value: getattr(value, "stem", value))
+def test_a_bundled_file_validates_and_its_misspelt_keys_do_not(kind: str, path: Path) -> None:
+    content = plain(load_file(path))
+    assert list(validator(kind).iter_errors(content)) == []
+    for index, node in enumerate(mappings(content)):
+        for key in node:
+            wrong = copy.deepcopy(content)
+            there = mappings(wrong)[index]
+            there[f"{key}x"] = there.pop(key)
+            assert not validator(kind).is_valid(wrong), key
+
+
+def test_every_bundled_layer_validates() -> None:
+    assert [path for kind, path in LAYERS if not validator(kind).is_valid(plain(load_file(path)))] == []
+
+
+@pytest.mark.parametrize("kind", SECTIONS)
+def test_a_file_of_another_kind_does_not_validate(kind: str) -> None:
+    assert not validator(kind).is_valid({}) and not validator(kind).is_valid({"workload": {}})
+
+
+def test_both_dialects_validate() -> None:
+    whole = plain(document())
+    assert validator("arch").is_valid(whole) and validator("problem").is_valid(whole)
+    native = {"architecture": {"subtree": [{"name": "chip", "local": [
+        {"name": "Buffer[0..3]", "class": "SRAM", "attributes": {"depth": 16, "word-bits": 8, "meshX": "0x4"}}]}]},
+        "mapspace_constraints": [{"target": "Buffer", "type": "temporal", "factors": "C=2"}],
+        "mapper": {"optimization-metric": ["energy", "delay"]}}
+    assert validator("arch").is_valid(native)
+    for kind, value in (("depth", -1), ("depth", True), ("multiple_buffering", 0), ("bandwidth", [])):
+        native["architecture"]["subtree"][0]["local"][0]["attributes"] = {kind: value}
+        assert not validator("arch").is_valid(native), kind
+
+
+def test_the_page_of_keys_is_up_to_date() -> None:
+    page = (ROOT / "docs" / "reference" / "keys.md").read_text(encoding="utf-8")
+    assert page == reference(), "python docs/make_keys.py writes it"
