@@ -27,7 +27,7 @@ from cxx_compiler import SHARED, CxxCompiler, find_compiler
 
 KERNEL = Path("fadiff_mapper", "kernel")
 BINDINGS = tuple(KERNEL / name for name in (
-    "module.cpp", "estimate_bindings.cpp", "sparse_bindings.cpp", "straight_through.cpp"))
+    "module.cpp", "estimate_bindings.cpp", "proof_bindings.cpp", "sparse_bindings.cpp", "straight_through.cpp"))
 """Files that meet Python. They take longer to compile than all others together and hardly any time of a run, so they
 are compiled once, for the baseline. No vector of the processor may therefore pass by value between them and the other
 files: registers depend on the level."""

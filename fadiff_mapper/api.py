@@ -117,7 +117,8 @@ def load_layers(*files: Path_, jinja_data: AnyMapping[str, Any] | None = None, e
 
 
 def map_layer(spec: Spec, options: SearchOptions | None = None, *, metric: str | Sequence[str] | None = None,
-              seed: int | None = None, time_limit: float | None = None, warm_start: Mapping | None = None,
+              seed: int | None = None, time_limit: float | None = None, prove: bool | None = None,
+              gap: float | None = None, warm_start: Mapping | None = None,
               sensitivities: bool = False, output: Path_ | None = None,
               on_progress: Callable[[Progress], None] | None = None) -> Result:
     """Finds a mapping of one problem: `map_layers` with one problem.
@@ -126,12 +127,13 @@ def map_layer(spec: Spec, options: SearchOptions | None = None, *, metric: str |
         The best mapping with its statistics, how far it can be from the best possible one, and how the search ended.
     """
     watch = None if on_progress is None else lambda _, progress: on_progress(progress)
-    return map_layers([spec], options, metric=metric, seed=seed, time_limit=time_limit, warm_starts=[warm_start],
-                      sensitivities=sensitivities, output=output, on_progress=watch)[0]
+    return map_layers([spec], options, metric=metric, seed=seed, time_limit=time_limit, prove=prove, gap=gap,
+                      warm_starts=[warm_start], sensitivities=sensitivities, output=output, on_progress=watch)[0]
 
 
 def map_layers(specs: Sequence[Spec] | AnyMapping[str, Spec], options: SearchOptions | None = None, *,
                metric: str | Sequence[str] | None = None, seed: int | None = None, time_limit: float | None = None,
+               prove: bool | None = None, gap: float | None = None,
                warm_starts: Sequence[Mapping | None] = (), sensitivities: bool = False,
                output: Path_ | None = None, begun: float | None = None,
                on_progress: Callable[[int, Progress], None] | None = None,
@@ -144,6 +146,9 @@ def map_layers(specs: Sequence[Spec] | AnyMapping[str, Spec], options: SearchOpt
         metric: One metric, or several in order of priority; takes the place of `options.metrics`.
         seed: Takes the place of `options.seed`.
         time_limit: Seconds for all problems together; takes the place of `options.time_limit`.
+        prove: Whether to go on until it is proved that no mapping is better; takes the place of `options.prove`.
+        gap: Share by which mappings may be above their least bounds when a proof ends; takes the place of
+            `options.gap`.
         warm_starts: For each problem a mapping to start from, or None; the result is at least as good.
         sensitivities: Whether results have the derivatives of their metric by the constants of the machine, too. Where
             these fail, or there is no time for them, the result's status says so.
@@ -194,8 +199,8 @@ def map_layers(specs: Sequence[Spec] | AnyMapping[str, Spec], options: SearchOpt
     with nullcontext() if output is None else _held(
             root, dict.fromkeys(folders, RESULT_FILES), (file for spec in problems for file in spec.files)):
         results = layer_search.map_layers(
-            problems, options, metric=metric, seed=seed, time_limit=time_limit, warm_starts=warm_starts,
-            on_progress=on_progress, on_better=keep, stopped=stopped, deadline=deadline)
+            problems, options, metric=metric, seed=seed, time_limit=time_limit, prove=prove, gap=gap,
+            warm_starts=warm_starts, on_progress=on_progress, on_better=keep, stopped=stopped, deadline=deadline)
         late = with_grace(inf if deadline is None else deadline, stopped)
         for index, result in enumerate(results if sensitivities else ()):
             found, lost = attempted("sensitivities", lambda: mapping_sensitivities(

@@ -85,6 +85,10 @@ def add_map(commands: Commands) -> None:
                         help="how long each problem is searched (default full)")
     parser.add_argument("--imperfect", action="store_true",
                         help="also search factors that do not divide their dimension (Timeloop's imperfect factors)")
+    parser.add_argument("--prove", action="store_true",
+                        help="go on until it is proved that no mapping is better (dense designs)")
+    parser.add_argument("--gap", type=float, default=0.0, metavar="SHARE",
+                        help="with --prove: stop once the mapping is so close to the least bound (default 0)")
     parser.add_argument("--sensitivities", action="store_true",
                         help="also store what a little more of each constant of the machine would change")
     add_calibration(parser)
@@ -103,7 +107,7 @@ def map_problems(options: argparse.Namespace) -> int:
     from fadiff_mapper.output.terminal.layers import print_results, progress
     search = layer_options.SearchOptions(
         tuple(options.metric or ()), options.seed, options.time_limit, options.jobs, options.method, options.model,
-        options.effort, options.imperfect, options.exhaustive_limit, calibration(options))
+        options.effort, options.imperfect, options.exhaustive_limit, calibration(options), options.prove, options.gap)
     with reading_in_time(options):
         specs = load_inputs(options)
     program, names, start = real_model(options), list(specs), options.warm_start

@@ -177,6 +177,26 @@ class Chains:
     @property
     def legal_evaluations(self) -> int: ...
 
+class Prover:
+    """Bounds parts of a map space and searches them; loops of outer levels are pairs of factors and order, [D] each.
+
+    Built with the bounds, the temporal factors of each level and dimension, the order of each level's loops as inner,
+    free and outer ones, and the number of the metric in `METRICS`.
+    """
+
+    def __init__(self, layer: Layer, bounds: list[float], factors: list[list[list[float]]],
+                 orders: list[tuple[list[int], list[int], list[int]]], metric: int) -> None: ...
+    # Takes up a scheme: spatial factors [L * D], levels that keep each data space [L * T], layouts. Returns its bound.
+    def begin(self, spatial: list[float], keep: list[bool],
+              layouts: Sequence[tuple[Sequence[int], Sequence[bool]]]) -> float: ...
+    # How many parts decide one more level; bound, factors and order of those below the limit.
+    def divided(self, outer: Sequence[tuple[Sequence[float], Sequence[int]]],
+                limit: float) -> tuple[int, list[tuple[float, list[float], list[int]]]]: ...
+    # Whether the budget sufficed, bound of mappings that were not evaluated, best value, parts and mappings looked at,
+    # and the best mapping below the limit.
+    def search(self, outer: Sequence[tuple[Sequence[float], Sequence[int]]], limit: float,
+               budget: int) -> tuple[bool, float, float, int, int, tuple[np.ndarray, ...] | None]: ...
+
 class SegmentLayer:
     """A layer of segments, from a dictionary with tables for as many levels as are `homes`; see
     `network/tilings/compiled_segment.py`."""

@@ -6,6 +6,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <atomic>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -41,6 +42,24 @@ py::class_<T> add_table(py::module_& module, const char* name, std::pair<const c
         std::apply([&](auto... member) { ((made.*member = values), ...); }, members);
         return made;
     }), py::kw_only(), py::arg(fields.first)...);
+}
+
+// An object as Python holds it whose methods share scratch: while one call works on it any other is refused, as of another
+// thread, since calls leave the interpreter to others.
+template <typename Object>
+struct OneCall : Object {
+    using Object::Object;
+    std::atomic_flag busy = ATOMIC_FLAG_INIT;
+};
+
+template <typename Object, typename Result, typename... Arguments>
+auto one_call(Result (*function)(Object&, Arguments...)) {
+    return [function](OneCall<Object>& object, Arguments... arguments) -> Result {
+        if (object.busy.test_and_set(std::memory_order_acquire)) throw std::runtime_error("in use by another call");
+        const std::unique_ptr<std::atomic_flag, void (*)(std::atomic_flag*)> claim(
+            &object.busy, [](std::atomic_flag* busy) { busy->clear(std::memory_order_release); });
+        return function(object, std::forward<Arguments>(arguments)...);
+    };
 }
 
 // The fields of a Nest in their order, six or, with residuals, eight.
@@ -127,5 +146,6 @@ py::tuple changed(const Layer& layer, const MapSpace& space, const py::sequence&
 // Parts of the module; `_kernel.pyi` has their signatures.
 void add_sparse(py::module_& module);
 void add_draw(py::module_& module);
+void add_prover(py::module_& module);
 
 }  // namespace fadiff

@@ -1,6 +1,5 @@
 // The Python module `fadiff_mapper.kernel._kernel`: NumPy arrays in, NumPy arrays out.
 
-#include <atomic>
 #include <limits>
 #include <optional>
 
@@ -285,24 +284,7 @@ static void add_spaces(py::module_& module) {
 
 // ---- Search
 
-// Chains as Python holds them: while one call works on them any other is refused, as of another thread, since calls leave
-// the interpreter to others.
-struct HeldChains : Chains {
-    using Chains::Chains;
-    std::atomic_flag busy = ATOMIC_FLAG_INIT;
-};
-
-template <typename Result, typename... Arguments>
-static auto one_call(Result (*function)(Chains&, Arguments...)) {
-    return [function](HeldChains& chains, Arguments... arguments) -> Result {
-        if (chains.busy.test_and_set(std::memory_order_acquire)) throw std::runtime_error("in use by another call");
-        const std::unique_ptr<std::atomic_flag, void (*)(std::atomic_flag*)> claim(
-            &chains.busy, [](std::atomic_flag* busy) { busy->clear(std::memory_order_release); });
-        return function(chains, arguments...);
-    };
-}
-
-static std::unique_ptr<HeldChains> chains_of(const Layer& layer, const MapSpace& space,
+static std::unique_ptr<OneCall<Chains>> chains_of(const Layer& layer, const MapSpace& space,
                                              const std::vector<std::pair<double, Objective::Quantity>>& terms,
                                              const std::optional<Array<double>>& words,
                                              const std::optional<Array<bool>>& counted, std::uint64_t seed,
@@ -317,7 +299,7 @@ static std::unique_ptr<HeldChains> chains_of(const Layer& layer, const MapSpace&
     }
     Objective objective{{}, {sums.first, sums.second}};
     for (auto [weight, quantity] : terms) objective.terms.push_back({weight, quantity});
-    return std::make_unique<HeldChains>(layer, space, objective, room, seed, sparse, seconds);
+    return std::make_unique<OneCall<Chains>>(layer, space, objective, room, seed, sparse, seconds);
 }
 
 static void start_at(Chains& chains, const py::sequence& nest) {
@@ -345,7 +327,7 @@ static void add_chains(py::module_& module) {
     py::enum_<Chains::Stage>(module, "Stage")
         .value("start", Chains::START).value("refine", Chains::REFINE).value("polish", Chains::POLISH);
     const auto in = [](const char* name) { return py::arg(name); };
-    py::class_<HeldChains>(module, "Chains")
+    py::class_<OneCall<Chains>>(module, "Chains")
         .def(py::init(&chains_of), in("layer"), in("space"), in("terms"), in("room_words"), in("room_counted"), in("seed"),
              py::arg("sparse") = nullptr, py::arg("sums") = std::make_pair(1.0, 1.0),
              py::arg("seconds") = std::numeric_limits<double>::infinity())
@@ -381,6 +363,7 @@ PYBIND11_MODULE(_kernel, module) {
     add_chains(module);
     add_draw(module);
     add_estimates(module);
+    add_prover(module);
 }
 
 }  // namespace fadiff

@@ -85,6 +85,7 @@ def result_json(result: Result) -> str:
         **({"corrected": {"cycles": result.corrected.cycles, "edp": result.stats.energy_pj * result.corrected.cycles,
                           "exact_choice_cycles": result.corrected.exact_choice_cycles}} if result.corrected else {}),
         "bound": bound,
+        "gap": result.gap,
         "sensitivities": [sensitivity.to_dict() for sensitivity in result.sensitivities],
         "energy_source": result.stats.energy_source,
         "area_source": result.stats.area_source,

@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import chain, combinations, permutations, product
+from itertools import chain, combinations, product
 from math import inf
 
 import numpy as np
@@ -32,7 +32,8 @@ from fadiff_mapper.search.best_so_far import SearchOutcome, SearchState, Watcher
 from fadiff_mapper.search.layer_family import open_keeps
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.mapspace import MapSpace, places
-from fadiff_mapper.search.mapspace.build import between_on_x, factorization_count
+from fadiff_mapper.search.mapspace.build import factorization_count
+from fadiff_mapper.search.mapspace.orders import cut_is_open, cuts, orders_at
 from fadiff_mapper.search.options import ILLEGAL, SearchOptions
 
 BATCH = 1 << 14
@@ -124,7 +125,7 @@ def count(space: MapSpace, over: Over = never) -> int:
         partial = Counter({(1, 0): 1})
         for p, loops in enumerate(places(space)):
             # all loops are counted only where any number of them may lie on X
-            counted = p % 2 == 0 and _cut_is_open(space, p // 2)
+            counted = p % 2 == 0 and cut_is_open(space, p // 2)
             loop = ((name in loops.between) + (counted << DIGIT)) << 2 * DIGIT * p
             further: Counter[tuple[int, int]] = Counter()
             for ((done, tally), times), factor in product(partial.items(), loops.choices[name]):
@@ -141,32 +142,9 @@ def count(space: MapSpace, over: Over = never) -> int:
     for tally, times in in_time(tallies.items(), over):
         for p in range(2 * len(space.levels)):
             free, loops_here = (tally >> (2 * p + part) * DIGIT & (1 << DIGIT) - 1 for part in (0, 1))
-            times *= math.factorial(free) * (1 if p % 2 else len(_cuts(space, p // 2, free, loops_here)))
+            times *= math.factorial(free) * (1 if p % 2 else len(cuts(space, p // 2, free, loops_here)))
         total += times
     return total << len(open_keeps(space))
-
-
-def _cut_is_open(space: MapSpace, level: int) -> bool:
-    """Whether a level's spatial loops may be cut anywhere into those on X and those on Y."""
-    return space.constraints.levels[level].spatial.split is None and min(space.levels[level].fanout) > 1
-
-
-def _cuts(space: MapSpace, level: int, free: int, loops: int) -> range:
-    """The numbers of loops of several iterations that may lie on X, the first ones of their order.
-
-    They count all `loops` where no split is given, else the `free` ones, which the permutation does not name.
-    """
-    split, (wide, high) = space.constraints.levels[level].spatial.split, space.levels[level].fanout
-    if split is None:
-        return range(loops + 1) if _cut_is_open(space, level) else range(1)
-    order = space.levels[level].spatial
-    on_x = between_on_x(split, len(order.inner), len(order.between))
-    least, most = max(0, free - (len(order.between) - on_x)), min(free, on_x)
-    if high == 1:
-        least = free
-    if wide == 1:
-        most = 0
-    return range(least, most + 1)
 
 
 @dataclass(frozen=True)
@@ -189,9 +167,8 @@ class Arrangements:
 
 
 def _arranged(space: MapSpace, p: int, over: Over) -> Arrangements:
-    """The orders of the loops at place `p`: those on X before those on Y."""
-    names, loops, level = space.problem.dimensions, places(space)[p], space.levels[p // 2]
-    split = space.constraints.levels[p // 2].spatial.split
+    """The orders of the loops at place `p`."""
+    names, loops = space.problem.dimensions, places(space)[p]
     looping = [d for d, name in enumerate(names) if any(factor > 1 for factor in loops.choices[name])]
     number, first = np.zeros((2, 1 << len(names)), dtype=np.int64)
     orders: list[tuple[int, ...]] = []
@@ -199,18 +176,9 @@ def _arranged(space: MapSpace, p: int, over: Over) -> Arrangements:
     for real in in_time(chain.from_iterable(combinations(looping, n) for n in range(len(looping) + 1)), over):
         mask, idle = sum(1 << d for d in real), [d for d in range(len(names)) if d not in real]
         first[mask] = len(orders)
-        inner, between, outer = ([d for d in map(names.index, part) if d in real]
-                                 for part in (loops.inner, loops.between, loops.outer))
-        for order in in_time(permutations(between), over):
-            whole = (*inner, *order, *outer)
-            for cut in [0] if p % 2 else _cuts(space, p // 2, len(between), len(real)):
-                y_loops: set[int] = set()
-                if p % 2 == 0 and split is not None:
-                    y_loops = {d for d in (*inner, *outer) if level.axes[names[d]] == "Y"} | set(order[cut:])
-                elif p % 2 == 0:
-                    y_loops = set(whole[cut:] if _cut_is_open(space, p // 2) else whole * (level.fanout[0] == 1))
-                orders.append((*idle, *sorted(whole, key=y_loops.__contains__)))
-                on_y.append([d in y_loops for d in range(len(names))])
+        for order, y_loops in in_time(orders_at(space, p, real), over):
+            orders.append((*idle, *order))
+            on_y.append([d in y_loops for d in range(len(names))])
         number[mask] = len(orders) - first[mask]
     return Arrangements(number, first, np.array(orders), np.array(on_y))
 

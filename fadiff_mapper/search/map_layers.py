@@ -8,6 +8,7 @@ in between carry no history and no lower bound: the last one has both.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +28,7 @@ from fadiff_mapper.model.loop_nest import Nest, cut_off, pack, unpack, without_l
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.model.stats import Stats
-from fadiff_mapper.search.best_so_far import SearchOutcome
+from fadiff_mapper.search.best_so_far import SearchOutcome, Watcher
 from fadiff_mapper.search.layer_family import first_of
 from fadiff_mapper.search.mapping_task import MappingTask, checked_task, mapping_task
 from fadiff_mapper.search.mapspace import MapSpace, check_mapping, rounded_up
@@ -53,7 +54,7 @@ SEARCHING = "searching: the best mapping so far"
 
 def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
                metric: str | Sequence[str] | None = None, seed: int | None = None, time_limit: float | None = None,
-               warm_starts: Sequence[Mapping | None] = (),
+               prove: bool | None = None, gap: float | None = None, warm_starts: Sequence[Mapping | None] = (),
                on_progress: Callable[[int, Progress], None] | None = None,
                on_better: Callable[[int, Result], None] | None = None,
                on_end: Callable[[int, Result], None] | None = None,
@@ -67,6 +68,8 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
         metric: One metric, or several in order of priority; takes the place of `options.metrics`.
         seed: Takes the place of `options.seed`.
         time_limit: Seconds for all problems together; takes the place of `options.time_limit`.
+        prove: Takes the place of `options.prove`.
+        gap: Takes the place of `options.gap`.
         warm_starts: For each problem a mapping to start from, or None; the result is at least as good.
         on_progress: Called with the number of a problem whenever its best mapping improves.
         on_better: Called with the number of a problem and its first legal mapping, then the best so far at most once
@@ -90,7 +93,7 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
     """
     if not specs:
         return []
-    options = _resolved(options or SearchOptions(), specs[0], metric, seed, time_limit)
+    options = _resolved(options or SearchOptions(), specs[0], metric, seed, time_limit, prove, gap)
     least = 0.0 if deadline is None else LEAST
     if deadline is None:
         deadline = inf if options.time_limit is None else time.monotonic() + options.time_limit
@@ -111,6 +114,10 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
                         "a longer time limit") from None
     if options.imperfect and any(is_sparse(spec) for spec in specs):
         raise FadiffError("imperfect: found with densities or sparse optimizations; accepted: dense designs")
+    if options.prove:
+        from fadiff_mapper.search.lower_bound.proof import refuse_unprovable  # most searches go without it
+        for task in tasks:
+            refuse_unprovable(task.layer, task.sparse is not None)
     if options.calibration is not None:
         from fadiff_mapper.search.calibrated_choice import check_calibrated  # most searches go without it
         if options.imperfect:
@@ -125,6 +132,8 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
         begun = search_all(tasks, replace(options, effort=before), stopped=stopped, deadline=last, in_turn=True)
         tasks = [replace(task, given=outcome.nest) if outcome.legal else task
                  for task, outcome in zip(tasks, begun, strict=True)]
+    if options.prove:
+        return stream.send_last(tasks, *_proved(tasks, options, stream.watch, stopped, last))
     exact = all(spec.problem.bounds == task.space.problem.bounds for spec, task in zip(specs, tasks, strict=True))
     with bounds_of(tasks if bounds and exact else (), options.workers, options.imperfect, late) as bound_of:
         outcomes = search_all(tasks, options, watcher=stream.watch, stopped=stopped, deadline=last,
@@ -134,13 +143,66 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
         return stream.send_last(tasks, outcomes, bound_of)
 
 
+def _proved(tasks: Sequence[MappingTask], options: SearchOptions, watcher: Watcher, stopped: Over,
+            deadline: float) -> tuple[list[SearchOutcome], Callable[[int], LowerBound | None]]:
+    """Searches every task until its mapping is proved to be the best in the first metric, up to the options' gap.
+
+    Args:
+        tasks: The problems; all pass `proof.refuse_unprovable`.
+        options: Effort and parts of the search, and the gap.
+        watcher: Called whenever a search improves the best mapping of a task.
+        stopped: Asked between steps; once true, everything ends with what it has.
+        deadline: When everything has to end, seconds of `time.monotonic`; problems share what is left evenly.
+
+    Returns:
+        One outcome per task, and the lower bound of a task by its number.
+    """
+    from fadiff_mapper.search.lower_bound import LowerBound, lower_bound
+    from fadiff_mapper.search.lower_bound.proof import SOON, prove
+    begun, metric = time.monotonic(), options.priorities[0]
+    quick = replace(options, effort="quick") if options.effort == "full" else options
+    outcomes = search_all(tasks, quick, watcher=watcher, stopped=stopped, deadline=deadline)
+    done: dict[int, tuple[SearchOutcome, LowerBound | None]] = {}  # by outcome: equal problems have the same
+    for index, (task, first) in enumerate(zip(tasks, outcomes, strict=True)):
+        if id(first) in done or not first.legal:
+            continue
+        now = time.monotonic()
+        until = now + (deadline - now) / (len(tasks) - index)
+
+        def over(until: float = until) -> bool:
+            return stopped() or time.monotonic() > until
+
+        def watch(_: int, nest: Nest, step: Progress, index: int = index) -> None:
+            watcher(index, nest, step)
+
+        outcome = first
+        proof = prove(task.layer, task.space, metric, first.nest, gap=options.gap, over=over, budget=SOON)
+        if proof.gap > options.gap and not over():
+            if quick is not options:
+                (outcome,) = search_all(
+                    [replace(task, given=proof.nest)], options, watcher=watch, stopped=stopped,
+                    deadline=now + (until - now) / 2)
+            proof = prove(task.layer, task.space, metric, outcome.nest, gap=options.gap, over=over)
+        evaluations, history = outcome.evaluations + proof.mappings, outcome.history
+        if proof.nest is not outcome.nest:
+            history = (*history, Progress(time.monotonic() - begun, evaluations, outcome.legal_evaluations,
+                                          math.log(proof.value), "proof"))
+        status = "interrupted: " if stopped() else f"out of time after {options.time_limit:g} s: " if over() else ""
+        done[id(first)] = (
+            replace(outcome, nest=proof.nest, status=status + proof.sentence, history=history, evaluations=evaluations),
+            (lower_bound(task.layer, task.space) or LowerBound(0, 0, 0, 0, ())).raised(metric, proof.least))
+    found = [done.get(id(outcome), (outcome, None)) for outcome in outcomes]
+    return [outcome for outcome, _ in found], lambda index: found[index][1]
+
+
 def _resolved(options: SearchOptions, first: Spec, metric: str | Sequence[str] | None, seed: int | None,
-              time_limit: float | None) -> SearchOptions:
+              time_limit: float | None, prove: bool | None, gap: float | None) -> SearchOptions:
     """The options with the keyword arguments and the mapper section of the first input in place. Raises FadiffError."""
     metrics = check_metrics((metric,) if isinstance(metric, str) else metric or options.metrics or first.mapper.metrics)
     resolved = replace(options, metrics=metrics, seed=options.seed if seed is None else seed,
                        time_limit=options.time_limit if time_limit is None else time_limit,
-                       threads=first.mapper.num_threads if options.threads is None else options.threads)
+                       threads=first.mapper.num_threads if options.threads is None else options.threads,
+                       prove=options.prove if prove is None else prove, gap=options.gap if gap is None else gap)
     check_options(resolved)
     return resolved
 

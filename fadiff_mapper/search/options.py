@@ -131,6 +131,9 @@ class SearchOptions:
         exhaustive_limit: Mappings above which the method "exhaustive" is refused.
         calibration: A correction to measured hardware by which the mapping is chosen in the end (see
             `calibrated_choice`); None: the exact model alone.
+        prove: Go on until it is proved that no mapping is better in the first metric (`lower_bound.proof`); with the
+            effort "full" a quick search comes first, and the full one only where the proof takes long.
+        gap: Share by which the mapping may be above the least bound when a proof ends.
     """
 
     metrics: tuple[str, ...] = ()
@@ -143,6 +146,8 @@ class SearchOptions:
     imperfect: bool = False
     exhaustive_limit: int = EXHAUSTIVE_LIMIT
     calibration: Calibration | None = None
+    prove: bool = False
+    gap: float = 0.0
 
     @property
     def priorities(self) -> tuple[str, ...]:
@@ -164,7 +169,7 @@ class SearchOptions:
         plain = replace(self.schedule, descent=None)
         numbers = {name: getattr(plain, name) for name in plain.__dataclass_fields__ if name != "descent"}
         record = {name: getattr(self, name) for name in self.__dataclass_fields__
-                  if name not in ("threads", "calibration")}
+                  if name not in ("threads", "calibration", *(() if self.prove else ("prove", "gap")))}
         return (record | {"metrics": self.priorities,
                           "effort": next((name for name, known in EFFORTS.items() if known == plain), numbers)}
                 | (self.calibration.record() if self.calibration else {}))
@@ -202,6 +207,14 @@ def check_options(options: SearchOptions) -> None:
                           "accepted: one of them")
     if not exhaustive and options.exhaustive_limit != EXHAUSTIVE_LIMIT:
         raise FadiffError(f"exhaustive_limit: found with the method {options.method}; accepted: the method exhaustive")
+    if not isinstance(options.gap, int | float) or not options.gap >= 0:
+        raise FadiffError(f"gap: found {options.gap!r}; accepted: a share of 0 or more, such as 0.01")
+    if options.gap and not options.prove:
+        raise FadiffError("gap: found without a proof; accepted: with a proof")
+    for name, found in (("imperfect factors", options.imperfect), ("the method exhaustive", exhaustive),
+                        ("a calibration", options.calibration is not None)):
+        if options.prove and found:
+            raise FadiffError(f"proof: found with {name}; accepted: one of them")
     check_metrics(options.priorities)
 
 
@@ -222,7 +235,8 @@ class Progress:
         legal_evaluations: The legal ones of these.
         value: Value of the best mapping (see `best_so_far.exact_value`): the logarithm of the metric if legal, else
             above `ILLEGAL`.
-        stage: The stage that met it: "given", "start", "descent", "orders", "refine", "polish" or "exhaustive".
+        stage: The stage that met it: "given", "start", "descent", "orders", "refine", "polish", "exhaustive" or
+            "proof".
     """
 
     time_s: float

@@ -78,6 +78,14 @@ class Result:
         """The mapping's value of that metric; see `Stats.of`."""
         return self.stats.of(self.metric)
 
+    @property
+    def gap(self) -> float | None:
+        """Share by which that value may be above the best possible; 0: it is the best; None: nothing is known."""
+        if self.bound is None:
+            return None
+        from fadiff_mapper.search.lower_bound import gap
+        return gap(self.bound, self.metric, self.value)
+
     def write(self, folder: str | Path) -> None:
         """Writes the files of the run, those that `timeloop-mapper` leaves among them, all or none.
 

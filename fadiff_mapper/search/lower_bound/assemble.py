@@ -53,7 +53,7 @@ def gap(bound: LowerBound, metric: str, value: float) -> float | None:
         value / bound - 1; None where the bound is 0.
     """
     least = bound.of(metric)
-    return value / least - 1 if least > 0 else None
+    return max(value / least - 1, 0.0) if least > 0 else None
 
 
 def sentence(bound: LowerBound | None, metric: str, value: float) -> str:
@@ -67,7 +67,9 @@ def sentence(bound: LowerBound | None, metric: str, value: float) -> str:
     above = gap(bound, metric, value) if bound else None
     if bound is None or above is None:
         return f"no lower bound on {METRIC_NAMES[metric]} is known for this problem"
-    percent = math.ceil(max(above, 0.0) * 1e4) / 100
+    if above == 0:
+        return f"{METRIC_NAMES[metric]} is the best possible: no mapping is better"
+    percent = math.ceil(above * 1e4) / 100
     return f"{METRIC_NAMES[metric]} is at most {percent:g} % above the best possible; bound: {binding(bound, metric)}"
 
 
@@ -155,6 +157,11 @@ class LowerBound:
     def of(self, metric: str) -> float:
         """The bound on one of the metrics that a search can minimise, in the unit of that attribute."""
         return float(getattr(self, metric))
+
+    def raised(self, metric: str, least: float) -> LowerBound:
+        """The bound where nothing undercuts `least` in a metric, either."""
+        values = {name: self.of(name) for name in METRIC_NAMES}
+        return LowerBound(**values | {metric: max(values[metric], least)}, parts=self.parts)
 
 
 def sparse_lower_bound(design: SparseDesign, space: MapSpace, over: Over = never) -> LowerBound | None:

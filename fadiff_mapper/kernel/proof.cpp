@@ -1,0 +1,612 @@
+#include "proof.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace fadiff {
+
+constexpr double INF = std::numeric_limits<double>::infinity();
+
+// A mapping is better than another one only by more than this share: sums of the model differ in their last bits.
+constexpr double TOLERANCE = 1e-9;
+
+// Orders of loops of one choice of factors that are evaluated; the choice of more stays open.
+constexpr double MOST_ORDERS = 40'000;
+
+// Loops of one window whose subsets are told apart.
+constexpr std::size_t MOST_SUBSETS = 8;
+
+Prover::Prover(const Layer& layer, std::vector<double> bounds, OpenLoops open, Metric metric)
+    : layer_(layer), bounds_(std::move(bounds)), open_(std::move(open)), metric_(metric), levels_(layer.levels),
+      dims_(layer.dims), tensors_(layer.tensors), plain_(tensors_), own_(tensors_), shared_(tensors_), windows_(tensors_),
+      scatter_(std::size_t(levels_) * tensors_), used_(levels_), per_block_(levels_), leaking_(levels_),
+      fixed_reads_(levels_), fixed_writes_(levels_), orders_(levels_), chosen_(levels_, LevelLoops{std::vector<double>(dims_, 1.0),
+      std::vector<std::uint8_t>(dims_)}), work_(layer), reads_(levels_), writes_(levels_) {
+    for (double bound : bounds_) macs_ *= bound;
+    for (int t = 0; t < tensors_; ++t) {
+        plain_[t] = true;
+        Dims seen = 0;
+        for (const fadiff::Rank& rank : layer.spaces[t].ranks) {
+            Dims looping = 0;
+            for (const auto& term : rank.terms)
+                if (bounds_[term.dim] > 1) {
+                    plain_[t] &= term.coefficient == 1 && !(looping >> term.dim & 1);
+                    looping |= Dims(1) << term.dim;
+                }
+            plain_[t] &= !(looping & seen) && !(looping & (looping - 1));
+            (looping & (looping - 1) ? shared_ : own_)[t] |= looping;
+            windows_[t] |= looping & seen;
+            seen |= looping;
+        }
+        own_[t] &= ~shared_[t];
+    }
+    for (int level = 0; level < levels_; ++level) {
+        Frame frame;
+        frame.tile.resize(dims_), frame.visits.resize(tensors_), frame.reads.resize(levels_), frame.writes.resize(levels_);
+        frames_.push_back(frame);
+    }
+}
+
+// Words of a box as Timeloop counts them, holes of strides included.
+double Prover::extent_of(int t, const double* box) const {
+    double words = 1;
+    for (const fadiff::Rank& rank : layer_.spaces[t].ranks) words *= extent(rank, box);
+    return words;
+}
+
+// Distinct words that a set of iterations touches at least, by its points in every dimension; of a contiguous box where
+// `box` says so.
+double Prover::distinct(int t, const double* points, bool box) const {
+    double words = 1;
+    Dims used = 0;
+    for (const fadiff::Rank& rank : layer_.spaces[t].ranks) {
+        double count = 1;
+        bool whole = box;
+        std::vector<fadiff::Rank::Term> terms;
+        for (const auto& term : rank.terms)
+            if (!(used >> term.dim & 1)) terms.push_back(term), used |= Dims(1) << term.dim;
+        std::sort(terms.begin(), terms.end(), [](auto& a, auto& b) { return std::abs(a.coefficient) < std::abs(b.coefficient); });
+        for (const auto& term : terms) {
+            const double n = points[term.dim], step = std::abs(term.coefficient);
+            if (whole && step <= count) count += step * (n - 1);
+            else if (whole && n > 1) count *= n, whole = false;
+            else count += n - 1;
+        }
+        words *= count;
+    }
+    return words;
+}
+
+double Prover::value(double energy, double cycles, double accessed) const {
+    switch (metric_) {
+        case Metric::EDP: return energy * cycles;
+        case Metric::ENERGY: return energy;
+        case Metric::DELAY: return cycles;
+        default: return accessed;
+    }
+}
+
+double Prover::begin(const Scheme& scheme) {
+    scheme_ = scheme;
+    crossings_.clear();
+    for (auto& cache : orders_) cache.clear();
+    permuted_.clear();
+    loose_ = layer_.priced;
+    const auto spatial = [&](int level, int d) { return scheme_.spatial[std::size_t(level) * dims_ + d]; };
+    cycles_ = macs_;
+    reach_.assign(std::size_t(levels_) * dims_, {});
+    for (int d = 0; d < dims_; ++d) {
+        std::vector<double> inside{1.0};
+        for (int level = 0; level < levels_; ++level) {
+            std::set<double> products;
+            for (double product : inside)
+                for (double factor : open_.factors[std::size_t(level) * dims_ + d]) {
+                    const double points = product * factor * spatial(level, d);
+                    if (points <= bounds_[d] && std::fmod(bounds_[d], points) == 0) products.insert(points);
+                }
+            inside.assign(products.begin(), products.end());
+            reach_[std::size_t(level) * dims_ + d] = inside;
+            cycles_ /= spatial(level, d);
+        }
+        if (!std::binary_search(inside.begin(), inside.end(), bounds_[d])) return INF;
+    }
+    double instances = 1;
+    for (int level = levels_ - 1; level >= 0; --level) {
+        used_[level] = instances;
+        per_block_[level] = std::min(instances, layer_.level[level].clusters);
+        for (int t = 0; t < tensors_; ++t) {
+            double& scatter = scatter_[std::size_t(level) * tensors_ + t] = 1;
+            Dims seen = 0;
+            for (const fadiff::Rank& rank : layer_.spaces[t].ranks) {
+                double apart = 1;
+                int loops = 0;
+                for (const auto& term : rank.terms)
+                    if (spatial(level, term.dim) > 1) {
+                        loose_ |= seen >> term.dim & 1 || ++loops > 1;  // receivers may want the same words of a window
+                        if (!(seen >> term.dim & 1)) apart += spatial(level, term.dim) - 1;
+                        seen |= Dims(1) << term.dim;
+                    }
+                scatter *= apart;
+            }
+        }
+        for (int d = 0; d < dims_; ++d) instances *= spatial(level, d);
+    }
+    for (int level = 0; level < levels_; ++level)
+        leaking_[level] = layer_.level[level].leak * (layer_.level[level].gated > 1 ? used_[layer_.level[level].gate] * layer_.level[level].gated : used_[level]);
+
+    fixed_energy_ = macs_ * layer_.compute_energy, fixed_accessed_ = 0;
+    std::fill(fixed_reads_.begin(), fixed_reads_.end(), 0.0), std::fill(fixed_writes_.begin(), fixed_writes_.end(), 0.0);
+    for (int t = 0; t < tensors_; ++t) {
+        std::vector<double> part(levels_);
+        part[levels_ - 1] = extent_of(t, bounds_.data());
+        for (int level = levels_ - 2; level >= 0; --level) part[level] = part[level + 1] / scatter_[std::size_t(level + 1) * tensors_ + t];
+        int inner = -1;
+        double scatter = 1;
+        for (int level = 0; level < levels_; ++level) {
+            scatter *= scatter_[std::size_t(level) * tensors_ + t];
+            if (!scheme_.keep[std::size_t(level) * tensors_ + t]) continue;
+            Crossing crossing{t, inner, level, scatter};
+            crossing.written = layer_.spaces[t].written;
+            if (crossing.written) crossing.first_inner = inner < 0 ? 0 : part[inner], crossing.first_outer = part[level];
+            const std::size_t next = std::size_t(inner + 1) * tensors_ + t;
+            for (int d = 0; d < dims_; ++d)
+                crossing.neighbours |= layer_.linked[next] && shared_[t] >> d & 1 && spatial(inner + 1, d) > 1;
+            if (inner < 0) {  // the arithmetic asks for a word per cycle
+                // units side by side may hand on all but the first word, whatever moves it
+                const bool linked = layer_.linked[t] && used_[0] < macs_ / cycles_;
+                const double asked = linked ? distinct(t, bounds_.data(), true) / used_[level] / scatter : cycles_;
+                loose_ |= linked;
+                charge(crossing, {asked, asked, linked}, fixed_energy_, fixed_reads_.data(), fixed_writes_.data(), fixed_accessed_);
+            } else {
+                crossings_.push_back(crossing);
+            }
+            inner = level, scatter = 1;
+        }
+        if (inner < 0) return INF;
+    }
+    std::sort(crossings_.begin(), crossings_.end(), [](auto& a, auto& b) { return a.inner < b.inner; });
+    return start({}) ? bound(frames_[levels_ - 1], levels_ - 1) : INF;
+}
+
+// Adds the accesses of both levels of a crossing.
+void Prover::charge(const Crossing& crossing, const Words& words, double& energy, double* reads, double* writes,
+                    double& accessed) const {
+    const int inner = crossing.inner, outer = crossing.outer;
+    const auto pay = [&](int level, double amount, double price, bool address) {
+        const double block = layer_.level[level].block;
+        energy += per_block_[level] * (std::ceil(amount / block - 1e-9) * price + (address ? amount * layer_.level[level].address : 0));
+        if (level == levels_ - 1) accessed += amount * used_[level];
+    };
+    // Timeloop rounds averages over windows; other words are whole numbers.
+    const double sent = std::ceil(words.sent * crossing.scatter - 0.5 - 1e-6);
+    const double received = words.loose ? std::max(std::ceil(words.received - 1 - 1e-6), 0.0) : std::floor(words.received + 1e-6);
+    const double asked = crossing.written ? std::max(sent - crossing.first_outer, 0.0) : sent;
+    pay(outer, asked, layer_.level[outer].read, !crossing.written);
+    reads[outer] += asked * layer_.bandwidth_scale[std::size_t(outer) * tensors_ + crossing.tensor];
+    if (crossing.written) {
+        pay(outer, sent, layer_.level[outer].update, true);
+        writes[outer] += sent * layer_.bandwidth_scale[std::size_t(outer) * tensors_ + crossing.tensor];
+    }
+    if (inner < 0) return;
+    const double filled = crossing.written ? std::max(received - crossing.first_inner, 0.0) : received;
+    pay(inner, filled, layer_.level[inner].fill, true);
+    writes[inner] += filled * layer_.bandwidth_scale[std::size_t(inner) * tensors_ + crossing.tensor];
+}
+
+// Words over a crossing of which all loops outside the receiver are decided; at least as many for every order of loops
+// that leaves the same ones inside the innermost loop that moves the tile.
+Prover::Words Prover::decided_words(const Crossing& crossing, const Frame& frame) const {
+    const int t = crossing.tensor;
+    const double words = extent_of(t, frame.tile.data()), visits = frame.visits[t];
+    if (plain_[t]) return {words * visits, words * visits, false};
+    const auto& space = layer_.spaces[t];
+    std::size_t at = frame.loops;
+    while (at > 0 && !(space.relevant >> loops_[at - 1].dim & 1)) --at;
+    if (!at) return {words, words, false};
+    const Loop& first = loops_[--at];
+    if (own_[t] >> first.dim & 1) return {words * visits, words * visits, false};
+    if (windows_[t] >> first.dim & 1) return least_words(crossing, frame, crossing.inner);
+    const fadiff::Rank* rank = &space.ranks[0];
+    while (!(rank->dims >> first.dim & 1)) ++rank;
+    const auto coefficient = [&](int d) {
+        double sum = 0;
+        for (const auto& term : rank->terms) sum += term.dim == d ? term.coefficient : 0;
+        return sum;
+    };
+    const double span = extent(*rank, frame.tile.data()), step = first.step * coefficient(first.dim);
+    const double overlap = words / span * std::max(span - step, 0.0), fresh = words - overlap;
+    double last = 0, beside = 1;  // offset of the last receiver in this rank, receivers side by side in it
+    for (const auto& term : rank->terms) {
+        const double side = scheme_.spatial[std::size_t(crossing.inner + 1) * dims_ + term.dim];
+        if (crossing.neighbours) last += term.coefficient * frame.tile[term.dim] * (side - 1), beside *= side;
+    }
+    bool links = crossing.neighbours && step <= last;
+    // Further loops over the same window find the tile as many steps away as their own step exceeds those inside them.
+    std::vector<double> steps, counts;
+    double others = 1;
+    for (std::size_t i = at; i-- > 0;) {
+        if (rank->dims >> loops_[i].dim & 1) steps.push_back(loops_[i].step * coefficient(loops_[i].dim)), counts.push_back(loops_[i].bound);
+        else if (own_[t] >> loops_[i].dim & 1) others *= loops_[i].bound;
+    }
+    double fewer = 1, least = words;
+    for (std::size_t g = 0; g < steps.size(); ++g) {
+        double sent = words;
+        const std::size_t subsets = steps.size() > MOST_SUBSETS ? 0 : std::size_t(1) << steps.size();
+        if (!subsets) sent = 0;
+        for (std::size_t inside = 0; inside < subsets; ++inside) {
+            if (inside >> g & 1) continue;
+            double move = steps[g] - step;
+            for (std::size_t h = 0; h < steps.size(); ++h) move -= inside >> h & 1 ? steps[h] : 0;
+            if (move == 0) sent = 0;
+            else if (move == step) sent = std::min(sent, fresh);
+            links |= crossing.neighbours && std::abs(move) <= last;
+        }
+        if (sent < words) fewer *= counts[g], least = std::min(least, sent);
+    }
+    const double runs = visits / first.bound;
+    const double received = words * visits - overlap * (visits - runs) - (words - least) * runs * (1 - 1 / fewer);
+    if (!links) return {received, received, fewer > 1};
+    // Neighbours hand words on in every call but those of loops that move a rank of its own; one receiver in each row
+    // has no neighbour.
+    const double sent = words * others + fresh / beside * (visits - runs);
+    return {received, std::min(received, std::max(sent, least_words(crossing, frame, crossing.inner).sent)), true};
+}
+
+// Words over a crossing whose receiver lies within the given level, or is that level: at least those that the tile of the
+// level touches, again for every visit.
+Prover::Words Prover::least_words(const Crossing& crossing, const Frame& frame, int level) const {
+    const int t = crossing.tensor;
+    double inside = 1;  // receivers within one instance of the level, with words of their own
+    for (int l = crossing.inner + 1; l <= level; ++l) inside *= scatter_[std::size_t(l) * tensors_ + t];
+    const double* tile = frame.tile.data();
+    const double visits = frame.visits[t];
+    if (plain_[t]) {
+        const double words = extent_of(t, tile) / inside, room = layer_.level[crossing.inner].usable;
+        // where the receiver cannot hold its share, a loop inside moves it, and all loops outside repeat that
+        const double times = room >= 0 && words > room ? frame.outside : visits;
+        return {words * times, words * times, false};
+    }
+    double grown[64], repeated = visits, apart = 1;
+    std::copy_n(tile, dims_, grown);
+    bool outside_own = false;
+    for (std::size_t i = frame.loops; i-- > 0;) {
+        const Loop& loop = loops_[i];
+        outside_own |= own_[t] >> loop.dim & 1;
+        if (shared_[t] >> loop.dim & 1) grown[loop.dim] *= loop.bound, repeated /= loop.bound;
+        else if (outside_own) apart *= loop.bound;
+    }
+    const double touched = std::max(distinct(t, tile, true), distinct(t, grown, false)) / inside;
+    if (!crossing.neighbours) return {touched * repeated, touched * repeated, true};
+    // Neighbours hand on what an earlier call delivered to any of them, so that words of all receivers count once.
+    double sent = touched;
+    if (level == crossing.inner) {
+        for (int d = 0; d < dims_; ++d) grown[d] *= scheme_.spatial[std::size_t(level + 1) * dims_ + d];
+        sent = distinct(t, grown, false) / scatter_[std::size_t(level + 1) * tensors_ + t];
+    }
+    return {touched * repeated, std::min(touched * repeated, sent * apart), true};
+}
+
+// The bound of all mappings whose loops outside a level are those of a frame.
+double Prover::bound(const Frame& frame, int level) const {
+    double energy = frame.energy, accessed = frame.accessed;
+    std::copy(frame.reads.begin(), frame.reads.end(), reads_.begin());
+    std::copy(frame.writes.begin(), frame.writes.end(), writes_.begin());
+    for (const Crossing& crossing : crossings_) {
+        if (crossing.inner >= level) break;
+        charge(crossing, least_words(crossing, frame, level), energy, reads_.data(), writes_.data(), accessed);
+    }
+    double busy = cycles_;
+    for (int l = 0; l < levels_; ++l) {
+        const double limits[3] = {layer_.level[l].read_bandwidth, layer_.level[l].write_bandwidth, layer_.level[l].shared_bandwidth};
+        const double asked[3] = {reads_[l], writes_[l], reads_[l] + writes_[l]};
+        for (int i = 0; i < 3; ++i)
+            if (limits[i] < UNLIMITED) busy = std::max(busy, std::ceil(asked[i] / limits[i] * (1 - 1e-12)));
+    }
+    for (int l = 0; l < levels_; ++l) energy += busy * leaking_[l];
+    return value(energy, busy + layer_.network_latency, accessed);
+}
+
+// Orders of the loops of a level, one for each way to leave data spaces in place that no other way exceeds.
+const std::vector<Prover::Order>& Prover::orders(int level, Dims looping) {
+    auto [cached, fresh] = orders_[level].try_emplace(looping);
+    std::vector<Order>& result = cached->second;
+    if (!fresh) return result;
+    const auto loops_of = [&](const std::vector<std::uint8_t>& names) {
+        std::vector<std::uint8_t> loops;
+        for (std::uint8_t d : names)
+            if (looping >> d & 1) loops.push_back(d);
+        return loops;
+    };
+    const auto inner = loops_of(open_.inner[level]), between = loops_of(open_.between[level]), outer = loops_of(open_.outer[level]);
+    std::vector<int> moved, windowed;  // data spaces that are sent to a level further in
+    for (const Crossing& crossing : crossings_)
+        if (crossing.inner < level && std::find(moved.begin(), moved.end(), crossing.tensor) == moved.end()) {
+            moved.push_back(crossing.tensor);
+            if (shared_[crossing.tensor] & looping) windowed.push_back(crossing.tensor);
+        }
+    std::sort(moved.begin(), moved.end());
+    std::vector<std::pair<Order, int>> candidates;  // with the loop of a window that moves it
+    const auto add = [&](const std::vector<std::uint8_t>& middle) {
+        std::vector<std::uint8_t> order = inner;
+        order.insert(order.end(), middle.begin(), middle.end());
+        order.insert(order.end(), outer.begin(), outer.end());
+        Order one{order, std::vector<Dims>(tensors_)};
+        int mover = -1;
+        for (int t : moved)
+            for (std::uint8_t d : order) {
+                if (layer_.spaces[t].relevant >> d & 1) {
+                    if (shared_[t] >> d & 1) mover = mover * dims_ + d;
+                    break;
+                }
+                one.idle[t] |= Dims(1) << d;
+            }
+        const auto covers = [&](const auto& a, const auto& b) {
+            if (a.second != b.second) return false;
+            for (int t : moved)
+                if (b.first.idle[t] & ~a.first.idle[t]) return false;
+            return true;
+        };
+        const std::pair<Order, int> candidate{one, mover};
+        for (const auto& other : candidates)
+            if (covers(other, candidate)) return;
+        candidates.erase(std::remove_if(candidates.begin(), candidates.end(), [&](auto& other) { return covers(candidate, other); }),
+                         candidates.end());
+        candidates.push_back(candidate);
+    };
+    std::vector<std::uint8_t> sorted = between;
+    if (windowed.size() > 1) {
+        std::sort(sorted.begin(), sorted.end());
+        do add(sorted);
+        while (std::next_permutation(sorted.begin(), sorted.end()));
+    } else {
+        do {  // the data space that stays longest first
+            const auto less = [&](std::uint8_t a, std::uint8_t b) {
+                for (int t : moved) {
+                    const bool of_a = layer_.spaces[t].relevant >> a & 1, of_b = layer_.spaces[t].relevant >> b & 1;
+                    if (of_a != of_b) return of_b;
+                }
+                return a < b;
+            };
+            std::sort(sorted.begin(), sorted.end(), less);
+            add(sorted);
+            if (windowed.empty()) continue;
+            const Dims relevant = layer_.spaces[windowed[0]].relevant;
+            const auto mover = std::find_if(sorted.begin(), sorted.end(), [&](std::uint8_t d) { return relevant >> d & 1; });
+            for (auto first = mover; first != sorted.end(); ++first) {
+                if (!(relevant >> *first & 1)) continue;
+                std::vector<std::uint8_t> order = sorted;
+                std::rotate(order.begin() + (mover - sorted.begin()), order.begin() + (first - sorted.begin()), order.begin() + (first - sorted.begin()) + 1);
+                add(order);
+            }
+        } while (std::next_permutation(moved.begin(), moved.end()));
+    }
+    for (auto& [order, mover] : candidates) {
+        for (const auto* names : {&open_.inner[level], &open_.between[level], &open_.outer[level]})
+            for (std::uint8_t d : *names)
+                if (!(looping >> d & 1)) order.order.push_back(d);  // loops of one iteration stand anywhere
+        result.push_back(order);
+    }
+    return result;
+}
+
+// The frame of the level within, once a level's loops are decided; false where its tile does not fit.
+bool Prover::enter(int level, const double* factor, const Order& order) {
+    const Frame& outer = frames_[level];
+    Frame& frame = frames_[level - 1];
+    double iterations = 1;
+    Dims looping = 0;
+    for (int d = 0; d < dims_; ++d) {
+        iterations *= factor[d];
+        looping |= Dims(factor[d] > 1) << d;
+        frame.tile[d] = outer.tile[d] / (factor[d] * scheme_.spatial[std::size_t(level) * dims_ + d]);
+    }
+    const int inner = level - 1;
+    if (layer_.level[inner].usable >= 0) {
+        double words = 0;
+        for (int t = 0; t < tensors_; ++t)
+            if (scheme_.keep[std::size_t(inner) * tensors_ + t]) words += extent_of(t, frame.tile.data());
+        if (words > layer_.level[inner].usable) return false;
+    }
+    frame.outside = outer.outside * iterations;
+    for (int t = 0; t < tensors_; ++t) {
+        frame.visits[t] = outer.visits[t];
+        if (!(looping & layer_.spaces[t].relevant)) continue;
+        frame.visits[t] = frame.outside;
+        for (Dims left = order.idle[t]; left; left &= left - 1) frame.visits[t] /= factor[__builtin_ctzll(left)];
+    }
+    frame.loops = outer.loops;
+    loops_.resize(frame.loops);
+    for (int i = dims_; i-- > 0;) {
+        const int d = order.order[i];
+        if (factor[d] > 1) loops_.push_back({d, factor[d], frame.tile[d] * scheme_.spatial[std::size_t(level) * dims_ + d]});
+    }
+    frame.loops = loops_.size();
+    frame.energy = outer.energy, frame.accessed = outer.accessed, frame.loose = outer.loose;
+    std::copy(outer.reads.begin(), outer.reads.end(), frame.reads.begin());
+    std::copy(outer.writes.begin(), outer.writes.end(), frame.writes.begin());
+    for (const Crossing& crossing : crossings_) {
+        if (crossing.inner != inner) continue;
+        const Words words = decided_words(crossing, frame);
+        frame.loose |= words.loose;
+        charge(crossing, words, frame.energy, frame.reads.data(), frame.writes.data(), frame.accessed);
+    }
+    return true;
+}
+
+// Takes up the loops of the outermost levels; false where they do not fit.
+bool Prover::start(const std::vector<LevelLoops>& outer) {
+    Frame& frame = frames_[levels_ - 1];
+    frame.tile = bounds_;
+    std::fill(frame.visits.begin(), frame.visits.end(), 1.0);
+    frame.outside = 1, frame.energy = fixed_energy_, frame.accessed = fixed_accessed_, frame.loose = loose_, frame.loops = 0;
+    frame.reads = fixed_reads_, frame.writes = fixed_writes_;
+    const double room = layer_.level[levels_ - 1].usable;
+    double words = 0;
+    for (int t = 0; t < tensors_; ++t)
+        if (scheme_.keep[std::size_t(levels_ - 1) * tensors_ + t]) words += extent_of(t, bounds_.data());
+    if (room >= 0 && words > room) return false;
+    for (std::size_t i = 0; i < outer.size(); ++i) {
+        const int level = levels_ - 1 - int(i);
+        Dims looping = 0;
+        for (int d = 0; d < dims_; ++d) looping |= Dims(outer[i].factor[d] > 1) << d;
+        const auto& all = orders(level, looping);
+        const auto own = std::find_if(all.begin(), all.end(), [&](const Order& one) { return one.order == outer[i].order; });
+        if (own == all.end()) throw std::invalid_argument("an order that is none of a part's");
+        chosen_[level] = outer[i];
+        if (!enter(level, outer[i].factor.data(), *own)) return false;
+    }
+    return true;
+}
+
+// Calls `visit(order)` for every choice of a level's loops that fits, once they stand in `chosen_` and in the frame within.
+template <typename Visit>
+void Prover::each_child(int level, Visit visit) {
+    std::vector<std::vector<double>> options(dims_);
+    for (int d = 0; d < dims_; ++d) {
+        const double left = frames_[level].tile[d] / scheme_.spatial[std::size_t(level) * dims_ + d];
+        for (double factor : open_.factors[std::size_t(level) * dims_ + d]) {
+            if (std::fmod(left, factor) != 0) continue;
+            const double inside = left / factor;
+            if (level == 0 ? inside == 1 : std::binary_search(reach_[std::size_t(level - 1) * dims_ + d].begin(),
+                                                              reach_[std::size_t(level - 1) * dims_ + d].end(), inside))
+                options[d].push_back(factor);
+        }
+        if (options[d].empty()) return;
+    }
+    std::vector<std::size_t> digit(dims_, 0);
+    std::vector<double> factor(dims_);
+    for (;;) {
+        Dims looping = 0;
+        for (int d = 0; d < dims_; ++d) factor[d] = options[d][digit[d]], looping |= Dims(factor[d] > 1) << d;
+        for (const Order& order : orders(level, looping)) {
+            if (level && !enter(level, factor.data(), order)) {
+                ++count_;
+                break;  // the tile fits in no order
+            }
+            if (!visit(factor, order)) return;
+        }
+        int d = 0;
+        while (d < dims_ && ++digit[d] == options[d].size()) digit[d++] = 0;
+        if (d == dims_) return;
+    }
+}
+
+std::vector<Part> Prover::divided(const std::vector<LevelLoops>& outer, double limit, std::size_t& bounded) {
+    std::vector<Part> parts;
+    bounded = 0;
+    const int level = levels_ - 1 - int(outer.size());
+    if (level < 1 || !start(outer)) return parts;
+    each_child(level, [&](const std::vector<double>& factor, const Order& order) {
+        ++bounded;
+        const double least = bound(frames_[level - 1], level - 1);
+        if (least < limit) {
+            parts.push_back({outer, least});
+            parts.back().outer.push_back({factor, order.order});
+        }
+        return true;
+    });
+    return parts;
+}
+
+Searched Prover::search(const std::vector<LevelLoops>& outer, double limit, std::size_t budget) {
+    found_ = Searched{};
+    found_.value = found_.least = INF;
+    limit_ = limit, budget_ = budget, count_ = 0;
+    waiting_.clear();
+    if (start(outer)) descend(levels_ - 1 - int(outer.size()));
+    flush();
+    found_.parts = count_;
+    return found_;
+}
+
+void Prover::descend(int level) {
+    each_child(level, [&](const std::vector<double>& factor, const Order& order) {
+        if (++count_ + found_.mappings > budget_) found_.whole = false;
+        if (!found_.whole) return false;
+        const double least = level ? bound(frames_[level - 1], level - 1) : 0;
+        if (least >= limit_) return true;
+        chosen_[level].factor = factor, chosen_[level].order = order.order;
+        if (level) descend(level - 1);
+        else leaf();
+        return found_.whole;
+    });
+}
+
+// A mapping with the loops chosen.
+void Prover::leaf() {
+    Mapping mapping(layer_);
+    for (int level = 0; level < levels_; ++level) {
+        const std::size_t first = std::size_t(level) * dims_;
+        std::copy_n(chosen_[level].factor.begin(), dims_, mapping.factor.begin() + 2 * first + dims_);
+        std::copy_n(scheme_.spatial.begin() + first, dims_, mapping.factor.begin() + 2 * first);
+        std::copy_n(chosen_[level].order.begin(), dims_, mapping.order.begin() + first);
+    }
+    mapping.keep = scheme_.keep;
+    mapping.find_loops(dims_);
+    const Layout& layout = scheme_.layouts[0];
+    mapping.spatial_order = layout.order, mapping.on_y = layout.on_y;
+    if (!frames_[0].loose) return evaluate_later(mapping);
+    // Windows: every order, and every layout.
+    if (!permuted_.insert(mapping.factor).second) return;
+    double orders = double(scheme_.layouts.size());
+    for (int level = 0; level < levels_; ++level) {
+        int free = 0;
+        for (std::uint8_t d : open_.between[level]) free += mapping.looping[2 * level + 1] >> d & 1;
+        orders *= std::tgamma(free + 1.0);
+    }
+    if (orders > MOST_ORDERS) {
+        found_.least = std::min(found_.least, bound(frames_[0], 0));
+        return;
+    }
+    for (const Layout& one : scheme_.layouts) {
+        mapping.spatial_order = one.order, mapping.on_y = one.on_y;
+        permute(0, mapping);
+    }
+}
+
+// Every order of the loops of a level and those further out.
+void Prover::permute(int level, Mapping& mapping) {
+    if (level == levels_) return evaluate_later(mapping);
+    const Dims looping = mapping.looping[2 * level + 1];
+    std::vector<std::uint8_t> between;
+    for (std::uint8_t d : open_.between[level])
+        if (looping >> d & 1) between.push_back(d);
+    std::sort(between.begin(), between.end());
+    do {
+        std::uint8_t* order = &mapping.order[std::size_t(level) * dims_];
+        for (std::uint8_t d : open_.inner[level])
+            if (looping >> d & 1) *order++ = d;
+        order = std::copy(between.begin(), between.end(), order);
+        for (std::uint8_t d : open_.outer[level])
+            if (looping >> d & 1) *order++ = d;
+        for (int d = 0; d < dims_; ++d)
+            if (!(looping >> d & 1)) *order++ = std::uint8_t(d);
+        permute(level + 1, mapping);
+    } while (std::next_permutation(between.begin(), between.end()));
+}
+
+void Prover::evaluate_later(const Mapping& mapping) {
+    waiting_.push_back(mapping);
+    if (waiting_.size() == LANES) flush();
+}
+
+void Prover::flush() {
+    if (waiting_.empty()) return;
+    const Mapping* given[LANES];
+    for (std::size_t i = 0; i < waiting_.size(); ++i) given[i] = &waiting_[i];
+    pack_mappings(layer_, given, int(waiting_.size()), work_.pack);
+    Scores scores[LANES];
+    evaluate(layer_, nullptr, 0, work_, scores);
+    for (std::size_t i = 0; i < waiting_.size(); ++i) {
+        const double own = value(scores[i].energy, scores[i].cycles, scores[i].last_level_accesses);
+        if (!scores[i].legal || own >= limit_) continue;
+        found_.value = own, found_.best = waiting_[i];
+        limit_ = own * (1 - TOLERANCE);
+    }
+    found_.mappings += waiting_.size();
+    waiting_.clear();
+}
+
+}  // namespace fadiff

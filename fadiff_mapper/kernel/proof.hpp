@@ -1,0 +1,154 @@
+// Lower bounds of parts of a map space, and the search of a part for a mapping below a limit (docs/theory/lower_bound.md).
+//
+// A part fixes all spatial factors and what is kept (its scheme), and the temporal loops of the outermost levels. Loops
+// further in are open. Reuse is full, factors divide their dimension, outputs have no windows.
+
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "evaluate.hpp"
+
+namespace fadiff {
+
+enum class Metric { EDP, ENERGY, DELAY, LAST_LEVEL_ACCESSES };
+
+// What the constraints leave open in time: by level and dimension the factors, by level the order of the loops, innermost
+// first: `inner`, then `between` in any order, then `outer`.
+struct OpenLoops {
+    std::vector<std::vector<double>> factors;                      // [L][D]
+    std::vector<std::vector<std::uint8_t>> inner, between, outer;  // [L]
+};
+
+// The spatial choices of a part, and what levels keep. Where windows are handed on between neighbours, or wires cost
+// energy, mappings differ by layout; elsewhere the first one stands for all.
+struct Scheme {
+    struct Layout {
+        std::vector<std::uint8_t> order, on_y;   // [L][D]
+    };
+    std::vector<double> spatial;                 // [L][D]
+    std::vector<std::uint8_t> keep;              // [L][T]
+    std::vector<Layout> layouts;
+};
+
+// Temporal loops of one level.
+struct LevelLoops {
+    std::vector<double> factor;         // [D]
+    std::vector<std::uint8_t> order;    // [D]; innermost first
+};
+
+struct Part {
+    std::vector<LevelLoops> outer;  // the outermost level first
+    double bound = 0;
+};
+
+struct Searched {
+    bool whole = true;                    // the budget sufficed
+    double least = 0;                     // bound of mappings with too many orders to evaluate; infinite where there are none
+    double value = 0;                     // of the best mapping below the limit; infinite where there is none
+    std::size_t parts = 0, mappings = 0;  // parts that were bounded, mappings that were evaluated
+    std::optional<Mapping> best;
+};
+
+class Prover {
+public:
+    Prover(const Layer& layer, std::vector<double> bounds, OpenLoops open, Metric metric);
+
+    // Takes up the parts of a scheme. Returns the bound of all its mappings; infinite where there is none.
+    double begin(const Scheme& scheme);
+
+    // The parts that decide one more level, those below a limit; `bounded`: how many there are in all.
+    std::vector<Part> divided(const std::vector<LevelLoops>& outer, double limit, std::size_t& bounded);
+
+    // Looks for mappings of a part below a limit, until `budget` parts and mappings have been looked at.
+    Searched search(const std::vector<LevelLoops>& outer, double limit, std::size_t budget);
+
+    const Layer& layer() const { return layer_; }
+
+private:
+    using Layout = Scheme::Layout;
+    struct Crossing {  // one data space between two levels that keep it, with none between them that does
+        int tensor, inner, outer;
+        double scatter = 1;                       // receivers of one sender with words of their own
+        bool written = false, neighbours = false; // an output; receivers may hand on words of a window
+        double first_inner = 0, first_outer = 0;  // words of an instance that are written before they are read
+    };
+    struct Loop {
+        int dim;
+        double bound, step;  // iterations; points from one to the next
+    };
+    struct Frame {  // loops further out than a level are decided
+        std::vector<double> tile;           // [D]; points of the level's tile
+        std::vector<double> visits;         // [T]; iterations of the innermost loop that moves the tile and all outside it
+        double outside = 1;                 // iterations of all loops
+        double energy = 0, accessed = 0;    // pJ, and accesses of the outermost level, of what is decided
+        std::vector<double> reads, writes;  // [L]; words per instance that are decided
+        bool loose = false;                 // mappings of these loops differ by more than is decided
+        std::size_t loops = 0;              // of `loops_`
+    };
+    struct Words {
+        double received, sent;  // by one receiver; by the sender, for each receiver with words of its own
+        bool loose = false;     // not exact
+    };
+    struct Order {
+        std::vector<std::uint8_t> order;  // [D]
+        std::vector<Dims> idle;           // [T]; loops inside the innermost one that moves the data space
+    };
+
+    double extent_of(int t, const double* box) const;
+    double distinct(int t, const double* points, bool box) const;
+    double value(double energy, double cycles, double accessed) const;
+    void charge(const Crossing& crossing, const Words& words, double& energy, double* reads, double* writes,
+                double& accessed) const;
+    Words decided_words(const Crossing& crossing, const Frame& frame) const;
+    Words least_words(const Crossing& crossing, const Frame& frame, int level) const;
+    double bound(const Frame& frame, int level) const;
+    const std::vector<Order>& orders(int level, Dims looping);
+    bool enter(int level, const double* factor, const Order& order);
+    bool start(const std::vector<LevelLoops>& outer);
+    template <typename Visit>
+    void each_child(int level, Visit visit);
+    void descend(int level);
+    void leaf();
+    void permute(int level, Mapping& mapping);
+    void evaluate_later(const Mapping& mapping);
+    void flush();
+
+    const Layer& layer_;
+    std::vector<double> bounds_;  // [D]
+    OpenLoops open_;
+    Metric metric_;
+    int levels_, dims_, tensors_;
+    double macs_ = 1;
+    std::vector<std::uint8_t> plain_;             // [T]; tiles of any size lie side by side: no windows, no strides
+    std::vector<Dims> own_, shared_, windows_;    // [T]; dimensions with ranks of their own; of windows; of several ranks
+
+    // Of the scheme.
+    Scheme scheme_;
+    std::vector<double> scatter_;                 // [L][T]; receivers of one instance with words of their own, at least
+    std::vector<double> used_, per_block_;        // [L]; instances; accesses that a block of every instance takes
+    std::vector<double> leaking_;                 // [L]; pJ per cycle
+    std::vector<Crossing> crossings_;             // the innermost receiver first
+    std::vector<std::vector<double>> reach_;      // [L][D]; points that the loops of a level and those inside can have
+    double cycles_ = 1, fixed_energy_ = 0, fixed_accessed_ = 0;  // of the arithmetic
+    std::vector<double> fixed_reads_, fixed_writes_;             // [L]; asked for by the arithmetic
+    bool loose_ = false;
+    std::vector<std::map<Dims, std::vector<Order>>> orders_;     // [L]
+
+    // Of the search.
+    std::vector<Frame> frames_;                   // [L]
+    std::vector<Loop> loops_;                     // the outermost first
+    std::vector<LevelLoops> chosen_;              // [L]
+    std::set<std::vector<double>> permuted_;      // factors whose orders have been evaluated
+    double limit_ = 0;
+    std::size_t budget_ = 0, count_ = 0;
+    Searched found_;
+    Workspace work_;
+    std::vector<Mapping> waiting_;
+    mutable std::vector<double> reads_, writes_;  // [L]; scratch
+};
+
+}  // namespace fadiff

@@ -1,0 +1,111 @@
+#include <limits>
+
+#include "bindings.hpp"
+#include "proof.hpp"
+
+namespace fadiff {
+namespace {
+
+using Names = std::vector<std::uint8_t>;
+using Loops = std::vector<std::pair<std::vector<double>, Names>>;  // factors and order of the outermost levels
+
+void check(bool right, const char* what) {
+    if (!right) throw std::invalid_argument(std::string(what) + ": wrong shape");
+}
+
+Names all_of(const OpenLoops& open, std::size_t level) {
+    Names all = open.inner[level];
+    all.insert(all.end(), open.between[level].begin(), open.between[level].end());
+    all.insert(all.end(), open.outer[level].begin(), open.outer[level].end());
+    std::sort(all.begin(), all.end());
+    return all;
+}
+
+void check_order(Names order, int dims, const char* what) {
+    std::sort(order.begin(), order.end());
+    check(int(order.size()) == dims, what);
+    for (int d = 0; d < dims; ++d) check(order[d] == d, what);
+}
+
+std::unique_ptr<OneCall<Prover>> prover(const Layer& layer, std::vector<double> bounds,
+                                        const std::vector<std::vector<std::vector<double>>>& factors,
+                                        const std::vector<std::tuple<Names, Names, Names>>& orders, int metric) {
+    const std::size_t levels = layer.levels, dims = layer.dims;
+    check(bounds.size() == dims && factors.size() == levels && orders.size() == levels && metric >= 0 && metric <= 3, "loops");
+    OpenLoops open;
+    for (std::size_t level = 0; level < levels; ++level) {
+        check(factors[level].size() == dims, "factors");
+        for (const auto& own : factors[level]) {
+            for (double factor : own) check(factor >= 1, "factors");
+            open.factors.push_back(own);
+        }
+        open.inner.push_back(std::get<0>(orders[level]));
+        open.between.push_back(std::get<1>(orders[level]));
+        open.outer.push_back(std::get<2>(orders[level]));
+        check_order(all_of(open, level), layer.dims, "orders");
+    }
+    return std::make_unique<OneCall<Prover>>(layer, std::move(bounds), std::move(open), Metric(metric));
+}
+
+double begin(Prover& prover, std::vector<double> spatial, Names keep, const std::vector<std::pair<Names, Names>>& layouts) {
+    const Layer& layer = prover.layer();
+    const std::size_t cells = std::size_t(layer.levels) * layer.dims;
+    check(spatial.size() == cells && keep.size() == std::size_t(layer.levels) * layer.tensors && !layouts.empty(), "scheme");
+    for (double factor : spatial) check(factor >= 1, "scheme");
+    Scheme scheme{std::move(spatial), std::move(keep), {}};
+    for (const auto& [order, on_y] : layouts) {
+        check(order.size() == cells && on_y.size() == cells, "layouts");
+        for (int level = 0; level < layer.levels; ++level)
+            check_order(Names(order.begin() + level * layer.dims, order.begin() + (level + 1) * layer.dims), layer.dims, "layouts");
+        scheme.layouts.push_back({order, on_y});
+    }
+    return prover.begin(scheme);
+}
+
+std::vector<LevelLoops> loops_of(const Prover& prover, const Loops& outer) {
+    check(int(outer.size()) <= prover.layer().levels, "outer");
+    std::vector<LevelLoops> loops;
+    for (const auto& [factor, order] : outer) {
+        check(int(factor.size()) == prover.layer().dims, "outer");
+        check_order(order, prover.layer().dims, "outer");
+        loops.push_back({factor, order});
+    }
+    return loops;
+}
+
+py::tuple divided(Prover& prover, const Loops& outer, double limit) {
+    std::size_t bounded = 0;
+    std::vector<Part> parts;
+    {
+        const auto loops = loops_of(prover, outer);
+        py::gil_scoped_release release;
+        parts = prover.divided(loops, limit, bounded);
+    }
+    py::list result;
+    for (const Part& part : parts) result.append(py::make_tuple(part.bound, part.outer.back().factor, part.outer.back().order));
+    return py::make_tuple(bounded, result);
+}
+
+py::tuple search(Prover& prover, const Loops& outer, double limit, std::size_t budget) {
+    Searched found;
+    {
+        const auto loops = loops_of(prover, outer);
+        py::gil_scoped_release release;
+        found = prover.search(loops, limit, budget);
+    }
+    py::object best = py::none();
+    if (found.best) best = nest_arrays(prover.layer(), {&*found.best}, false);
+    return py::make_tuple(found.whole, found.least, found.value, found.parts, found.mappings, best);
+}
+
+}  // namespace
+
+void add_prover(py::module_& module) {
+    py::class_<OneCall<Prover>>(module, "Prover")
+        .def(py::init(&prover), py::keep_alive<1, 2>())
+        .def("begin", one_call(&begin))
+        .def("divided", one_call(&divided))
+        .def("search", one_call(&search));
+}
+
+}  // namespace fadiff

@@ -1,0 +1,215 @@
+"""The branch and bound: its bounds are bounds, whole spaces agree with it, and what it says is what it knows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from sparse_inputs import skipping_product
+from strategies import SHAPES, Case, cases
+
+from fadiff_mapper import FadiffError, load, map_layer
+from fadiff_mapper.base.bundled_files import designs, find
+from fadiff_mapper.cli import main
+from fadiff_mapper.inputs.spec.constraints import Constraints, LevelConstraints
+from fadiff_mapper.inputs.spec.spec import METRICS, Spec
+from fadiff_mapper.inputs.spec.tables import EnergyTable, Tables
+from fadiff_mapper.model.evaluate import Scores, score
+from fadiff_mapper.model.loop_nest import Nest, pack
+from fadiff_mapper.model.prepared_layer import prepare_layer
+from fadiff_mapper.search.exhaustive import count, nests, whole_space
+from fadiff_mapper.search.layer_family import random_nests
+from fadiff_mapper.search.lower_bound.best_first import Look, best_first
+from fadiff_mapper.search.lower_bound.proof import core_of, prove
+from fadiff_mapper.search.lower_bound.schemes import Scheme, layouts, schemes
+from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
+from fadiff_mapper.search.mapspace import build_mapspace
+
+PRICES = Tables(ert=tuple(EnergyTable(f"tiny.{name}", actions) for name, actions in (
+    ("L0", {"read": 1.0, "write": 2.0, "leak": 0.3}), ("L1", {"read": 5.0, "write": 3.0, "update": 4.0}),
+    ("L2", {"read": 50.0, "write": 70.0, "leak": 0.1}), ("MAC", {"compute": 0.5}))))
+
+LAYERS = ("resnet18/conv3x3_64_64_56_s1", "resnet18/conv3x3_128_256_14_s2", "mobilenet_v1/dw3x3_256_28_s1")
+MOST = 60_000
+
+
+def values(scores: Scores, metric: str) -> np.ndarray:
+    found = {"edp": scores.energy * scores.cycles, "energy": scores.energy, "delay": scores.cycles,
+             "last_level_accesses": scores.last_level_accesses}[metric]
+    return np.where(scores.legal, found, np.inf)
+
+
+def best_and_worst(task: MappingTask, metric: str) -> tuple[float, Nest] | None:
+    """The least value of all mappings of a space, and its worst legal mapping; None where none is legal."""
+    best, worst, at = np.inf, -np.inf, None
+    for nest in nests(whole_space(task.space), 1 << 14):
+        found = values(score(task.layer, nest), metric)
+        legal = np.where(np.isfinite(found), found, -np.inf)
+        if legal.max() > worst:
+            worst, at = legal.max(), nest.take(legal.argmax()[None])
+        best = min(best, found.min())
+    return (best, at) if at is not None else None
+
+
+def agrees(task: MappingTask, metric: str) -> None:
+    """Asserts that the proof from the worst mapping ends at the best one of all."""
+    found = best_and_worst(task, metric)
+    assume(found is not None)
+    best, start = found  # type: ignore[misc]
+    proof = prove(task.layer, task.space, metric, start)
+    assert proof.gap == 0
+    assert proof.value == pytest.approx(best, rel=2e-9, abs=1e-9)
+    assert values(score(task.layer, proof.nest), metric)[0] == pytest.approx(proof.value, rel=1e-12)
+
+
+def tiny(case: Case, sizes: list[int], free: bool) -> MappingTask:
+    """The space around a mapping: memories of some sizes, what it keeps fixed or free."""
+    levels = tuple(replace(level, size=size, block_size=1 + size % 2) for level, size in
+                   zip(case.arch.levels[:-1], sizes, strict=False)) + case.arch.levels[-1:]
+    arch = replace(case.arch, levels=levels)
+    said = [LevelConstraints(bypass=frozenset(case.problem.dataspace_names()) - level.keep, keep=level.keep)
+            for level in case.mapping.levels]
+    inner = [LevelConstraints()] * (len(levels) - 1) if free else said[:-1]
+    return MappingTask(prepare_layer(arch, case.problem, PRICES),
+                       build_mapspace(arch, case.problem, Constraints((*inner, said[-1]))))
+
+
+machines = given(cases(SHAPES), st.lists(st.integers(1, 60), min_size=3, max_size=3), st.booleans(),
+                 st.sampled_from(METRICS))
+
+
+@machines
+@settings(max_examples=40, deadline=None)
+def test_the_proof_ends_at_the_best_mapping_of_a_small_space(case: Case, sizes: list[int], free: bool,
+                                                             metric: str) -> None:
+    task = tiny(case, sizes, free)
+    assume(count(task.space) <= MOST)
+    agrees(task, metric)
+
+
+@machines
+@settings(max_examples=80, deadline=None)
+def test_no_mapping_is_below_the_bound_of_a_part_that_holds_it(case: Case, sizes: list[int], free: bool,
+                                                               metric: str) -> None:
+    task, nest = tiny(case, sizes, free), pack([case.mapping], case.problem)
+    value = values(score(task.layer, nest), metric)[0]
+    assume(np.isfinite(value))
+    held(task, nest, metric, value)
+
+
+def held(task: MappingTask, nest: Nest, metric: str, value: float) -> None:
+    """Asserts that at each level some part with the mapping's factors has a bound of at most its value."""
+    core = core_of(task.layer, task.space, metric)
+    scheme = Scheme(*(tuple(tuple(row) for row in rows[:, :, 0].tolist()) for rows in (nest.spatial, nest.keep)))
+    assert scheme in set(schemes(task.space))
+    bound = core.begin(nest.spatial.ravel().tolist(), nest.keep.ravel().tolist(), list(layouts(task.space, scheme)))
+    assert bound <= value * (1 + 1e-9)
+    parts: list[list[tuple[list[float], list[int]]]] = [[]]
+    for level in reversed(range(1, len(task.space.levels))):
+        children = [(bound, [*outer, (factors, order)]) for outer in parts
+                    for bound, factors, order in core.divided(outer, np.inf)[1]
+                    if factors == nest.temporal[level, :, 0].tolist()]
+        assert min(bound for bound, _ in children) <= value * (1 + 1e-9)
+        parts = [outer for bound, outer in children if bound <= value * (1 + 1e-9)]
+
+
+@given(st.sampled_from(sorted(designs())), st.sampled_from(LAYERS), st.sampled_from(METRICS), st.integers(0, 99))
+@settings(max_examples=20, deadline=None)
+def test_no_mapping_of_a_design_is_below_the_bound_of_a_part_that_holds_it(design: str, layer: str, metric: str,
+                                                                           seed: int) -> None:
+    task = mapping_task(load(find(f"arch/{design}"), find(f"layers/{layer}")))
+    drawn = random_nests(task.layer, task.space, 200, seed)
+    found = values(score(task.layer, drawn), metric)
+    for index in np.flatnonzero(np.isfinite(found))[:1]:
+        held(task, drawn.take(index[None]), metric, found[index])
+
+
+@pytest.mark.parametrize("design", sorted(designs()))
+@pytest.mark.parametrize(("layer", "bounds"), [
+    (LAYERS[0], {"M": 4, "C": 2, "P": 6, "R": 3}), (LAYERS[1], {"M": 2, "C": 2, "P": 3, "R": 3}),
+    (LAYERS[2], {"G": 2, "P": 4, "Q": 2, "R": 3}), (LAYERS[0], {"M": 6, "C": 6, "P": 4})])
+def test_the_proof_ends_at_the_best_mapping_of_a_small_layer(design: str, layer: str, bounds: dict[str, int]) -> None:
+    task = mapping_task(shrunk(design, layer, bounds))
+    for metric in METRICS[:3]:
+        agrees(task, metric)
+
+
+def shrunk(design: str, layer: str, bounds: dict[str, int]) -> Spec:
+    spec = load(find(f"arch/{design}"), find(f"layers/{layer}"))
+    return replace(spec, problem=replace(spec.problem, bounds={name: bounds.get(name, 1)
+                                                               for name in spec.problem.bounds}))
+
+
+def gemm(design: str = "gemmini_small") -> Spec:
+    return load(find(f"arch/{design}"), find("layers/gpt3_6b7_block/gemm_2048_4096_4096"))
+
+
+@pytest.mark.parametrize("design", ["gemmini_small", "gemmini_large"])
+def test_a_matrix_product_is_proved(design: str) -> None:
+    result = map_layer(gemm(design), prove=True)
+    assert result.gap == 0
+    assert result.status.startswith("proved: no mapping is better; ")
+    assert result.value <= map_layer(gemm(design)).value * (1 + 1e-9)
+
+
+def test_without_time_there_is_an_answer_with_its_gap() -> None:
+    task = mapping_task(gemm())
+    start = map_layer(gemm(), time_limit=0.05)
+    nest = pack([start.mapping], start.spec.problem)
+    proof = prove(task.layer, task.space, "edp", nest, over=lambda: True)
+    assert proof.gap > 0
+    assert proof.nest is nest
+    assert proof.least <= prove(task.layer, task.space, "edp", nest).value
+    assert "above the best" in proof.sentence
+
+
+def test_a_gap_ends_a_proof_early() -> None:
+    whole, near = (map_layer(gemm(), prove=True, gap=gap) for gap in (0.0, 0.5))
+    assert near.gap is not None
+    assert near.gap <= 0.5
+    assert whole.value <= near.value <= whole.value * 1.5
+
+
+def test_the_least_of_a_list_is_found_and_proved() -> None:
+    """The loop by itself: a part is a range of a list, its bound the least of a coarser list."""
+    numbers = [7.0, 3.0, 9.0, 4.0, 8.0, 2.5, 6.0, 5.0]
+
+    def look(part: tuple[int, int], limit: float) -> Look[tuple[int, int], int]:
+        first, last = part
+        if last - first == 1:
+            return Look(better=(numbers[first], first) if numbers[first] < limit else None)
+        middle = (first + last) // 2
+        return Look([(min(numbers[low:high]) - (high - low - 1), (low, high))
+                     for low, high in ((first, middle), (middle, last))])
+
+    proof = best_first([(0.0, (0, 8))], look, 100.0)
+    assert (proof.value, proof.answer, proof.least) == (2.5, 5, 2.5)
+
+
+@pytest.mark.parametrize(("options", "said"), [
+    (["--prove", "--gap", "-1"], "gap: found -1.0; accepted: a share of 0 or more, such as 0.01"),
+    (["--gap", "0.1"], "gap: found without a proof; accepted: with a proof"),
+    (["--prove", "--imperfect"], "proof: found with imperfect factors; accepted: one of them")])
+def test_a_proof_that_cannot_be_is_refused(options: list[str], said: str, tmp_path: Path,
+                                           capsys: pytest.CaptureFixture[str]) -> None:
+    files = [str(find(name)) for name in ("arch/gemmini_small", "layers/resnet18/fc_512_1000")]
+    assert main(["map", *files, "-o", str(tmp_path / "out"), *options]) == 2
+    assert capsys.readouterr().err.strip() == f"error: {said}"
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_sparse_design_is_refused() -> None:
+    with pytest.raises(FadiffError, match="a proof is asked for, found with densities or sparse optimizations"):
+        map_layer(skipping_product({"A": 0.5}), prove=True)
+
+
+def test_the_gap_stands_in_the_record(tmp_path: Path) -> None:
+    map_layer(gemm(), prove=True).write(tmp_path)
+    record = json.loads((tmp_path / "fadiff.result.json").read_text(encoding="utf-8"))
+    assert record["gap"] == 0
+    assert record["bound"]["sentence"] == "EDP is the best possible: no mapping is better"
