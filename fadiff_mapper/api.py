@@ -106,7 +106,7 @@ def load_layers(*files: Path_, jinja_data: AnyMapping[str, Any] | None = None, e
         strict: As in `load`.
 
     Returns:
-        The specs by unique names, those of the problems' files.
+        The specs by unique names, taken from the problems' files.
 
     Raises:
         FadiffError: As in `load`.
@@ -312,9 +312,9 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
         neighbours: Whether the designs one value away from the best are mapped at the end, beyond `evaluations`; a
             better one takes its place, until none is better or as many have been mapped again.
         jobs: Designs at work at a time; one for each core by default. The answer does not depend on it.
-        backend: "processes" for those of this machine, "dask" or "ray" for a cluster.
+        backend: "processes" of this machine, "dask" or "ray" for a cluster.
         address: The cluster's scheduler.
-        shard: (i, n) evaluates every n-th design alone, from the i-th on; for "random" and "exhaustive".
+        shard: (i, n) evaluates only every n-th design, from the i-th on; for "random" and "exhaustive".
         store: Folder in which all that is evaluated is kept, so that runs go on and share their work; None: `STORE` in
             the output folder, if there is one.
         calibration: A correction to measured hardware (`read_calibration`) for the cycles of all designs; nothing is

@@ -71,7 +71,7 @@ def write_shared(path: Path, text: str) -> None:
     it are made where they do not exist. Raises FadiffError as `write_files` does.
     """
     check_names(path.parent, [path.name])
-    # Numbers of processes are those of one machine; writers on others must not share a name.
+    # Process ids are unique on one machine only; writers on others must not share a name.
     partial = path.with_name(f".{path.name}.{os.urandom(16).hex()}.partial")
     try:
         with _reported(path):

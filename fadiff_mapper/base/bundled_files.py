@@ -11,7 +11,7 @@ from pathlib import Path
 from fadiff_mapper.base.errors import FadiffError, nearest
 
 PREFIX = "bundled:"
-"""Marks the name of a bundled file where the path of a file could stand as well."""
+"""Distinguishes the name of a bundled file from a path."""
 
 
 def root() -> Path:

@@ -63,7 +63,7 @@ def with_grace(moment: float, stopped: Over) -> Over:
 
 
 class _Alarm(BaseException):
-    """Raised wherever the work stands, and past whatever catches errors of the input."""
+    """Ends the work at any line, past all handlers of input errors."""
 
 
 @contextmanager
@@ -72,7 +72,7 @@ def interruptible() -> Iterator[Callable[[], bool]]:
 
     So does the first one where the work comes to an end by it without a result (`OutOfTime`).
 
-    Outside the main thread nothing changes, since Python delivers signals to the main thread alone.
+    Outside the main thread nothing changes, since Python delivers signals only to the main thread.
 
     Yields:
         A function that tells whether Ctrl-C came.
@@ -104,7 +104,7 @@ def given_up_at(moment: float, what: str) -> Iterator[None]:
     """Inside the block, work is given up at a moment, wherever it is: for work that leaves nothing behind.
 
     `moment` is in seconds of `time.monotonic`, infinite without a limit; `what` is the work: "the input was read".
-    Outside the main thread nothing is given up, since Python delivers signals to the main thread alone.
+    Outside the main thread nothing is given up, since Python delivers signals only to the main thread.
 
     Raises:
         OutOfTime: The moment came.

@@ -34,7 +34,7 @@ def end_family(program: int, mark: bytes) -> None:
     for _ in range(LOOKS):  # a process may have forked between two looks
         try:
             others = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
-        except OSError:     # no /proc: the group alone is ended
+        except OSError:     # no /proc: only the group is ended
             others = []
         left = [pid for pid in others if pid != program and _belongs(pid, program, mark)]
         for pid in left:

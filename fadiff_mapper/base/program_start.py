@@ -25,9 +25,9 @@ SAFE_PATH = ("-P",) if sys.version_info >= (3, 11) else ()
 def python_command(path: str, code: str) -> list[str]:
     """The beginning of a command line: this interpreter with code to run; the words of the program follow.
 
-    No module is ever imported from the working folder, where a user's file may be called like one. PYTHONPATH and its
-    kin (`-E`), which belong to the calling program, change nothing. `path` is an expression for the list of folders in
-    which modules are looked for; the code finds `sys`, and the words in `sys.argv[1:]`.
+    No module is ever imported from the working folder, where a user's file may be called like one. PYTHONPATH and
+    similar variables (`-E`), which belong to the calling program, change nothing. `path` is an expression for the list
+    of folders in which modules are looked for; the code finds `sys`, and the words in `sys.argv[1:]`.
     """
     return [sys.executable, "-E", *SAFE_PATH, "-c", f"import sys; sys.path[:] = {path}; {code}"]
 

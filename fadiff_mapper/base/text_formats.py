@@ -17,7 +17,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 def csv_text(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     """A table as CSV with a heading, all lines ended; None is an empty cell.
 
-    An apostrophe stands in front of a word that would begin a formula: spreadsheet programs take it for the mark of a
+    An apostrophe precedes a word that would begin a formula: spreadsheet programs take it for the mark of a
     text. Numbers stay as they are, with all their digits.
     """
     text = io.StringIO()
@@ -40,8 +40,8 @@ def _csv_cell(value: object) -> object:
 def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A `table` element with a caption, a row of headings and one row per entry, every text escaped.
 
-    Integers and floating-point numbers stand to the right, each in a `data` element whose `value` is the exact number;
-    None is an empty cell; everything else is text.
+    Integers and floating-point numbers are aligned to the right, each in a `data` element whose `value` is the exact
+    number; None is an empty cell; everything else is text.
     """
     head = "".join(f'<th style="text-align: left">{escape(column)}</th>' for column in columns)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
@@ -71,7 +71,7 @@ def json_text(content: Any, ascii_only: bool = False) -> str:
         text = _dumped(content, ascii_only)
     except ValueError:  # some number is not finite
         text = _dumped(_finite(content), ascii_only)
-    return text.replace("\x7f", "\\u007f")  # a control character that JSON lets stand in ASCII
+    return text.replace("\x7f", "\\u007f")  # a control character that JSON permits in ASCII
 
 
 def _dumped(content: Any, ascii_only: bool) -> str:

@@ -1,4 +1,4 @@
-"""The version: written here alone, and read from here by setup.cfg and by whatever names the program.
+"""The version, read from here by setup.cfg and by every output that names the program.
 
 Asking the installed metadata instead would take longer than all other imports of a small command.
 """

@@ -38,7 +38,7 @@ def add_design(commands: Commands) -> None:
     parser.add_argument("networks", nargs="+", metavar="NETWORK", help="a network file, an ONNX model, a folder of "
                         "problems with edges.yaml, or bundled:networks/NAME")
     parser.add_argument("--arch", action="append", default=[], metavar="FILE",
-                        help="a further file of the space, such as the architecture that the space stands beside")
+                        help="a further file of the space, such as the architecture that the space refers to")
     add_output(parser)
     parser.add_argument("--metric", action="append", metavar="NAME",
                         help="edp (default), energy, delay, area, edap, or a product such as energy*area; given two or "
@@ -59,7 +59,7 @@ def add_design(commands: Commands) -> None:
                         help="who carries the work: processes (default; those of this machine), or dask or ray")
     parser.add_argument("--address", metavar="URL", help="the cluster's scheduler, such as tcp://host:8786")
     parser.add_argument("--shard", type=shard, metavar="I/N",
-                        help="evaluate every N-th of the designs alone, starting with the I-th; for array jobs that "
+                        help="evaluate only every N-th of the designs, starting with the I-th; for array jobs that "
                              "share a --store")
     parser.add_argument("--store", metavar="FOLDER", help="the folder that keeps all that is evaluated; runs may share "
                         "it (default: store in the output folder)")
@@ -117,10 +117,10 @@ def add_calibrate(commands: Commands) -> None:
                     "problem, the name of a YAML file; part=searched marks points that a search proposed, by which the "
                     "correction is judged and from which it does not learn.")
     parser.add_argument("measured", metavar="MEASURED.csv")
-    parser.add_argument("arch", nargs="+", metavar="ARCH", help="the measured design (of a space: where it stands)")
+    parser.add_argument("arch", nargs="+", metavar="ARCH", help="the measured design, as file or files")
     parser.add_argument("-o", "--output", required=True, metavar="MODEL", help="the calibration to write (JSON)")
     parser.add_argument("--program", metavar="NAME",
-                        help="what runs a mapping on the hardware: as-mapped (the loops as they stand) or gemmini "
+                        help="what runs a mapping on the hardware: as-mapped (the loops of the mapping) or gemmini "
                              "(Gemmini's library); default: what predicts layers not learned from best")
     parser.add_argument("--seed", type=int, default=0, help="of the split by layer (default 0)")
     parser.set_defaults(run=calibrate)

@@ -90,7 +90,7 @@ DEFAULT_CYCLE = 1e-9
 class OutputStats:
     """The result of `call_mapper` and `call_model`: seconds, joules and square meters, all instances together.
 
-    The attributes are those of the class of this name in Timeloop's Python front end; `stats` is our addition.
+    Timeloop's Python front end has a class of this name with the same attributes; `stats` is our addition.
 
     Attributes:
         percent_utilization: Computes over MAC instances times cycles, in percent.

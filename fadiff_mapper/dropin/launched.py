@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from fadiff_mapper.base.standard_streams import drop_output, ended, say, say_error
 
 FAILED, MARK = 1, "ERROR: "
-"""The exit code after an error, and what stands before its lines."""
+"""The exit code after an error, and the prefix of its lines."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    """Runs the program; the imports stand here so that a mistake in the arguments ends it at once."""
+    """Runs the program; imports are local so that a mistake in the arguments ends it at once."""
     from fadiff_mapper.dropin.programs import ProgramSettings, read_arguments, run
     words: list[str] = options.words
     settings = ProgramSettings(dict(os.environ), options.seed, options.time_limit, options.trusted)

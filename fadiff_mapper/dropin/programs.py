@@ -29,7 +29,7 @@ from fadiff_mapper.search.options import SearchOptions
 MAPPER, MODEL = "timeloop-mapper", "timeloop-model"
 
 PROGRAMS = (MAPPER, MODEL)
-"""The programs of Timeloop that this package stands in for."""
+"""The programs of Timeloop that this package replaces."""
 
 OWN_RESULT = "timeloop-mapper.map.yaml"
 """Timeloop leaves this name out of its input, so that `*.yaml` can be given in a folder of results."""

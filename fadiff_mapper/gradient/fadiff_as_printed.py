@@ -5,7 +5,7 @@ our own (`benchmarks/layer_quality.py --ablations`). NumPy or torch alike, axes 
 differentiable in the factors.
 
 The equations speak of one memory hierarchy; on others they are read as follows. "The level inside" of a data space
-is the next level inwards that keeps it. Counts are those of one instance. A spatial factor belongs to the fan-out
+is the next level inwards that keeps it. Counts are per instance. A spatial factor belongs to the fan-out
 below its level, so the tiles that a level sends are those of all receivers below one of its instances.
 """
 
@@ -114,7 +114,7 @@ def tile_size(extents: Array, projection: Projection, dataspace: int, windows: b
 def outer_iterations(nest: Nest, projection: Projection) -> Array:
     """FetchCount of eq. (6) and WriteCount of eq. (10): a data space's temporal factors outside each level, [L, T, B].
 
-    Loops that do not move the data space are left out wherever they stand: here the paper ignores loop order.
+    Loops that do not move the data space are left out at any position: here the paper ignores loop order.
     """
     xp = array_namespace(nest.temporal)
     one = xp.ones_like(nest.temporal[0, 0])

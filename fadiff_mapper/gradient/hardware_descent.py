@@ -80,7 +80,7 @@ class RelaxedDesign:
 
 
 def relaxed_design(figures: torch.Tensor, levels: int) -> RelaxedDesign:
-    """The designs of L storage levels that vectors, [Q, R], stand for; see `figures_of` for their order."""
+    """The designs of L storage levels that vectors, [Q, R], describe; see `figures_of` for their order."""
     sizes = [*[levels] * len(CONSTANTS), 1, levels, levels + 1, levels + 1, 1]
     parts = torch.split(figures, [*sizes, len(figures) - sum(sizes)])
     constants = dict(zip(CONSTANTS, parts, strict=False))

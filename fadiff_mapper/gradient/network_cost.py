@@ -144,7 +144,7 @@ def _family_costs(network: RelaxedNetwork, batch: FamilySites, into: torch.Tenso
     def by_site(values: torch.Tensor) -> torch.Tensor:
         return values.reshape(*values.shape[:-1], len(batch.sites), -1).movedim(-2, 0)
 
-    # Times are those of the layer by itself: sigma scales the words, not how often a tile is sent.
+    # Sigma scales the words, not how often the layer by itself sends a tile.
     sent = (evaluation.counts.reads[-1] * (~torch.tensor(layer.projection.read_write))[:, None]
             + evaluation.counts.updates[-1]) * evaluation.use.instances[-1]
     return SiteCosts(by_site(fused.energy), by_site(fused.cycles), by_site(own), by_site(evaluation.tile.below[-1]),
@@ -331,7 +331,7 @@ def relaxed_cost(network: RelaxedNetwork, sigma: torch.Tensor, factors: Sequence
         network: The relaxed network.
         sigma: Fusion variables in [0, 1], [E, R].
         factors: Drawn tiling factors of each family.
-        thetas: The parameters on which these stand (log2 of factors), of each family.
+        thetas: Their parameters (log2 of factors), of each family.
         choices: Loop orders, bypass and placement of each family; no gradient passes through them.
         model: "refined", or "paper" for FADiff's equations as printed.
         machine: Machines of the restarts; None: the network's design.

@@ -295,7 +295,7 @@ def _left_over(batch: FamilySites, home: int, theta: torch.Tensor, octaves: np.n
 
 
 def _choices(network: RelaxedNetwork, batch: FamilySites, best: list[Nest], sharing: np.ndarray) -> DiscreteDecisions:
-    """The best mappings' decisions in every column; in restarts of `sharing`, [R], shareable loops stand outside."""
+    """The best mappings' decisions in every column; in restarts of `sharing`, [R], shareable loops are outermost."""
     columns = {name: np.repeat(np.concatenate([getattr(nest, name) for nest in best], axis=-1), len(sharing), axis=-1)
                for name in DiscreteDecisions.__dataclass_fields__}
     order = columns["order"].copy()
@@ -309,7 +309,7 @@ def _sharing_order(network: RelaxedNetwork, batch: FamilySites, member: int, sit
                    order: np.ndarray) -> np.ndarray:
     """The loops of the outermost level, innermost first, in an order that lets links share the outer ones.
 
-    Innermost stand loops that no link carries, sums before others; then those that a producer may run through in
+    Innermost come loops that no link carries, sums before others; then those that a producer may run through in
     several goes; outermost the others, which cut the intermediate. Constraints of the design go before.
     """
     ties, space = network.ties, batch.family.spaces[member]

@@ -6,7 +6,7 @@ restarts at once.
 
 Method. A *site* is a layer with variables of its own, a *tie* a link between two sites. Chains that are equal layer by
 layer and link by link are there once, with how often they run. Sites of one shape class lie side by side in one batch
-(`search.layer_family`), and all that the cost needs of the ties stands in arrays.
+(`search.layer_family`), and the ties are arrays.
 
 Axes: V (site), E (tie), J (dimension that a link carries), D (dimension of a layer), T (data space), R (restart).
 """

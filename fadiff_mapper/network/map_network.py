@@ -35,6 +35,7 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate_spec import evaluate_nests, layers_of
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.network.checkpoint import Checkpoint, opened
+from fadiff_mapper.network.network_bound import network_least
 from fadiff_mapper.network.one_design import Design, specs_of
 from fadiff_mapper.network.options import NetworkOptions, check, layer_search
 from fadiff_mapper.network.planning import NetworkDescent, OnProgress, PlanningRun, planned_groups
@@ -130,10 +131,14 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
         status += "; no layers are fused: the calibration was measured on layers by themselves"
     if sparse:
         status += f"; no layers are fused: groups with sparse tensors are not modelled ({listed(sparse)})"
+    bound = None
     if not mapped:
         results = tuple(with_bounds(results, run.over))
+        if not (run.over() or run.cut or options.calibration or sparse_tensors(specs)):
+            least = network_least(workload, run.hardware, results, run.segments)
+            bound = least.bound(options.metric) if least else None
     return network_result(workload, run.hardware, list(results), descended.sigma if descended else {}, groups,
-                          run.history, options.as_dict(), status, clock.spent(), apart)
+                          run.history, options.as_dict(), status, clock.spent(), apart, bound)
 
 
 def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: NetworkOptions, clock: PlanningClock,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,6 +83,10 @@ class TileMapping:
     stats: Stats
 
 
+PLANS = ("layers by themselves and fused groups of consecutive layers, in any shared loops and tile sizes, with halos "
+         "and weights kept or brought in again, within the design's constraints")
+"""The plans among which a gap is proven, in words; `network_bound` states them exactly."""
+
 NO_READS = Totals(0.0, 0)
 """Energy and cycles of no reads at all, such as those of a network that joins no tensors."""
 
@@ -145,6 +150,8 @@ class NetworkResult:
         joined: Energy and cycles of the tensors that sums, products and the like read besides the one that flows on,
             such as residual operands: from the outermost level, layer by layer.
         alone: The layers that are in no group; empty where no groups were looked for, as `status` or `options` say.
+        bound: The value of the metric that no plan undercuts (those of `PLANS`): pJ *
+            cycles, pJ or cycles. None where none is proven.
     """
 
     workload: Workload
@@ -159,6 +166,21 @@ class NetworkResult:
     time_s: float
     joined: Totals = NO_READS
     alone: tuple[LayerAlone, ...] = ()
+    bound: float | None = None
+
+    @property
+    def gap(self) -> float | None:
+        """The share by which the plan's metric can be above that of the best plan; None where nothing is proven."""
+        metric = {"edp": self.stats.edp, "energy": self.stats.energy_pj, "delay": self.stats.cycles}
+        return metric[self.options["metric"]] / self.bound - 1 if self.bound else None
+
+    @property
+    def proven(self) -> str:
+        """The same as a sentence, rounded up to a hundredth of a percent."""
+        if self.gap is None:
+            return "no lower bound on plans of this network is known"
+        name = {"edp": "EDP", "energy": "energy", "delay": "delay"}[self.options["metric"]]
+        return (f"{name} is at most {ceil(max(self.gap, 0.0) * 1e4) / 100:g} % above that of the best plan, of {PLANS}")
 
     @property
     def planned_joined(self) -> Totals:
@@ -278,7 +300,7 @@ class EvaluatedGroup:
 def network_result(workload: Workload, hardware: Hardware, results: Sequence[Result],
                    sigma: Mapping[tuple[str, str], float], groups: Sequence[CoverPart[EvaluatedGroup]],
                    history: Sequence[dict[str, Any]], options: dict[str, Any], status: str,
-                   time_s: float, apart: tuple[LayerAlone, ...] = ()) -> NetworkResult:
+                   time_s: float, apart: tuple[LayerAlone, ...] = (), bound: float | None = None) -> NetworkResult:
     """Puts the result of a run together: the mapping of every distinct layer by itself, the fusion variable sigma of
     each link where a descent gave one (else 1), the groups of the plan and the layers in none; the rest is for the
     record."""
@@ -316,7 +338,7 @@ def network_result(workload: Workload, hardware: Hardware, results: Sequence[Res
     layers = tuple(LayerInNetwork(entry.nodes, entry.times, result)
                    for entry, result in zip(workload.distinct(), results, strict=True))
     return NetworkResult(workload, hardware, layers, tuple(outcomes), stats, unfused, tuple(history), options, status,
-                         time_s, Totals(joined.energy_pj, round(joined.cycles)), apart)
+                         time_s, Totals(joined.energy_pj, round(joined.cycles)), apart, bound)
 
 
 def _tiles(nodes: Sequence[str], group: FusedGroup, alone: Mapping[str, Result],

@@ -18,7 +18,7 @@ from fadiff_mapper.base.text_formats import json_text, paragraph
 from fadiff_mapper.fusion import FusedLink, Stay
 from fadiff_mapper.fusion.fused_group import Hardware
 from fadiff_mapper.inputs.yaml.load import dump
-from fadiff_mapper.network.result import NetworkResult
+from fadiff_mapper.network.result import PLANS, NetworkResult
 from fadiff_mapper.output.looptree import beyond_looptree, looptree_yaml
 from fadiff_mapper.output.network_page import network_html
 from fadiff_mapper.output.run_files import reproducing_files, run_files, versions
@@ -57,12 +57,17 @@ def plan_yaml(result: NetworkResult, missing: Container[str] = ()) -> str:
         "options": {name: value for name, value in result.options.items() if value is not None},
         "cost": _totals(result.stats), "unfused_cost": _totals(result.unfused_stats),
         "joined_operands_cost": _reads(result.planned_joined), "unfused_joined_operands_cost": _reads(result.joined),
-        "saved_edp": result.gain,
+        "saved_edp": result.gain, **_proven(result),
         **({} if corrected is None else {"corrected_cycles": corrected,
                                          "corrected_edp": result.stats.energy_pj * corrected}),
         "groups": [_group(number, group, names, missing) for number, group in enumerate(result.groups, 1)],
         **({"not_fused": [asdict(layer) for layer in result.alone]} if result.alone else {}), "layers": layers}
     return dump({"plan": content})
+
+
+def _proven(result: NetworkResult) -> dict[str, Any]:
+    """The share by which the plan can be above the best of some plans, and these in words; null where none is known."""
+    return {"gap": result.gap, "lower_bound": result.bound, "gap_among": PLANS if result.bound else None}
 
 
 # The names of the run folder's subfolders are decided here, too, because the plan refers to them.
@@ -256,6 +261,7 @@ def network_json(result: NetworkResult) -> str:
                     "edp": result.unfused_stats.edp,
                     "joined_operands": {"energy_pj": result.joined.energy_pj, "cycles": result.joined.cycles}},
         "joined_operands": {"energy_pj": result.planned_joined.energy_pj, "cycles": result.planned_joined.cycles},
+        **_proven(result),
         "energy_source": machine.energy_source, "area_mm2": machine.area_mm2, "areas_um2": machine.areas_um2,
         "area_source": machine.area_source,
         "notes": [f"warning: {warning}" for warning in result.warnings],

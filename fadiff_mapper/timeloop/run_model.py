@@ -146,7 +146,7 @@ def _arithmetic(unit: Element, block: str) -> dict[str, Any]:
 def _level(unit: Element, block: str, dataspaces: Sequence[str]) -> dict[str, Any]:
     """The numbers of one storage level; data spaces that it does not keep are left out.
 
-    `block` is its part of the printed statistics, which alone gives the leakage.
+    `block` is its part of the printed statistics, the only source of the leakage.
     """
     stats = unit.find("stats_")
     assert stats is not None
@@ -181,7 +181,7 @@ def _networks(topology: Element, text: str, dataspaces: Sequence[str],
     """The interconnects between neighbouring levels ("networks" in Timeloop); data spaces without traffic left out.
 
     `instances` are those in use of each level: Timeloop's energies of an interconnect are per instance of the level
-    outside it. For components of their own, which may stand below any level, they are as printed.
+    outside it. For components of their own, which may lie below any level, they are as printed.
     """
     stats = {item.findtext("first") or "": item.find("second/px/stats_") for item in topology.findall("networks_/item")}
     printed = text.split("\nNetworks\n--------\n")[1].split("\nOperational Intensity")[0]

@@ -109,6 +109,7 @@ def print_plan(result: NetworkResult, written_to: str) -> None:
             "groups read some on the chip")
         out.print(f"of {'these' if kept else 'either'}, for operands of sums and products: "
                   f"{result.joined.energy_pj / 1e6:.6g} uJ, {result.joined.cycles} cycles{kept}")
+    out.print(result.proven)
     out.print(f"{result.workload.name} on {result.design}: {len(result.workload.layers)} layers, {len(result.layers)} "
               f"distinct, {len(result.groups)} groups, {result.gain:.2%} of the EDP saved; {result.status} "
               f"({result.time_s:.2f} s); written to {written_to}")

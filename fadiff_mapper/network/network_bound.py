@@ -1,0 +1,210 @@
+"""The least that any plan of a network can cost, so that a plan comes with a proven gap.
+
+Class of plans. Every layer runs by itself, in any mapping within the design's constraints, or in a fused group of
+layers that follow one another in a chain, as `fusion` evaluates it: any shared loops with tiles of any sizes, even and
+uneven; any level on the chip with a single instance as home of each intermediate; halos kept or computed again;
+operands of a group resident or not, along any loops; partial sums that stay or are spilled; residual operands read on
+the chip or from outside; any mapping of every tile within the design's constraints, with factors that divide the tile.
+
+Layers by themselves are bounded by `search.lower_bound`.
+
+Layers in groups. A layer of a group runs as a sequence of tiles. In each, its arithmetic and the accesses that go with
+it at the innermost level that keeps a tensor cost at least their share of the layer's, at the widest multicast that any
+whole factors reach; each word that a tile touches comes from the next level outside at least once, and the tiles
+together touch all words of the layer. Both sums are those of `search.lower_bound` for factors of any size, where what
+is handed on within the group is kept at its home and at no level outside it. A layer whose sums are handed on reads
+each of them once more for its copy to the home. Recomputation, refetches, room and the order of steps only add to that.
+
+Networks. At prices per pJ and per cycle, the cheapest plan is found by a shortest path through every chain, with each
+link fused or not; what the plans of a network can reach lies above the line of this least price. The least product of
+energy and cycles above the lines for several prices is at one of the corners of the polygon that they enclose. From the
+two lines of least energy and least cycles on, the corner with the least product is cut off by the line that is tangent
+to its hyperbola, until a line passes through it: a cutting-plane method for the convex hull of all plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise, product
+from math import inf, prod, sqrt
+
+from fadiff_mapper.fusion import Hardware
+from fadiff_mapper.fusion.estimates import homes
+from fadiff_mapper.fusion.prices import NOTHING, OperatingPoint, other_reads, summed, word_costs
+from fadiff_mapper.fusion.segments import Segment, chains, over_all_runs
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.model.prepared_layer import word_energy
+from fadiff_mapper.network.one_design import by_node, repeats_of
+from fadiff_mapper.search.lower_bound import residual_lower_bound
+from fadiff_mapper.search.mapping_task import mapping_task
+from fadiff_mapper.search.result import Result
+from fadiff_mapper.workload import Workload
+
+SLACK = 1 - 1e-9
+"""Factor on the bound: sums over layers may differ in their last bits."""
+
+TANGENT, MOST_LINES = 1e-6, 200
+"""The part of the least price by which a corner may lie below its own tangent, as more lines gain no more; and lines at
+most, where plans trade energy against cycles all along a hyperbola: a limit of time."""
+
+Pair = tuple[str, str]
+"""The names of two layers with a link between them."""
+
+
+@dataclass(frozen=True)
+class LeastLayer:
+    """Values that no mapping of a layer undercuts, all its runs together."""
+
+    energy_pj: float
+    cycles: float
+    edp: float = 0.0  # pJ * cycles; may exceed the product of the other two
+
+    def price(self, energy: float, cycles: float) -> float:
+        """The least price at prices per pJ and per cycle: of all points with this energy, these cycles, this product.
+
+        Along the hyperbola of the product the price is least where both shares are equal.
+        """
+        if not (energy and cycles and self.edp > self.energy_pj * self.cycles):
+            return energy * self.energy_pj + cycles * self.cycles
+        at = min(max(sqrt(cycles * self.edp / energy), self.energy_pj), self.edp / self.cycles)
+        return energy * at + cycles * self.edp / at
+
+
+@dataclass(frozen=True)
+class NetworkLeast:
+    """Values from which the least price of every plan of a network follows."""
+
+    chains: Sequence[tuple[str, ...]]
+    alone: Mapping[str, LeastLayer]
+    fused: Mapping[str, Mapping[tuple[bool, bool], LeastLayer]]  # by whether its input and its output are handed on
+    credits: Mapping[Pair, OperatingPoint]  # reads of residual operands that a plan with a link may do without
+    besides: OperatingPoint  # what the network takes besides its layers
+
+    def price(self, energy: float, cycles: float) -> float:
+        """The least price of all plans at prices per pJ and per cycle."""
+        total = energy * self.besides.energy_pj + cycles * self.besides.cycles
+        for names in self.chains:
+            cost = {False: 0.0}     # of all layers so far, by whether the link behind the last one is fused
+            for name, following in zip(names, (*names[1:], ""), strict=True):
+                choices: dict[bool, float] = {}
+                credit = self.credits.get((name, following))
+                for before, after in product(cost, (False, True) if credit else (False,)):
+                    layer = self.alone[name] if not (before or after) else self.fused[name].get((before, after))
+                    if layer is not None:
+                        own = cost[before] + layer.price(energy, cycles)
+                        if after and credit:
+                            own -= energy * credit.energy_pj + cycles * credit.cycles
+                        choices[after] = min(choices.get(after, inf), own)
+                cost = choices
+            total += cost[False]
+        return total
+
+    def bound(self, metric: str) -> float:
+        """The value of "edp" in pJ * cycles, "energy" in pJ or "delay" in cycles that no plan undercuts."""
+        lines = [(1.0, 0.0, self.price(1.0, 0.0)), (0.0, 1.0, self.price(0.0, 1.0))]
+        if metric != "edp":
+            return SLACK * lines[metric == "delay"][2]
+        while True:     # lines by falling weight of energy: neighbours meet at the corners
+            corners = [((c * e - b * f) / (a * e - b * d), (a * f - c * d) / (a * e - b * d))
+                       for (a, b, c), (d, e, f) in pairwise(lines)]
+            at = min(range(len(corners)), key=lambda index: prod(corners[index]))
+            energy, cycles = 1 / corners[at][0], 1 / corners[at][1]
+            least = self.price(energy, cycles)
+            if least <= 2 * (1 + TANGENT) or len(lines) == MOST_LINES:
+                return SLACK * prod(corners[at])
+            lines.insert(at + 1, (energy, cycles, least))
+
+
+def network_least(workload: Workload, hardware: Hardware, results: Sequence[Result],
+                  segments: Sequence[Segment]) -> NetworkLeast | None:
+    """The least cost of every layer of a network, by itself and in groups.
+
+    Args:
+        workload: The network.
+        hardware: The design.
+        results: The mapping of every distinct layer by itself with its bound, in the order of `workload.distinct()`.
+        segments: All segments that could be fused groups; none where nothing is fused.
+
+    Returns:
+        None where a layer by itself has no bound.
+    """
+    repeats = repeats_of(workload)
+    operators = {node.name: node.layer for node in workload.layers if node.layer}
+    specs = by_node(workload, [result.spec for result in results])
+    alone: dict[str, LeastLayer] = {}
+    for name, bound in by_node(workload, [result.bound for result in results]).items():
+        if bound is None:
+            return None
+        alone[name] = LeastLayer(repeats[name] * bound.energy, repeats[name] * bound.delay,
+                                 repeats[name] ** 2 * bound.edp)
+    credits = {pair: NOTHING for segment in segments for pair in pairwise(segment.nodes)}
+    needed: dict[tuple[str, int], tuple[Pair, ...]] = {}    # sum and words -> the fewest links to be fused for the read
+    inside = {segment.nodes[index] for segment in segments for index in segment.read_inside}
+    forms: dict[str, dict[bool, None]] = {name: {} for name in specs}   # whether all runs of a layer are one problem
+    reads: dict[str, str] = {}
+    written: dict[str, bool] = {}
+    for segment in segments:
+        for (before, after), link in zip(pairwise(segment.nodes), segment.links, strict=True):
+            reads[after] = link.tensor
+            written[before] = link.written_whole and before not in inside
+        for name in segment.nodes:
+            forms[name][segment.batched] = None
+        links = tuple(pairwise(segment.nodes))
+        for other in segment.residuals:
+            first = max(other.read.first - 1, 0)
+            own = links[first:max(other.read.behind, first + 1)]
+            if len(own) <= len(needed.get((other.node, other.words), own)):
+                needed[other.node, other.words] = own
+    costs, levels = word_costs(results[0].spec), [hardware.level(name) for name in homes(hardware)]
+    for (_, words), own in needed.items():
+        saved = costs.fetched(words)
+        less = min(words * costs.read[level] for level in levels)
+        share = OperatingPoint((saved.energy_pj - less) / len(own), saved.cycles / len(own))
+        credits |= {pair: summed([credits[pair], share]) for pair in own}
+    fused: dict[str, dict[tuple[bool, bool], LeastLayer]] = {name: {} for name in specs}
+    known: dict[tuple[object, ...], LeastLayer] = {}
+    for name, (operand, output) in product(specs, ((False, True), (True, False), (True, True))):
+        if (operand and name not in reads) or (output and name not in written):
+            continue
+        found = []
+        for together in forms[name]:
+            spec = over_all_runs(specs[name], operators[name], ()) if together and repeats[name] > 1 else specs[name]
+            handed = {reads[name]: False} if operand else {}     # tensors, with whether levels outside keep them, too
+            handed |= {spec.problem.output.name: written[name]} if output else {}
+            runs = 1 if together else repeats[name]
+            key = (id(specs[name]), together, runs, *handed.items())
+            if key not in known:
+                known[key] = _least_in_group(spec, levels, handed, runs)
+            found.append(known[key])
+        fused[name][operand, output] = LeastLayer(min(one.energy_pj for one in found), min(one.cycles for one in found))
+    return NetworkLeast([names for names, _ in chains(workload)], alone, fused, credits,
+                        other_reads(workload, results[0].spec))
+
+
+def _least_in_group(spec: Spec, levels: Sequence[int], handed: Mapping[str, bool], runs: int) -> LeastLayer:
+    """The least cost of a layer in a group, over all homes, of so many runs.
+
+    `handed`: the operand that an earlier layer hands on and the layer's own output, as far as they stay in the group,
+    each with whether all of it goes to the outermost level, too.
+    """
+    output, points = spec.problem.output, []
+    for home in levels:
+        keeping = list(spec.constraints.levels)
+        for name, written in handed.items():
+            keeping[home] = replace(keeping[home], keep=keeping[home].keep | {name},
+                                    bypass=keeping[home].bypass - {name})
+            keeping[home + 1:] = [here if written else replace(here, keep=here.keep - {name},
+                                                               bypass=here.bypass | {name})
+                                  for here in keeping[home + 1:]]
+        task = mapping_task(spec, replace(spec.constraints, levels=tuple(keeping)))
+        bound = residual_lower_bound(task.layer, task.space)
+        if bound is None:
+            return LeastLayer(0.0, 0.0)
+        copied = 0.0    # finished sums are read once more where they lie, unless the home itself may add them up
+        inside = [level for level in range(home) if output.name not in spec.constraints.levels[level].bypass]
+        if output.name in handed and any(output.name in spec.constraints.levels[level].keep for level in inside):
+            read = word_energy(task.layer.machine).read
+            copied = min(float(read[level].min()) for level in inside) * spec.problem.tensor_size(output)
+        points.append(LeastLayer(runs * (bound.energy + copied), runs * bound.delay))
+    return LeastLayer(min(point.energy_pj for point in points), min(point.cycles for point in points))
