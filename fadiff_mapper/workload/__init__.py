@@ -35,20 +35,6 @@ from fadiff_mapper.workload.tensor_axes import AxisPiece
 from fadiff_mapper.workload.tensor_routes import Obstacle
 
 __all__ = [
-           "AxisMap",
-           "AxisPiece",
-           "Coverage",
-           "Distinct",
-           "Folded",
-           "Link",
-           "Node",
-           "NotUnderstood",
-           "Obstacle",
-           "Operator",
-           "Totals",
-           "Window",
-           "Workload",
-           "build_workload",
-           "coverage",
-           "make_operator",
+    "AxisMap", "AxisPiece", "Coverage", "Distinct", "Folded", "Link", "Node", "NotUnderstood", "Obstacle", "Operator",
+    "Totals", "Window", "Workload", "build_workload", "coverage", "make_operator",
 ]

@@ -18,14 +18,11 @@ Lead = tuple[int, int]
 
 
 def spread_over(network: Workload, busy: int) -> Workload:
-    """Spreads the rows of every mixture of experts evenly over some of its experts.
-
-    Args:
-        network: A network whose products of experts say so (`Node.experts`).
-        busy: Experts at work; as many as there are, or as there are rows, where these are fewer.
+    """Spreads the rows of every mixture of experts evenly over so many busy experts; over as many as there are experts,
+    or rows, where these are fewer.
 
     Raises:
-        FadiffError: The network has no mixture of experts, or rows do not divide evenly among so many.
+        FadiffError: The network has no mixture of experts (`Node.experts`), or rows do not divide evenly.
     """
     if busy < 1:
         raise FadiffError(f"busy_experts: found {busy}; accepted: a whole number >= 1")

@@ -19,45 +19,26 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.workload.graph import Folded, NotUnderstood, Workload
 from fadiff_mapper.workload.producer_consumer import other_inputs
 
-COMPLETE = 0.999
-"""Share of the multiply-accumulates from which on nothing is pointed out loudly."""
-
-LARGE_HEAD = 0.1
-"""Share of the multiply-accumulates from which on a head over all positions is pointed out."""
-
-LEAST = 0.9
-"""Share below which a network is mapped only if a part of it is asked for."""
+COMPLETE = 0.999  # share of the multiply-accumulates from which on nothing is pointed out loudly
+LARGE_HEAD = 0.1  # share of the multiply-accumulates from which on a head over all positions is pointed out
+LEAST = 0.9  # share below which a network is mapped only if a part of it is asked for
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """Multiply-accumulates that a plan accounts for, and those that it leaves out.
+    """Multiply-accumulates that a plan accounts for, and those that it leaves out."""
 
-    Attributes:
-        understood: multiply-accumulates of all operators.
-        missing: known multiply-accumulates of nodes that are not understood, and of `sums`.
-        possible: those that the others of these nodes may well have; None where the shapes of one are not known.
-        not_understood: these nodes.
-        sums: sums of products that were multiplied point by point, and stay steps between operators.
-        folded: operators that read constants alone, whose multiply-accumulates count on neither side.
-        free: operation -> number of nodes without multiply-accumulates, which cost nothing in a plan.
-        joined_words: words that nodes of the kind join read besides the tensor that flows on.
-        joins: number of these nodes.
-        assumed: what was assumed of operators -> their number.
-        head: a sentence on a product over the vocabulary at every position, "" without.
-    """
-
-    understood: int
-    missing: int
-    possible: int | None
-    not_understood: tuple[NotUnderstood, ...]
-    sums: tuple[Folded, ...]
-    folded: tuple[Folded, ...]
-    free: dict[str, int]
-    joined_words: int
-    joins: int
-    assumed: dict[str, int]
-    head: str = ""
+    understood: int  # multiply-accumulates of all operators
+    missing: int  # known multiply-accumulates of nodes that are not understood, and of `sums`
+    possible: int | None  # those that the others of these nodes may well have; None where shapes are not known
+    not_understood: tuple[NotUnderstood, ...]  # these nodes
+    sums: tuple[Folded, ...]  # sums of products that were multiplied point by point, and stay steps between operators
+    folded: tuple[Folded, ...]  # operators that read constants alone, whose multiply-accumulates count on neither side
+    free: dict[str, int]  # operation -> number of nodes without multiply-accumulates, which cost nothing in a plan
+    joined_words: int  # words that nodes of the kind join read besides the tensor that flows on
+    joins: int  # number of these nodes
+    assumed: dict[str, int]  # what was assumed of operators -> their number
+    head: str = ""  # a sentence on a product over the vocabulary at every position, "" without
 
     @property
     def share(self) -> float:
@@ -156,7 +137,7 @@ def _head(network: Workload) -> str:
 
 
 def require_coverage(network: Workload, allow_partial: bool, remedy: str) -> None:
-    """Refuses a network of which too little is understood.
+    """Refuses a network of which too little is understood, unless any part of it will do.
 
     Args:
         network: the network.
@@ -164,8 +145,7 @@ def require_coverage(network: Workload, allow_partial: bool, remedy: str) -> Non
         remedy: how to ask for a part of it, for the message.
 
     Raises:
-        FadiffError: less than `LEAST` of its multiply-accumulates are understood, those that it may well have
-            counted, and not any part will do.
+        FadiffError: less than `LEAST` of its multiply-accumulates are understood, possible ones among them.
     """
     found = coverage(network)
     if found.share < LEAST and not allow_partial:

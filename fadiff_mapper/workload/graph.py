@@ -26,23 +26,16 @@ from fadiff_mapper.workload.tensor_routes import Route, routes
 if TYPE_CHECKING:
     import networkx as nx
 
-MOST_NODES = 50_000
-"""Nodes of a network: a plain safety limit."""
+MOST_NODES = 50_000  # nodes of a network: a plain safety limit
 
 
 @dataclass(frozen=True)
 class Distinct:
-    """A problem that is mapped once, however often the network poses it.
+    """A problem that is mapped once, however often the network poses it."""
 
-    Attributes:
-        layer: the operator of the first node.
-        nodes: all nodes that pose the problem.
-        times: runs of all of them, repeats included.
-    """
-
-    layer: Operator
-    nodes: tuple[str, ...]
-    times: int
+    layer: Operator  # the operator of the first node
+    nodes: tuple[str, ...]  # all nodes that pose the problem
+    times: int  # runs of all of them, repeats included
 
     @property
     def macs(self) -> int:
@@ -52,41 +45,27 @@ class Distinct:
 
 @dataclass(frozen=True)
 class NotUnderstood:
-    """A node that was not understood.
+    """A node that was not understood."""
 
-    Attributes:
-        node: its name.
-        what: the framework's name of its operation.
-        macs: its multiply-accumulates, None where they are not known.
-        possible: where they are not, those that it may well have (`Node.possible`).
-        share: its part of all multiply-accumulates that are known; None where its own are not.
-    """
-
-    node: str
-    what: str
-    macs: int | None
-    possible: int | None
-    share: float | None
+    node: str  # its name
+    what: str  # the framework's name of its operation
+    macs: int | None  # its multiply-accumulates, None where they are not known
+    possible: int | None  # where they are not, those that it may well have (`Node.possible`)
+    share: float | None  # its part of all multiply-accumulates that are known; None where its own are not
 
 
 @dataclass(frozen=True)
 class Folded:
-    """An operator that reads constants alone: computed once, before the network runs, and no layer of it. Its name, the
-    framework's name of its operation, and its multiply-accumulates."""
+    """An operator that reads constants alone: computed once, before the network runs, and no layer of it."""
 
-    node: str
-    what: str
-    macs: int
+    node: str  # its name
+    what: str  # the framework's name of its operation
+    macs: int  # its multiply-accumulates
 
 
 @dataclass(frozen=True)
 class Totals:
-    """Cost of a network, layer by layer.
-
-    Attributes:
-        energy_pj: sum over all runs of all layers.
-        cycles: sum over all runs of all layers.
-    """
+    """Cost of a network, layer by layer: energy in pJ and cycles, each summed over all runs of all layers."""
 
     energy_pj: float
     cycles: int
@@ -177,14 +156,11 @@ class Workload:
         return readers_of(self.nodes, self.outputs)
 
     def chains(self, fusable: bool = False) -> tuple[tuple[str, ...], ...]:
-        """The maximal chains of operators, each of which hands its output to the next one only.
+        """The maximal chains of operators (by names of nodes), each of which hands its output to the next one only, as
+        its only operand from another operator; an operator without a neighbour is a chain of one.
 
         Args:
             fusable: True counts only links without an obstacle.
-
-        Returns:
-            Names of nodes, chain by chain; an operator without a neighbour is a chain of one. Every operator's output
-            is read by the next one alone, as its only operand from another operator.
         """
         leaving, arriving = (Counter(getattr(link, end) for link in self.links()) for end in ("producer", "consumer"))
         after = {link.producer: link.consumer for link in self.links()

@@ -12,11 +12,8 @@ from dataclasses import dataclass, field
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload.operator import Operator, Shape
 
-INPUT = "input"
-"""Name and kind of the nodes that stand for the network's inputs."""
-
-NOT_UNDERSTOOD = "not_understood"
-"""Name and kind of nodes whose meaning is not known; no tile is followed through them."""
+INPUT = "input"  # name and kind of the nodes that stand for the network's inputs
+NOT_UNDERSTOOD = "not_understood"  # name and kind of nodes whose meaning is not known; no tile is followed through them
 
 KINDS: dict[str, tuple[str, ...]] = {
     "pointwise": ("relu", "gelu", "silu", "sigmoid", "tanh", "clip", "erf", "exp", "log", "sqrt", "rsqrt", "neg",
@@ -47,8 +44,7 @@ transpose  the axes in the order `axes`
 opaque     elements are picked, repeated or put together along some axes (`tensor_routes`)
 """
 
-KIND = {op: kind for kind, ops in KINDS.items() for op in ops}
-"""Name of a node's operation -> its kind."""
+KIND = {op: kind for kind, ops in KINDS.items() for op in ops}  # name of a node's operation -> its kind
 
 
 GENERIC = ("elementwise", "combine", "reduction", "other")
@@ -57,64 +53,43 @@ GENERIC = ("elementwise", "combine", "reduction", "other")
 
 @dataclass(frozen=True)
 class Window:
-    """The window of a pool, over the trailing axes of a tensor; one entry per axis.
+    """The window of a pool, over the trailing axes of a tensor; one entry per axis."""
 
-    Attributes:
-        kernel: points that one output point covers.
-        stride: points from one output point to the next.
-        pad: points before the first and after the last one.
-        dilation: points from one covered point to the next.
-    """
-
-    kernel: Shape
-    stride: Shape
-    pad: tuple[tuple[int, int], ...]
-    dilation: Shape
+    kernel: Shape  # points that one output point covers
+    stride: Shape  # points from one output point to the next
+    pad: tuple[tuple[int, int], ...]  # points before the first and after the last one
+    dilation: Shape  # points from one covered point to the next
 
 
 @dataclass(frozen=True)
 class Node:
-    """A vertex of the graph; its output is the tensor that carries its name.
+    """A vertex of the graph; its output is the tensor that carries its name."""
 
-    Attributes:
-        name: unique in the network.
-        op: the operation: one of `KIND`, or for an operator its template (`operator.TEMPLATES`) or "problem".
-        inputs: names of the tensors that it reads; weights and other constants are not among them.
-        shape: extents of the output; None where a file does not say.
-        layer: the problem that it poses, for operators; None for all other nodes.
-        operands: for operators, the data space that each input becomes.
-        pad: for operators, the padding, (before, after) per sliding axis; None where it is not stated.
-        window: for pools, the window; for pad, resize and slice, the window through which each output point reads the
-            input (a slice from point 3 on has the padding -3), for scatter that of the slice which it undoes; None
-            where it is not stated.
-        axes: for the kinds rows and reduce, the axes of whole rows (negative ones count from the end); for transpose,
-            their new order; for pad, slice, scatter and gather those along which they act; for a concat that adds an
-            axis, that axis; none where they are not stated.
-        what: for nodes that are not understood and for `GENERIC` ones, the framework's name; for operators, what was
-            assumed of them (the spread of rows over experts).
-        experts: for a product of experts, how many there are, of which `layer.repeat` are at work; 0 for all others.
-        macs: for nodes that are not understood, their multiply-accumulates where they are known; for a reduction that
-            sums a product of two tensors point by point, those of the product.
-        possible: for nodes that are not understood, where theirs are not known, how many they may well have: those of
-            one product of their tensors (`shapes.possible_macs`), or of one pass of a loop; None where shapes are not
-            known either.
-        where: place in the source, for messages.
-    """
-
-    name: str
-    op: str
-    inputs: tuple[str, ...] = ()
-    shape: Shape | None = None
-    layer: Operator | None = None
-    operands: tuple[str, ...] = ()
+    name: str  # unique in the network
+    op: str  # the operation: one of `KIND`, or for an operator its template (`operator.TEMPLATES`) or "problem"
+    inputs: tuple[str, ...] = ()  # names of the tensors that it reads; weights and other constants are not among them
+    shape: Shape | None = None  # extents of the output; None where a file does not say
+    layer: Operator | None = None  # the problem that it poses, for operators; None for all other nodes
+    operands: tuple[str, ...] = ()  # for operators, the data space that each input becomes
+    # for operators, the padding, (before, after) per sliding axis; None where it is not stated
     pad: tuple[tuple[int, int], ...] | None = None
+    # for pools, the window; for pad, resize and slice, the window through which each output point reads the input (a
+    # slice from point 3 on has the padding -3), for scatter that of the slice which it undoes; None where not stated
     window: Window | None = None
+    # for the kinds rows and reduce, the axes of whole rows (negative ones count from the end); for transpose, their new
+    # order; for pad, slice, scatter and gather those along which they act; for a concat that adds an axis, that axis
     axes: tuple[int, ...] = ()
+    # for nodes that are not understood and for `GENERIC` ones, the framework's name; for operators, what was assumed of
+    # them (the spread of rows over experts)
     what: str = ""
-    experts: int = 0
+    experts: int = 0  # for a product of experts, how many there are, of which `layer.repeat` are at work; else 0
+    # for nodes that are not understood, their multiply-accumulates where they are known; for a reduction that sums a
+    # product of two tensors point by point, those of the product
     macs: int | None = None
+    # for nodes that are not understood, where theirs are not known, how many they may well have: those of one product
+    # of their tensors (`shapes.possible_macs`), or of one pass of a loop; None where shapes are not known either
     possible: int | None = None
-    where: Where = field(default=Where("network"), compare=False, repr=False)
+    where: Where = field(default=Where("network"), compare=False, repr=False)  # place in the source, for messages
 
     @property
     def kind(self) -> str:

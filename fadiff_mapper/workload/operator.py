@@ -24,14 +24,12 @@ from fadiff_mapper.inputs.yaml.load import load_files
 from fadiff_mapper.inputs.yaml.located import Map
 from fadiff_mapper.inputs.yaml.place import Where
 
-Shape = tuple[int, ...]
-"""Extents of a tensor's axes."""
+Shape = tuple[int, ...]  # extents of a tensor's axes
 
 View = tuple[tuple[str, ...], ...]
 """For each axis of a tensor, major first, the ranks that it runs over, each named by one of its dimensions."""
 
-REPEAT = "*"
-"""In a view, and among the dimensions of a link: the runs of an operator that is repeated."""
+REPEAT = "*"  # in a view, and among the dimensions of a link: the runs of an operator that is repeated
 
 PLANE = (("P", "R", "Wstride", "Wdilation"), ("Q", "S", "Hstride", "Hdilation"))
 VOLUME = (("Z", "T", "Dstride", "Ddilation"), *PLANE)
@@ -65,21 +63,13 @@ def sliding(op: str) -> tuple[tuple[str, str, str, str], ...]:
 
 @dataclass(frozen=True)
 class Operator:
-    """A problem that the network poses, and its runs back to back.
+    """A problem that the network poses, and its runs back to back."""
 
-    Attributes:
-        op: its template, or "problem" for any Timeloop problem.
-        problem: dimensions, bounds and data spaces of one run.
-        views: data space -> axes, for each data space that can be a tensor of the graph.
-        repeat: runs, such as one per attention head.
-        literal: the problem as `timeloop-model` reads it.
-    """
-
-    op: str
-    problem: Problem
-    views: AnyMapping[str, View]
-    repeat: int = 1
-    literal: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    op: str  # its template, or "problem" for any Timeloop problem
+    problem: Problem  # dimensions, bounds and data spaces of one run
+    views: AnyMapping[str, View]  # data space -> axes, for each data space that can be a tensor of the graph
+    repeat: int = 1  # runs, such as one per attention head
+    literal: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)  # as `timeloop-model` reads it
 
     @property
     def macs(self) -> int:
@@ -166,12 +156,7 @@ def _shape(template: str) -> Map:
 
 
 def problem_operator(node: Any, where: Where, repeat: int = 1) -> Operator:
-    """An operator from any Timeloop problem.
-
-    Args:
-        node: the `problem` section: shape and instance.
-        where: its place, for messages.
-        repeat: runs back to back.
+    """An operator, of so many runs, from any Timeloop problem: the `problem` section, shape and instance, at its place.
 
     Raises:
         SpecError: `read_problem` refuses the section.

@@ -29,8 +29,7 @@ from fadiff_mapper.workload.operator import Shape
 Origins: TypeAlias = np.ndarray
 """Booleans, one axis per axis of the tensor; an axis of one point stands for any number of equal ones."""
 
-MOST_ELEMENTS = 1 << 20
-"""Booleans of one array; places beyond are not followed: a plain safety limit."""
+MOST_ELEMENTS = 1 << 20  # booleans of one array; places beyond are not followed: a plain safety limit
 
 
 def all_own(rank: int) -> Origins:

@@ -31,8 +31,7 @@ from fadiff_mapper.workload.tensor_axes import SCATTERED, regrouped
 from fadiff_mapper.workload.tensor_routes import MOST_BETWEEN, Obstacle, Route
 from fadiff_mapper.workload.window_slide import WindowSlide, composable, composed
 
-OUTPUT = "output"
-"""In `Link.also_read_by`: a tensor on the way is an output of the network."""
+OUTPUT = "output"  # in `Link.also_read_by`: a tensor on the way is an output of the network
 
 MOST_READERS = 100
 """Further readers that a link names: a plain safety limit, so that a tensor with thousands of readers does not
@@ -41,23 +40,17 @@ give each of its links a list of thousands."""
 
 @dataclass(frozen=True)
 class AxisMap:
-    """The dimension of the producer that a dimension of the consumer runs over.
+    """The dimension of the producer that a dimension of the consumer runs over, through windows in between.
 
-    Attributes:
-        dimension: of the consumer (or `REPEAT`, its runs).
-        producer: dimension of the producer (or `REPEAT`).
-        slides: windows in between, from the producer to the consumer; without any, points are equal. A stretch of n
-            points behind a window covers `slide.reach(n)` before it, from its first point times stride minus pad on;
-            points beyond the tensor are padding.
-        pools: number of windows up to the last one of a pool.
-        own: number of windows before the consumer's own one.
+    A stretch of n points behind a window covers `slide.reach(n)` before it, from its first point times stride minus
+    pad on; points beyond the tensor are padding.
     """
 
-    dimension: str
-    producer: str
-    slides: tuple[WindowSlide, ...] = ()
-    pools: int = field(default=0, compare=False)
-    own: int = field(default=0, compare=False)
+    dimension: str  # of the consumer (or `REPEAT`, its runs)
+    producer: str  # dimension of the producer (or `REPEAT`)
+    slides: tuple[WindowSlide, ...] = ()  # windows, from the producer to the consumer; without any, points are equal
+    pools: int = field(default=0, compare=False)  # number of windows up to the last one of a pool
+    own: int = field(default=0, compare=False)  # number of windows before the consumer's own one
 
     def needed(self, points: int) -> int:
         """Points of the producer's dimension that `points` adjacent points of the consumer's dimension read."""
@@ -66,39 +59,28 @@ class AxisMap:
 
 @dataclass(frozen=True)
 class Link:
-    """The producer-consumer relation of two operators.
+    """The producer-consumer relation of two operators."""
 
-    Attributes:
-        producer: node of the operator that writes.
-        consumer: node of the operator that reads.
-        operand: data space of the consumer that the tensor becomes.
-        tensor: the tensor that arrives, output of the last node on the way.
-        shape: its shape, None where it is not known.
-        axes: the producer's dimension for each dimension of the consumer that runs over any; empty with an obstacle.
-        whole: dimensions of the producer that a tile must cover whole, for nodes such as a softmax in between, or
-            because no tile passes along them.
-        through: nodes in between, in order.
-        joins: other tensors that nodes in between join to it.
-        also_read_by: further readers of any tensor on the way, `MOST_READERS` at most; the tensor must be stored for
-            them even if this link is fused.
-        obstacle: the reason why tiles cannot pass, None where they can.
-        elsewhere: the part of the operand's words that other tensors bring, put together with this one.
-        in_tiles: True if a loop can cut the tensor along some dimension; else only all of it can be handed on, with
-            whatever is rearranged or normalised in between.
-    """
-
-    producer: str
-    consumer: str
-    operand: str
-    tensor: str
-    shape: Shape | None
+    producer: str  # node of the operator that writes
+    consumer: str  # node of the operator that reads
+    operand: str  # data space of the consumer that the tensor becomes
+    tensor: str  # the tensor that arrives, output of the last node on the way
+    shape: Shape | None  # its shape, None where it is not known
+    # the producer's dimension for each dimension of the consumer that runs over any; empty with an obstacle
     axes: tuple[AxisMap, ...]
+    # dimensions of the producer that a tile must cover whole, for nodes such as a softmax in between, or because no
+    # tile passes along them
     whole: tuple[str, ...]
-    through: tuple[str, ...]
-    joins: tuple[str, ...]
+    through: tuple[str, ...]  # nodes in between, in order
+    joins: tuple[str, ...]  # other tensors that nodes in between join to it
+    # further readers of any tensor on the way, `MOST_READERS` at most; the tensor must be stored for them even if this
+    # link is fused
     also_read_by: tuple[str, ...]
-    obstacle: Obstacle | None
+    obstacle: Obstacle | None  # the reason why tiles cannot pass, None where they can
+    # the part of the operand's words that other tensors bring, put together with this one
     elsewhere: Fraction = Fraction(0)
+    # True if a loop can cut the tensor along some dimension; else only all of it can be handed on, with whatever is
+    # rearranged or normalised in between
     in_tiles: bool = True
 
     @property
@@ -231,17 +213,11 @@ def _stretch(found: AxisMap) -> int:
 
 @dataclass(frozen=True)
 class OtherInput:
-    """A tensor that a join reads besides the one that flows on.
+    """A tensor that a join reads besides the one that flows on."""
 
-    Attributes:
-        node: name of the join.
-        tensor: name of the operand.
-        words: its elements.
-    """
-
-    node: str
-    tensor: str
-    words: int
+    node: str  # name of the join
+    tensor: str  # name of the operand
+    words: int  # its elements
 
 
 def other_inputs(nodes: Sequence[Node]) -> tuple[OtherInput, ...]:

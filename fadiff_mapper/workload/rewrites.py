@@ -24,11 +24,8 @@ from fadiff_mapper.workload.tensor_axes import AxisPiece, axis_of, regrouped
 #
 # Repetitions along the outer part of the runs (a factor shared over the batch) stay as they are.
 
-AGAIN = "again"
-"""Prefix of the dimensions of a tensor's pieces that repeat elements; those of the source are numbers."""
-
-SHARED = "Weights"
-"""The operand that products share: the right factor."""
+AGAIN = "again"  # prefix of the dimensions of a tensor's pieces that repeat elements; those of the source are numbers
+SHARED = "Weights"  # the operand that products share: the right factor
 
 
 def with_shared_operands(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[Node, ...]:
@@ -39,8 +36,7 @@ def with_shared_operands(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple
         outputs: names of the tensors that it returns.
 
     Returns:
-        The nodes in topological order; equal ones where no product shares a factor. Nodes that repeated a factor and
-        are read no more are left out.
+        The nodes in topological order, without those that repeated a factor and are read no more.
     """
     by_name = {node.name: node for node in nodes}
     result: list[Node] = []
@@ -122,8 +118,7 @@ def _merged(node: Node, layer: Operator, source: Node, way: Sequence[Node]) -> l
 # scales and shifts by constants behind the norm stay nodes of their own. Only nodes that nothing else reads are put
 # together.
 
-ROOTS = ("rsqrt", "sqrt")
-"""Nodes that take the root of the mean square."""
+ROOTS = ("rsqrt", "sqrt")  # nodes that take the root of the mean square
 
 BESIDE_ROOT = ("add", "clip", "max", "reciprocal")
 """Nodes of one operand that stand between a mean and its use: the small constant, a bound, an inverse."""
@@ -133,15 +128,8 @@ SQUARES = (("pow", 1), ("square", 1), ("mul", 2))
 
 
 def with_named_norms(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[Node, ...]:
-    """Puts together the nodes of each norm that is written out.
-
-    Args:
-        nodes: the nodes of a network in topological order, with shapes.
-        outputs: names of the tensors that it returns.
-
-    Returns:
-        The nodes with a node "rmsnorm" or "layernorm" in place of each norm's last one, without its others.
-    """
+    """Puts together the nodes of each norm that is written out (arguments as above): a node "rmsnorm" or "layernorm"
+    stands in place of its last one."""
     by_name = {node.name: node for node in nodes}
     readers: dict[str, set[str]] = {node.name: set() for node in nodes}
     for node in nodes:

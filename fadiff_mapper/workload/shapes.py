@@ -14,8 +14,7 @@ from fadiff_mapper.workload.node import Node
 from fadiff_mapper.workload.operator import REPEAT, Operator, Shape
 from fadiff_mapper.workload.window_slide import WindowSlide
 
-Operands = Sequence[Shape | None]
-"""Shapes of the tensors that a node reads; None where a shape is not known."""
+Operands = Sequence[Shape | None]  # shapes of the tensors that a node reads; None where a shape is not known
 
 
 def output_shape(node: Node, operands: Operands) -> Shape | None:

@@ -42,41 +42,28 @@ from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.origins import stretches
 from fadiff_mapper.workload.window_slide import WindowSlide, composable, composed
 
-SCATTERED = "?"
-"""The dimension of a piece whose points follow no dimension of the producer."""
+SCATTERED = "?"  # the dimension of a piece whose points follow no dimension of the producer
 
 
 @dataclass(frozen=True)
 class AxisPiece:
-    """A part of one dimension of the producer: the points 0, step, 2 * step, ... within a piece that is further out.
+    """A part of one dimension of the producer: the points 0, step, 2 * step, ... within a piece that is further out."""
 
-    Attributes:
-        dimension: the producer's dimension, `operator.REPEAT` for its runs, or `SCATTERED`.
-        extent: number of steps.
-        step: points from one step to the next, the extent of all minor pieces of the same dimension.
-        among: of a scattered piece, the dimensions that its points come from, each with the length of the aligned
-            stretches that hold them: 128 where channels are rearranged within each head of 128.
-    """
-
-    dimension: str
-    extent: int
-    step: int = 1
+    dimension: str  # the producer's dimension, `operator.REPEAT` for its runs, or `SCATTERED`
+    extent: int  # number of steps
+    step: int = 1  # points from one step to the next, the extent of all minor pieces of the same dimension
+    # of a scattered piece, the dimensions that its points come from, each with the length of the aligned stretches that
+    # hold them: 128 where channels are rearranged within each head of 128
     among: frozenset[tuple[str, int]] = frozenset()
 
 
 @dataclass(frozen=True)
 class TensorAxis:
-    """An axis of a tensor.
+    """An axis of a tensor."""
 
-    Attributes:
-        extent: its points.
-        pieces: the parts of the producer's dimensions that it runs over, major first; none for a single point.
-        slides: the windows that slid over the pieces since, in order.
-    """
-
-    extent: int
-    pieces: tuple[AxisPiece, ...]
-    slides: tuple[WindowSlide, ...] = ()
+    extent: int  # its points
+    pieces: tuple[AxisPiece, ...]  # parts of the producer's dimensions, major first; none for a single point
+    slides: tuple[WindowSlide, ...] = ()  # the windows that slid over the pieces since, in order
 
     @property
     def spans(self) -> frozenset[tuple[str, int]]:
@@ -85,8 +72,7 @@ class TensorAxis:
                                    {(piece.dimension, piece.extent * piece.step)} for piece in self.pieces))
 
 
-POINT = TensorAxis(1, ())
-"""An axis of one point."""
+POINT = TensorAxis(1, ())  # an axis of one point
 
 
 def axis_of(pieces: Sequence[AxisPiece]) -> TensorAxis:

@@ -54,15 +54,10 @@ Axes = tuple[TensorAxis, ...]
 
 @dataclass(frozen=True)
 class Obstacle:
-    """The reason why two operators cannot share tiles.
+    """The reason why two operators cannot share tiles."""
 
-    Attributes:
-        name: a key of `OBSTACLES`.
-        sentence: the same for a reader, with the node at fault.
-    """
-
-    name: str
-    sentence: str
+    name: str  # a key of `OBSTACLES`
+    sentence: str  # the same for a reader, with the node at fault
 
 
 OBSTACLES = {
@@ -87,30 +82,17 @@ tensor would else carry a long list of names."""
 
 @dataclass(frozen=True)
 class Route:
-    """The way from an operator to a tensor.
+    """The way from an operator to a tensor."""
 
-    Attributes:
-        producer: node of the operator.
-        axes: the tensor's axes in the producer's dimensions; None once an obstacle stands in the way.
-        depth: operators on the longest path that ends in the producer, itself included.
-        through: nodes passed, in topological order.
-        joins: other tensors joined on the way.
-        whole: dimensions of the producer of which a tile must cover whole aligned stretches, each with their length.
-        elsewhere: the part of the tensor's elements that other tensors bring: a part of a concatenation, all of a
-            larger tensor of which this one is a factor or summand.
-        obstacle: the first obstacle on the way, if any.
-        own: the elements that the producer makes; None where their places are not known.
-    """
-
-    producer: str
-    axes: Axes | None
-    depth: int
-    through: tuple[str, ...] = ()
-    joins: tuple[str, ...] = ()
-    whole: frozenset[tuple[str, int]] = frozenset()
-    elsewhere: Fraction = Fraction(0)
-    obstacle: Obstacle | None = None
-    own: Origins | None = field(default=None, compare=False, repr=False)
+    producer: str  # node of the operator
+    axes: Axes | None  # the tensor's axes in the producer's dimensions; None behind an obstacle
+    depth: int  # operators on the longest path that ends in the producer, itself included
+    through: tuple[str, ...] = ()  # nodes passed, in topological order
+    joins: tuple[str, ...] = ()  # other tensors joined on the way
+    whole: frozenset[tuple[str, int]] = frozenset()  # aligned stretches (dimension, length) that a tile covers whole
+    elsewhere: Fraction = Fraction(0)  # the part of the elements that other tensors bring, as of a concatenation
+    obstacle: Obstacle | None = None  # the first obstacle on the way, if any
+    own: Origins | None = field(default=None, compare=False, repr=False)  # what the producer makes; None: not known
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-Points = TypeVar("Points", int, np.ndarray)
-"""A number of points, or an array of such numbers."""
+Points = TypeVar("Points", int, np.ndarray)  # a number of points, or an array of such numbers
 
 
 @dataclass(frozen=True)
@@ -21,24 +20,14 @@ class WindowSlide:
 
     Points [a, b) of the output read the input points from block * floor((a * stride - pad) / shrink) up to, and
     without, block * ceil((a * stride - pad + span) / shrink), where
-    span = (b - a - 1) * stride + (kernel - 1) * dilation + 1.
+    span = (b - a - 1) * stride + (kernel - 1) * dilation + 1."""
 
-    Attributes:
-        kernel: input points that one output point covers.
-        stride: input points from one output point to the next.
-        dilation: input points from one covered point to the next.
-        pad: points before the first input that the first output covers, too.
-        shrink: points that each input point stands for: 2 behind a resizing to twice the size, the extent of the minor
-            axes where an axis is the major one of several that were put side by side.
-        block: adjacent points that count as one input point, as the rows of a strip of windows do.
-    """
-
-    kernel: int
-    stride: int
-    dilation: int = 1
-    pad: int = 0
-    shrink: int = 1
-    block: int = 1
+    kernel: int  # input points that one output point covers
+    stride: int  # input points from one output point to the next
+    dilation: int = 1  # input points from one covered point to the next
+    pad: int = 0  # points before the first input that the first output covers, too
+    shrink: int = 1  # points that each input point stands for, as behind a resizing; of minor axes, their extent
+    block: int = 1  # adjacent points that count as one input point, as the rows of a strip of windows do
 
     def reach(self, points: Points) -> Points:
         """Input points from the first to the last one under `points` adjacent outputs: Timeloop's extent of a rank.

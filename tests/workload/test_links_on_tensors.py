@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 from fadiff_mapper import Workload, load_network
 from fadiff_mapper.workload import Link, Node
+from fadiff_mapper.workload.window_slide import WindowSlide
 
 
 class Product(nn.Module):
@@ -168,3 +169,14 @@ def test_faults_of_links_are_found() -> None:
     exchanged = [replace(axis, producer=other.producer) for axis, other in zip(points, reversed(points), strict=True)]
     for axes in ([replace(axis, slides=()) for axis in points], late, exchanged):
         assert any(leaks(network, inputs, workload, [replace(link, axes=tuple(axes))]))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_links_that_claim_points_one_further_are_found_on_every_network(name: str) -> None:
+    network, shape = NETWORKS[name]
+    torch.manual_seed(0)
+    inputs = torch.randn(shape)
+    workload = load_network(network, (inputs,))
+    further = [replace(link, axes=tuple(replace(axis, slides=(WindowSlide(1, 1, pad=-1), *axis.slides))
+                                        for axis in link.axes)) for link in workload.links()]
+    assert any(leaks(network, inputs, workload, further))

@@ -24,7 +24,7 @@ from fadiff_mapper import FadiffError, SpecError, load_network
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload.readers import onnx_file
 from fadiff_mapper.workload.readers.onnx_file import VALUES, read_thin
-from fadiff_mapper.workload.readers.onnx_folding import SMALL
+from fadiff_mapper.workload.readers.onnx_shapes import SMALL
 
 MIB = 1 << 20
 

@@ -1,7 +1,7 @@
 """Readers of networks: network files, folders of Timeloop problems, ONNX models, PyTorch modules.
 
-`load_network` finds the reader of a source. `network_yaml` and `problem_folder` read text, `network_text` writes what
-`network_yaml` reads. `onnx_model` and `torch_program` walk the graph of a framework; `onnx_operators` and
-`torch_operators` turn its operators into nodes; `assembly` builds nodes for both. Every reader ends in
-`graph.build_workload`, which checks the network.
+`load_network` finds the reader of a source. `network_text` reads and writes network files, `problem_folder` reads
+folders. `onnx_model` and `torch_program` walk the graph of a framework; `onnx_operators` and `torch_operators` turn its
+operators into nodes; `assembly` and `convolutions` build nodes for both. Every reader ends in `graph.build_workload`,
+which checks the network.
 """

@@ -18,32 +18,32 @@ import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict, TypeVar
 
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Folded, Operator, make_operator
 from fadiff_mapper.workload.busy_experts import balance
-from fadiff_mapper.workload.node import GENERIC, INPUT, NOT_UNDERSTOOD, Node
+from fadiff_mapper.workload.node import GENERIC, INPUT, NOT_UNDERSTOOD, Node, Window
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.rewrites import without_unread
 from fadiff_mapper.workload.shapes import possible_macs, whole_axes
 
+Meaning = TypeVar("Meaning")
+
+
+def by_name(table: Mapping[Meaning, str]) -> dict[str, Meaning]:
+    """A table of what operators mean -> their names in a framework, as name -> meaning."""
+    return {name: meaning for meaning, names in table.items() for name in names.split()}
+
 
 @dataclass(frozen=True)
 class Tensor:
-    """A value of the framework's graph.
+    """A value of the framework's graph."""
 
-    Attributes:
-        shape: its extents; empty where they are not known.
-        node: the node that writes it; None for weights and other constants.
-        known: False where the shape is not known.
-        picked_from: for matrices that a computed index picks among constant ones, the number of these: experts.
-    """
-
-    shape: Shape
-    node: str | None = None
-    known: bool = True
-    picked_from: int = 0
+    shape: Shape  # its extents; empty where they are not known
+    node: str | None = None  # the node that writes it; None for weights and other constants
+    known: bool = True  # false where the shape is not known
+    picked_from: int = 0  # for matrices that a computed index picks among constant ones, the number of these: experts
 
     @property
     def constant(self) -> bool:
@@ -53,23 +53,14 @@ class Tensor:
 
 @dataclass
 class Assembly:
-    """The nodes of a network under construction.
+    """The nodes of a network under construction."""
 
-    Attributes:
-        where: place in the source of the nodes that are added next, for messages.
-        nodes: the nodes so far, in the order in which they were added.
-        taken: name -> times that it was asked for, so that every node's name is unique.
-        folded: operators with multiply-accumulates that read constants alone.
-        constants: name of a node without multiply-accumulates -> shapes of the constants that it reads.
-        busy_experts: experts over which rows are spread, None for all.
-    """
-
-    where: Where
-    nodes: list[Node] = field(default_factory=list)
-    taken: dict[str, int] = field(default_factory=dict)
-    folded: list[Folded] = field(default_factory=list)
-    constants: dict[str, tuple[Shape, ...]] = field(default_factory=dict)
-    busy_experts: int | None = None
+    where: Where  # place in the source of the nodes that are added next, for messages
+    nodes: list[Node] = field(default_factory=list)  # the nodes so far, in the order in which they were added
+    taken: dict[str, int] = field(default_factory=dict)  # name -> times that it was asked for
+    folded: list[Folded] = field(default_factory=list)  # operators with multiply-accumulates that read constants alone
+    constants: dict[str, tuple[Shape, ...]] = field(default_factory=dict)  # node -> shapes of constants that it reads
+    busy_experts: int | None = None  # experts over which rows are spread, None for all
 
     def put(self, node: Node) -> Tensor:
         """Adds a node, with a number behind its name where that is taken already, and returns its output."""
@@ -83,17 +74,8 @@ class Assembly:
 
     def node(self, name: str, op: str, operands: Sequence[Tensor], shape: Shape | None, axes: tuple[int, ...] = (),
              what: str = "", **details: Any) -> Tensor:
-        """Adds a node without multiply-accumulates, whose inputs are the operands that are no constants.
-
-        Args:
-            name: its name, made unique.
-            op: a key of `node.KIND`.
-            operands: the values that it reads.
-            shape: extents of its output, None where they are not known.
-            axes: as `Node.axes`.
-            what: the framework's name of the operation, which only nodes that are `GENERIC` keep.
-            details: further fields of the `Node`.
-        """
+        """Adds a node without multiply-accumulates, of a `node.KIND`, whose inputs are the operands that are no
+        constants; `what`, the framework's name of the operation, is kept by `GENERIC` ones only."""
         made = self.put(Node(name, op, tuple(t.node for t in operands if t.node), shape, axes=axes, where=self.where,
                              what=what if op in GENERIC else "", **details))
         constants = tuple(t.shape for t in operands if t.constant)
@@ -113,7 +95,8 @@ class Assembly:
 
     def unknown(self, name: str, what: str, operands: Sequence[Tensor], shapes: Sequence[Shape | None],
                 macs: int | None = None, possible: int | None = None) -> list[Tensor]:
-        """Adds the results of an operation that is not understood, a node for each.
+        """Adds the results of an operation that is not understood, a node for each, all multiply-accumulates on the
+        first.
 
         Args:
             name: its name, made unique.
@@ -122,9 +105,6 @@ class Assembly:
             shapes: extents of its results, None where they are not known.
             macs: its multiply-accumulates, where they are known.
             possible: where they are not, how many it may well have; by default those of one product of its tensors.
-
-        Returns:
-            The results, of which the first node has all the multiply-accumulates.
         """
         inputs = tuple(t.node for t in operands if t.node)
         if macs is None and possible is None:
@@ -166,21 +146,13 @@ class Assembly:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of an operator of a framework.
+    """A call of an operator of a framework."""
 
-    Attributes:
-        operator: its name in the reader's tables.
-        name: name for its nodes.
-        to: the network that they are added to.
-        operands: the values that it reads; None where an optional one is left out.
-        outs: shapes of its results; None where they are not known.
-    """
-
-    operator: str
-    name: str
-    to: Assembly
-    operands: Sequence[Tensor | None]
-    outs: Sequence[Shape | None]
+    operator: str  # its name in the reader's tables
+    name: str  # name for its nodes
+    to: Assembly  # the network that they are added to
+    operands: Sequence[Tensor | None]  # the values that it reads; None where an optional one is left out
+    outs: Sequence[Shape | None]  # shapes of its results; None where they are not known
 
     @property
     def ended(self) -> str:
@@ -222,13 +194,8 @@ class Call:
         return self.to.unknown(self.name, self.operator, self.tensors, self.outs[:1], macs)[0]
 
     def pointwise(self, joins: Mapping[str, str], names: Mapping[str, str]) -> Tensor:
-        """Points of one tensor by themselves, or those of several joined; constants (scales, zero points of integers)
-        count only in operators that join by their name.
-
-        Args:
-            joins: operators that join tensors -> their names here.
-            names: others -> their names here; those without one are "elementwise".
-        """
+        """Points of one tensor by themselves, or those of several joined, by tables of names for joins and for others;
+        constants (scales, zero points of integers) count only in operators that join by their name."""
         if self.operator in joins:
             return self.node(joins[self.operator], self.tensors)
         read = [tensor for tensor in self.tensors if tensor.node]
@@ -253,14 +220,7 @@ class Call:
 
 
 def product(to: Assembly, name: str, a: Tensor, b: Tensor, shape: Shape) -> Tensor:
-    """Adds a matrix product.
-
-    Args:
-        to: the network.
-        name: name of its node.
-        a: [..., n, k], or a vector [k], which counts as a matrix of one row.
-        b: [..., k, m], or a vector [k], which counts as a matrix of one column.
-        shape: extents of the output.
+    """Adds a product of a [..., n, k] and b [..., k, m]; a vector [k] counts as a matrix of one row or column.
 
     Returns:
         The output of one product over all rows where `b` is one matrix, else of a product repeated over the batch, for
@@ -337,6 +297,60 @@ def fourier_macs(points: int, rows: int, real: bool) -> int:
     return rows * points * (points - 1).bit_length() * (1 if real else 2)
 
 
+# Nodes that pick, pad or resize elements state what `tensor_routes` needs beside the shapes: the place of a slice, the
+# zeros before a padded axis, the interpolation of a resizing. A slice states its place as the window of one point
+# through which it reads: negative padding, and a stride.
+
+class Details(TypedDict, total=False):
+    """Fields of a `Node` of the kind "opaque"."""
+
+    axes: tuple[int, ...]
+    window: Window
+
+
+def taken(before: Shape, axis: int, start: Any, step: Any) -> Details:
+    """A part of one axis of a tensor: from a point on (None: 0; negative ones count from the end), by steps (None: 1).
+    The axis and the window; the axis without one where start and step are no numbers, or the step leads back."""
+    first, apart = 0 if start is None else start, 1 if step is None else step
+    if type(first) is not int or type(apart) is not int or apart < 1:
+        return {"axes": (axis,)}
+    first = min(max(first + before[axis] if first < 0 else first, 0), before[axis])
+    return {"axes": (axis,), "window": Window((1,), (apart,), ((-first, 0),), (1,))}
+
+
+def padding(rank: int, pads: Sequence[tuple[int, int]]) -> Details:
+    """Zeros (before, after) the last axes of a tensor; no details where points are taken away instead."""
+    if not pads or any(min(pair) < 0 for pair in pads):
+        return {}
+    ones = (1,) * len(pads)
+    return {"axes": tuple(range(rank - len(pads), rank)), "window": Window(ones, ones, tuple(pads), ones)}
+
+
+def nearest(sliding: int) -> Details:
+    """A resizing in which every point is a copy of one point, over so many trailing axes."""
+    ones = (1,) * sliding
+    return {"window": Window(ones, ones, ((0, 0),) * sliding, ones)}
+
+
+def bilinear(before: Shape, after: Shape) -> Details:
+    """A resizing between the two nearest points along the last two axes, with corners that are not aligned.
+
+    Point i of an axis that grows f times lies at (i + 1/2) / f - 1/2; for even f its two neighbours are the points that
+    the window from i - f/2 to i + f/2 touches. Other factors have no such window.
+    """
+    factors = [b // a if a and b % a == 0 else 1 for a, b in zip(before[-2:], after[-2:], strict=True)]
+    if any(factor % 2 for factor in factors):
+        return {}
+    ones = (1, 1)
+    return {"window": Window(tuple(factor + 1 for factor in factors), ones,
+                             tuple((factor // 2, factor // 2) for factor in factors), ones)}
+
+
+def axis_of(dim: Any, rank: int) -> int:
+    """An axis counted from 0; the first where none is stated."""
+    return (dim if isinstance(dim, int) else 0) % rank
+
+
 # Tensors are multiplied from left to right, as ONNX Runtime does, and PyTorch without opt_einsum.
 
 Term: TypeAlias = tuple[str, ...]
@@ -355,8 +369,7 @@ def einsum(to: Assembly, name: str, equation: str, tensors: Sequence[Tensor], sh
 
     Returns:
         The output of a product for each tensor behind the first: repeated over the letters that both factors and what
-        follows have, or of a join where no letter is summed. Letters of one tensor alone that nothing else has are
-        summed before.
+        follows have, or of a join where no letter is summed. Letters of one tensor alone are summed before.
 
     Raises:
         SpecError: the equation does not fit the tensors.
@@ -577,14 +590,7 @@ def _factors(to: Assembly, join: Node, by_name: Mapping[str, Node]) -> list[Tens
 # to be busy; the node says so (`Node.what`), and the multiply-accumulates are the same however rows are spread.
 
 def experts(to: Assembly, name: str, rows: Tensor, weights: tuple[int, int, int], shape: Shape) -> Tensor:
-    """Adds the products of rows with the weights of the expert that each goes to.
-
-    Args:
-        to: the network; `Assembly.busy_experts` says over how many experts rows are spread.
-        name: name of its node.
-        rows: [..., in], in the order of experts.
-        weights: experts, in, out.
-        shape: extents of the output, [..., out].
+    """Adds the products of rows [..., in], in the order of experts, with the weights (experts, in, out) of each.
 
     Returns:
         The output of one product of as many rows as an expert has, repeated over the experts; where rows do not divide

@@ -25,37 +25,22 @@ from fadiff_mapper.workload.operator import Shape, sliding
 from fadiff_mapper.workload.readers.assembly import Assembly, Call, Tensor, for_heads, linear, product
 from fadiff_mapper.workload.window_slide import WindowSlide
 
-Pads = tuple[tuple[int, int], ...]
-"""Padding (before, after) per sliding axis."""
+Pads = tuple[tuple[int, int], ...]  # padding (before, after) per sliding axis
 
 
 @dataclass(frozen=True)
 class Sliding:
-    """Movement of a convolution's kernel, one entry per sliding axis.
+    """Movement of a convolution's kernel, one entry per sliding axis."""
 
-    Attributes:
-        stride: inputs from one output to the next; of a transposed convolution outputs from one input to the next.
-        pad: zeros before the first and after the last input; of a transposed convolution outputs that are cut off.
-        dilation: inputs (outputs) from one point of the kernel to the next.
-        groups: groups of channels that are convolved apart.
-    """
-
-    stride: Shape
-    pad: Pads
-    dilation: Shape
-    groups: int = 1
+    stride: Shape  # inputs from one output to the next; of a transposed convolution outputs from one input to the next
+    pad: Pads  # zeros before the first and after the last input; of a transposed convolution outputs that are cut off
+    dilation: Shape  # inputs (outputs) from one point of the kernel to the next
+    groups: int = 1  # groups of channels that are convolved apart
 
 
 def convolution(to: Assembly, name: str, x: Tensor, weight: Tensor, slide: Sliding, shape: Shape) -> Tensor:
-    """Adds a convolution.
-
-    Args:
-        to: the network.
-        name: name of its node.
-        x: the image, [N, channels, extent...]; the batch axis may be missing.
-        weight: [out, in / groups, kernel...].
-        slide: stride, padding, dilation, groups.
-        shape: extents of the output.
+    """Adds a convolution of an image [N, channels, extent...], whose batch axis may be missing, with weights [out, in /
+    groups, kernel...].
 
     Returns:
         The output of an operator, along one sliding axis with Q = 1, along three with Z, P and Q. Over more axes it is
@@ -94,19 +79,12 @@ def deformable_convolution(call: Call, weight: Tensor, groups: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Phase:
-    """Outputs of a transposed convolution along one axis that read alike.
+    """Outputs of a transposed convolution along one axis that read alike."""
 
-    Attributes:
-        outputs: number of outputs of every one of the phases.
-        taps: points of the kernel that each output reads.
-        dilation: inputs from one of them to the next.
-        first: the input that the first output reads first; negative in the padding.
-    """
-
-    outputs: int
-    taps: int
-    dilation: int
-    first: int
+    outputs: int  # number of outputs of every one of the phases
+    taps: int  # points of the kernel that each output reads
+    dilation: int  # inputs from one of them to the next
+    first: int  # the input that the first output reads first; negative in the padding
 
 
 def phases(outputs: int, kernel: int, stride: int, pad: int, dilation: int) -> Counter[Phase]:
@@ -130,7 +108,7 @@ def phases(outputs: int, kernel: int, stride: int, pad: int, dilation: int) -> C
 
 
 def transposed_convolution(to: Assembly, name: str, x: Tensor, weight: Tensor, slide: Sliding, shape: Shape) -> Tensor:
-    """Adds a transposed convolution as convolutions of the outputs' phases (arguments as of `convolution`).
+    """Adds a transposed convolution, likewise, as convolutions of the outputs' phases.
 
     Returns:
         The output: of a node that interleaves the phases, or where all are one convolution, of that one with its
@@ -176,19 +154,8 @@ def transposed_convolution(to: Assembly, name: str, x: Tensor, weight: Tensor, s
 
 def convolution_gradients(to: Assembly, name: str, operands: Sequence[Tensor], slide: Sliding, transposed: bool,
                           wanted: Sequence[bool]) -> list[Tensor]:
-    """Adds the gradients of a convolution.
-
-    Args:
-        to: the network.
-        name: prefix of the nodes' names.
-        operands: the gradient of the output, the input and the weights.
-        slide: stride, padding, dilation, groups.
-        transposed: whether the convolution is a transposed one.
-        wanted: whether the gradients of input, weights and bias are.
-
-    Returns:
-        These gradients; constants, which carry nothing on, in place of those that are not wanted.
-    """
+    """Adds the gradients of input, weights and bias, as far as they are wanted, from the operands: the gradient of the
+    output, the input and the weights. Constants, which carry nothing on, stand in place of the others."""
     gradient, x, weight = operands
     back = convolution if transposed else transposed_convolution
     channels, every = gradient.shape[1], (0, *range(2, len(gradient.shape)))
@@ -221,14 +188,8 @@ def _weights(to: Assembly, name: str, image: Tensor, kernel: Tensor, slide: Slid
 
 
 def attention_gradients(to: Assembly, name: str, gradient: Tensor, operands: Sequence[Tensor]) -> list[Tensor]:
-    """Adds the gradients of queries, keys and values, each of the shape of its operand.
-
-    Args:
-        to: the network.
-        name: prefix of the nodes' names.
-        gradient: that of the output, [..., heads, tokens, size].
-        operands: queries, keys and values, as `assembly.attention` takes them.
-    """
+    """Adds the gradients of queries, keys and values, the operands of `assembly.attention`, each of its shape, from
+    that of the output, [..., heads, tokens, size]."""
     q, heads = operands[0], operands[0].shape[:-2]
     k, v = (for_heads(to, f"{name}.{what}", t, heads) for what, t in zip(("keys", "values"), operands[1:], strict=True))
     scores = (*heads, q.shape[-2], k.shape[-2])
@@ -258,40 +219,30 @@ def attention_gradients(to: Assembly, name: str, gradient: Tensor, operands: Seq
 # The graph of a network has no cycles, so the states that the second product reads stand there as a node of their
 # own, and so do the outputs, which join both products: no tile is followed through either.
 
-@dataclass(frozen=True)
-class Recurrence:
-    """The weights of one layer in one direction.
-
-    Attributes:
-        inputs: [gates * hidden, in].
-        states: [gates * hidden, out].
-        projection: [out, hidden], where the state is projected.
-    """
-
-    inputs: Tensor
-    states: Tensor
-    projection: Tensor | None = None
+Recurrence = Sequence[Tensor]
+"""The weights of one layer in one direction: of inputs [gates * hidden, in], of states [gates * hidden, out], and the
+projection [out, hidden] of states where there is one."""
 
 
 def recurrent_layer(to: Assembly, name: str, x: Tensor, weights: Recurrence) -> Tensor:
     """Adds a layer in one direction over a sequence [T, N, in], and returns the states of all steps, [T, N, out]."""
-    steps, batch, _ = x.shape
-    wide, out = weights.states.shape
+    (steps, batch, _), (of_inputs, of_states, *projection) = x.shape, weights
+    wide, out = of_states.shape
 
-    def every_step(tag: str, before: Tensor, weight: Tensor, columns: int) -> Tensor:
+    def every_step(tag: str, before: Tensor, weight: Tensor) -> Tensor:
         turned = to.turn(f"{name}.{tag}.weight", weight)
         right = to.expand(f"{name}.{tag}.weights", turned, (steps, *turned.shape))
-        return product(to, f"{name}.{tag}", before, right, (steps, batch, columns))
-    from_inputs = linear(to, f"{name}.inputs", x, weights.inputs, (steps, batch, wide))
+        return product(to, f"{name}.{tag}", before, right, (steps, batch, weight.shape[0]))
+    from_inputs = linear(to, f"{name}.inputs", x, of_inputs, (steps, batch, wide))
     before = to.node(f"{name}.before", "recurrence", [from_inputs], (steps, batch, out))
-    joined = [from_inputs, every_step("states", before, weights.states, wide)]
-    if weights.projection is None:
+    joined = [from_inputs, every_step("states", before, of_states)]
+    if not projection:
         return to.node(f"{name}.after", "recurrence", joined, (steps, batch, out))
-    inner = to.node(f"{name}.hidden", "recurrence", joined, (steps, batch, weights.projection.shape[1]))
-    return every_step("projection", inner, weights.projection, out)
+    inner = to.node(f"{name}.hidden", "recurrence", joined, (steps, batch, projection[0].shape[1]))
+    return every_step("projection", inner, projection[0])
 
 
-def recurrent_stack(to: Assembly, name: str, x: Tensor, layers: list[list[Recurrence]]) -> Tensor:
+def recurrent_stack(to: Assembly, name: str, x: Tensor, layers: Sequence[Sequence[Recurrence]]) -> Tensor:
     """Adds layers on top of each other, each in one or two directions, over a sequence [T, N, in], and returns the
     states of the last one, [T, N, directions * out]."""
     for number, directions in enumerate(layers):
@@ -310,7 +261,7 @@ def repeated(to: Assembly, name: str, body: Assembly, times: int, operands: Sequ
 
     Args:
         to: the network.
-        name: prefix of the nodes' names, unless those of the body have it already.
+        name: prefix of the names of the results' nodes.
         body: the nodes of one pass.
         times: passes.
         operands: the values that the loop reads.

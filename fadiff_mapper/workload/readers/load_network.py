@@ -90,5 +90,5 @@ def _from_path(text: str, given: tuple[Any, Any, Any], name: str | None) -> Work
     if path.is_dir():
         from fadiff_mapper.workload.readers.problem_folder import read_folder
         return read_folder(path)
-    from fadiff_mapper.workload.readers.network_yaml import read_network
+    from fadiff_mapper.workload.readers.network_text import read_network
     return read_network(path)

@@ -1,17 +1,215 @@
-"""Writes network files, which `network_yaml` reads back as the same network."""
+"""Network files, a YAML form of the graph whose format timeloop_specs/networks/README.md describes: read and written.
+
+    workload:
+      version: 1
+      name: two_layers
+      inputs: {image: [1, 3, 32, 32]}
+      shapes:                                   # each distinct operator once
+      - {id: c, op: conv, dims: {N: 1, M: 8, C: 3, P: 32, Q: 32, R: 3, S: 3}}
+      graph:                                    # nodes: operators name a shape, all others an op
+      - {name: conv1, shape: c, from: [image], pad: [1, 1]}
+      - {name: relu1, op: relu, from: [conv1]}
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections import Counter
+from collections.abc import Callable, Hashable
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from fadiff_mapper.base import atomic_files
-from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.inputs.yaml.load import dump
-from fadiff_mapper.workload import Node, Operator, Workload
-from fadiff_mapper.workload.node import INPUT
+from fadiff_mapper.base.errors import FadiffError, nearest
+from fadiff_mapper.inputs.yaml.load import dump, load_files
+from fadiff_mapper.inputs.yaml.located import Check, Map, Reader, Seq, T, integer, mapping, one_of, sequence, text
+from fadiff_mapper.inputs.yaml.place import Where
+from fadiff_mapper.workload import Folded, Node, Operator, Window, Workload, build_workload, make_operator
+from fadiff_mapper.workload.node import GENERIC, INPUT, KIND, NOT_UNDERSTOOD
+from fadiff_mapper.workload.operator import TEMPLATES, problem_operator, sliding
+
+VERSION = 1  # version of the format
+
+
+def read_network(path: Path) -> Workload:
+    """Reads a network file.
+
+    Args:
+        path: the file.
+
+    Raises:
+        SpecError: a mistake, with file, line and YAML path.
+    """
+    reader = Reader(load_files([path]))
+    where = reader.at("workload")
+    section = Reader(reader.take("workload", mapping))
+    reader.finish(" in a network file")
+    version = section.take("version", integer(1))
+    if version != VERSION:
+        raise section.at("version").error(f"found version {version}", str(VERSION))
+    name, operators = section.take("name", text), _operators(section.take("shapes", sequence))
+    graph = section.take("graph", sequence)
+    given = section.take("inputs", mapping, Map({"input": None}, where=where))
+    inputs = [Node(text(name, given.at(name)), INPUT, where=given.at(name),  # null: extents are left open
+                   shape=None if given[name] is None else _shape(given[name], given.at(name))) for name in given]
+    outputs, folded = section.take("outputs", _names, ()), section.take("folded", _each(_folded), ())
+    section.finish(" of a network")
+    nodes = [_node(item, graph.at(index), operators) for index, item in enumerate(graph)]
+    counts, shapes = Counter(item.get("shape") for item in graph), section.node["shapes"]
+    for index, item in enumerate(shapes):
+        stated = item.get("count")
+        if stated is not None and stated != counts[item["id"]]:
+            raise shapes.at(index).error(f"{item['id']}: count is {stated}, the graph has {counts[item['id']]} of it")
+    return build_workload(name, inputs + nodes, outputs, where, folded)
+
+
+def _operators(items: Seq) -> dict[str, Operator]:
+    """The section `shapes`: id -> operator."""
+    operators: dict[str, Operator] = {}
+    for index, item in enumerate(items):
+        reader = Reader(mapping(item, items.at(index)))
+        identity = reader.take("id", text)
+        if identity in operators:
+            raise reader.at("id").error(f'there are two shapes called "{identity}"')
+        op = reader.take("op", one_of(*TEMPLATES, "problem"))
+        reader.take("count", integer(1), 1)
+        repeat = reader.take("repeat", integer(1), 1)
+        if op == "problem":
+            operators[identity] = problem_operator(reader.take("problem", mapping), reader.at("problem"), repeat)
+        else:
+            dims, (stride, dilation) = reader.take("dims", mapping), (
+                reader.take(key, _per_axis(op), None) for key in ("stride", "dilation"))
+            operators[identity] = make_operator(op, dims, stride, dilation, repeat, reader.at("dims"),
+                                                reader.take("densities", mapping, None))
+        reader.finish(" of a shape")
+    return operators
+
+
+def _node(item: Any, where: Where, operators: dict[str, Operator]) -> Node:
+    """An entry of the section `graph`."""
+    reader = Reader(mapping(item, where))
+    name = reader.take("name", text)
+    common: dict[str, Any] = {"inputs": reader.take("from", _names), "shape": reader.take("out", _shape, None),
+                              "where": where}
+    node = (_operator_node(name, common, reader, operators) if reader.has("shape")
+            else _plain_node(name, common, reader))
+    reader.finish(f' of the node "{name}"')
+    return node
+
+
+def _operator_node(name: str, common: dict[str, Any], reader: Reader, operators: dict[str, Operator]) -> Node:
+    """An operator, whose operands are Inputs and, from `weights_from`, Weights, or the data spaces that `as` names."""
+    identity = reader.take("shape", text)
+    if identity not in operators:
+        raise reader.at("shape").error(f'there is no shape "{identity}"{nearest(identity, list(operators))}',
+                                       "the id of an entry of shapes")
+    layer, second = operators[identity], reader.take("weights_from", text, None)
+    operands = reader.take("as", _names, ("Inputs",) * len(common["inputs"])) + (("Weights",) if second else ())
+    common["inputs"] += (second,) if second else ()
+    accepted = [space for space in layer.views if space != layer.problem.output.name]
+    if not set(operands) <= set(accepted) or len(set(operands)) != len(operands) or len(operands) != len(
+            common["inputs"]):
+        raise reader.node.where.error(
+            f"{name} reads {len(common['inputs'])} tensors as {', '.join(operands)}",
+            f"one tensor for each of {', '.join(accepted)} that is not a constant, in the order of \"as\"")
+    experts = reader.take("experts", integer(1), 0)
+    if experts and (layer.op != "gemm" or layer.repeat > experts):
+        raise reader.at("experts").error(f"{name} ({layer.op}, repeat {layer.repeat}): {experts} experts",
+                                         "a gemm that is repeated at most once for each expert")
+    return Node(name, layer.op, layer=layer, operands=operands, pad=reader.take("pad", _each(_pad), None),
+                what=reader.take("what", text, ""), experts=experts, **common)
+
+
+def _plain_node(name: str, common: dict[str, Any], reader: Reader) -> Node:
+    """A node without multiply-accumulates, with the details that its kind needs."""
+    op = reader.take("op", one_of(*(op for op in KIND if op != INPUT)))
+    kind, sliced = KIND[op], op in ("slice", "scatter")
+    window: Window | None = None
+    axes: tuple[int, ...] = ()
+    if kind in ("pool", "opaque"):
+        window = _slice_window(reader) if sliced else _window(reader)
+    if kind in ("rows", "reduce", "transpose", "opaque"):
+        axes = reader.take("axes", _integers, *([()] if kind in ("rows", "opaque") else []))
+    entries = len(window.kernel) if window else len(axes)
+    if (sliced or op == "pad") and entries != len(axes):
+        raise reader.at("axes").error(f"{name} ({op}): the axes {list(axes)}, entries for {entries}",
+                                      "one entry per axis")
+    macs = reader.take("macs", integer(0), None) if kind == "reduce" else None
+    what, possible = reader.take("what", text) if op in (*GENERIC, NOT_UNDERSTOOD) else "", None
+    if op == NOT_UNDERSTOOD:
+        macs, possible = (reader.take(key, integer(0), None) for key in ("macs", "possible"))
+    if kind not in ("join", "opaque", NOT_UNDERSTOOD) and len(common["inputs"]) != 1:
+        raise reader.at("from").error(f"{name} ({op}) reads {len(common['inputs'])} tensors", "one")
+    return Node(name, op, window=window, axes=axes, macs=macs, what=what, possible=possible, **common)
+
+
+def _window(reader: Reader) -> Window | None:
+    """The window of a pool; None where the file does not state it."""
+    kernel = reader.take("kernel", _extents, None)
+    if kernel is None:
+        return None
+    ones = (1,) * len(kernel)
+    stride, dilation = reader.take("stride", _extents, kernel), reader.take("dilation", _extents, ones)
+    pad = reader.take("pad", _each(_pad), ((0, 0),) * len(kernel))
+    if not len(kernel) == len(stride) == len(dilation) == len(pad):
+        raise reader.at("kernel").error("kernel, stride, pad and dilation have different lengths", "one entry per axis")
+    return Window(kernel, stride, pad, dilation)
+
+
+def _slice_window(reader: Reader) -> Window | None:
+    """The window of one point through which a slice reads: its first points and steps; None where it states none."""
+    starts = reader.take("start", _shape, None)
+    if starts is None:
+        return None
+    ones = (1,) * len(starts)
+    steps = reader.take("step", _extents, ones)
+    if len(steps) != len(starts):
+        raise reader.at("step").error(f"{len(starts)} starts and {len(steps)} steps", "one of each per axis")
+    return Window(ones, steps, tuple((-start, 0) for start in starts), ones)
+
+
+# Checks for `Reader.take`.
+
+def _each(check: Check[T]) -> Check[tuple[T, ...]]:
+    """A list, by the check of its entries."""
+    def checked(value: Any, where: Where) -> tuple[T, ...]:
+        items = sequence(value, where)
+        return tuple(check(item, items.at(index)) for index, item in enumerate(items))
+    return checked
+
+
+_names = _each(text)
+_extents = _each(integer(1))
+_integers = _each(integer())
+_shape = _each(integer(0))  # the extents of a tensor, which may have no elements
+
+
+def _per_axis(op: str) -> Callable[[Any, Where], tuple[int, ...]]:
+    """Stride or dilation along the sliding axes of a template."""
+    names = [axis[0] for axis in sliding(op)]
+
+    def check(value: Any, where: Where) -> tuple[int, ...]:
+        numbers = _extents(value, where)
+        if len(numbers) != len(names):
+            raise where.error(f"found {len(numbers)} numbers", f"[{', '.join(f'along {name}' for name in names)}]")
+        return numbers
+    return check
+
+
+def _folded(value: Any, where: Where) -> Folded:
+    """An entry of the section `folded`: an operator that reads constants alone."""
+    reader = Reader(mapping(value, where))
+    entry = Folded(reader.take("name", text), reader.take("what", text), reader.take("macs", integer(1)))
+    reader.finish(" of an operator that reads constants alone")
+    return entry
+
+
+def _pad(value: Any, where: Where) -> tuple[int, int]:
+    """Padding along an axis: a number for both sides, or [before, after]."""
+    pair = _integers(value, where) if isinstance(value, list) else (integer(0)(value, where),) * 2
+    if len(pair) != 2:
+        raise where.error(f"found {len(pair)} numbers", "[before, after]")
+    return pair[0], pair[1]
 
 
 def save_network(network: Workload, path: str | PathLike[str]) -> None:
@@ -31,46 +229,33 @@ def save_network(network: Workload, path: str | PathLike[str]) -> None:
 
 
 def network_text(network: Workload) -> str:
-    """The text of a network file.
-
-    Args:
-        network: any network, whatever it was read from.
-    """
-    ids = _ids(network)
-    shapes = {ids[_key(node.layer)]: node.layer for node in network.layers if node.layer}
-    counts = [ids[_key(node.layer)] for node in network.layers if node.layer]
+    """The text of a network file, whatever the network was read from."""
+    ids: dict[Hashable, str] = {}
+    shapes: dict[str, tuple[Operator, int]] = {}  # with the number of nodes that have it
+    for layer in (node.layer for node in network.layers if node.layer):
+        if _key(layer) not in ids:
+            hint = shape_id(layer)
+            taken = sum(name == hint or name.startswith(f"{hint}.") for name in ids.values())
+            ids[_key(layer)] = f"{hint}.{taken + 1}" if taken else hint
+        identity = ids[_key(layer)]
+        shapes[identity] = (layer, shapes.get(identity, (layer, 0))[1] + 1)
     body: dict[str, Any] = {"version": 1, "name": network.name}
     body["inputs"] = {node.name: _list(node.shape) for node in network.nodes if node.op == INPUT}
     body["outputs"] = list(network.outputs)
-    body["shapes"] = [_shape(identity, layer, counts.count(identity)) for identity, layer in shapes.items()]
-    body["graph"] = [_node(node, ids) for node in network.nodes if node.op != INPUT]
+    body["shapes"] = [_shape_entry(identity, layer, count) for identity, (layer, count) in shapes.items()]
+    body["graph"] = [_node_entry(node, ids) for node in network.nodes if node.op != INPUT]
     if network.folded:
         body["folded"] = [{"name": entry.node, "what": entry.what, "macs": entry.macs} for entry in network.folded]
     return dump({"workload": body})
 
 
-def _key(layer: Operator | None) -> Hashable:
+def _key(layer: Operator) -> Hashable:
     """Operators of one key share an entry of `shapes`, which also states the repeats."""
-    assert layer is not None
     return layer.op, layer.key, layer.repeat
-
-
-def _ids(network: Workload) -> dict[Hashable, str]:
-    """A telling and unique name for every shape."""
-    ids: dict[Hashable, str] = {}
-    for node in network.layers:
-        if node.layer and _key(node.layer) not in ids:
-            hint = shape_id(node.layer)
-            taken = sum(name == hint or name.startswith(f"{hint}.") for name in ids.values())
-            ids[_key(node.layer)] = f"{hint}.{taken + 1}" if taken else hint
-    return ids
 
 
 def shape_id(layer: Operator) -> str:
     """A telling name of an operator, not unique.
-
-    Args:
-        layer: the operator.
 
     Returns:
         Such as conv3x3_64_64_56_s1 (channels in and out, output rows, stride), dw3x3_32_112_s1 (channels, output rows,
@@ -94,7 +279,7 @@ def shape_id(layer: Operator) -> str:
     return f"conv{d['R']}x{d['S']}{groups}_{d['C']}_{d['M']}_{tail}"
 
 
-def _shape(identity: str, layer: Operator, count: int) -> dict[str, Any]:
+def _shape_entry(identity: str, layer: Operator, count: int) -> dict[str, Any]:
     """An entry of the section `shapes`."""
     head = {"id": identity, "op": layer.op, "count": count, "repeat": layer.repeat}
     if layer.op == "problem":
@@ -104,7 +289,7 @@ def _shape(identity: str, layer: Operator, count: int) -> dict[str, Any]:
                    "dilation": list(layer.dilations)} | ({"densities": densities} if densities else {})
 
 
-def _node(node: Node, ids: dict[Hashable, str]) -> dict[str, Any]:
+def _node_entry(node: Node, ids: dict[Hashable, str]) -> dict[str, Any]:
     """An entry of the section `graph`, without keys that have their default."""
     entry: dict[str, Any] = {"name": node.name}
     if node.layer:

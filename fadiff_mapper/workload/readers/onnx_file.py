@@ -21,10 +21,9 @@ from google.protobuf.message import DecodeError
 
 from fadiff_mapper.inputs.yaml.input_file import open_input
 from fadiff_mapper.inputs.yaml.place import Where
-from fadiff_mapper.workload.readers.onnx_folding import SMALL
+from fadiff_mapper.workload.readers.onnx_shapes import SMALL
 
-MAX_BYTES = 2 << 30
-"""Size of a file: the limit of protobuf, in which ONNX models are written."""
+MAX_BYTES = 2 << 30  # size of a file: the limit of protobuf, in which ONNX models are written
 
 MEMORY = 600 << 20
 """Bytes of memory that a model without its weights may take, as `MemoryLeft` estimates them; a graph of 10,000 nodes
@@ -42,20 +41,14 @@ STEPS = 1 << 23
 """Bytes of numbers, lengths and names of fields in a file, those of skipped fields too, which are read one by one: in
 5 s of processor time on a busy core. A field has two or three."""
 
-DEEPEST = 100
-"""Messages within one another: the limit of protobuf's own parsers."""
-
-LARGEST_SMALL = 16 * SMALL
-"""Bytes of a constant of `SMALL` numbers of the widest type."""
+DEEPEST = 100  # messages within one another: the limit of protobuf's own parsers
+LARGEST_SMALL = 16 * SMALL  # bytes of a constant of `SMALL` numbers of the widest type
 
 VALUES = ("float_data", "int32_data", "string_data", "int64_data", "raw_data", "double_data", "uint64_data")
 """The fields of a constant that may hold its values."""
 
-SKIPPED = ("doc_string", "metadata_props")
-"""Fields of any message that say nothing about the network."""
-
-VARINT, LENGTH, FIXED = 0, 2, {1: 8, 5: 4}
-"""Kinds of fields: a number, a stated length, and those of so many bytes."""
+SKIPPED = ("doc_string", "metadata_props")  # fields of any message that say nothing about the network
+VARINT, LENGTH, FIXED = 0, 2, {1: 8, 5: 4}  # kinds of fields: a number, a stated length, and those of so many bytes
 
 
 def read_thin(path: Path, where: Where) -> Any:
@@ -84,32 +77,12 @@ def read_thin(path: Path, where: Where) -> Any:
 
 @dataclass
 class MemoryLeft:
-    """The memory and the fields that a model may still take.
+    """The memory and the fields that a model may still take."""
 
-    Attributes:
-        where: The file, for messages.
-        bytes: Bytes left.
-        fields: Fields left that are kept, as each takes its time however small it is.
-        steps: Bytes left that are read one by one.
-    """
-
-    where: Where
-    bytes: int = MEMORY
-    fields: int = FIELDS
-    steps: int = STEPS
-
-    def pay(self, field: Any, size: int) -> None:
-        """Takes one field of so many bytes in the file. Raises SpecError where too much was taken."""
-        self.fields -= 1
-        if self.fields < 0:
-            raise self.where.error(f"has more than {FIELDS:,} fields without its weights", "a smaller graph")
-        if field.message_type is not None:
-            self.bytes -= PER_MESSAGE
-        else:
-            self.bytes -= PER_TEXT + size * (1 if field.type in (field.TYPE_STRING, field.TYPE_BYTES) else PER_NUMBER)
-        if self.bytes < 0:
-            raise self.where.error(f"takes more than {MEMORY >> 20} MiB of memory without its weights",
-                                   "a smaller graph")
+    where: Where  # the file, for messages
+    bytes: int = MEMORY  # bytes left
+    fields: int = FIELDS  # fields left that are kept, as each takes its time however small it is
+    steps: int = STEPS  # bytes left that are read one by one
 
     def step(self, read: int) -> None:
         """Takes so many bytes that were read one by one. Raises SpecError where too many were."""
@@ -117,6 +90,17 @@ class MemoryLeft:
         if self.steps < 0:
             raise self.where.error(f"has more than {STEPS >> 20} MiB of numbers, lengths and names of fields",
                                    "a model with fewer fields, in its weights and documentation, too")
+
+    def pay(self, field: Any, size: int) -> None:
+        """Takes one field of so many bytes in the file. Raises SpecError where too much was taken."""
+        plain = field.type in (field.TYPE_STRING, field.TYPE_BYTES)
+        self.fields -= 1
+        self.bytes -= PER_TEXT + size * (1 if plain else PER_NUMBER) if field.message_type is None else PER_MESSAGE
+        if self.fields < 0:
+            raise self.where.error(f"has more than {FIELDS:,} fields without its weights", "a smaller graph")
+        if self.bytes < 0:
+            raise self.where.error(f"takes more than {MEMORY >> 20} MiB of memory without its weights",
+                                   "a smaller graph")
 
 
 @functools.cache
@@ -143,7 +127,10 @@ def _thin(file: BinaryIO, length: int, message: Any, budget: MemoryLeft, depth: 
     if not depth:
         raise DecodeError
     if message.name == "TensorProto" and length <= LARGEST_SMALL:
-        return _small_tensor(file.read(length))
+        tensor = onnx.TensorProto.FromString(file.read(length))
+        for name in VALUES if math.prod(tensor.dims) > SMALL else ():
+            tensor.ClearField(name)
+        return bytes(tensor.SerializeToString())
     kept, chunks, left = _kept(message), [], length
     while left > 0:
         tag, used = _varint(file)
@@ -178,22 +165,13 @@ def _thin(file: BinaryIO, length: int, message: Any, budget: MemoryLeft, depth: 
     return b"".join(chunks)
 
 
-def _small_tensor(data: bytes) -> bytes:
-    """A constant, without its values where it has more than `SMALL` elements."""
-    tensor = onnx.TensorProto.FromString(data)
-    if math.prod(tensor.dims) > SMALL:
-        for name in VALUES:
-            tensor.ClearField(name)
-    return bytes(tensor.SerializeToString())
-
-
 def _varint(file: BinaryIO) -> tuple[int, int]:
     """The next number and its bytes: seven bits a byte, the lowest first; the last byte is below 128."""
     value = 0
     for place in range(10):
         byte = file.read(1)
         if not byte:
-            raise DecodeError
+            break
         value |= (byte[0] & 127) << 7 * place
         if byte[0] < 128:
             return value, place + 1
@@ -202,8 +180,6 @@ def _varint(file: BinaryIO) -> tuple[int, int]:
 
 def _as_varint(value: int) -> bytes:
     """A number as `_varint` reads it."""
-    if value < 128:
-        return bytes((value,))
     digits = bytearray()
     while value >= 128:
         digits.append(value & 127 | 128)

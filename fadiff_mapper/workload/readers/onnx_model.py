@@ -1,14 +1,13 @@
 """Reads ONNX models. Only the graph is read: weights and files outside of the model are never opened.
 
 Method. A light copy of the model, with large constants as inputs without values, goes through ONNX's own shape
-inference (`onnx_shapes`), in turns with the computation of the small constants that reshapes need (`onnx_folding`). Its
-nodes are then walked in topological order; `onnx_operators` turns each into nodes of ours. Values that follow from
+inference (`onnx_shapes`), in turns with the computation of the small constants that reshapes need. Its nodes are
+then walked in topological order; `onnx_operators` turns each into nodes of ours. Values that follow from
 constants alone are constants. Models come from elsewhere, so their names are made printable before they are printed.
 """
 
 from __future__ import annotations
 
-import math
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import networkx as nx
+import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError, SpecError, listed
 from fadiff_mapper.inputs.yaml.place import Where
@@ -28,28 +28,35 @@ from fadiff_mapper.workload.readers.onnx_operators import FILLS, LAYERS, OnnxCal
 
 try:
     import onnx
-    from onnx import helper, inliner, numpy_helper
+    from onnx import TensorProto, helper, inliner, numpy_helper
 except ImportError as error:
     raise FadiffError(f"reading ONNX models needs the package onnx ({error}); accepted: pip install "
                       '"fadiff-mapper[onnx]"') from None
 
 from fadiff_mapper.workload.readers.onnx_file import read_thin  # this and the next ones import onnx
-from fadiff_mapper.workload.readers.onnx_folding import ROUNDS, SMALL, Folding, small_values
-from fadiff_mapper.workload.readers.onnx_inputs import Given as Given
-from fadiff_mapper.workload.readers.onnx_inputs import clean, close_inputs, refuse_open
-from fadiff_mapper.workload.readers.onnx_shapes import shape_twins, with_shapes
+from fadiff_mapper.workload.readers.onnx_shapes import ROUNDS, Folding, is_small, shape_twins, small_values, with_shapes
 
 MOST_OPERATORS = 4 * MOST_NODES
 """Operators of a model: more than nodes of a network, as those that compute constants and shapes leave none."""
 
 
-def read_file(path: Path, name: str | None, given: Given) -> Workload:
-    """Reads an ONNX file.
+@dataclass(frozen=True)
+class Given:
+    """What is said of a model's inputs: numbers for named dimensions, whole shapes of inputs by name, and the whole
+    numbers that inputs are, by name; these become constants."""
 
-    Args:
-        path: the file.
-        name: name of the network; the file's by default.
-        given: what is said of inputs that the model leaves open.
+    dims: Mapping[str, int]
+    shapes: Mapping[str, Shape]
+    values: Mapping[str, int]
+
+
+def clean(name: str) -> str:
+    """A name from a model as one line of at most 200 printable characters."""
+    return "".join(letter if letter.isprintable() else "?" for letter in name)[:200]
+
+
+def read_file(path: Path, name: str | None, given: Given) -> Workload:
+    """Reads an ONNX file, with what is said of inputs that it leaves open; the network is named as the file by default.
 
     Raises:
         SpecError: `onnx_file.read_thin` or `read_model` refuses it.
@@ -86,7 +93,7 @@ def read_model(model: Any, name: str, file: str, given: Given) -> Workload:
     constants = {tensor.name for tensor in model.graph.initializer} | {
         tensor.values.name for tensor in model.graph.sparse_initializer} | set(given.values)
     light = _light(model, where, given)
-    refuse_open(light.graph, constants, where)
+    _refuse_open(light.graph, constants, where)
     folding = Folding(list(light.graph.node), small_values(light.graph.initializer), light.opset_import)
     for _ in range(ROUNDS):
         light.graph.ClearField("node")
@@ -140,16 +147,84 @@ def _light(model: Any, where: Where, given: Given) -> Any:
     graph.value_info.extend(model.graph.value_info)
     _inline_functions(light, where)
     graph = light.graph
-    close_inputs(graph, {tensor.name for tensor in model.graph.initializer}, given, where)
+    _close_inputs(graph, {tensor.name for tensor in model.graph.initializer}, given, where)
     declared = {value.name for value in graph.input}
     for tensor in model.graph.initializer:
         if any(size < 0 for size in tensor.dims):
             raise where.error(f"the constant {clean(tensor.name)} has the shape {list(tensor.dims)}")
-        if _small(tensor):
+        if is_small(tensor):
             graph.initializer.append(tensor)
         elif tensor.name not in declared:
             graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
     return light
+
+
+def _close_inputs(graph: Any, constants: set[str], given: Given, where: Where) -> None:
+    """Gives the inputs of an ONNX graph that are no constants (weights) their values and shapes, and named dimensions
+    their numbers; the graph is changed.
+
+    Raises:
+        SpecError: the model has no such input or dimension, or an input has another number of axes.
+    """
+    names = [value.name for value in graph.input if value.name not in constants]
+    unknown = sorted((set(given.shapes) | set(given.values)) - set(names))
+    if unknown:
+        raise where.error(f"there is no input {listed(unknown)}", listed(map(clean, names)))
+    kept = [value for value in graph.input if value.name not in given.values]
+    for value in graph.input:
+        if value.name in given.values:
+            kind = value.type.tensor_type
+            dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type or TensorProto.INT64)
+            constant = np.full([max(size.dim_value, 1) for size in kind.shape.dim], given.values[value.name], dtype)
+            graph.initializer.append(numpy_helper.from_array(constant, value.name))
+    graph.ClearField("input")
+    graph.input.extend(kept)
+    inputs = {value.name: value for value in graph.input}
+    shapes = {name: shape for name, shape in given.shapes.items() if name not in given.values}
+    for name, shape in shapes.items():
+        kind = inputs[name].type.tensor_type
+        if kind.HasField("shape") and len(kind.shape.dim) != len(shape):
+            raise where.error(f"the input {clean(name)} has {len(kind.shape.dim)} axes, its shape {len(shape)}")
+        kind.shape.ClearField("dim")
+        for size in shape:
+            kind.shape.dim.add(dim_value=size)
+    if shapes:  # the model may state other values of another shape
+        graph.ClearField("value_info")
+        for value in graph.output:
+            value.type.tensor_type.ClearField("shape")
+    named = set()
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        for dimension in value.type.tensor_type.shape.dim:
+            named.add(dimension.dim_param)
+            if dimension.dim_param in given.dims:
+                dimension.dim_value = given.dims[dimension.dim_param]
+    missing = sorted(set(given.dims) - named)
+    if missing:
+        raise where.error(f"there is no dimension {listed(missing)}", listed(sorted(named - {""})))
+
+
+def _refuse_open(graph: Any, constants: set[str], where: Where) -> None:
+    """Refuses an ONNX graph of which inputs that are no constants (weights) are still open.
+
+    Raises:
+        SpecError: inputs have axes without a number; all of them are named.
+    """
+    open_inputs = {}
+    for value in graph.input:
+        kind = value.type.tensor_type
+        sizes = [size.dim_value if size.dim_value > 0 else size.dim_param or "?" for size in kind.shape.dim]
+        if value.name not in constants and not (kind.HasField("shape") and all(
+                isinstance(size, int) for size in sizes)):
+            open_inputs[value.name] = sizes
+    if not open_inputs:
+        return
+    shown = ", ".join(clean(f"{name} ({' x '.join(map(str, sizes)) or 'unknown'})")
+                      for name, sizes in open_inputs.items())
+    example = " ".join(clean(f"--shape {name}={'x'.join(str(s) if isinstance(s, int) else 'N' for s in sizes) or 'N'}")
+                       for name, sizes in open_inputs.items())
+    named = sorted({size for sizes in open_inputs.values() for size in sizes if isinstance(size, str)} - {"?"})
+    raise where.error(f"inputs have open axes: {shown}", f"numbers for them: {example}"
+                      + (clean(f", or {' '.join(f'--dim {name}=N' for name in named)}") if named else ""))
 
 
 def _inline_functions(model: Any, where: Where) -> None:
@@ -179,11 +254,6 @@ def _inline_functions(model: Any, where: Where) -> None:
         model.CopyFrom(inliner.inline_local_functions(model))
     except Exception as error:  # whatever its C++ raises on a broken model
         raise where.error(f"its functions cannot be inlined: {' '.join(str(error).split())[:300]}") from None
-
-
-def _small(tensor: Any) -> bool:
-    """True for constants whose values are kept, none of which lie in another file."""
-    return bool(math.prod(tensor.dims) <= SMALL and tensor.data_location != onnx.TensorProto.EXTERNAL)
 
 
 def _ordered(graph: Any, where: Where) -> list[Any]:
@@ -233,27 +303,16 @@ def _network(nodes: Sequence[Any], model: Any, constants: set[str], title: str, 
 
 @dataclass
 class _Walk:
-    """A walk over the nodes of a model.
+    """A walk over the nodes of a model, with all that is known of its values by name."""
 
-    Attributes:
-        to: the network under construction.
-        values: the values so far, by name.
-        numbers: the whole numbers of small constants, by name.
-        shapes: inferred shapes, by name.
-        version: version of the operator set.
-        where: the source, for messages.
-        ends: the operators at which shapes end, by the names of values that have none.
-        inferred: the nodes with graphs of their own, with shapes in these, by the name of the first output.
-    """
-
-    to: Assembly
-    values: MutableMapping[str, Tensor]
-    numbers: MutableMapping[str, tuple[int, ...]]
-    shapes: MutableMapping[str, Shape | None]
-    version: int
-    where: Where
-    ends: dict[str, str] = field(default_factory=dict)
-    inferred: Mapping[str, Any] = field(default_factory=dict)
+    to: Assembly  # the network under construction
+    values: MutableMapping[str, Tensor]  # the values so far
+    numbers: MutableMapping[str, tuple[int, ...]]  # the whole numbers of small constants
+    shapes: MutableMapping[str, Shape | None]  # inferred shapes
+    version: int  # version of the operator set
+    where: Where  # the source, for messages
+    ends: dict[str, str] = field(default_factory=dict)  # for values without a shape, the operator at which shapes end
+    inferred: Mapping[str, Any] = field(default_factory=dict)  # first output -> node with graphs, which have shapes
 
     def enter(self, node: Any) -> None:
         """Enters the outputs of one ONNX node into `values`."""
@@ -270,7 +329,7 @@ class _Walk:
                         {item.name: helper.get_attribute_value(item) for item in node.attribute
                          if item.type not in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)},
                         [self.numbers.get(name) for name in node.input], self.version, lost)
-        if node.op_type == "Constant" and isinstance(call.attributes.get("value"), onnx.TensorProto):
+        if node.op_type == "Constant" and isinstance(call.attributes.get("value"), TensorProto):
             self.numbers[node.output[0]] = _numbers(call.attributes["value"])
         results = [Tensor(shape or ()) for shape in call.outs]
         if graphs := _graphs(self.inferred.get(node.output[0], node)):
@@ -361,7 +420,7 @@ def _shapes(graph: Any) -> dict[str, Shape | None]:
 
 def _numbers(tensor: Any) -> tuple[int, ...]:
     """The values of a small constant of whole numbers (axes, sizes), else nothing."""
-    if tensor.data_type not in (onnx.TensorProto.INT64, onnx.TensorProto.INT32) or not _small(tensor):
+    if tensor.data_type not in (TensorProto.INT64, TensorProto.INT32) or not is_small(tensor):
         return ()
     try:
         return tuple(int(value) for value in numpy_helper.to_array(tensor).flatten())

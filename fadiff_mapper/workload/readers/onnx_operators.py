@@ -15,35 +15,40 @@ from typing import Any
 
 from fadiff_mapper.workload import Window
 from fadiff_mapper.workload.operator import Shape
-from fadiff_mapper.workload.readers.assembly import Call, Tensor, attention, einsum, fourier_macs, product
+from fadiff_mapper.workload.readers.assembly import (
+    Call,
+    Details,
+    Tensor,
+    attention,
+    axis_of,
+    bilinear,
+    by_name,
+    einsum,
+    fourier_macs,
+    nearest,
+    padding,
+    product,
+    taken,
+)
 from fadiff_mapper.workload.readers.convolutions import (
     Pads,
-    Recurrence,
     Sliding,
     convolution,
     deformable_convolution,
     recurrent_layer,
     transposed_convolution,
 )
-from fadiff_mapper.workload.readers.picked_details import Details, onnx_details, taken
 from fadiff_mapper.workload.window_slide import WindowSlide
 
 
 @dataclass(frozen=True)
 class OnnxCall(Call):
-    """A node of an ONNX graph; its operator stands behind the domain where this is not ONNX's own.
+    """A node of an ONNX graph; its operator stands behind the domain where this is not ONNX's own."""
 
-    Attributes:
-        attributes: attributes by name, without subgraphs.
-        numbers: per operand, its values where it is a small constant of whole numbers, else None or empty.
-        version: version of the operator set.
-        lost: the operator at which shapes end, where an operand's is not known.
-    """
-
-    attributes: Mapping[str, Any]
-    numbers: Sequence[tuple[int, ...] | None]
-    version: int
-    lost: str = ""
+    attributes: Mapping[str, Any]  # attributes by name, without subgraphs
+    numbers: Sequence[tuple[int, ...] | None]  # per operand, its values if a small constant of whole numbers
+    version: int  # version of the operator set
+    lost: str = ""  # the operator at which shapes end, where an operand's is not known
 
     @property
     def ended(self) -> str:
@@ -65,11 +70,8 @@ class OnnxCall(Call):
         return stated.decode(errors="replace") if isinstance(stated, bytes) else str(stated)
 
     def integers(self, name: str, default: Shape, least: int = 1) -> Shape:
-        """An attribute that is a list of whole numbers, the default where it is missing or empty.
-
-        Raises:
-            SpecError: its length is not that of the default, or a number is below the least one.
-        """
+        """An attribute that is a list of whole numbers, the default where it is missing or empty. Raises SpecError
+        where its length is not that of the default, or a number is below the least one."""
         stated = self.attributes.get(name)
         values = tuple(stated) if isinstance(stated, list | tuple) and stated else default
         if len(values) != len(default) or not all(isinstance(value, int) and value >= least for value in values):
@@ -110,48 +112,44 @@ Maker = Callable[[OnnxCall], Tensor | list[Tensor]]
 """Adds the nodes of a call and returns its outputs, or the first of them."""
 
 
-SAME = ("Identity", "Dropout", "Cast", "CastLike", "Optional", "OptionalGetElement")
+SAME = ["Identity", "Dropout", "Cast", "CastLike", "Optional", "OptionalGetElement"]
 """Operators whose first output is their first operand."""
 
-RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+RESHAPES = ["Reshape", "Flatten", "Squeeze", "Unsqueeze"]
 """Operators that keep elements and their order; the new shape is the inferred one."""
 
-POINTWISE = {
-    "Relu": "relu", "Gelu": "gelu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Erf": "erf", "Exp": "exp", "Log": "log",
-    "Sqrt": "sqrt", "Neg": "neg", "Abs": "abs", "Reciprocal": "reciprocal", "Elu": "elu", "Celu": "celu",
-    "Selu": "selu", "Softplus": "softplus", "HardSigmoid": "hardsigmoid", "HardSwish": "hardswish", "Mish": "mish",
-    "Round": "round", "Floor": "floor", "Ceil": "ceil", "Sin": "sin", "Cos": "cos", "PRelu": "prelu", "Swish": "silu",
-    "LeakyRelu": "leakyrelu", "Clip": "clip", "Not": "not", "BatchNormalization": "batchnorm",
-    "QuantizeLinear": "quantize", "DequantizeLinear": "dequantize",
-    "com.microsoft.Gelu": "gelu", "com.microsoft.FastGelu": "gelu", "com.microsoft.BiasGelu": "gelu",
-    "com.microsoft.QuickGelu": "gelu", "com.microsoft.QLinearSigmoid": "sigmoid",
-    "com.microsoft.QLinearLeakyRelu": "leakyrelu", "com.microsoft.QuantizeLinear": "quantize",
-    "com.microsoft.DequantizeLinear": "dequantize",
-}
+POINTWISE = by_name({
+    "relu": "Relu",
+    "gelu": "Gelu com.microsoft.Gelu com.microsoft.FastGelu com.microsoft.BiasGelu com.microsoft.QuickGelu",
+    "sigmoid": "Sigmoid com.microsoft.QLinearSigmoid", "tanh": "Tanh", "erf": "Erf", "exp": "Exp", "log": "Log",
+    "sqrt": "Sqrt", "neg": "Neg", "abs": "Abs", "reciprocal": "Reciprocal", "elu": "Elu", "celu": "Celu",
+    "selu": "Selu", "softplus": "Softplus", "hardsigmoid": "HardSigmoid", "hardswish": "HardSwish", "mish": "Mish",
+    "round": "Round", "floor": "Floor", "ceil": "Ceil", "sin": "Sin", "cos": "Cos", "prelu": "PRelu", "silu": "Swish",
+    "leakyrelu": "LeakyRelu com.microsoft.QLinearLeakyRelu", "clip": "Clip", "not": "Not",
+    "batchnorm": "BatchNormalization", "quantize": "QuantizeLinear com.microsoft.QuantizeLinear",
+    "dequantize": "DequantizeLinear com.microsoft.DequantizeLinear",
+})
 """Pointwise operators -> their names here."""
 
 ELEMENTWISE = ("IsNaN", "IsInf", "Sign", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh",
                "Softsign", "ThresholdedRelu", "Shrink", "Trilu", "BitwiseNot", "Binarizer")
 """Pointwise operators without names of their own here."""
 
-JOINS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Pow": "pow", "Max": "max", "Min": "min",
-         "Sum": "add", "Mean": "add", "Where": "where", "And": "and", "Or": "or", "Xor": "compare", "Equal": "compare",
-         "Less": "compare", "Greater": "compare", "LessOrEqual": "compare", "GreaterOrEqual": "compare", "Mod": "div",
-         "BitwiseAnd": "and", "BitwiseOr": "or", "BitwiseXor": "compare", "BitShift": "mul",
-         "com.microsoft.QLinearAdd": "add", "com.microsoft.QLinearMul": "mul"}
+JOINS = by_name({
+    "add": "Add Sum Mean com.microsoft.QLinearAdd", "sub": "Sub", "mul": "Mul BitShift com.microsoft.QLinearMul",
+    "div": "Div Mod", "pow": "Pow", "max": "Max", "min": "Min", "where": "Where", "and": "And BitwiseAnd",
+    "or": "Or BitwiseOr", "compare": "Xor Equal Less Greater LessOrEqual GreaterOrEqual BitwiseXor",
+})
 """Operators that join tensors point by point -> their names here."""
 
-OPAQUE = {
-    **dict.fromkeys(("Concat", "com.microsoft.QLinearConcat"), "concat"),
-    **dict.fromkeys(("Split", "Slice", "CenterCropPad"), "slice"),
-    **dict.fromkeys(("Gather", "GatherElements", "GatherND", "DepthToSpace", "SpaceToDepth", "ReverseSequence",
-                     "Col2Im", "MaxUnpool", "GridSample", "RoiAlign", "MaxRoiPool", "AffineGrid", "SplitToSequence",
-                     "SequenceAt", "Compress", "SequenceConstruct", "SequenceInsert", "ConcatFromSequence"), "gather"),
-    "Pad": "pad", "Tile": "expand",
-    **dict.fromkeys(("Resize", "Upsample"), "resize"),
-    **dict.fromkeys(("ScatterElements", "ScatterND", "Scatter", "OneHot"), "scatter"),
-    **dict.fromkeys(("TopK", "NonZero", "NonMaxSuppression", "Unique", "ArrayFeatureExtractor"), "sort"),
-}
+OPAQUE = by_name({
+    "concat": "Concat com.microsoft.QLinearConcat", "slice": "Split Slice CenterCropPad",
+    "gather": "Gather GatherElements GatherND DepthToSpace SpaceToDepth ReverseSequence Col2Im MaxUnpool GridSample "
+              "RoiAlign MaxRoiPool AffineGrid SplitToSequence SequenceAt Compress SequenceConstruct SequenceInsert "
+              "ConcatFromSequence",
+    "pad": "Pad", "expand": "Tile", "resize": "Resize Upsample", "scatter": "ScatterElements ScatterND Scatter OneHot",
+    "sort": "TopK NonZero NonMaxSuppression Unique ArrayFeatureExtractor",
+})
 """Operators that pick, repeat or put together elements -> their names here."""
 
 OTHERS = frozenset((
@@ -180,7 +178,7 @@ REDUCE = {"ReduceMean": "mean", "ReduceSum": "sum", "ReduceMax": "amax", "Reduce
                           "reduction")}
 """Reductions -> their names here."""
 
-FILLS = ("Shape", "Size", "EyeLike", "RandomNormalLike", "RandomUniformLike")
+FILLS = ["Shape", "Size", "EyeLike", "RandomNormalLike", "RandomUniformLike"]
 """Operators that take a shape from a tensor, and no data: constants."""
 
 
@@ -301,9 +299,8 @@ def _recurrent(call: OnnxCall) -> list[Tensor]:
     outs = []
     for way in ("",) if directions == 1 else (".forward", ".backward"):
         own = [t.shape[1:] if call.operator in ("LSTM", "GRU", "RNN") else t.shape[:0:-1] for t in (inputs, states)]
-        weights = Recurrence(*(Tensor(shape) if t.constant else to.node(f"{call.name}.{what}", "slice", [t], shape)
-                               for t, shape, what in zip((inputs, states), own, ("weights", "state_weights"),
-                                                         strict=True)))
+        weights = [Tensor(shape) if t.constant else to.node(f"{call.name}.{what}", "slice", [t], shape)
+                   for t, shape, what in zip((inputs, states), own, ("weights", "state_weights"), strict=True)]
         outs.append(recurrent_layer(to, call.name + way, x, weights))
     steps, batch, width = outs[0].shape
     shape = (steps, directions, batch, width)
@@ -443,15 +440,12 @@ LAYERS: dict[str, Maker] = {
 
 
 def understood(call: OnnxCall) -> list[Tensor]:
-    """Adds the nodes of one ONNX node.
-
-    Returns:
-        Its outputs, from nodes `not_understood` where no table has the operator or its shapes are not known. Those
-        behind the first are constants where they carry no data on (masks, running statistics).
+    """Adds the nodes of one ONNX node and returns its outputs, from nodes `not_understood` where no table has the
+    operator or shapes are not known. Those behind the first are constants where they carry no data on (masks, running
+    statistics).
 
     Raises:
-        SpecError: an operator with multiply-accumulates lacks a shape, or attributes and operands contradict one
-            another.
+        SpecError: an operator with multiply-accumulates lacks a shape, or attributes contradict operands.
     """
     name, first = call.operator, call.tensors[0]
     table = LAYERS if name in LAYERS else OPERATORS if first.known and call.outs[0] is not None else {}
@@ -477,11 +471,41 @@ def _picked(call: OnnxCall, first: Tensor, index: int) -> Tensor:
     """An output that picks, repeats or puts together elements, with what attributes and constants say of it; a slice or
     a padding that changes nothing is left out."""
     name = call.name if len(call.outs) == 1 else f"{call.name}.{index}"
-    op, shape, details = OPAQUE.get(call.operator, "other"), call.outs[index], Details()
+    op, shape = OPAQUE.get(call.operator, "other"), call.outs[index]
     if op in ("slice", "pad", "expand", "resize") and first.known and shape == first.shape:
         return first
-    if shape is not None and first.known:
-        details = onnx_details(call.operator, call.attributes, call.numbers, first.shape, call.outs, index,
-                               all(tensor.constant for tensor in call.tensors[1:]))
-        op = "slice" if op == "gather" and details and len(shape) < len(first.shape) else op
+    details = Details() if shape is None or not first.known else _details(call, first.shape, shape, index)
+    if op == "gather" and details and len(shape or ()) < len(first.shape):
+        op = "slice"
     return call.to.node(name, op, call.tensors, shape, what=call.operator, **details)
+
+
+def _details(call: OnnxCall, before: Shape, after: Shape, index: int) -> Details:
+    """What a call says beside the shapes of how one of its outputs picks, pads or resizes elements."""
+    name, rank, mode = call.operator, len(before), call.attributes.get("mode", b"")
+    axis = axis_of(call.attributes.get("axis"), rank) if rank else 0
+
+    def stated(attribute: str, place: int) -> tuple[int, ...]:  # an attribute of older operator sets, an operand since
+        numbers = call.numbers[place] if len(call.numbers) > place else None
+        return tuple(call.attributes.get(attribute) or numbers or ())
+    if name == "Gather" and rank - 1 <= len(after) <= rank and all(tensor.constant for tensor in call.tensors[1:]):
+        points = stated("", 1)
+        return taken(before, axis, points[0], 1) if len(after) < rank and len(points) == 1 else {"axes": (axis,)}
+    if name == "Slice":
+        starts, steps = stated("starts", 1), stated("steps", 4)
+        axes = tuple(axis_of(axis, rank) for axis in stated("axes", 3)) or tuple(range(len(starts)))
+        cut = [place for place, axis in enumerate(axes) if len(after) == rank and before[axis] != after[axis]]
+        if len(cut) != 1 or len(starts) != len(axes) or (steps and len(steps) != len(axes)):
+            return {}
+        return taken(before, axes[cut[0]], starts[cut[0]], steps[cut[0]] if steps else 1)
+    if name == "Split" and rank:
+        earlier = [shape[axis] for shape in call.outs[:index] if shape is not None]
+        return taken(before, axis, sum(earlier), 1) if len(earlier) == index else {}
+    if name == "Pad" and mode in (b"", b"constant"):
+        pads = stated("pads", 1)
+        return padding(rank, list(zip(pads[:rank], pads[rank:], strict=True))) if len(pads) == 2 * rank else {}
+    if name in ("Resize", "Upsample") and mode in (b"", b"nearest"):
+        return nearest(rank - 2)
+    centres = call.attributes.get("coordinate_transformation_mode", b"half_pixel")
+    half = centres in (b"half_pixel", b"pytorch_half_pixel")
+    return bilinear(before, after) if name == "Resize" and mode == b"linear" and half else {}

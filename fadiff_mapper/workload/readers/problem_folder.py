@@ -23,32 +23,27 @@ from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Node, Operator, Workload, build_workload
 from fadiff_mapper.workload.operator import REPEAT, problem_operator
 
-EDGES = "edges.yaml"
-"""Name of the file that describes the graph."""
+EDGES = "edges.yaml"  # name of the file that describes the graph
 
 
 def read_folder(folder: Path) -> Workload:
-    """Reads a folder of problems.
-
-    Args:
-        folder: a folder with `edges.yaml`.
+    """Reads a folder of problems with `edges.yaml`.
 
     Raises:
         SpecError: a mistake, with file, line and YAML path.
     """
-    path = folder / EDGES
-    reader = Reader(load_files([path]))
+    reader = Reader(load_files([folder / EDGES]))
     where = reader.at("network")
     section = Reader(reader.take("network", mapping))
     reader.finish(f" in {EDGES}")
     name = section.take("name", text, folder.name)
-    layers = _layers(folder, section.take("layers", sequence, None), where)
+    layers = _layers(folder, section.take("layers", sequence, None))
     edges = section.take("edges", sequence, Seq(where=where))
     section.finish(" of a network")
     return build_workload(name, _nodes(layers, edges), (), where)
 
 
-def _layers(folder: Path, items: Seq | None, where: Where) -> dict[str, tuple[Operator, Where]]:
+def _layers(folder: Path, items: Seq | None) -> dict[str, tuple[Operator, Where]]:
     """Name of each node -> its operator, and its place."""
     if items is None:
         files = sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml") and path.name != EDGES)
@@ -59,12 +54,11 @@ def _layers(folder: Path, items: Seq | None, where: Where) -> dict[str, tuple[Op
         name, file = reader.take("name", text), reader.take("problem", text)
         if name in layers:
             raise reader.at("name").error(f'there are two layers called "{name}"')
-        if Path(file).name != file:
-            raise reader.at("problem").error(f'found "{file}"', "the name of a file in the same folder")
-        if not (folder / file).exists():
+        if Path(file).name != file or not (folder / file).exists():
             beside = sorted(path.name for path in folder.iterdir())
-            raise reader.at("problem").error(f'there is no file "{file}"{nearest(file, beside)}',
-                                             "the name of a file in the same folder")
+            found = (f'found "{file}"' if Path(file).name != file else
+                     f'there is no file "{file}"{nearest(file, beside)}')
+            raise reader.at("problem").error(found, "the name of a file in the same folder")
         layers[name] = (_read(folder / file, reader.take("repeat", integer(1), 1)), items.at(index))
         reader.finish(" of a layer")
     return layers
@@ -80,40 +74,33 @@ def _read(path: Path, repeat: int) -> Operator:
 
 def _nodes(layers: dict[str, tuple[Operator, Where]], edges: Seq) -> list[Node]:
     """A node per operator, and a transpose where axes come in another order."""
+    def layer_name(value: Any, where: Where) -> str:
+        name = text(value, where)
+        if name not in layers:
+            raise where.error(f'there is no layer "{name}"{nearest(name, list(layers))}', listed(layers))
+        return name
     extra: list[Node] = []
     reads: dict[str, dict[str, str]] = {name: {} for name in layers}
     for index, item in enumerate(edges):
-        reader = Reader(mapping(item, edges.at(index)))
-        producer, consumer = (reader.take(key, _layer_name(layers)) for key in ("from", "to"))
-        layer = layers[consumer][0]
-        operand = reader.take("as", text, "Inputs")
+        where = edges.at(index)
+        reader = Reader(mapping(item, where))
+        producer, consumer = (reader.take(key, layer_name) for key in ("from", "to"))
+        layer, operand = layers[consumer][0], reader.take("as", text, "Inputs")
         accepted = [ds.name for ds in layer.problem.dataspaces if not ds.read_write]
         if operand not in accepted:
-            raise edges.at(index).error(f'{consumer} has no operand "{operand}"{nearest(operand, accepted)}',
-                                        listed(accepted))
+            raise where.error(f'{consumer} has no operand "{operand}"{nearest(operand, accepted)}', listed(accepted))
         if operand in reads[consumer]:
-            raise edges.at(index).error(f"{operand} of {consumer} is written by two edges", "one edge for each operand")
-        order = _order(layers[producer][0], layer, operand, reader.take("axes", mapping, Map(where=edges.at(index))))
+            raise where.error(f"{operand} of {consumer} is written by two edges", "one edge for each operand")
+        order = _order(layers[producer][0], layer, operand, reader.take("axes", mapping, Map(where=where)))
         reader.finish(" of an edge")
         reads[consumer][operand] = producer
         if order != tuple(range(len(order))):
-            turned = Node(f"{producer}->{consumer}.{operand}", "transpose", (producer,), axes=order,
-                          where=edges.at(index))
+            turned = Node(f"{producer}->{consumer}.{operand}", "transpose", (producer,), axes=order, where=where)
             extra.append(turned)
             reads[consumer][operand] = turned.name
     nodes = [Node(name, layer.op, tuple(reads[name].values()), layer=layer, operands=tuple(reads[name]), where=where)
              for name, (layer, where) in layers.items()]
     return nodes + extra
-
-
-def _layer_name(layers: dict[str, Any]) -> Any:
-    """A check for `Reader.take`: the name of a layer."""
-    def check(value: Any, where: Where) -> str:
-        name = text(value, where)
-        if name not in layers:
-            raise where.error(f'there is no layer "{name}"{nearest(name, list(layers))}', listed(layers))
-        return name
-    return check
 
 
 def _order(first: Operator, second: Operator, operand: str, axes: Map) -> tuple[int, ...]:

@@ -17,20 +17,26 @@ from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import (
     Assembly,
     Call,
+    Details,
     Tensor,
     as_complex,
     as_pairs,
     attention,
+    axis_of,
+    bilinear,
+    by_name,
     complex_einsum,
     einsum,
     experts,
     fourier_macs,
     linear,
+    nearest,
+    padding,
     product,
+    taken,
 )
 from fadiff_mapper.workload.readers.convolutions import (
     Pads,
-    Recurrence,
     Sliding,
     attention_gradients,
     convolution,
@@ -39,25 +45,18 @@ from fadiff_mapper.workload.readers.convolutions import (
     recurrent_stack,
     transposed_convolution,
 )
-from fadiff_mapper.workload.readers.picked_details import torch_details
 from fadiff_mapper.workload.window_slide import WindowSlide
 
 
 @dataclass(frozen=True)
 class TorchCall(Call):
     """A call of an exported program; its operator is that of ATen, such as "conv2d", the full name for those of others.
-
-    Attributes:
-        arguments: arguments by name, tensors as values of the assembly.
-        several: whether it gives a list of results, perhaps of one.
-        tag: PyTorch's tag of the operator: "pointwise", "reduction" or "".
-        is_complex: whether its result has complex numbers.
     """
 
-    arguments: Mapping[str, Any]
-    several: bool = False
-    tag: str = ""
-    is_complex: bool = False
+    arguments: Mapping[str, Any]  # arguments by name, tensors as values of the assembly
+    several: bool = False  # whether it gives a list of results, perhaps of one
+    tag: str = ""  # PyTorch's tag of the operator: "pointwise", "reduction" or ""
+    is_complex: bool = False  # whether its result has complex numbers
 
     def get(self, name: str, default: Any = None) -> Any:
         """An argument, or the default where it is missing or None."""
@@ -121,39 +120,33 @@ ELEMENTWISE = ("tril", "triu", "rrelu", "rrelu_with_noise", "bucketize", "softsh
                "quantized_decomposed::convert_element_type", "quantized_decomposed::fake_quant_per_channel")
 """Pointwise operators that PyTorch does not tag as such."""
 
-JOINS = {
-    **{name: name for name in ("add", "sub", "mul", "div", "pow", "where")},
-    "rsub": "sub", "maximum": "max", "minimum": "min", "masked_fill": "where", "logical_and": "and",
-    "bitwise_and": "and", "logical_or": "or", "bitwise_or": "or",
-    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), "compare"),
-}
+JOINS = by_name({
+    "add": "add", "sub": "sub rsub", "mul": "mul", "div": "div", "pow": "pow", "where": "where masked_fill",
+    "max": "maximum", "min": "minimum", "and": "logical_and bitwise_and", "or": "logical_or bitwise_or",
+    "compare": "eq ne lt le gt ge",
+})
 """Operators that join tensors point by point -> their names here."""
 
-OPAQUE = {
-    **dict.fromkeys(("cat", "concat", "stack", "hstack", "vstack", "column_stack"), "concat"),
-    **dict.fromkeys(("slice", "split", "chunk", "split_with_sizes", "unbind", "select", "narrow", "tensor_split",
-                     "unsafe_split", "unsafe_chunk", "unsafe_split_with_sizes"), "slice"),
-    **dict.fromkeys(("index", "index_select", "gather", "embedding", "_embedding_bag", "roll", "flip", "pixel_shuffle",
-                     "channel_shuffle", "pixel_unshuffle", "take", "take_along_dim", "rot90",
-                     "_unsafe_index", "masked_select",
-                     "block_diag", "meshgrid", "diagonal", "as_strided", "grid_sampler", "grid_sampler_2d",
-                     "grid_sampler_3d", "torchvision::roi_align", "torchvision::roi_pool", "torchvision::ps_roi_align",
-                     "_unsafe_masked_index"), "gather"),
-    **dict.fromkeys(("constant_pad_nd", "pad", "reflection_pad1d", "reflection_pad2d", "reflection_pad3d",
-                     "replication_pad1d", "replication_pad2d", "replication_pad3d", "_pad_circular"), "pad"),
-    **dict.fromkeys(("repeat", "repeat_interleave", "tile"), "expand"),
-    **dict.fromkeys(("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "upsample_bilinear2d",
-                     "upsample_linear1d", "upsample_trilinear3d", "upsample_bicubic2d", "_upsample_bicubic2d_aa",
-                     "_upsample_bilinear2d_aa", "_upsample_nearest_exact1d", "_upsample_nearest_exact2d",
-                     "_upsample_nearest_exact3d"), "resize"),
-    **dict.fromkeys(("index_put", "_index_put_impl", "_unsafe_index_put", "scatter", "scatter_add", "scatter_reduce",
-                     "index_add", "index_copy", "index_fill", "index_reduce", "masked_scatter", "select_scatter",
-                     "slice_scatter", "diagonal_scatter", "as_strided_scatter", "put",
-                     "one_hot"), "scatter"),
-    **dict.fromkeys(("sort", "topk", "argsort", "nonzero", "nonzero_static", "unique_consecutive", "_unique2",
-                     "unique_dim", "searchsorted", "kthvalue", "median", "nanmedian", "mode", "multinomial", "bincount",
-                     "histc", "torchvision::nms", "argwhere", "_local_scalar_dense", "item"), "sort"),
-}
+OPAQUE = by_name({
+    "concat": "cat concat stack hstack vstack column_stack",
+    "slice": "slice split chunk split_with_sizes unbind select narrow tensor_split unsafe_split unsafe_chunk "
+             "unsafe_split_with_sizes",
+    "gather": "index index_select gather embedding _embedding_bag roll flip pixel_shuffle channel_shuffle "
+              "pixel_unshuffle take take_along_dim rot90 _unsafe_index masked_select block_diag meshgrid diagonal "
+              "as_strided grid_sampler grid_sampler_2d grid_sampler_3d torchvision::roi_align torchvision::roi_pool "
+              "torchvision::ps_roi_align _unsafe_masked_index",
+    "pad": "constant_pad_nd pad reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d "
+           "replication_pad3d _pad_circular",
+    "expand": "repeat repeat_interleave tile",
+    "resize": "upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_bilinear2d upsample_linear1d "
+              "upsample_trilinear3d upsample_bicubic2d _upsample_bicubic2d_aa _upsample_bilinear2d_aa "
+              "_upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d",
+    "scatter": "index_put _index_put_impl _unsafe_index_put scatter scatter_add scatter_reduce index_add index_copy "
+               "index_fill index_reduce masked_scatter select_scatter slice_scatter diagonal_scatter "
+               "as_strided_scatter put one_hot",
+    "sort": "sort topk argsort nonzero nonzero_static unique_consecutive _unique2 unique_dim searchsorted kthvalue "
+            "median nanmedian mode multinomial bincount histc torchvision::nms argwhere _local_scalar_dense item",
+})
 """Operators that pick, repeat or put together elements -> their names here."""
 
 OTHERS = frozenset((
@@ -278,12 +271,8 @@ def _unfolded(call: TorchCall) -> Tensor:
 
 def windows(to: Assembly, name: str, x: Tensor, axis: int, slide: WindowSlide) -> Tensor:
     """Cuts an axis of a tensor into windows: [..., extent, ...] as [..., windows, points, ...]; points before and
-    behind the axis are zeros.
-
-    Returns:
-        The points rearranged, where windows stand side by side; else picked out of the axis, all of which is there
-        then.
-    """
+    behind the axis are zeros. The points are rearranged, where windows stand side by side; else picked out of the axis,
+    all of which is there then."""
     before, extent, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1:]
     count = (extent + 2 * slide.pad - slide.reach(1)) // slide.stride + 1
     flat = (*before, count * slide.kernel, *after)
@@ -444,11 +433,16 @@ def _recurrent(call: TorchCall) -> list[Tensor]:
     projected = call.operator == "lstm" and weights[1].shape[0] != 4 * weights[1].shape[1]
     size, ways = 2 + 2 * bool(call.get("has_biases")) + projected, 1 + bool(call.get("bidirectional"))
     sets = [weights[start:start + size] for start in range(0, len(weights), size)]
-    directions = [Recurrence(one[0], one[1], one[-1] if projected else None) for one in sets]
+    directions = [[*one[:2], *(one[-1:] if projected else [])] for one in sets]
     layers = [directions[start:start + ways] for start in range(0, len(directions), ways)]
     out = recurrent_stack(to, name, to.transpose(f"{name}.steps", data, (1, 0, 2)) if first else data, layers)
     out = to.transpose(f"{name}.batch", out, (1, 0, 2)) if first else out
     return [out, *(to.node(f"{name}.last{index}", "slice", [out], shape) for index, shape in enumerate(call.outs[1:]))]
+
+
+KERNELS = ("flash_attention", "flash_attention_for_cpu", "efficient_attention", "cudnn_attention",
+           "fused_attention_overrideable")
+"""Kernels of attention that PyTorch chooses from."""
 
 
 def _attention_gradients(call: TorchCall) -> list[Tensor]:
@@ -463,36 +457,28 @@ def _attention(call: TorchCall) -> Tensor:
     return attention(call.to, call.name, operands, call.get("attn_mask") or call.get("attn_bias"), call.out)
 
 
-LAYERS: dict[str, Maker] = {
-    **dict.fromkeys(("convolution", "conv1d", "conv2d", "conv3d", "_convolution", "conv_transpose1d",
-                     "conv_transpose2d", "conv_transpose3d", "convolution_overrideable", "cudnn_convolution",
-                     "cudnn_convolution_transpose", "miopen_convolution", "miopen_convolution_transpose",
-                     "miopen_depthwise_convolution", "mkldnn_convolution", "_mps_convolution",
-                     "_mps_convolution_transpose", "conv_depthwise3d", "_conv_depthwise2d", "slow_conv_dilated2d",
-                     "slow_conv_dilated3d", "_nnpack_spatial_convolution"), _convolution),
-    **dict.fromkeys(("convolution_backward", "convolution_backward_overrideable"), _convolution_gradients),
-    "torchvision::deform_conv2d": _deformable, "bilinear": _bilinear,
-    **dict.fromkeys(("linear", "mkldnn_linear", "_weight_int8pack_mm"),
-                    lambda call: linear(call.to, call.name, call.tensors[0], call.tensors[1], call.out)),
-    **dict.fromkeys(("mm", "bmm", "matmul", "mv", "dot", "vdot", "_int_mm", "_scaled_mm", "_scaled_mm_v2"), _product),
-    **dict.fromkeys(("addmm", "baddbmm", "addmv", "_addmm_activation"), _added_product),
-    **dict.fromkeys(("_grouped_mm", "_scaled_grouped_mm", "_scaled_grouped_mm_v2", "transformers::grouped_mm_fallback"),
-                    _experts),
-    **dict.fromkeys(("_weight_int4pack_mm", "_weight_int4pack_mm_for_cpu", "_weight_int4pack_mm_with_scales_and_zeros",
-                     "_dyn_quant_matmul_4bit", "_mixed_dtypes_linear", "_sparse_semi_structured_linear"),
-                    TorchCall.packed_product),
-    **dict.fromkeys(("_fft_c2c", "_fft_r2c", "_fft_c2r"), _fourier),
-    "addbmm": _summed_products, "einsum": lambda call: einsum(call.to, call.name, call.arguments["equation"],
-                                                              call.arguments["tensors"], call.out),
-    **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), _recurrent),
-    **dict.fromkeys(("scaled_dot_product_attention", "_scaled_dot_product_flash_attention_for_cpu",
-                     "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention",
-                     "_scaled_dot_product_cudnn_attention", "_scaled_dot_product_fused_attention_overrideable",
-                     "_scaled_dot_product_attention_math", "_scaled_dot_product_attention_math_for_mps"), _attention),
-    **dict.fromkeys((f"_scaled_dot_product_{kernel}_backward" for kernel in (
-        "flash_attention", "flash_attention_for_cpu", "efficient_attention", "cudnn_attention",
-        "fused_attention_overrideable")), _attention_gradients),
-}
+LAYERS: dict[str, Maker] = by_name({
+    _convolution: "convolution conv1d conv2d conv3d _convolution conv_transpose1d conv_transpose2d conv_transpose3d "
+                  "convolution_overrideable cudnn_convolution cudnn_convolution_transpose miopen_convolution "
+                  "miopen_convolution_transpose miopen_depthwise_convolution mkldnn_convolution _mps_convolution "
+                  "_mps_convolution_transpose conv_depthwise3d _conv_depthwise2d slow_conv_dilated2d "
+                  "slow_conv_dilated3d _nnpack_spatial_convolution",
+    _convolution_gradients: "convolution_backward convolution_backward_overrideable",
+    _deformable: "torchvision::deform_conv2d", _bilinear: "bilinear",
+    lambda call: linear(call.to, call.name, call.tensors[0], call.tensors[1], call.out):
+        "linear mkldnn_linear _weight_int8pack_mm",
+    _product: "mm bmm matmul mv dot vdot _int_mm _scaled_mm _scaled_mm_v2",
+    _added_product: "addmm baddbmm addmv _addmm_activation", _summed_products: "addbmm",
+    _experts: "_grouped_mm _scaled_grouped_mm _scaled_grouped_mm_v2 transformers::grouped_mm_fallback",
+    TorchCall.packed_product: "_weight_int4pack_mm _weight_int4pack_mm_for_cpu "
+                              "_weight_int4pack_mm_with_scales_and_zeros _dyn_quant_matmul_4bit _mixed_dtypes_linear "
+                              "_sparse_semi_structured_linear",
+    _fourier: "_fft_c2c _fft_r2c _fft_c2r", _recurrent: "lstm gru rnn_tanh rnn_relu",
+    lambda call: einsum(call.to, call.name, call.arguments["equation"], call.arguments["tensors"], call.out): "einsum",
+    _attention: "scaled_dot_product_attention " + " ".join(f"_scaled_dot_product_{kernel}" for kernel in (
+        *KERNELS, "attention_math", "attention_math_for_mps")),
+    _attention_gradients: " ".join(f"_scaled_dot_product_{kernel}_backward" for kernel in KERNELS),
+})
 """Operators with multiply-accumulates -> the function that adds their nodes."""
 
 TRAINED = ("_native_batch_norm_legit", "_native_batch_norm_legit_functional", "_batch_norm_with_update",
@@ -513,15 +499,8 @@ def constants(call: Call) -> list[Tensor]:
 
 
 def understood(call: TorchCall) -> list[Tensor]:
-    """Adds the nodes of one call.
-
-    Returns:
-        Its results, from nodes `not_understood` where no table has the operator. Those behind the first are constants
-        where they carry no data on.
-
-    Raises:
-        SpecError: factors of a product do not fit.
-    """
+    """Adds the nodes of one call and returns its results, from nodes `not_understood` where no table has the operator.
+    Those behind the first are constants where they carry no data on."""
     name = call.operator
     made: Tensor | list[Tensor]
     if name in SAME:
@@ -563,11 +542,45 @@ def _picked(call: TorchCall, name: str, index: int) -> Tensor:
         return filled[0]
     if op == "slice" and math.prod(shape) == math.prod(first.shape):
         return call.to.reshape(name, first, shape)
-    details = torch_details(call.operator, call.arguments, first.shape, [out or () for out in call.outs], index,
-                            all(tensor.constant for tensor in call.tensors[1:]))
-    result = call.to.node(name, op, call.tensors, shape, what=call.operator, **details)
+    result = call.to.node(name, op, call.tensors, shape, what=call.operator, **_details(call, index))
     matrices = call.operator in ("index", "index_select") and first.constant and len(first.shape) == len(shape) == 3
     return replace(result, picked_from=first.shape[0]) if matrices else result
+
+
+SPLITS = ("split", "chunk", "split_with_sizes", "unbind", "tensor_split", "unsafe_split", "unsafe_chunk",
+          "unsafe_split_with_sizes")
+"""Operators that take one part of an axis after the other."""
+
+
+def _details(call: TorchCall, index: int) -> Details:
+    """What a call says beside the shapes of how one of its results picks, pads or resizes elements."""
+    name, before, after = call.operator, call.first.shape, call.outs[index] or ()
+    rank, dim = len(before), call.arguments.get("dim")
+    by_constants = all(tensor.constant for tensor in call.tensors[1:])
+    if name in ("slice", "select", "narrow", "slice_scatter") and rank:
+        start = call.arguments.get("start", call.arguments.get("index"))
+        return taken(before, axis_of(dim, rank), start, call.arguments.get("step"))
+    if name in SPLITS and rank:
+        axis = axis_of(dim, rank)
+        earlier = (1 if name == "unbind" or out is None else out[axis] for out in call.outs[:index])
+        return taken(before, axis, sum(earlier), 1)
+    if name == "stack":
+        return {"axes": (axis_of(dim, rank + 1),)}
+    if name in ("roll", "flip") or (name == "index_select" and by_constants):
+        dims = call.arguments.get("dims", dim)
+        listed = list(dims) if isinstance(dims, list | tuple) else [dims or 0]
+        return {"axes": tuple(sorted({axis_of(dim, rank) for dim in listed or range(rank)}))}
+    if name == "index" and by_constants and len(after) == rank:
+        indices = call.arguments.get("indices") or []
+        return {"axes": tuple(axis for axis, index in enumerate(indices) if index is not None)}
+    if name in ("constant_pad_nd", "pad") and call.arguments.get("mode") in (None, "constant"):
+        pads = list(call.arguments.get("pad") or ())  # (before, after) from the last axis on
+        return padding(rank, list(zip(pads[::2], pads[1::2], strict=True))[::-1])
+    if name.startswith("upsample_nearest"):
+        return nearest(rank - 2)
+    if name == "upsample_bilinear2d" and not call.arguments.get("align_corners"):
+        return bilinear(before, after)
+    return {}
 
 
 def _over_axes(call: TorchCall, name: str, index: int) -> Tensor:

@@ -15,12 +15,13 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from io import StringIO
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
+from torch import fx
 from torch._decomp import decomposition_table
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputKind
@@ -31,8 +32,7 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.standard_streams import say
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Workload, build_workload
-from fadiff_mapper.workload.operator import Shape
-from fadiff_mapper.workload.readers.assembly import Assembly, Call, Tensor, attention, recognise_products
+from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, attention, recognise_products
 from fadiff_mapper.workload.readers.convolutions import attention_gradients, repeated
 from fadiff_mapper.workload.readers.torch_operators import FILLS, LAYERS, TorchCall, constants, has_name, understood
 
@@ -49,16 +49,11 @@ from fadiff_mapper.workload.readers.torch_operators import FILLS, LAYERS, TorchC
 REGIONS = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
 """Operators that call the graph among their arguments once, with all arguments behind it."""
 
-ROUNDS = 4
-"""Times that operators are taken apart: a plain safety limit, two were enough for every network tried."""
+ROUNDS = 4  # times that operators are taken apart: a plain safety limit, two were enough for every network tried
 
 
 def flattened(program: ExportedProgram) -> ExportedProgram:
-    """A program with the same results in which every call is of an operator.
-
-    Args:
-        program: a program with regions, updates in place, and any operators; it is not changed.
-    """
+    """A program with the same results in which every call is of an operator; the given one is not changed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if any(_is_region(node) for node in program.graph.nodes):
@@ -242,11 +237,7 @@ def _changes(program: ExportedProgram) -> bool:
 
 
 def maps_over_a_batch(target: Any) -> bool:
-    """Whether a call begins or ends a region of `torch.vmap`, within which shapes leave the batch out.
-
-    Args:
-        target: what a call of a program calls.
-    """
+    """Whether a call begins or ends a region of `torch.vmap`, within which shapes leave the batch out."""
     return str(getattr(target, "__module__", "")).startswith("torch._functorch")
 
 
@@ -286,14 +277,7 @@ def _is_unknown(node: torch.fx.Node) -> bool:
 
 
 def operator_name(target: Any) -> str:
-    """A name for the tables.
-
-    Args:
-        target: what a call of a program calls.
-
-    Returns:
-        `relu` of aten::relu_.default; the full name for operators outside of aten.
-    """
+    """The name in the tables of what a call calls: `relu` of aten::relu_.default, the full one outside of aten."""
     if not isinstance(target, torch._ops.OpOverload):
         return getattr(target, "__name__", str(target)) if target is not operator.getitem else "getitem"
     space, _, name = target._schema.name.partition("::")
@@ -302,14 +286,7 @@ def operator_name(target: Any) -> str:
 
 @cache
 def tag_of(target: Any) -> str:
-    """The tag of an operator that says how its points hang together.
-
-    Args:
-        target: what a call of a program calls.
-
-    Returns:
-        "pointwise", "reduction" or "".
-    """
+    """The tag of an operator that says how its points hang together: "pointwise", "reduction" or ""."""
     tags = {str(tag).rpartition(".")[2] for tag in getattr(target, "tags", ())}
     return next((tag for tag in ("pointwise", "reduction") if tag in tags), "")
 
@@ -329,16 +306,8 @@ LARGER_BRANCH = "the branch of a condition with more multiply-accumulates runs"
 ALL_BLOCKS = "every query attends to every key, whatever a mask of blocks leaves out"
 
 
-@dataclass(frozen=True)
-class GraphCall(Call):
-    """A call of an operator of higher order, with its arguments in order: graphs, values of the assembly, lists of
-    them, anything else."""
-
-    arguments: Sequence[Any]
-
-
-def _region(call: GraphCall, walk: Walk) -> list[Any]:
-    """Adds the nodes of one call, the calls of whose graphs `walk` adds, and returns the values of its results."""
+def _region(call: TorchCall, walk: Walk) -> list[Any]:
+    """Adds the nodes of one call of higher order, whose graphs `walk` adds, and returns the values of its results."""
     to, start = call.to, len(call.to.nodes)
     if call.operator == "flex_attention_backward":
         q, k, v, _, _, gradient = call.tensors[:6]
@@ -348,7 +317,7 @@ def _region(call: GraphCall, walk: Walk) -> list[Any]:
     if call.operator == "flex_attention":   # without its mask; the sums of its rows carry no data on
         what, results = ALL_BLOCKS, [attention(to, call.name, call.tensors[:3], None, call.out), *constants(call)[1:]]
     elif call.operator == "cond":
-        _, first, second, given = call.arguments
+        _, first, second, given = call.arguments.values()
         what = LARGER_BRANCH
         results = walk(max((first, second), key=lambda graph: _macs(graph, to, walk, given)), given, to)
     else:
@@ -359,13 +328,13 @@ def _region(call: GraphCall, walk: Walk) -> list[Any]:
     return results
 
 
-def _repeated(call: GraphCall, walk: Walk) -> list[Any]:
+def _repeated(call: TorchCall, walk: Walk) -> list[Any]:
     """The operators of the body of a loop over the first axis of some tensors.
 
     Arguments are the body; for a scan the tensors that are carried on; those that are scanned; further ones. An
     associative scan of n entries combines them n - 1 times, at least.
     """
-    body, *groups = call.arguments
+    body, *groups = call.arguments.values()
     scanned = groups[1] if call.operator == "scan" else groups[0]
     entries = [Tensor(tensor.shape[1:], tensor.node) for tensor in scanned]
     given = [*(groups[0] if call.operator == "scan" else entries if call.operator == "associative_scan" else []),
@@ -456,7 +425,7 @@ def _exported(module: torch.nn.Module, inputs: Sequence[Any] | None,
     given = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs or ())
     said = StringIO()   # of a module that it cannot trace, torch prints the program so far: 4,000 lines for a detector
     try:
-        with warnings.catch_warnings(), _plain_attention(), redirect_stderr(said):
+        with warnings.catch_warnings(), _plainly(), redirect_stderr(said):
             warnings.simplefilter("ignore")
             program = torch.export.export(module, given, dict(keywords or {}))
     except Exception as error:  # whatever the module's own code raises
@@ -472,14 +441,17 @@ def _exported(module: torch.nn.Module, inputs: Sequence[Any] | None,
 
 
 @contextmanager
-def _plain_attention() -> Iterator[None]:
-    """Modules of attention as the products that they are, not as one operator for inference."""
-    before = torch.backends.mha.get_fastpath_enabled()
+def _plainly() -> Iterator[None]:
+    """Modules of attention as the products that they are, not as one operator for inference; and no stack trace for
+    every node, which would take a sixth of the time, and which nothing reads."""
+    attention, traces = torch.backends.mha.get_fastpath_enabled(), fx.config.do_not_emit_stack_traces
     torch.backends.mha.set_fastpath_enabled(False)
+    fx.config.do_not_emit_stack_traces = True
     try:
         yield
     finally:
-        torch.backends.mha.set_fastpath_enabled(before)
+        torch.backends.mha.set_fastpath_enabled(attention)
+        fx.config.do_not_emit_stack_traces = traces
 
 
 def _inputs(program: ExportedProgram, to: Assembly, title: str) -> dict[str, Any]:
@@ -512,51 +484,16 @@ def _add_calls(module: torch.fx.GraphModule, values: dict[str, Any], to: Assembl
         of = modules[node]
         name = prefix + (of if of and count[of] == 1 else f"{of}.{node.name}".lstrip("."))
         to.where = Where(title, path=node.name)
-        higher = isinstance(node.target, torch._ops.HigherOrderOperator)
-        values[node.name] = (_entered(node, name, module, values, to, title) if higher
-                             else _called(node, name, values, to, title))
+        values[node.name] = _called(node, name, module, values, to, title)
         schema, first = getattr(node.target, "_schema", None), node.args[0] if node.args else None
         if isinstance(first, torch.fx.Node) and schema is not None and schema.is_mutable and len(
                 schema.returns) == 1 and (written := schema.arguments[0].alias_info) is not None and written.is_write:
             values[first.name] = values[node.name]  # which the call updates in place and returns
 
 
-def _entered(node: torch.fx.Node, name: str, module: torch.fx.GraphModule, values: Mapping[str, Any], to: Assembly,
-             title: str) -> list[Any] | None:
-    """The results of an operator of higher order."""
-    def argument(item: Any) -> Any:
-        if isinstance(item, torch.fx.Node):
-            graph = _graph_of(module, item)
-            return values.get(item.name) if graph is None else graph
-        return [argument(part) for part in item] if isinstance(item, list | tuple) else item
-
-    def walk(graph: torch.fx.GraphModule, given: Sequence[Any], into: Assembly) -> list[Any]:
-        inner: dict[str, Any] = {item.name: Tensor(shape) for item in graph.graph.nodes if item.op == "get_attr"
-                                 and isinstance(shape := _shapes(item, title), tuple)}
-        inner |= zip((item.name for item in graph.graph.nodes if item.op == "placeholder"), given, strict=False)
-        _add_calls(graph, inner, into, title, f"{name}.")
-        (output,) = (item for item in graph.graph.nodes if item.op == "output")
-        returned = output.args[0] if isinstance(output.args[0], list | tuple) else [output.args[0]]
-        return [inner.get(getattr(item, "name", "")) for item in returned]
-    shapes = _shapes(node, title)
-    if shapes is None:
-        return None
-    inner = next((item for item in node.args if isinstance(item, torch._ops.OpOverload)), None)
-    arguments = [argument(item) for item in (*node.args, *node.kwargs.values())]
-    # the operator, or the one in it, such as one that writes to its arguments, made explicit
-    call = GraphCall(operator_name(inner or node.target), name, to, _tensors(arguments),
-                     shapes if isinstance(shapes, list) else [shapes], arguments)
-    value = node.meta["val"]
-    written = value if isinstance(value, list | tuple) else [value]
-    if not any(isinstance(item, torch.Tensor) and item.numel() for item in written):  # a check
-        return constants(call)
-    if all(tensor.constant for tensor in call.tensors):
-        return _folded(call, lambda computed: _region(computed, walk))
-    return _region(call, walk)
-
-
-def _called(node: torch.fx.Node, name: str, values: dict[str, Any], to: Assembly, title: str) -> Any:
-    """The tensor, or list of tensors, that one call gives."""
+def _called(node: torch.fx.Node, name: str, module: torch.fx.GraphModule, values: Mapping[str, Any], to: Assembly,
+            title: str) -> Any:
+    """The tensor, or list of tensors, that one call of a module gives."""
     if node.target is operator.getitem:
         source, index = node.args[0], node.args[1]
         several = values.get(getattr(source, "name", ""))
@@ -570,35 +507,41 @@ def _called(node: torch.fx.Node, name: str, values: dict[str, Any], to: Assembly
 
     def argument(item: Any) -> Any:  # numbers computed from tensors are None
         if isinstance(item, torch.fx.Node):
-            return values.get(item.name)
+            graph = _graph_of(module, item)
+            return values.get(item.name) if graph is None else graph
         return [argument(part) for part in item] if isinstance(item, list | tuple) else item
-    names = ([argument.name for argument in node.target._schema.arguments]
-             if isinstance(node.target, torch._ops.OpOverload) else [])
+
+    def walk(graph: torch.fx.GraphModule, given: Sequence[Any], into: Assembly) -> list[Any]:
+        inner: dict[str, Any] = {item.name: Tensor(shape) for item in graph.graph.nodes if item.op == "get_attr"
+                                 and isinstance(shape := _shapes(item, title), tuple)}
+        inner |= zip((item.name for item in graph.graph.nodes if item.op == "placeholder"), given, strict=False)
+        _add_calls(graph, inner, into, title, f"{name}.")
+        (output,) = (item for item in graph.graph.nodes if item.op == "output")
+        returned = output.args[0] if isinstance(output.args[0], list | tuple) else [output.args[0]]
+        return [inner.get(getattr(item, "name", "")) for item in returned]
+    higher = isinstance(node.target, torch._ops.HigherOrderOperator)
+    # of one such as makes writing to arguments explicit, the operator in it
+    target = next((item for item in node.args if isinstance(item, torch._ops.OpOverload)), None) if higher else None
+    names = [argument.name for argument in node.target._schema.arguments] if isinstance(
+        node.target, torch._ops.OpOverload) else []
     names += [f"argument {index}" for index in range(len(names), len(node.args))]
     given = dict(zip(names, node.args, strict=False)) | node.kwargs
     arguments = {key: argument(item) for key, item in given.items()}
-    call = TorchCall(operator_name(node.target), name, to, _tensors(arguments),
-                     shape if isinstance(shape, list) else [shape], arguments, isinstance(shape, list),
+    call = TorchCall(operator_name(target or node.target), name, to, _tensors(arguments),
+                     shape if isinstance(shape, list) else [shape], arguments, higher or isinstance(shape, list),
                      tag_of(node.target), _is_complex(node))
-    results = constants(call)
-    filled = any(out is not None and math.prod(out) for out in call.outs)
-    if filled and not all(tensor.constant for tensor in call.tensors):
-        results = understood(call)
-    elif filled and call.operator in LAYERS:
-        results = _folded(call, understood)
+    results: list[Any] = constants(call)
+    written = [item for item in _flat(node.meta["val"]) if isinstance(item, torch.Tensor)]
+    if any(item.numel() for item in written):  # else a check, or nothing
+        if not all(tensor.constant for tensor in call.tensors):
+            results = _region(call, walk) if higher else understood(call)
+        elif higher or call.operator in LAYERS:  # constants, counted as if they were computed
+            inner = Assembly(to.where)
+            computed = _computed(arguments, inner)
+            folded = replace(call, to=inner, arguments=computed, operands=_tensors(computed))
+            _region(folded, walk) if higher else understood(folded)
+            to.note_folded(name, call.operator, inner.macs)
     return results if call.several else results[0]
-
-
-AnyCall = TypeVar("AnyCall", TorchCall, GraphCall)
-
-
-def _folded(call: AnyCall, add: Callable[[AnyCall], object]) -> list[Tensor]:
-    """The results of a call that reads constants, whose multiply-accumulates are noted, counted as if computed."""
-    inner = Assembly(call.to.where)
-    arguments = _computed(call.arguments, inner)
-    add(replace(call, to=inner, arguments=arguments, operands=_tensors(arguments)))
-    call.to.note_folded(call.name, call.operator, inner.macs)
-    return constants(call)
 
 
 def _computed(item: Any, inner: Assembly) -> Any:
@@ -611,13 +554,19 @@ def _computed(item: Any, inner: Assembly) -> Any:
 
 
 def _shapes(node: torch.fx.Node, title: str) -> Any:
-    """The shape of a node's tensor, a list of shapes for several, None where it gives none."""
+    """The shape of a node's tensor, a list of shapes for several, None where it gives none. Raises SpecError where a
+    dimension is dynamic."""
     value = node.meta.get("val")
-    if isinstance(value, torch.Tensor):
-        return _static(value, node, title)
-    if isinstance(value, list | tuple):
-        return [_static(item, node, title) if isinstance(item, torch.Tensor) else () for item in value]
-    return None
+    if not isinstance(value, torch.Tensor | list | tuple):
+        return None
+    shapes = [tuple(item.shape) if isinstance(item, torch.Tensor) else () for item in (
+        [value] if isinstance(value, torch.Tensor) else value)]
+    for shape in shapes:
+        if not all(type(size) is int for size in shape):
+            raise Where(title, path=node.name).error(
+                f"the shape {' x '.join(map(str, shape))} has dynamic dimensions, or depends on the data "
+                f"({node.target})", "fixed shapes: export without dynamic_shapes, select without boolean masks")
+    return shapes[0] if isinstance(value, torch.Tensor) else shapes
 
 
 def _is_complex(node: torch.fx.Node) -> bool:
@@ -625,12 +574,3 @@ def _is_complex(node: torch.fx.Node) -> bool:
     value = node.meta.get("val")
     first = value[0] if isinstance(value, list | tuple) and value else value
     return isinstance(first, torch.Tensor) and first.is_complex()
-
-
-def _static(value: torch.Tensor, node: torch.fx.Node, title: str) -> Shape:
-    """The shape of a value. Raises SpecError where a dimension is dynamic."""
-    if not all(type(size) is int for size in value.shape):
-        raise Where(title, path=node.name).error(
-            f"the shape {' x '.join(map(str, value.shape))} has dynamic dimensions, or depends on the data "
-            f"({node.target})", "fixed shapes: export without dynamic_shapes, select without boolean masks")
-    return tuple(value.shape)
