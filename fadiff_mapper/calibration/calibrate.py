@@ -12,8 +12,8 @@ from scipy.optimize import least_squares
 from scipy.stats import spearmanr
 
 from fadiff_mapper.base.errors import FadiffError, listed
-from fadiff_mapper.calibration.correction import Calibration, FitVerdict, feature_table, predict
-from fadiff_mapper.calibration.features import NAMES, PROGRAMS
+from fadiff_mapper.calibration.correction import Calibration, FitVerdict, predict
+from fadiff_mapper.calibration.features import NAMES, PROGRAMS, feature_table
 from fadiff_mapper.calibration.measured_points import MeasuredLayer
 
 PRIOR = {"tile": 120.0, "convolution": 120.0, "launch": 1000.0}

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.base.errors import FadiffError, listed
-from fadiff_mapper.calibration.features import FEATURES, MEANING, NAMES, PROGRAMS, features, tensor_roles
+from fadiff_mapper.calibration.features import FEATURES, MEANING, NAMES, PROGRAMS, feature_table
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.yaml.input_file import read_bytes
@@ -106,20 +106,6 @@ class Calibration:
         """The calibration among the options of a run, for the record that is written with it."""
         return {"calibration": {"program": self.program, "norm": self.norm,
                                 "cycles_per": dict(zip(NAMES, self.coefficients, strict=True))}}
-
-
-def feature_table(program: str, problem: Problem, nest: Nest, word_bytes: float) -> tuple[Array, Array]:
-    """Tiles of the whole run, [B], and features per tile, [F, B], of mappings of one layer.
-
-    Args:
-        program: One of `features.PROGRAMS`.
-        problem: The layer.
-        nest: B mappings.
-        word_bytes: Bytes of a word.
-    """
-    roles = tensor_roles(problem)
-    run = PROGRAMS[program](nest, list(problem.bounds.values()), roles)
-    return run.tiles, features(run, roles, word_bytes)
 
 
 def predict(tiles: Array, table: Array, coefficients: Sequence[float] | np.ndarray, norm: float) -> Array:

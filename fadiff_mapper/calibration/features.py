@@ -240,8 +240,20 @@ GROUPS = {part: tuple(name for name in NAMES if FEATURES[name][0] == part)
 """Features by the part of the machine; the parts overlap, tile by tile."""
 
 
-def features(run: TiledRun, roles: TensorRoles, word_bytes: float) -> Array:
-    """All features per tile of B runs, [F, B] in the order of `NAMES`, none negative."""
+def feature_table(program: str, problem: Problem, nest: Nest, word_bytes: float) -> tuple[Array, Array]:
+    """Features of mappings of one layer, none negative.
+
+    Args:
+        program: One of `PROGRAMS`.
+        problem: The layer.
+        nest: B mappings, of NumPy or torch.
+        word_bytes: Bytes of a word.
+
+    Returns:
+        Tiles of the whole run, [B], and features per tile, [F, B] in the order of `NAMES`.
+    """
+    roles = tensor_roles(problem)
+    run = PROGRAMS[program](nest, list(problem.bounds.values()), roles)
     xp = array_namespace(run.tile)
     # Of the inputs a tile needs the pixels under its windows, at most stride * bound along each direction.
     pixels, all_pixels = (over(extents, [d for d in roles.positions if d not in roles.sliding])
@@ -273,4 +285,4 @@ def features(run: TiledRun, roles: TensorRoles, word_bytes: float) -> Array:
     values |= {"streams": run.blocks * others * up(along / run.side) * xp.clip(run.side, None, float(WIDEST)),
                "output_misses": values["output_misses"] / run.partial, "launch": 1.0 / run.tiles,
                "first_tile": (values["input_beats"] + values["weight_beats"]) / run.tiles}
-    return xp.stack([values[name] for name in NAMES])
+    return run.tiles, xp.stack([values[name] for name in NAMES])

@@ -58,6 +58,7 @@ def read_mapping_line(text: str, arch: Architecture, problem: Problem, renamed: 
     Raises:
         FadiffError: A level or loop that cannot be read, or factors that do not multiply to the bounds.
     """
+    names = problem.dimensions
     levels: dict[int, LevelMapping] = {}
     stores = [number for number, level in enumerate(arch.levels) if not level.is_dummy]
     if not stores or stores[-1] != len(arch.levels) - 1:
@@ -67,14 +68,33 @@ def read_mapping_line(text: str, arch: Architecture, problem: Problem, renamed: 
         head = LEVEL.fullmatch(words[0]) if words else None
         if head is None or int(head[1]) in levels:
             raise FadiffError(f'found the level "{part[:40]}"; accepted: each level once, as "L2[WI] N1 K4X"')
-        levels[int(head[1])] = _level(head[2], words[1:], problem, renamed)
+        # Loops of one dimension multiply, as `P2 Q7 P4`, the outermost of them gives the order.
+        temporal, spatial = dict.fromkeys(names, 1), dict.fromkeys(names, 1)
+        order: list[str] = []
+        axes: dict[str, str] = {}
+        for word in words[1:]:
+            loop = LOOP.fullmatch(word)
+            name = renamed.get(loop[1], loop[1]) if loop else ""
+            if loop is None or name not in temporal:
+                raise FadiffError(f'found the loop "{word[:20]}"; accepted: a dimension and its factor, as K4, or K4X '
+                                  "for a spatial loop")
+            (spatial if loop[3] else temporal)[name] *= int(loop[2])
+            if loop[3]:
+                axes[name] = loop[3]
+            elif name not in order:
+                order.append(name)
+        on_x = [name for name in names if axes.get(name) != "Y"]
+        levels[int(head[1])] = LevelMapping(
+            temporal, (*reversed(order), *(name for name in names if name not in order)), spatial,
+            (*on_x, *(name for name in names if name not in on_x)), len(on_x),
+            frozenset(name for name in problem.dataspace_names() if name[0].upper() in head[2].upper()))
     if sorted(levels) != list(range(len(stores))):
         raise FadiffError(f"found the levels {sorted(levels)}; accepted: 0 to {len(stores) - 1}, the storage "
                           f"levels of {arch.name}")
     # A level below a store that only fans out has the store's spatial loops. X means Y where the fan-out has a Y
     # direction alone: tables mark every spatial loop with X.
     every: list[LevelMapping] = []
-    one = dict.fromkeys(problem.dimensions, 1)
+    one = dict.fromkeys(names, 1)
     for number in reversed(range(len(arch.levels))):
         if number in stores:
             every.append(levels[stores.index(number)])
@@ -88,32 +108,6 @@ def read_mapping_line(text: str, arch: Architecture, problem: Problem, renamed: 
         if product != bound:
             raise FadiffError(f"the factors of {name} multiply to {product}; accepted: its bound, {bound}")
     return mapping
-
-
-def _level(kept: str, loops: list[str], problem: Problem, renamed: AnyMapping[str, str]) -> LevelMapping:
-    """One level; loops of one dimension multiply, as `P2 Q7 P4`, the outermost of them gives the order."""
-    names = problem.dimensions
-    temporal, spatial = dict.fromkeys(names, 1), dict.fromkeys(names, 1)
-    order: list[str] = []
-    axes: dict[str, str] = {}
-    for word in loops:
-        loop = LOOP.fullmatch(word)
-        name = renamed.get(loop[1], loop[1]) if loop else ""
-        if loop is None or name not in temporal:
-            raise FadiffError(f'found the loop "{word[:20]}"; accepted: a dimension and its factor, as K4, or K4X for '
-                              "a spatial loop")
-        if loop[3]:
-            spatial[name] *= int(loop[2])
-            axes[name] = loop[3]
-        else:
-            temporal[name] *= int(loop[2])
-            if name not in order:
-                order.append(name)
-    innermost_first = [*reversed(order), *(name for name in names if name not in order)]
-    on_x = [name for name in names if axes.get(name) != "Y"]
-    keep = frozenset(name for name in problem.dataspace_names() if name[0].upper() in kept.upper())
-    return LevelMapping(temporal, tuple(innermost_first), spatial, (*on_x, *(n for n in names if n not in on_x)),
-                        len(on_x), keep)
 
 
 CYCLES = ("rtl_cycles", "cycles")
@@ -189,7 +183,14 @@ def read_measured(file: str | os.PathLike[str], architecture: Map) -> tuple[Meas
                 names = spec.problem.dimensions
                 mapping = read_mapping_line(text, spec.arch, spec.problem, {
                     letter: name for letter, name in RENAMED.items() if letter not in names})
-            points.setdefault(key, []).append((mapping, _cycles(row), row.get("part") == SEARCHED))
+            measured = next(row[name] for name in CYCLES if name in row)
+            try:
+                cycles = float(measured)
+            except ValueError:
+                cycles = math.nan
+            if not 1 <= cycles <= LARGEST:
+                raise FadiffError(f'cycles: found "{measured[:40]}"; accepted: a number of at least 1')
+            points.setdefault(key, []).append((mapping, cycles, row.get("part") == SEARCHED))
         except SpecError:
             raise
         except FadiffError as error:
@@ -198,10 +199,10 @@ def read_measured(file: str | os.PathLike[str], architecture: Map) -> tuple[Meas
         raise FadiffError(f"{file}: the table has no rows; accepted: one measured point a row")
     layers = []
     for key, rows in points.items():
-        spec, (mappings, cycles, searched) = specs[key], zip(*rows, strict=True)
+        spec, (mappings, every, searched) = specs[key], zip(*rows, strict=True)
         nest = pack(list(mappings), spec.problem)
         exact = np.asarray(evaluate_nest(layer_of(spec), nest).cycles, dtype=np.float64)
-        layers.append(MeasuredLayer(spec, nest, np.array(cycles), exact, np.array(searched)))
+        layers.append(MeasuredLayer(spec, nest, np.array(every), exact, np.array(searched)))
     return tuple(layers)
 
 
@@ -253,18 +254,6 @@ def _layer(row: dict[str, str], architecture: Map, folder: Path, other: Spec | N
 def _beside(name: str, folder: Path) -> str:
     """A file named in the table, relative to it."""
     return name if name.startswith("bundled:") else str(folder / name)
-
-
-def _cycles(row: dict[str, str]) -> float:
-    """The measurement."""
-    text = next(row[name] for name in CYCLES if name in row)
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 1 <= value <= LARGEST:
-        raise FadiffError(f'cycles: found "{text[:40]}"; accepted: a number of at least 1')
-    return value
 
 
 def _whole(name: str, text: str) -> int:

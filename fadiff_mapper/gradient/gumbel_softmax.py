@@ -32,7 +32,7 @@ import torch
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.loop_nest import Active, Nest
 from fadiff_mapper.search.layer_family import DiscreteDecisions
-from fadiff_mapper.search.mapspace import FactorTables, MapSpace, factor_tables
+from fadiff_mapper.search.mapspace.build import FactorTables, MapSpace, factor_tables
 
 ALPHA = 2.0
 """Sharpness of the logits, alpha of eq. (1), per (octave of a factor)^2. A plain choice of which no measurement is
@@ -64,7 +64,7 @@ class StraightThrough(torch.autograd.Function):
 
 @dataclass(frozen=True)
 class FactorPlaces:
-    """The free places of W map spaces and their tables (see `mapspace.factor_tables`).
+    """The free places of W map spaces and their tables (see `mapspace.build`).
 
     Attributes:
         level: [P]. Level of each place.

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "bindings.hpp"
+#include "closed_forms.hpp"
 #include "nest_estimate.hpp"
 
 namespace py = pybind11;

@@ -1,9 +1,9 @@
 #include "nest_estimate.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <numeric>
+#include <type_traits>
 #include <utility>
 
 #include "loop_cuts.hpp"
@@ -20,133 +20,6 @@ static const std::size_t CLOSER = 64;
 
 // The part by which words must be fewer to count as saved: a guard against rounding.
 static const double LESS = 1e-9;
-
-static const int WIDTHS = 9;  // the columns of the block of outputs: all, a half, a quarter, down to 1/256
-
-namespace {
-
-// Either of the two operands.
-struct Side {
-    double size = 0;         // words of its tile, of one group where both operands and the output share dimensions
-    bool passing = false;    // fetched in every step
-    double rows = 1;         // outputs that it alone moves
-    double fewest = 1;       // rows that are needed at once: those that work side by side
-    double slice = 1;        // part of its reduction dimensions, apart from windows, that is needed at once
-    Dims windows = 0;        // reduction dimensions along which it slides
-
-    // Words of so many rows in one reduction step.
-    double words(double some) const { return passing ? size * some / rows * slice : 0; }
-
-    // How often it is streamed where a reduction step has the windows `whole` at once. Of the window loops outside the
-    // step the longest only slides it; each other one restarts it, so that their extents multiply.
-    double again(Dims whole, const double* tile) const {
-        double times = 1, longest = 1;
-        for (Dims left = windows & ~whole; left; left &= left - 1) {
-            const double extent = tile[__builtin_ctzll(left)];
-            times *= std::min(extent, longest);
-            longest = std::max(extent, longest);
-        }
-        return times;
-    }
-};
-
-struct Often {
-    double first, second;  // how often each operand comes in
-};
-
-}  // namespace
-
-static Side side_of(const FusedLayer& layer, int tensor, int other, const double* tile, Dims whole, double groups,
-                    bool passing) {
-    const FusedSpace& space = layer.spaces[tensor];
-    const Dims output = layer.spaces[layer.output].relevant;
-    Side side;
-    side.size = space.words(tile) / groups;
-    side.passing = passing;
-    double unit = 1;
-    for (int dim = 0; dim < layer.dims(); ++dim) {
-        if (!layer.moves(tensor, dim)) continue;
-        if (output >> dim & 1) {
-            if (layer.moves(other, dim)) continue;
-            side.rows *= tile[dim];
-            unit *= std::min(layer.lanes()[dim], layer.bounds[dim]);
-        } else if (!(whole >> dim & 1)) {
-            if (space.moved_by(dim).terms.size() > 1) side.windows |= Dims(1) << dim;
-            else side.slice *= std::min(layer.lanes()[dim], tile[dim]) / tile[dim];
-        }
-    }
-    side.fewest = std::min(unit, side.rows);
-    return side;
-}
-
-// A block of the one stays while the other streams by, in rows with all reduction dimensions whole: loops over these
-// would move the block. The times of the one that stays first.
-static Often block_stays(const Side& stays, const Side& streams, double room) {
-    const double left = room - (streams.passing ? streams.size * streams.fewest / streams.rows : 0);
-    const double block = stays.passing ? std::floor(stays.rows * left / stays.size) : left >= 0 ? stays.rows : 0;
-    if (!(block >= stays.fewest)) return {NEVER, NEVER};
-    // No std::clamp: it must not be asked where the rows are fewer than 1, as in a tile that lies in padding for the most.
-    return {1, std::ceil(stays.rows / std::min(std::max(block, 1.0), stays.rows))};
-}
-
-// A block of outputs of some width is summed up while both stream by; it is as high as room and sums allow.
-static Often outputs_stay(const Side& first, const Side& second, double room, double sums_room, Dims whole,
-                          double part, const double* tile) {
-    const double width = std::max(second.rows / part, second.fewest);
-    const double left = room - second.words(width);
-    const double most = first.passing ? std::floor(left / first.words(1)) : left >= 0 ? first.rows : 0;
-    const double height = std::min({std::floor(sums_room / width), first.rows, most});
-    if (!(height >= first.fewest)) return {NEVER, NEVER};
-    return {std::ceil(second.rows / width) * first.again(whole, tile),
-            std::ceil(first.rows / std::max(height, 1.0)) * second.again(whole, tile)};
-}
-
-void refetched(const FusedLayer& layer, const double* tile, Spaces passing, Spaces staying, double room,
-               double sums_room, Refetch& found) {
-    const int tensors = int(layer.spaces.size());
-    found.times.assign(tensors, 1);
-    Dims whole = 0;
-    int operands[2], count = 0;
-    for (int t = 0; t < tensors; ++t) {
-        if (layer.spaces[t].written) continue;
-        if (staying >> t & 1) whole |= layer.spaces[t].relevant;
-        if (count < 2) operands[count] = t;
-        ++count;
-    }
-    double least[64], pieces = 0;
-    for (int dim = 0; dim < layer.dims(); ++dim) least[dim] = whole >> dim & 1 ? tile[dim] : 1;
-    for (int t = 0; t < tensors; ++t)
-        if (passing >> t & 1) pieces += layer.spaces[t].words(least);
-    found.fits = pieces <= room && room >= 0;
-    if (count != 2 || !passing || !found.fits) return;
-    const auto [left, right] = operands;
-    const Dims both = layer.spaces[left].relevant & layer.spaces[right].relevant & layer.spaces[layer.output].relevant;
-    double groups = 1;
-    for (int dim = 0; dim < layer.dims(); ++dim)
-        if (both >> dim & 1) groups *= tile[dim];
-    const Side first = side_of(layer, left, right, tile, whole, groups, passing >> left & 1);
-    const Side second = side_of(layer, right, left, tile, whole, groups, passing >> right & 1);
-    double fewest = NEVER;
-    Often best{1, 1};
-    const auto try_one = [&](const Often& often) {
-        if (often.first == NEVER) return;
-        const double moved = (first.passing ? first.size * often.first : 0) + (second.passing ? second.size * often.second : 0);
-        if (moved < fewest) fewest = moved, best = often;
-    };
-    try_one(block_stays(first, second, room));
-    const Often other = block_stays(second, first, room);
-    try_one({other.second, other.first});
-    const Dims windows = first.windows | second.windows;
-    for (Dims inside = 0;; inside = (inside - windows) & windows) {  // every subset of the windows
-        double part = 1;
-        for (int k = 0; k < WIDTHS; ++k, part *= 2)
-            try_one(outputs_stay(first, second, room, sums_room, inside, part, tile));
-        if (inside == windows) break;
-    }
-    found.fits = fewest < NEVER;
-    if (passing >> left & 1) found.times[left] = best.first;
-    if (passing >> right & 1) found.times[right] = best.second;
-}
 
 class NestEstimate::Packs {
 public:
@@ -382,43 +255,56 @@ void NestEstimate::list_choices() {
     }
 }
 
-class NestEstimate::Priced {  // words of operands that stay, energy and cycles in eight tile sizes
-public:
-    Lanes staying = 0, energy = 0, cycles = 0;
-};
+// The number of one column, or of eight from it on.
+template <typename Number>
+static Number at(const PerSize& numbers, std::size_t column) {
+    if constexpr (std::is_same_v<Number, double>) return numbers[column];
+    else return load(&numbers[column]);
+}
 
-// Operands that stay lie there all the time, in all layers together. Without `refetches` every passing operand comes in
-// once per step.
+// Operands that stay lie there all the time, in all layers together.
+template <typename Number>
+Number NestEstimate::staying(const std::vector<int>& pick, std::size_t column) const {
+    Number words = 0;
+    for (std::size_t k = 0; k < operands_.size(); ++k)
+        words += at<Number>(operands_[k].residencies[pick[k]].words, column);
+    return words;
+}
+
+// Without `refetches` every passing operand comes in once per step.
+template <typename Number>
 void NestEstimate::cost(const std::vector<int>& pick, std::size_t column, const std::vector<Refetch>* refetches,
-                        Priced& priced) const {
+                        Number& energy, Number& cycles) const {
+    energy = cycles = 0;
     std::size_t k = 0;
     for (int index = 0; index < int(segment_.layers.size()); ++index) {
         const FusedLayer& layer = segment_.layers[index];
         const Work& own = work_[index];
-        Lanes reads = load(&own.reads[column]);
+        Number reads = at<Number>(own.reads, column);
         for (; k < operands_.size() && operands_[k].layer == index; ++k) {
             const Residency& residency = operands_[k].residencies[pick[k]];
-            reads += load(&residency.reads[column])
+            reads += at<Number>(residency.reads, column)
                 * (refetches && !residency.stays ? (*refetches)[index].times[operands_[k].tensor] : 1);
-            priced.staying += load(&residency.words[column]);
         }
-        const Lanes writes = load(&own.writes[column]);
-        priced.energy += layer.inside * load(&own.computed[column]) + reads * layer.read + writes * layer.write
-            + load(&own.extra[column]);
-        priced.cycles += larger(load(&own.compute[column]), (reads + writes) / layer.words_per_cycle);
+        const Number writes = at<Number>(own.writes, column);
+        const Number accessing = (reads + writes) / layer.words_per_cycle, computing = at<Number>(own.compute, column);
+        energy += layer.inside * at<Number>(own.computed, column) + reads * layer.read + writes * layer.write
+            + at<Number>(own.extra, column);
+        if constexpr (std::is_same_v<Number, double>) cycles += std::max(computing, accessing);
+        else cycles += larger(computing, accessing);
     }
-    priced.energy *= segment_.repeat;
-    priced.cycles *= segment_.repeat;
+    energy *= segment_.repeat;
+    cycles *= segment_.repeat;
 }
 
 std::vector<double> NestEstimate::prices_by_size(std::size_t row, const Price& price) const {
     const std::vector<int>& pick = picks_[row];
     PerSize prices(padded_);
     for (std::size_t column = 0; column < padded_; column += LANES) {
-        Priced priced;
-        cost(pick, column, nullptr, priced);
-        const Mask fits = load(&least_room_[column]) - priced.staying > 0;
-        store(select(fits, price.of(priced.energy, priced.cycles), NEVER), &prices[column]);
+        Lanes energy, cycles;
+        cost(pick, column, nullptr, energy, cycles);
+        const Mask fits = load(&least_room_[column]) - staying<Lanes>(pick, column) > 0;
+        store(select(fits, price.of(energy, cycles), NEVER), &prices[column]);
     }
     prices.resize(batch_);
     return prices;
@@ -446,8 +332,7 @@ Sized NestEstimate::best(std::size_t row, const Price& price, double bar) const 
     for (const auto& [least, column] : promising) {
         if (least >= bar) break;  // refetches only raise a price
         Packs::cut(segment_, options_, sizes_, padded_, column / LANES * LANES, cuts.data());
-        double resident = 0;
-        for (std::size_t k = 0; k < operands_.size(); ++k) resident += operands_[k].residencies[pick[k]].words[column];
+        const double resident = staying<double>(pick, column);
         bool fits = true;
         std::size_t k = 0;
         for (int index = 0; fits && index < layers; ++index) {
@@ -462,10 +347,8 @@ Sized NestEstimate::best(std::size_t row, const Price& price, double bar) const 
             fits = refetches[index].fits;
         }
         if (!fits) continue;
-        Priced priced;
-        cost(pick, column / LANES * LANES, &refetches, priced);
-        const int lane = int(column % LANES);
-        Sized sized{true, 0, priced.energy[lane], priced.cycles[lane], column};
+        Sized sized{true, 0, 0, 0, column};
+        cost(pick, column, &refetches, sized.energy, sized.cycles);
         sized.price = price.of(sized.energy, sized.cycles);
         if (sized.price < bar) best = sized, bar = sized.price;
     }

@@ -6,37 +6,15 @@
 // two greedy sequences. Pricing has two stages: `lower` brings every passing operand in once per step; `best` adds the
 // refetches of tiles that do not fit, for the most promising sizes of one choice.
 //
-// Refetches. A tile that is larger than the home level streams its operands through it, some of them several times. A
-// layer of two operands X and W multiplies `a` rows of outputs that X moves with `b` columns that W moves, as a matrix
-// product does. Three schedules are compared, known as input, weight and output stationary: a block of X stays while W
-// streams by, a block of W stays while X streams by, or a block of outputs is summed up while both stream by. The one
-// with the fewest words moved counts. Operands stream by in slices along the reduction dimensions, as thin as the lanes
-// allow. A sliding window is there whole, or it comes again for the points of all its dimensions but one.
-//
 // A layer's best mapping by itself gives its energy and cycles on the chip; fusion replaces its traffic with the
 // outermost level and multiplies its work where halos are recomputed. Latency is the roofline of FADiff eq. (16).
 
 #pragma once
 
-#include <cstdint>
-
-#include "fused_segment.hpp"
 #include "price.hpp"
+#include "refetch.hpp"
 
 namespace fadiff {
-
-using Spaces = std::uint32_t;  // a set of data spaces, one bit each
-
-struct Refetch {
-    std::vector<double> times;  // [T]; how often each passing operand comes in
-    bool fits = false;          // whether any schedule fits
-};
-
-// `tile`: extents, [D]; `passing`: operands fetched in every step; `staying`: operands that are there already, along
-// whose dimensions the others come in whole; `room`: words of the home for the passing ones; `sums_room`: words of
-// output that can be summed up at once.
-void refetched(const FusedLayer& layer, const double* tile, Spaces passing, Spaces staying, double room,
-               double sums_room, Refetch& found);
 
 // Numbers over the B tile sizes, filled up to whole packs of eight with the number of the last.
 using PerSize = std::vector<double>;
@@ -100,9 +78,13 @@ private:
     void list_residencies(const Packs& packs);
     void list_choices();
 
-    class Priced;  // made of vectors, too
-    void cost(const std::vector<int>& pick, std::size_t column, const std::vector<Refetch>* refetches,
-              Priced& priced) const;
+    // Words of the operands that stay in a choice, and energy and cycles of the group, in the tile sizes of one column
+    // (Number: double) or of eight from there on (Lanes).
+    template <typename Number>
+    Number staying(const std::vector<int>& pick, std::size_t column) const;
+    template <typename Number>
+    void cost(const std::vector<int>& pick, std::size_t column, const std::vector<Refetch>* refetches, Number& energy,
+              Number& cycles) const;
 
     // Prices of a choice in all tile sizes, [B], as `lower` takes them; infinite where the choice does not fit.
     std::vector<double> prices_by_size(std::size_t row, const Price& price) const;

@@ -123,17 +123,14 @@ def summed_cost(read: Array, write: Array, access: Array, instances: Array, addr
 def slowdown(read: Array, write: Array, machine: Machine) -> Array:
     """Share of the asked bandwidth (words per cycle and instance, [L, B]) that each level can give, [L, B]."""
     xp = array_namespace(read)
-    shares = []
-    for level in range(read.shape[0]):
-        slowest = xp.ones_like(read[level])
-        for wanted, limit in ((read[level], machine.read_bandwidth[level]),
-                              (write[level], machine.write_bandwidth[level]),
-                              (read[level] + write[level], machine.shared_bandwidth[level])):
-            if (limit < UNLIMITED).any():
+    shares = [xp.ones_like(level) for level in read]
+    for wanted, limit in ((read, machine.read_bandwidth), (write, machine.write_bandwidth),
+                          (read + write, machine.shared_bandwidth)):
+        for level, limited in enumerate((limit < UNLIMITED).any(axis=-1).tolist()):
+            if limited:
                 # divided by at least `allowed`, so that an idle level divides nothing by 0
-                allowed = in_namespace(xp, limit) * xp.ones_like(wanted)
-                slowest = xp.minimum(slowest, allowed / xp.maximum(wanted, allowed))
-        shares.append(slowest)
+                allowed = in_namespace(xp, limit[level]) * xp.ones_like(wanted[level])
+                shares[level] = xp.minimum(shares[level], allowed / xp.maximum(wanted[level], allowed))
     return xp.stack(shares)
 
 

@@ -214,15 +214,7 @@ def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, ro
 
 def evaluate_one(arch: Architecture, problem: Problem, tables: Tables, mapping: Mapping, *, details: bool = False,
                  residuals: bool = False) -> tuple[PreparedLayer, Evaluation]:
-    """Evaluates one mapping with the reuse that its directives leave on.
-
-    Args:
-        arch: The architecture.
-        problem: The layer.
-        tables: ERT and ART in force.
-        mapping: A mapping of the problem onto the architecture.
-        details: See `evaluate_nest`.
-        residuals: Whether the mapping may have residual factors.
+    """Evaluates one mapping with the reuse that its directives leave on; `details` as in `evaluate_nest`.
 
     Returns:
         The prepared layer, and the evaluation of a batch of this one mapping.

@@ -17,36 +17,6 @@ from fadiff_mapper.model.reuse import constrained_reuse, with_reuse
 from fadiff_mapper.model.stats import Stats, stats_of
 
 
-def evaluate_side_by_side(specs: Sequence[Spec], layers: Sequence[PreparedLayer],
-                          nests: Sequence[Nest]) -> list[Stats]:
-    """The statistics of one mapping of each of many problems; layers that share their constants make one batch.
-
-    Args:
-        specs: The problems, each on its design.
-        layers: The same, prepared by `layers_of`.
-        nests: For each of them a mapping within its constraints, a nest of one row.
-
-    Returns:
-        Statistics in the order of the problems, equal to those of `evaluate_mapping`.
-
-    Raises:
-        InvalidMapping: Timeloop would reject a mapping.
-    """
-    batches: dict[Hashable, list[int]] = {}
-    for index, layer in enumerate(layers):
-        batches.setdefault((id(layer.compiled), nests[index].residual), []).append(index)
-    found: dict[int, Stats] = {}
-    for batch in batches.values():
-        evaluation = evaluate_nest(layers[batch[0]], joined([nests[index] for index in batch]), details=True)
-        first = _origins(specs[batch[0]])
-        for row, index in enumerate(batch):
-            if not evaluation.legal[row]:
-                raise rejection(violations(evaluation.checks, row))
-            origins = first if _same_sources(specs[index], specs[batch[0]]) else _origins(specs[index])
-            found[index] = stats_of(layers[index], evaluation, row, *origins)
-    return [found[index] for index in range(len(specs))]
-
-
 def layer_of(spec: Spec) -> PreparedLayer:
     """The spec's problem on its architecture, with the reuse that its constraints leave on, for many evaluations."""
     return prepare_layer(spec.arch, spec.problem, spec.tables,
@@ -60,8 +30,7 @@ KnownLayers = dict[Hashable, tuple[Spec, PreparedLayer]]
 def layers_of(specs: Sequence[Spec]) -> list[PreparedLayer]:
     """The layers of `layer_of`; those of problems on one design that differ in their bounds alone share constants.
 
-    Args:
-        specs: The problems. Where designs change, the problems of each had better stand side by side.
+    Where designs change, the problems of each had better stand side by side.
     """
     known: KnownLayers = {}
     return [shared_layer(spec, known) for spec in specs]
@@ -74,40 +43,25 @@ def shared_layer(spec: Spec, known: KnownLayers) -> PreparedLayer:
         spec: The problem on its design.
         known: Layers prepared before; this one takes the place of one of its shape that it can share nothing with.
     """
+    def switched_off(spec: Spec) -> list[tuple[frozenset[str], ...]]:
+        return [(level.temporal.no_reuse, level.spatial.no_reuse, level.spatial.no_link_transfer,
+                 level.temporal.rmw_first_update, level.no_coalesce) for level in spec.constraints.levels]
+
     shape = spec.problem.dimensions, spec.problem.dataspaces
-    if shape not in known or not _alike(spec, known[shape][0]):
-        known[shape] = spec, layer_of(spec)
+    if shape in known:
+        other, layer = known[shape]
+        # native: the attributes that no count depends on, such as areas
+        same_design = spec.arch is other.arch or (spec.arch == other.arch and spec.arch.native == other.arch.native)
+        if same_design and spec.tables == other.tables and switched_off(spec) == switched_off(other):
+            return layer.resized(spec.problem)
+    known[shape] = spec, layer_of(spec)
     return known[shape][1].resized(spec.problem)
-
-
-def _alike(one: Spec, other: Spec) -> bool:
-    """Whether equally shaped problems have the same constants: equal designs, energies and reuse."""
-    return (_same_design(one, other) and one.tables == other.tables
-            and _switched_off(one) == _switched_off(other))
-
-
-def _same_design(one: Spec, other: Spec) -> bool:
-    """Whether the architectures are equal, with the attributes that no count depends on, such as areas."""
-    return one.arch is other.arch or (one.arch == other.arch and one.arch.native == other.arch.native)
-
-
-def _switched_off(spec: Spec) -> list[tuple[frozenset[str], ...]]:
-    """The data spaces that the constraints let each level not reuse, by kind of reuse."""
-    return [(level.temporal.no_reuse, level.spatial.no_reuse, level.spatial.no_link_transfer,
-             level.temporal.rmw_first_update, level.no_coalesce) for level in spec.constraints.levels]
 
 
 def _origins(spec: Spec) -> tuple[dict[str, str], dict[str, float], dict[str, str]]:
     """Sources of a design's energies, its areas in um^2 and their sources, by component."""
     return (energy_sources(spec.arch, spec.tables), total_areas(spec.arch, spec.tables),
             area_sources(spec.arch, spec.tables))
-
-
-def _same_sources(one: Spec, other: Spec) -> bool:
-    """Whether the tables of one design, equal in their numbers, come from the same places."""
-    return (one.tables is other.tables
-            or ([table.source for table in one.tables.ert] == [table.source for table in other.tables.ert]
-                and one.tables.area_source == other.tables.area_source))
 
 
 def is_sparse(spec: Spec) -> bool:
@@ -159,20 +113,35 @@ def evaluate_mapping(spec: Spec, mapping: Mapping) -> Stats:
 
 
 def evaluate_nests(specs: Sequence[Spec], layers: Sequence[PreparedLayer], nests: Sequence[Nest]) -> list[Stats]:
-    """The statistics of one mapping of each of many problems, those of dense designs side by side.
+    """The statistics of one mapping of each of many problems; dense layers that share their constants make one batch.
 
     Args:
         specs: The problems, each on its design.
         layers: The same, prepared by `layers_of`; not used where the input says anything about zeros.
-        nests: For each of them a legal mapping within its constraints, a nest of one row.
+        nests: For each of them a mapping within its constraints, a nest of one row.
 
     Returns:
         Statistics in the order of the problems, equal to those of `evaluate_mapping`.
+
+    Raises:
+        InvalidMapping: Timeloop would reject a mapping.
     """
-    dense = [index for index, spec in enumerate(specs) if not is_sparse(spec)]
-    found = dict(zip(dense, evaluate_side_by_side(
-        [specs[index] for index in dense], [layers[index] for index in dense], [nests[index] for index in dense]),
-        strict=True))
-    return [found[index] if index in found else
-            evaluate_mapping(spec, with_reuse(unpack(nest, 0, spec.problem), spec.constraints))
-            for index, (spec, nest) in enumerate(zip(specs, nests, strict=True))]
+    found: dict[int, Stats] = {}
+    batches: dict[Hashable, list[int]] = {}
+    for index, (spec, layer, nest) in enumerate(zip(specs, layers, nests, strict=True)):
+        if is_sparse(spec):
+            found[index] = evaluate_mapping(spec, with_reuse(unpack(nest, 0, spec.problem), spec.constraints))
+        else:
+            batches.setdefault((id(layer.compiled), nest.residual), []).append(index)
+    for batch in batches.values():
+        evaluation = evaluate_nest(layers[batch[0]], joined([nests[index] for index in batch]), details=True)
+        first, origins = specs[batch[0]].tables, _origins(specs[batch[0]])
+        for row, index in enumerate(batch):
+            if not evaluation.legal[row]:
+                raise rejection(violations(evaluation.checks, row))
+            own = specs[index].tables  # equal in their numbers, but maybe from other places
+            same_sources = own is first or ([table.source for table in own.ert] == [table.source for table in first.ert]
+                                            and own.area_source == first.area_source)
+            found[index] = stats_of(layers[index], evaluation, row,
+                                    *(origins if same_sources else _origins(specs[index])))
+    return [found[index] for index in range(len(specs))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -73,34 +73,28 @@ def priced_interconnects(arch: Architecture, problem: Problem, tables: Tables) -
     Raises:
         SpecError: The ERT prices a multicast in a way that Timeloop refuses.
     """
-    widths = _tile_widths(arch, tables)
-    units: tuple[Arithmetic | StorageLevel, ...] = (arch.arithmetic, *arch.levels)
-    found = []
+    widths, found = _tile_widths(arch, tables), list[PricedInterconnect]()
+    inner = [arch.arithmetic.name, *arch.level_names()]
     for i, level in enumerate(arch.levels):
+        reduces = level.interconnect.reduction_supported
         named = [noc for noc in arch.named_interconnects if i in (noc.inwards, noc.outwards)]
         ways = INWARDS if any(noc.outwards == i for noc in named) else BOTH_WAYS  # one inwards serves both alone
-        found += [_named(noc, i, ways if noc.inwards == i else OUTWARDS, level.interconnect.reduction_supported,
-                         widths[i], problem, tables) for noc in named]
+        for noc in named:
+            own = BOTH_WAYS if noc.inwards == noc.outwards else ways if noc.inwards == i else OUTWARDS
+            priced = _wires(noc.name, noc.kind, i, own, reduces or noc.kind != "Legacy", noc.wires, widths[i])
+            if noc.kind == "ReductionTree":
+                priced = replace(priced, adder=noc.adder_energy, router=0.0, ingress=0.0)
+            if noc.kind == "SimpleMulticast":
+                priced = replace(priced, hop=0.0, router=0.0, ingress=0.0, transfers=tuple(
+                    _transfers(noc, name, tables) for name in problem.dataspace_names()))
+            found.append(priced)
         if all(noc.inwards != i for noc in named):
-            found.append(_wires(f"{level.name} <==> {units[i].name}", "Legacy", i, ways, level.interconnect,
-                                level.interconnect.reduction_supported, widths[i]))
+            found.append(_wires(f"{level.name} <==> {inner[i]}", "Legacy", i, ways, reduces, level.interconnect,
+                                widths[i]))
     return tuple(found)
 
 
-def _named(noc: NamedInterconnect, level: int, ways: int, reduces: bool, width: float, problem: Problem,
-           tables: Tables) -> PricedInterconnect:
-    """An interconnect of its own."""
-    ways = BOTH_WAYS if noc.inwards == noc.outwards else ways
-    priced = _wires(noc.name, noc.kind, level, ways, noc.wires, reduces or noc.kind != "Legacy", width)
-    if noc.kind == "ReductionTree":
-        return PricedInterconnect(**{**vars(priced), "adder": noc.adder_energy, "router": 0.0, "ingress": 0.0})
-    if noc.kind == "SimpleMulticast":
-        transfers = tuple(_transfers(noc, name, tables) for name in problem.dataspace_names())
-        return PricedInterconnect(**{**vars(priced), "hop": 0.0, "router": 0.0, "ingress": 0.0, "transfers": transfers})
-    return priced
-
-
-def _wires(name: str, kind: str, level: int, ways: int, wires: Interconnect, reduces: bool,
+def _wires(name: str, kind: str, level: int, ways: int, reduces: bool, wires: Interconnect,
            width: float) -> PricedInterconnect:
     stated = width if wires.tile_width is None else wires.tile_width
     hop = wires.word_bits * stated / 1000 * wires.wire_energy if wires.energy_per_hop is None else wires.energy_per_hop
@@ -186,14 +180,12 @@ def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Pr
         tally: Traffic after bypassing, with hops.
         partition: [L, T, B]. Words that one instance is responsible for.
         instances: [L, B]. Instances in use.
-
-    Returns:
-        Traffic and energy of every interconnect.
     """
     assert tally.hop_words is not None
     levels = [noc.level for noc in interconnects]
     written = np.array(projection.read_write)
-    trees = _rows(interconnects, "ReductionTree")
+    trees, multicasts = (np.array([noc.kind == kind for noc in interconnects])
+                         for kind in ("ReductionTree", "SimpleMulticast"))
     carried = ~trees[:, None] | written  # a reduction tree carries partial sums alone
     reaches = np.logical_or.accumulate(keep[::-1], axis=0)[::-1][levels] & carried[..., None]
     words, hop_words = tally.words[:, levels] * reaches, tally.hop_words[:, levels] * reaches
@@ -219,10 +211,15 @@ def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Pr
         return np.array([getattr(noc, name) for noc in interconnects], dtype=np.float64)[:, None, None]
 
     energy = travelled * price("hop") + routers * price("router") + total * price("ingress")
-    multicasts = _rows(interconnects, "SimpleMulticast")
-    for i, noc in enumerate(interconnects):
-        if multicasts[i]:
-            energy[i] = _multicast_energy(noc, words[:, i], multicast[:, i])
+    for n, noc in enumerate(interconnects):
+        # of the words with the most receivers the last ones: Timeloop loses the others; kinds ascend by receivers
+        for space, of in enumerate(noc.transfers if multicasts[n] else ()):
+            energy[n, space] = 0.0
+            for sent_to, own in zip(multicast[:, n, space], words[:, n, space], strict=True):
+                each = np.full_like(own, of.get(ANY_NUMBER, 0.0))
+                for receivers, per_word in of.items():
+                    each = np.where(sent_to == receivers, per_word, each)
+                energy[n, space] = np.where(own > 0, each * own, energy[n, space])
     wires = ~(trees | multicasts)[:, None, None]
     links = tally.links[levels] * (price("hop") + 2 * price("router")) * wires
     adders = reductions * price("adder")
@@ -233,37 +230,10 @@ def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Pr
     return InterconnectUse(words, sent, hops, reductions, energy, links, adders, spent, everything)
 
 
-def _rows(interconnects: Sequence[PricedInterconnect], kind: str) -> np.ndarray:
-    """Marks the interconnects of a kind, [N]."""
-    return np.array([noc.kind == kind for noc in interconnects])
-
-
-def _multicast_energy(noc: PricedInterconnect, words: np.ndarray, multicast: np.ndarray) -> np.ndarray:
-    """pJ of a multicast, [T, B]: of the words with the most receivers, the last ones; Timeloop loses the others.
-
-    Args:
-        noc: The multicast.
-        words: [K, T, B]. Words per kind of transfer, kinds in ascending order of receivers.
-        multicast: [K, T, B]. Receivers of each word.
-    """
-    energy = np.zeros(words.shape[1:])
-    for kind in range(len(words)):
-        for t, of in enumerate(noc.transfers):
-            each = np.full(words.shape[-1], of.get(ANY_NUMBER, 0.0))
-            for receivers, price in of.items():
-                each = np.where(multicast[kind, t] == receivers, price, each)
-            energy[t] = np.where(words[kind, t] > 0, each * words[kind, t], energy[t])
-    return energy
-
-
 def interconnect_faults(layer: PreparedLayer, use: InterconnectUse, instances: list[int], row: int) -> Iterator[str]:
-    """Sentences on faults in Timeloop's count of user-defined networks that change the energy of one mapping.
+    """Sentences on faults in Timeloop's count of user-defined networks that change the energy of the mapping in a row.
 
-    Args:
-        layer: The prepared layer.
-        use: Traffic of its interconnects.
-        instances: Instances of every level in use.
-        row: Column of the mapping in the batch.
+    `instances`: of every level in use.
     """
     named = {noc.name for noc in layer.arch.named_interconnects}
     for number, noc in enumerate(layer.interconnects):

@@ -35,15 +35,7 @@ SMALLEST = 1e-9
 
 @dataclass(frozen=True)
 class Violation:
-    """One broken limit of one mapping.
-
-    Attributes:
-        constraint: Key of the limit in `LegalityCheck.reason`.
-        level: Name of the storage level, or of the arithmetic.
-        amount: Words or instances that the mapping asks for.
-        limit: Words or instances that there are.
-        reason: The sentence that `timeloop-model` prints.
-    """
+    """One broken limit of one mapping; attributes as in `LegalityCheck`, with the sentence that Timeloop prints."""
 
     constraint: str
     level: str
@@ -72,7 +64,7 @@ class LegalityCheck:
 
     def reason(self, row: int) -> str:
         """The sentence that `timeloop-model` prints about the mapping in column `row`."""
-        asked, there = _number(self.amount[row]), _number(self.limit)
+        asked, there = f"{self.amount[row]:.17g}", f"{self.limit:.17g}"  # as C++ prints a double with all its digits
         return {
             "nowhere": NOWHERE,
             "untouched": f"{asked} words of an output's partition are never touched",
@@ -88,11 +80,6 @@ class LegalityCheck:
             "calls": f"a walk of {asked} steps through residual factors; accepted: at most {there}",
             "receivers": f"spatial loops of {asked} instances; accepted: at most {there}",
         }[self.constraint]
-
-
-def _number(value: float) -> str:
-    """As C++ prints a double with all its digits."""
-    return f"{value:.17g}"
 
 
 @dataclass(frozen=True)
@@ -185,9 +172,6 @@ def untouched_sums(dataspaces: list[int], held: np.ndarray, arch: Architecture, 
         arch: Names of the levels.
         touched: [L, T, B]. Words that come up from below and from neighbours.
         partition: [L, T, B]. Words that one instance is responsible for.
-
-    Returns:
-        A check per output and level.
     """
     missing = (partition - touched) * held
     return [LegalityCheck("untouched", level.name, missing[index, t], 0, missing[index, t] > 0)
@@ -201,14 +185,9 @@ def violations(checks: list[LegalityCheck], row: int) -> list[Violation]:
 
 
 def rejection(broken: list[Violation]) -> InvalidMapping:
-    """The error of `timeloop-model` for a mapping that breaks limits.
+    """The error of `timeloop-model` for a mapping that breaks limits: it blames the first one's level.
 
-    Args:
-        broken: At least one broken limit, as from `violations`.
-
-    Returns:
-        The first level to blame; its sentence on the tile and its first one on instances run together, as Timeloop
-        prints them.
+    The level's sentence on the tile and its first one on instances run together, as Timeloop prints them.
     """
     first = broken[0]
     same_level = [v for v in broken[1:] if v.level == first.level and v.constraint in ("instances", "x", "y")]
@@ -223,14 +202,7 @@ def legal(checks: list[LegalityCheck]) -> np.ndarray:
 
 
 def excess(checks: list[LegalityCheck]) -> np.ndarray:
-    """Distance from legality: the sum over broken limits of |log2(asked / available)|, and a little for each.
-
-    Args:
-        checks: All checks of a batch.
-
-    Returns:
-        [B]. Octaves; 0 for legal mappings.
-    """
+    """Distance from legality, [B]: the sum over broken limits of |log2(asked / available)|, and a little for each."""
     total = np.zeros(len(checks[0].broken))
     for check in compress(checks, np.any([check.broken for check in checks], axis=1)):
         ratio = np.maximum(check.amount, SMALLEST) / max(check.limit, SMALLEST)

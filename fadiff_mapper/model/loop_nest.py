@@ -13,7 +13,7 @@ level, dimension or data space of all mappings at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress
@@ -24,7 +24,7 @@ from array_api_compat import array_namespace as find_namespace
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
-from fadiff_mapper.inputs.spec.problem import DataSpace, Problem
+from fadiff_mapper.inputs.spec.problem import Problem
 
 Array: TypeAlias = Any
 """A NumPy array or a torch tensor; `array_namespace` names the functions that both have."""
@@ -34,14 +34,7 @@ STANDARD = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
 
 
 def array_namespace(array: Array) -> Any:
-    """The functions that work on an array.
-
-    Args:
-        array: A NumPy array or a torch tensor.
-
-    Returns:
-        The module NumPy, or array_api_compat's view of torch: the names are those of the array API standard.
-    """
+    """The functions that work on an array, by the names of the array API standard: NumPy, or a view of torch."""
     return np if STANDARD and isinstance(array, np.ndarray) else find_namespace(array)
 
 
@@ -87,14 +80,7 @@ class Nest:
         return int(self.temporal.shape[-1])
 
     def take(self, rows: Any) -> Nest:
-        """The nests of some columns of a NumPy batch, copied.
-
-        Args:
-            rows: A slice or whole numbers along the batch axis.
-
-        Returns:
-            A batch whose columns lie side by side in memory.
-        """
+        """The nests of some columns of a NumPy batch, copied; `rows` is a slice or whole numbers."""
         return Nest(*(columns(array, rows) for array in nest_arrays(self)))
 
     @property
@@ -110,19 +96,10 @@ def nest_arrays(nest: Nest) -> tuple[Array, ...]:
 
 
 def columns(array: np.ndarray, rows: Any) -> np.ndarray:
-    """Some entries of the last axis of an array, copied.
-
-    Args:
-        array: [..., B].
-        rows: A slice or whole numbers along the last axis. Whole numbers go through `np.take`, because
-            `array[..., rows]` takes ten times as long.
-
-    Returns:
-        [..., len(rows)], contiguous.
-    """
+    """Some entries of the last axis of an array, copied; `rows` is a slice or whole numbers."""
     if isinstance(rows, slice):
         return np.ascontiguousarray(array[..., rows])
-    taken: np.ndarray = np.take(array, rows, axis=-1)
+    taken: np.ndarray = np.take(array, rows, axis=-1)  # `array[..., rows]` takes ten times as long
     return taken
 
 
@@ -189,35 +166,29 @@ def pack(mappings: Sequence[Mapping], problem: Problem, *, residuals: bool = Fal
     if imperfect and not residuals:
         raise FadiffError("residual factors such as P=4,2 are not supported here; accepted: factors that divide their "
                           "dimensions (residual ones in evaluate and map --imperfect)")
-    index = {name: i for i, name in enumerate(problem.dimensions)}
-    names = problem.dimensions
+    names, dataspaces = problem.dimensions, problem.dataspace_names()
+    index = {name: i for i, name in enumerate(names)}
 
-    def table(value: Any, dtype: type) -> np.ndarray:
+    def table(dtype: type, value: Callable[[LevelMapping], list[Any]]) -> np.ndarray:
         rows = [[value(level) for level in mapping.levels] for mapping in mappings]
         return np.ascontiguousarray(np.moveaxis(np.array(rows, dtype=dtype), 0, -1))
 
-    lasts = (table(lambda level: [level.temporal_last.get(name, level.temporal[name]) for name in names], np.float64),
-             table(lambda level: [level.spatial_last.get(name, level.spatial[name]) for name in names], np.float64),
-             ) if imperfect else ()
     return Nest(
-        table(lambda level: [level.temporal[name] for name in names], np.float64),
-        table(lambda level: [level.spatial[name] for name in names], np.float64),
-        table(lambda level: [index[name] for name in level.order], np.int64),
-        table(lambda level: [name in level.keep for name in problem.dataspace_names()], np.bool_),
-        table(lambda level: [name in level.spatial_order[level.split:] for name in names], np.bool_),
-        table(lambda level: [index[name] for name in level.spatial_order], np.int64), *lasts)
+        table(np.float64, lambda level: [level.temporal[name] for name in names]),
+        table(np.float64, lambda level: [level.spatial[name] for name in names]),
+        table(np.int64, lambda level: [index[name] for name in level.order]),
+        table(np.bool_, lambda level: [name in level.keep for name in dataspaces]),
+        table(np.bool_, lambda level: [name in level.spatial_order[level.split:] for name in names]),
+        table(np.int64, lambda level: [index[name] for name in level.spatial_order]),
+        *((table(np.float64, lambda level: [level.temporal_last.get(name, level.temporal[name]) for name in names]),
+           table(np.float64, lambda level: [level.spatial_last.get(name, level.spatial[name]) for name in names]))
+          if imperfect else ()))
 
 
 def unpack(nest: Nest, row: int, problem: Problem) -> Mapping:
-    """One column of a batch as a mapping.
+    """One column of a batch as a mapping, with factors rounded to the nearest integer.
 
-    Args:
-        nest: A batch; factors are rounded to the nearest integer.
-        row: Index along the batch axis.
-        problem: Gives the names of dimensions and data spaces.
-
-    Returns:
-        The mapping, with full reuse (directives that switch reuse off are not part of a nest).
+    Reuse is full: directives that switch it off are not part of a nest.
     """
     names, dataspaces = problem.dimensions, problem.dataspace_names()
 
@@ -228,32 +199,25 @@ def unpack(nest: Nest, row: int, problem: Problem) -> Mapping:
     for temporal, spatial, order, keep, on_y, spatial_order, *lasts in zip(
             *(array[..., row].tolist() for array in nest_arrays(nest)), strict=True):  # lists: single entries are slow
         ordered = [d for d in spatial_order if not on_y[d]] + [d for d in spatial_order if on_y[d]]
-        own = LevelMapping(
-            temporal=dict(zip(names, map(round, temporal), strict=True)),
-            order=tuple(names[d] for d in order),
-            spatial=dict(zip(names, map(round, spatial), strict=True)),
-            spatial_order=tuple(names[d] for d in ordered),
-            split=on_y.count(False),
-            keep=frozenset(compress(dataspaces, keep)),
-        )
-        levels.append(replace(own, temporal_last=residuals(temporal, lasts[0]),
-                              spatial_last=residuals(spatial, lasts[1])) if lasts else own)
+        levels.append(LevelMapping(
+            dict(zip(names, map(round, temporal), strict=True)), tuple(names[d] for d in order),
+            dict(zip(names, map(round, spatial), strict=True)), tuple(names[d] for d in ordered),
+            split=on_y.count(False), keep=frozenset(compress(dataspaces, keep)),
+            temporal_last=residuals(temporal, lasts[0]) if lasts else {},
+            spatial_last=residuals(spatial, lasts[1]) if lasts else {}))
     return Mapping(tuple(levels))
 
 
 def cut_off(nest: Nest, bounds: Sequence[float] | np.ndarray) -> Nest:
     """Mappings of more points than there are, cut off at the bounds.
 
-    The factors decide the residuals: points are numbered in mixed radix, from the innermost loop outwards, and the
-    digits of the last point are the residuals less one. Loops beyond the last point vanish, and the outermost temporal
-    loop takes what the others leave.
-
-    Args:
-        nest: B mappings whose factors are any whole numbers from 1.
-        bounds: [D]. Points of every dimension.
+    The factors, any whole numbers from 1, decide the residuals: points are numbered in mixed radix, from the innermost
+    loop outwards, and the digits of the last point are the residuals less one. Loops beyond the last point vanish, and
+    the outermost temporal loop takes what the others leave.
 
     Returns:
-        Mappings that cover the bounds exactly. Where the factors divide the bounds last runs are as long as the others.
+        Mappings that cover the bounds [D] exactly. Where the factors divide the bounds last runs are as long as the
+        others.
     """
     left = np.repeat(np.asarray(bounds, dtype=np.float64)[:, None], nest.batch, axis=1)
     whole = {name: np.empty_like(nest.temporal) for name in ("temporal", "spatial")}
@@ -308,14 +272,10 @@ class Projection:
 
 def project(problem: Problem) -> Projection:
     """The projection of a problem: names of dimensions replaced by their indices."""
-    index = {name: i for i, name in enumerate(problem.dimensions)}
-
-    def ranks(ds: DataSpace) -> Ranks:
-        return tuple(tuple((index[term.dimension], term.coefficient) for term in rank) for rank in ds.ranks)
-
+    index, spaces = {name: i for i, name in enumerate(problem.dimensions)}, problem.dataspaces
     return Projection(
-        relevant=np.array([[name in ds.dimensions for name in problem.dimensions] for ds in problem.dataspaces]),
-        ranks=tuple(ranks(ds) for ds in problem.dataspaces),
-        windowed=tuple(any(len(rank) > 1 for rank in ds.ranks) for ds in problem.dataspaces),
-        read_write=tuple(ds.read_write for ds in problem.dataspaces),
-    )
+        np.array([[name in space.dimensions for name in problem.dimensions] for space in spaces]),
+        tuple(tuple(tuple((index[term.dimension], term.coefficient) for term in rank) for rank in space.ranks)
+              for space in spaces),
+        tuple(any(len(rank) > 1 for rank in space.ranks) for space in spaces),
+        tuple(space.read_write for space in spaces))

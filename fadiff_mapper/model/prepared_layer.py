@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import is_torch_array
@@ -66,53 +66,36 @@ class Machine:
     gated: Array
 
 
-def machine(arch: Architecture, problem: Problem, energies: tuple[ComponentEnergy, ...],
+def machine(arch: Architecture, problem: Problem, energies: Sequence[ComponentEnergy],
             compute_energy: float) -> Machine:
-    """The constants of one architecture.
+    """The constants of one architecture, NumPy arrays in float64.
 
     Args:
         arch: The architecture.
         problem: Gives the order of data spaces for `bandwidth_scale`.
         energies: pJ per vector access of every level, innermost first.
         compute_energy: pJ per multiply-accumulate.
-
-    Returns:
-        NumPy arrays in float64.
     """
-    def column(values: list[float]) -> np.ndarray:
-        return np.array(values, dtype=np.float64)[:, None]
+    levels, names = arch.levels, arch.level_names()
 
-    def unlimited(value: float | None) -> float:
-        return UNLIMITED if value is None else value
+    def column(values: Iterable[float | None]) -> np.ndarray:
+        return np.array([UNLIMITED if value is None else value for value in values], dtype=np.float64)[:, None]
 
-    levels = arch.levels
-    scale = [[level.bandwidth_scale.get(name, 1.0) for name in problem.dataspace_names()] for level in levels]
-    names = [level.name for level in levels]
     gate = tuple(names.index(level.power_gated_at or level.name) for level in levels)
+    clusters, block, read, fill, update, leak, addr_gen, *bandwidths = (column(values) for values in zip(*(
+        (level.instances // level.cluster_size, level.block_size, own.read, own.fill, own.update, own.leak,
+         level.addr_gen_energy, level.read_bandwidth, level.write_bandwidth, level.shared_bandwidth)
+        for level, own in zip(levels, energies, strict=True)), strict=True))
     return Machine(
-        clusters=column([level.instances // level.cluster_size for level in levels]),
-        block=column([level.block_size for level in levels]),
-        read=column([energy.read for energy in energies]), fill=column([energy.fill for energy in energies]),
-        update=column([energy.update for energy in energies]), leak=column([energy.leak for energy in energies]),
-        addr_gen=column([level.addr_gen_energy for level in levels]),
-        read_bandwidth=column([unlimited(level.read_bandwidth) for level in levels]),
-        write_bandwidth=column([unlimited(level.write_bandwidth) for level in levels]),
-        shared_bandwidth=column([unlimited(level.shared_bandwidth) for level in levels]),
-        bandwidth_scale=np.array(scale, dtype=np.float64)[..., None],
-        compute_energy=compute_energy,
-        network_latency=arch.interconnect_latency(),
-        gate=gate, gated=column([level.instances / levels[g].instances for level, g in zip(levels, gate, strict=True)]))
+        clusters, block, read, fill, update, leak, addr_gen, bandwidths[0], bandwidths[1], bandwidths[2],
+        np.array([[level.bandwidth_scale.get(name, 1.0) for name in problem.dataspace_names()] for level in levels],
+                 dtype=np.float64)[..., None],
+        compute_energy, arch.interconnect_latency(), gate,
+        column(level.instances / levels[g].instances for level, g in zip(levels, gate, strict=True)))
 
 
-@dataclass(frozen=True)
-class WordEnergy:
-    """pJ per word where vector accesses use all words of their blocks and clusters share nothing.
-
-    Attributes:
-        read: [L, 1]. pJ to read a word.
-        fill: [L, 1]. pJ to write a word that arrives from outside.
-        update: [L, 1]. pJ to write a word of an output that arrives from below.
-    """
+class WordEnergy(NamedTuple):
+    """pJ per word read, filled (from outside) and updated (from below), [L, 1] each."""
 
     read: Array
     fill: Array
@@ -120,15 +103,12 @@ class WordEnergy:
 
 
 def word_energy(machine: Machine) -> WordEnergy:
-    """The energy of moving one word in and out of each level: energy per vector access over words per block."""
+    """The energy of a word where vector accesses use all words of their blocks and clusters share nothing."""
     return WordEnergy(machine.read / machine.block, machine.fill / machine.block, machine.update / machine.block)
 
 
 def in_namespace(xp: Any, constant: Any) -> Array:
-    """A constant of the machine in an array namespace.
-
-    Torch tensors are returned unchanged: `gradient.hardware_descent` differentiates with respect to them.
-    """
+    """A constant of the machine in an array namespace; torch tensors, which carry gradients, stay as they are."""
     return constant if is_torch_array(constant) else xp.asarray(constant)
 
 
@@ -187,11 +167,7 @@ class PreparedLayer:
         return compiled_layer(self.arch, self.projection, self.machine, self.reuse, self.interconnects)
 
     def resized(self, problem: Problem) -> PreparedLayer:
-        """The same shape of problem in other bounds, on which none of the constants depend.
-
-        Args:
-            problem: A problem with the dimensions and data spaces of this one.
-        """
+        """The same dimensions and data spaces in other bounds, on which none of the constants depend."""
         other = replace(self, problem=problem)
         vars(other)["compiled"] = self.compiled  # the cached property of the copy
         return other
@@ -210,9 +186,6 @@ def prepare_layer(arch: Architecture, problem: Problem, tables: Tables, reuse: R
         problem: The layer.
         tables: ERT and ART in force; Timeloop's built-in energies stand in for missing entries.
         reuse: Reuse of all mappings; None reuses everything, as Timeloop does by default.
-
-    Returns:
-        The layer, ready for `exact.evaluate.evaluate_nest` and `smooth.evaluate.evaluate_smooth`.
     """
     energies = tuple(storage_energy(level, tables) for level in arch.levels)
     per_mac, _ = compute_energy(arch.arithmetic, tables)

@@ -16,6 +16,8 @@ import numpy as np
 from fadiff_mapper.inputs.spec.constraints import Constraints
 from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
 
+NOTHING_OFF = LevelMapping({}, (), {}, (), 0, frozenset())
+
 
 @dataclass(frozen=True)
 class Reuse:
@@ -43,26 +45,17 @@ class Reuse:
 
 def full_reuse(levels: int, dataspaces: int) -> Reuse:
     """Timeloop's default: everything is reused. The arguments are the sizes of the axes L and T."""
-    return _reuse([LevelMapping({}, (), {}, (), 0, frozenset())] * levels, [""] * dataspaces)
+    return _reuse([NOTHING_OFF] * levels, [""] * dataspaces)
 
 
 def reuse_of(mapping: Mapping, names: Sequence[str]) -> Reuse:
-    """The reuse that the directives of a mapping leave on.
-
-    Args:
-        mapping: One mapping.
-        names: The data spaces of the problem in order.
-
-    Returns:
-        Reuse with the axis T in the order of `names`.
-    """
+    """The reuse that the directives of a mapping leave on; `names` are the data spaces of the problem in order."""
     return _reuse(mapping.levels, names)
 
 
 def constrained_reuse(constraints: Constraints, names: Sequence[str]) -> Reuse:
     """The reuse that constraints leave on; `names` are the data spaces of the problem in order."""
-    nothing = LevelMapping({}, (), {}, (), 0, frozenset())
-    return _reuse(with_reuse(Mapping((nothing,) * len(constraints.levels)), constraints).levels, names)
+    return reuse_of(with_reuse(Mapping((NOTHING_OFF,) * len(constraints.levels)), constraints), names)
 
 
 def with_reuse(mapping: Mapping, constraints: Constraints) -> Mapping:
@@ -75,14 +68,11 @@ def with_reuse(mapping: Mapping, constraints: Constraints) -> Mapping:
 
 
 def _reuse(levels: Sequence[LevelMapping], names: Sequence[str]) -> Reuse:
-    """From the data spaces that each level does not reuse, innermost level first."""
-    def without(off: Sequence[frozenset[str]]) -> list[list[bool]]:
-        return [[name not in there for name in names] for there in off]
+    def without(off: Sequence[frozenset[str]]) -> np.ndarray:
+        return np.array([[name not in there for name in names] for there in off], dtype=np.bool_)
 
     # The directive of level l speaks of the tile of level l, which is what the receivers below boundary l + 1 hold.
-    # The directive of the outermost level speaks of no boundary and is left out.
-    held = [[False for _ in names], *without([level.no_temporal_reuse for level in levels[:-1]])]
-    return Reuse(np.array(held), np.array(without([level.no_multicast for level in levels])),
-                 np.array(without([level.no_link_transfer for level in levels])),
-                 np.array(without([level.rmw_first_update for level in levels])),
-                 np.array(without([level.no_coalesce for level in levels])))
+    # That of the outermost level speaks of no boundary and is left out.
+    return Reuse(without([frozenset(names), *(level.no_temporal_reuse for level in levels[:-1])]),
+                 *(without([getattr(level, switch) for level in levels]) for switch in (
+                     "no_multicast", "no_link_transfer", "rmw_first_update", "no_coalesce")))

@@ -51,12 +51,7 @@ from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.reuse import Reuse
 from fadiff_mapper.model.tiles import Tiles, product, total
 
-
-def _same(values: Array) -> Array:
-    return values
-
-
-SMOOTH = Rounding(nearest=_same, down=_same, up=_same)
+SMOOTH = Rounding(*[lambda values: values] * 3)
 """No rounding: its gradient would be 0 almost everywhere."""
 
 
@@ -84,46 +79,18 @@ def evaluate_smooth(layer: PreparedLayer, nest: Nest, active: Active | None = No
 
 def _traffic(layer: PreparedLayer, nest: Nest, tile: Tiles, active: Active) -> Delivery:
     """The tally before bypassing, with windows that slide in time and are shared in space in closed form."""
-    steps = all_window_steps(layer.projection, nest, tile, active, layer.reuse)
-    wanted = smooth_demand(nest, layer.projection, tile, active, layer.reuse, steps)
-    raw = delivery(nest, layer.projection, wanted, active, layer.reuse)
-    return smooth_delivery(raw, steps, nest, layer.projection, layer.arch, tile, active, layer.reuse)
-
-
-def all_window_steps(projection: Projection, nest: Nest, tile: Tiles, active: Active,
-                     reuse: Reuse) -> dict[int, WindowSteps]:
-    """The steps of sliding windows by data space, for those data spaces of which `temporal_reuse.demand` knows less.
-
-    Args:
-        projection: Ranks of the data spaces.
-        nest: The mappings.
-        tile: Their tiles.
-        active: Loops that may differ from 1.
-        reuse: Reuse over the boundaries.
-
-    Returns:
-        Index of the data space to the steps of its windows.
-    """
-    steps = ((t, window_steps(nest, projection, t, tile, active, reuse))
-             for t, windowed in enumerate(projection.windowed) if windowed)
-    return {t: known for t, known in steps if known is not None}
+    projection, reuse = layer.projection, layer.reuse
+    found = {t: window_steps(nest, projection, t, tile, active, reuse)
+             for t, windowed in enumerate(projection.windowed) if windowed}
+    steps = {t: known for t, known in found.items() if known is not None}
+    wanted = smooth_demand(nest, projection, tile, active, reuse, steps)
+    raw = delivery(nest, projection, wanted, active, reuse)
+    return smooth_delivery(raw, steps, nest, projection, layer.arch, tile, active, reuse)
 
 
 def smooth_demand(nest: Nest, projection: Projection, tile: Tiles, active: Active, reuse: Reuse,
-                  steps: dict[int, WindowSteps]) -> Array:
-    """`temporal_reuse.demand` with the closed form of several loops that move one window.
-
-    Args:
-        nest: The mappings.
-        projection: Ranks of the data spaces.
-        tile: Their tiles.
-        active: Loops that may differ from 1.
-        reuse: Reuse over the boundaries.
-        steps: Steps of the sliding windows, see `all_window_steps`.
-
-    Returns:
-        [L, T, B]. Words that one receiver below each boundary asks for over the whole run.
-    """
+                  steps: Mapping[int, WindowSteps]) -> Array:
+    """`access_counts.demand` with the closed form of several loops that move one window, from `steps` by data space."""
     xp, counted = array_namespace(nest.temporal), active.counted.copy()
     for t, known in steps.items():  # overlaps are taken from `steps` below, so `demand` need not subtract them
         counted[[level - 1 for level in known.levels], t] = False
@@ -167,21 +134,13 @@ def window_steps(nest: Nest, projection: Projection, dataspace: int, tile: Tiles
     """The steps of a data space's windows over the boundaries where the closed form of one loop is not enough.
 
     The result covers boundaries outside which several loops move one window, and boundaries below which windows are
-    spread in space. `temporal_reuse.demand` is exact over all others.
-
-    Args:
-        nest: B mappings, NumPy or torch.
-        projection: Ranks of the data spaces.
-        dataspace: Index of the data space.
-        tile: Tiles of the mappings.
-        active: Loops that may differ from 1.
-        reuse: Boundaries below which nothing is held are left out.
-
-    Returns:
-        The steps; None where there is no such boundary.
+    spread in space, if something is held below; None where there is none. `access_counts.demand` is exact over all
+    others.
     """
+    shared = [[d for d, _ in rank] for rank in shared_ranks(projection.ranks[dataspace])]
     levels = tuple(level for level in range(1, len(nest.temporal)) if reuse.held[level, dataspace]
-                   and _is_needed(projection, dataspace, active, level))
+                   and any(active.spatial[level, dims].any() or active.temporal[level:, dims].sum() > 1
+                           for dims in shared))
     if not levels:
         return None
     loops = sorted_loops(nest, active)
@@ -202,12 +161,6 @@ def window_steps(nest: Nest, projection: Projection, dataspace: int, tile: Tiles
     return WindowSteps(levels, size + xp.sum(times * words, axis=1), again * words, move, alone)
 
 
-def _is_needed(projection: Projection, dataspace: int, active: Active, level: int) -> bool:
-    """Whether windows may be spread over the fan-out below the boundary, or several loops outside move one of them."""
-    ranks = [[d for d, _ in rank] for rank in shared_ranks(projection.ranks[dataspace])]
-    return any(active.spatial[level, dims].any() or active.temporal[level:, dims].sum() > 1 for dims in ranks)
-
-
 def _moves(loops: TemporalLoops, projection: Projection, dataspace: int, tile: Tiles,
            start: Array) -> tuple[Array, Array]:
     """`WindowSteps.move` and `WindowSteps.alone`; moves are only compared, so they are integers without gradient."""
@@ -221,14 +174,9 @@ def _moves(loops: TemporalLoops, projection: Projection, dataspace: int, tile: T
 
 
 def _since(values: Array, start: Array) -> Array:
-    """The sum over the loops inside each one, from the loop `start` on.
+    """The sum over the loops inside each one, from the loop `start` on; before `start` it means nothing.
 
-    Args:
-        values: [..., S, B]. One value for each loop.
-        start: [N]. Position of the innermost loop outside each boundary; S where there is none.
-
-    Returns:
-        [..., N, S, B]. Sums; before `start` they mean nothing.
+    `values` [..., S, B], `start` [N]: the innermost loop outside each boundary, S where there is none; [..., N, S, B].
     """
     xp = array_namespace(values)
     whole = xp.astype(values, xp.int64)
@@ -241,41 +189,13 @@ def _repeats(run: Array, times: Array, innermost: Array, further: Array, slides_
     """Number of steps of each loop that deliver as many words as the call before.
 
     The table of `walk_held` in `kernel/window_walk.cpp` for whole batches, where the innermost loop that moves the tile
-    is the innermost of all.
-
-    Args:
-        run: [S, B]. Steps of each loop in one run of it, all of which repeat the delivery before the run or none.
-        times: [N, S, B]. Steps of each loop over all its runs.
-        innermost: [N, S, B]. Whether the loop is the innermost one that moves the tile.
-        further: [N, S, B]. Whether the loop lies further out than that.
-        slides_on: [N, S, B]. Whether a step moves the tile as the innermost loop does.
-        stays: [N, S, B]. Whether a step leaves the tile in place.
-        disjoint: [N, B]. Whether consecutive tiles of the innermost loop have no words in common.
-
-    Returns:
-        [N, S, B]. Steps.
+    is the innermost of all: it repeats in all of its `run` [S, B] steps, or in none. `times` [N, S, B] counts the steps
+    of each loop over all its runs; `disjoint` [N, B] says where consecutive tiles of the innermost loop share no words.
     """
     xp = array_namespace(times)
     repeats = times * (slides_on | (further & ~stays & disjoint[:, None]))
     broken = xp.sum(times * further - repeats, axis=1) + ~disjoint
     return xp.where(innermost, times - broken[:, None] * run, repeats)
-
-
-@dataclass(frozen=True)
-class SentWords:
-    """Words of one data space that one instance of a level sends.
-
-    Attributes:
-        words: [B]. Words sent, all groups together.
-        multicast: [B]. Receivers of each word.
-        groups: [B]. Groups of receivers with the same words.
-        links: [B]. Words that receivers take from a neighbour instead, all receivers together.
-    """
-
-    words: Array
-    multicast: Array
-    groups: Array
-    links: Array
 
 
 def smooth_delivery(raw: Delivery, steps: Mapping[int, WindowSteps], nest: Nest, projection: Projection,
@@ -307,19 +227,16 @@ def smooth_delivery(raw: Delivery, steps: Mapping[int, WindowSteps], nest: Nest,
                                        bool(reuse.multicast[level, t]))
     if not sent:
         return raw
-
-    def replaced(values: Array, name: str) -> Array:
-        return xp.stack([xp.stack([getattr(sent[at], name) if (at := (level, t)) in sent else row[t]
-                                   for t in range(len(projection.ranks))]) for level, row in enumerate(values)])
-
-    return replace(raw, words=replaced(raw.words[0], "words")[None],
-                   multicast=replaced(raw.multicast[0], "multicast")[None],
-                   scatter=replaced(raw.scatter[0], "groups")[None], links=replaced(raw.links, "links"))
+    words, multicast, scatter, links = (
+        xp.stack([xp.stack([sent[level, t][part] if (level, t) in sent else own for t, own in enumerate(row)])
+                  for level, row in enumerate(values)])
+        for part, values in enumerate((raw.words[0], raw.multicast[0], raw.scatter[0], raw.links)))
+    return replace(raw, words=words[None], multicast=multicast[None], scatter=scatter[None], links=links)
 
 
 def _sent(raw: Delivery, steps: WindowSteps | None, nest: Nest, projection: Projection, arch: Architecture, tile: Tiles,
-          level: int, dataspace: int, multicast: bool) -> SentWords:
-    """The words of one level and data space with the sharing.
+          level: int, dataspace: int, multicast: bool) -> tuple[Array, Array, Array, Array]:
+    """Words of one level and data space that are sent, receivers of each, groups, and words over links, [B] each.
 
     Derivation. Every receiver wants `wanted` words; receivers form scatter groups, fewer where windows coincide
     (`distinct_windows`), so that wanted * groups words are sent. Let `repeated` be the words of a receiver that a
@@ -341,11 +258,12 @@ def _sent(raw: Delivery, steps: WindowSteps | None, nest: Nest, projection: Proj
     held_beside = _held_beside(steps, nest, arch, tile, level, ranks) if steps and level in steps.levels else ()
     for dim, torn, repeated in held_beside:
         side_by_side = spatial[dim, xp.arange(nest.batch)]
-        last = product([scatter / side_by_side, *(xp.where(_is_any(dim, rank), xp.ones_like(part), part)
-                                                  for rank, part in share.items())])
+        last = product([scatter / side_by_side, *(
+            xp.where(xp.any(xp.stack([dim == d for d, _ in rank]), axis=0), xp.ones_like(part), part)
+            for rank, part in share.items())])
         words = words - repeated * (groups - last - torn * groups / fan)
         links = links + repeated * (fan - fan / side_by_side - torn)
-    return SentWords(words, (wanted * fan - links) / words, groups, links)
+    return words, (wanted * fan - links) / words, groups, links
 
 
 def _held_beside(steps: WindowSteps, nest: Nest, arch: Architecture, tile: Tiles, level: int,
@@ -363,21 +281,10 @@ def _held_beside(steps: WindowSteps, nest: Nest, arch: Architecture, tile: Tiles
         yield dim, torn, xp.sum(steps.again[n] * (meets & steps.alone[n] & there & xp.any(apart > 0, axis=0)), axis=0)
 
 
-def _is_any(dim: Array, rank: Rank) -> Array:
-    """Whether the dimension of each column, `dim` [B], moves a rank, [B]."""
-    xp = array_namespace(dim)
-    return xp.any(xp.stack([dim == d for d, _ in rank]), axis=0)
-
-
 def neighbours(nest: Nest, arch: Architecture, level: int) -> Iterator[tuple[Array, Array, Array]]:
     """The spatial loops whose steps lie between receivers side by side.
 
     Along a row this is the innermost loop; from row to row the innermost loop on Y where the loops on X fill the row.
-
-    Args:
-        nest: The mappings.
-        arch: Fan-outs of the hardware.
-        level: Level outside the fan-out.
 
     Yields:
         Whether there is such a loop, its dimension, and the pairs of its receivers that the end of a row tears apart,
@@ -389,19 +296,15 @@ def neighbours(nest: Nest, arch: Architecture, level: int) -> Iterator[tuple[Arr
     on_x, (wide, high) = xp.prod(xp.where(nest.on_y[level], xp.ones_like(spatial), spatial), axis=0), arch.fanout(level)
     width, receivers = xp.where(on_x > wide, on_x, wide * xp.ones_like(on_x)), xp.prod(spatial, axis=0)
     ends = width * xp.arange(1, max(high, 2))[:, None]
-    there, dim = _innermost(order, looping)
+
+    def innermost(loops: Array) -> tuple[Array, Array]:
+        """Whether any loop [D, B] is marked, and the dimension of the innermost marked one, [B] each."""
+        return xp.any(loops, axis=0), order[xp.argmax(xp.astype(loops, xp.int64), axis=0), row]
+
+    there, dim = innermost(looping)
     torn = xp.sum((ends < receivers) & (width > 1) & (ends % spatial[dim, row] > 0), axis=0)
     yield there, dim, torn
-    yield *_innermost(order, looping & on_y & (on_x > 1) & (on_x >= wide)), xp.zeros_like(torn)
-
-
-def _innermost(order: Array, loops: Array) -> tuple[Array, Array]:
-    """Whether any loop is marked, [B], and the dimension of the innermost marked one, [B].
-
-    `order` [D, B] has the dimensions innermost first, `loops` [D, B] the marks in the same order.
-    """
-    xp = array_namespace(order)
-    return xp.any(loops, axis=0), order[xp.argmax(xp.astype(loops, xp.int64), axis=0), xp.arange(order.shape[1])]
+    yield *innermost(looping & on_y & (on_x > 1) & (on_x >= wide)), xp.zeros_like(torn)
 
 
 def distinct_windows(spatial: Array, below: Array, rank: Rank) -> Array:

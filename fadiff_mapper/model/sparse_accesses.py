@@ -190,11 +190,10 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -
         actions = np.concatenate([*blocks, *np.moveaxis(lines, 1, 0), [decompressions, compressions] * conversions])
         energy = np.where((average > 0) & (clusters > 0), np.add.accumulate(actions)[-1] / members, 0.0)
     addresses = np.where(layer.projection.read_write, busy[UPDATE], busy[READ]) + busy[FILL]
-    prices = design.compute_energies
-    arithmetic = computes[0] * prices.actual + computes[2] * prices.skipped + computes[1] * prices.gated
+    actual, gated, skipped = (done * price for done, price in zip(computes, design.compute_energies, strict=True))
     cost = summed_cost(asked[0][..., None], asked[1][..., None], energy[..., None], average[..., None],
-                       (addresses * machine.addr_gen * clusters)[..., None], np.array([arithmetic]), use, machine,
-                       clusters[..., None], EXACT)
+                       (addresses * machine.addr_gen * clusters)[..., None], np.array([actual + skipped + gated]), use,
+                       machine, clusters[..., None], EXACT)
     # added up as in Timeloop, data space by data space: the order decides how a half is printed
     energies = total([cost.spent[:, t] + cost.leakage / len(names) for t in range(len(names))])
     cost = replace(cost, level_energy=energies, energy=total([cost.compute_energy, *energies]))
@@ -231,10 +230,11 @@ def saved_accesses(words: np.ndarray, units: np.ndarray, column: AnyMapping[int,
     reductions = np.zeros(words.shape[1])
     compressions, decompressions = np.zeros((2, words.shape[1]), np.uint64)
     wrapped, done = np.zeros(words.shape[1], np.bool_), set[int]()
-    for level, tile in column.items():
-        if tile.ranks:  # a density a last digit above 1 adds one access (a fault of Timeloop's)
-            ways = slice(None if written else UPDATE)
-            left[ways, level] = unsigned(left[ways, level] - np.floor(left[ways, level] * (1 - tile.density)))
+    if formatted := [level for level, tile in column.items() if tile.ranks]:
+        # a density a last digit above 1 adds one access (a fault of Timeloop's)
+        stored = left[:None if written else UPDATE, formatted]
+        sparsity = 1 - np.array([column[level].density for level in formatted])
+        left[:len(stored), formatted] = unsigned(stored - np.floor(stored * sparsity))
 
     def split(level: int, saving: Saving, *, below_another: bool) -> None:
         """The accesses of a level that saves some; of metadata those of the ranks that are sent to the child."""
@@ -279,16 +279,16 @@ def saved_accesses(words: np.ndarray, units: np.ndarray, column: AnyMapping[int,
             split(inner, Saving(kind, rest), below_another=True)
         if level not in done and level in column and level not in skipped:
             split(level, savings[level], below_another=False)
-    for level in column:
-        if level not in done:
-            found[ACTUAL, :, level], found_units[ACTUAL, :, level] = unsigned(left[:, level]), units[:, level]
-            reductions[level] = words[READ, level] if written else 0
-            # With an option that saves nothing as the level skips instances they stay the dense ones, in Timeloop by a
-            # case that it leaves out.
-            if level not in savings:
-                updates = words[UPDATE, level]
-                reductions[level] = math.ceil(reductions[level] * float(found[ACTUAL, UPDATE, level]) / updates) if (
-                    updates) else 0
+    unsaved = [level for level in column if level not in done]
+    found[ACTUAL][:, unsaved], found_units[ACTUAL][:, unsaved] = unsigned(left[:, unsaved]), units[:, unsaved]
+    for level in unsaved if written else ():
+        reductions[level] = words[READ, level]
+        # With an option that saves nothing as the level skips instances they stay the dense ones, in Timeloop by a
+        # case that it leaves out.
+        if level not in savings:
+            updates = words[UPDATE, level]
+            reductions[level] = math.ceil(words[READ, level] * float(found[ACTUAL, UPDATE, level]) / updates) if (
+                updates) else 0
     for level, tile in column.items():
         if tile.compressed:
             continue

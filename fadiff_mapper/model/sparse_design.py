@@ -18,7 +18,14 @@ from fadiff_mapper.inputs.spec.sparse_optimizations import (
     Representation,
     SparseOptimizations,
 )
-from fadiff_mapper.inputs.spec.tables import COMPUTE_ACTIONS, Tables, component_actions, compute_energy, storage_energy
+from fadiff_mapper.inputs.spec.tables import (
+    COMPUTE_ACTIONS,
+    ComponentEnergy,
+    Tables,
+    component_actions,
+    compute_energy,
+    storage_energy,
+)
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import Scores
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays
@@ -50,26 +57,19 @@ class StorageEnergies:
     leak: float
 
 
-@dataclass(frozen=True)
-class ComputeEnergies:
-    """pJ of a compute that happens, is gated, or is skipped."""
-
-    actual: float
-    gated: float
-    skipped: float
-
-
 NAMES = {(middle, kind, access): tuple(f"{prefix}{middle}{name}" for prefix in prefixes for name in dict.fromkeys(
     (access, "read" if access == "read" else "write")))
     for middle in ("", "metadata_") for kind, prefixes in KINDS.items() for access in ACCESSES}
 """The names under which Timeloop looks an action up: "random_fill", "random_write", "fill", "write", and so on."""
 
 
-def storage_energies(level: StorageLevel, tables: Tables) -> StorageEnergies:
+def storage_energies(level: StorageLevel, tables: Tables, plain: ComponentEnergy | None = None) -> StorageEnergies:
     """The energies of a level. Its own `vector_access_energy` replaces the ERT and leaves actual accesses of data only.
+
+    `plain`: those of the dense design, where they are known.
     """
     actions = {} if level.vector_access_energy is not None else component_actions(level.name, tables)
-    plain = storage_energy(level, tables)
+    plain = plain or storage_energy(level, tables)
     found = {key: next((actions[name] for name in names if name in actions), 0.0) for key, names in NAMES.items()}
     data, metadata = ({key[1:]: energy for key, energy in found.items() if key[0] == middle}
                       for middle in ("", "metadata_"))
@@ -77,17 +77,17 @@ def storage_energies(level: StorageLevel, tables: Tables) -> StorageEnergies:
                            actions.get("decompression_count", 0.0), actions.get("compression_count", 0.0), plain.leak)
 
 
-def compute_energies(arithmetic: Arithmetic, tables: Tables) -> ComputeEnergies:
-    """The energies of the arithmetic. Without an entry of their own gated and skipped computes cost as much as others;
-    without an ERT they cost nothing."""
+def compute_energies(arithmetic: Arithmetic, tables: Tables) -> tuple[float, float, float]:
+    """pJ of a compute by kind. Without an entry of their own gated and skipped ones cost as much as others; without an
+    ERT they cost nothing."""
     actions = component_actions(arithmetic.name, tables)
     gated = ("mac_gated", "mult_gated", "compute_gated", *COMPUTE_ACTIONS[2:])
 
     def first(names: tuple[str, ...]) -> float:
         return next((actions[name] for name in names if name in actions), 0.0)
 
-    return ComputeEnergies(compute_energy(arithmetic, tables)[0], first(gated),
-                           first(("mac_skipped", "mult_skipped", "compute_skipped", *gated)))
+    return (compute_energy(arithmetic, tables)[0], first(gated),
+            first(("mac_skipped", "mult_skipped", "compute_skipped", *gated)))
 
 
 @dataclass(frozen=True)
@@ -99,14 +99,14 @@ class SparseDesign:
         sparse: The hardware's treatment of zeros; empty where the input has no such section.
         models: Density of every data space; none where no optimization is applied.
         energies: pJ of the actions of every level.
-        compute_energies: pJ of a compute.
+        compute_energies: pJ of a compute by kind.
     """
 
     layer: PreparedLayer
     sparse: SparseOptimizations
     models: tuple[_kernel.DensityModel, ...]
     energies: tuple[StorageEnergies, ...]
-    compute_energies: ComputeEnergies
+    compute_energies: tuple[float, float, float]
 
     @cached_property
     def word_densities(self) -> list[float]:
@@ -144,7 +144,6 @@ class SparseDesign:
             if size > most:
                 raise FadiffError(f"sparse designs with {what.format(size)} are not searched; accepted: at most {most}")
         names, dims = problem.dataspace_names(), problem.dimensions
-        energies = self.compute_energies
         formats = [options.formats.get(name) for options in sparse.levels for name in names]
         return _kernel.SparseTables(
             self.layer.compiled,
@@ -152,7 +151,7 @@ class SparseDesign:
                     for level, options, own in zip(arch.levels, sparse.levels, self.energies, strict=True)],
             formats=[_compiled_format(own, dims) for own in formats],
             gates_computes=sparse.gates_computes, skips_computes=sparse.skips_computes, computes=problem.computes,
-            compute_energy=[energies.actual, energies.gated, energies.skipped], models=self.models,
+            compute_energy=list(self.compute_energies), models=self.models,
             operand_density=[millionths(density) for density in self.word_densities])
 
 
@@ -205,20 +204,15 @@ def prepare_sparse(layer: PreparedLayer, sparse: SparseOptimizations | None, tab
                  for space in layer.problem.dataspaces]
     models = tuple(_kernel.DensityModel(density.distribution, density.density, density.band_width, extents)
                    for density, extents in densities) if sparse.applied else ()
-    return SparseDesign(layer, sparse, models, tuple(storage_energies(level, tables) for level in layer.arch.levels),
-                        compute_energies(layer.arch.arithmetic, tables))
+    energies = tuple(storage_energies(level, tables, plain)
+                     for level, plain in zip(layer.arch.levels, layer.energies, strict=True))
+    return SparseDesign(layer, sparse, models, energies, compute_energies(layer.arch.arithmetic, tables))
 
 
 def score_sparse(design: SparseDesign, nest: Nest) -> Scores:
-    """Cycles, energy and legality of a batch, by the compiled kernel.
+    """Cycles, energy and legality of a batch, by the compiled kernel; numbers of illegal mappings are 0.
 
-    Args:
-        design: The layer on its design.
-        nest: B mappings of it.
-
-    Returns:
-        Scores in the order of the batch; numbers of illegal mappings are 0. Mappings on which Timeloop aborts count as
-        illegal. A mapping that only compression makes fit is legal.
+    Mappings on which Timeloop aborts count as illegal. A mapping that only compression makes fit is legal.
     """
     out = np.empty((5, nest.batch))
     _kernel.score(design.layer.compiled, nest_arrays(nest), None, None, out, 0, nest.batch, False,
@@ -229,9 +223,7 @@ def score_sparse(design: SparseDesign, nest: Nest) -> Scores:
 def with_room_for_zeros(arch: Architecture, problem: Problem, sparse: SparseOptimizations) -> Architecture:
     """A dense design on which a descent may start: with memories as large as compression makes them.
 
-    Returns:
-        The same architecture where nothing is compressed. Otherwise a size grows by the ratio of words to expected
-        nonzeros of tiles of all tensors, all of one size.
+    A size grows by the ratio of words to expected nonzeros of tiles of all tensors, all of one size.
     """
     names, levels = problem.dataspace_names(), []
     for level, options in zip(arch.levels, sparse.levels, strict=True):
@@ -248,9 +240,6 @@ def expected_shares(design: SparseDesign) -> ExpectedShares:
 
     Words that a format stores: the density of the tensor. Accesses that a level at or outside saves: the densities of
     the leaders of the option that saves most. Metadata cost nothing here.
-
-    Returns:
-        Shares by level and data space.
     """
     problem, names = design.layer.problem, design.layer.problem.dataspace_names()
     density = [min(expected, 1.0) for expected in design.word_densities]

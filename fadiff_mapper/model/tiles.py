@@ -1,4 +1,4 @@
-"""Boxes of points below every boundary, and their words: tiles of levels, windows of ranks.
+"""Boxes of points below every boundary and their words (tiles of levels, windows of ranks), and instances in use.
 
 The first step of the shared equations, see `access_counts.py` for the others and for the axes.
 """
@@ -40,15 +40,8 @@ def tiles(nest: Nest, projection: Projection, active: Active | None = None) -> T
     """The boxes of points at every boundary and their words.
 
     FADiff eq. (5) multiplies the factors of a data space's dimensions; here a rank that is a sum of dimensions
-    spans its window (see `rank_extent`). Tiles are those of whole runs, where there is one.
-
-    Args:
-        nest: The mappings.
-        projection: Ranks of the data spaces.
-        active: Loops that may differ from 1; None takes all.
-
-    Returns:
-        Tiles of all mappings.
+    spans its window (see `rank_extent`). Tiles are those of whole runs, where there is one. `active` has the loops that
+    may differ from 1; None takes all.
     """
     xp = array_namespace(nest.temporal)
     active = active or all_active(nest)
@@ -83,15 +76,7 @@ def tiles(nest: Nest, projection: Projection, active: Active | None = None) -> T
 
 
 def volume(extents: Array, projection: Projection) -> Array:
-    """Words of boxes in every data space: the product of the extents of its ranks.
-
-    Args:
-        extents: [N, D, B]. Points per dimension of N boxes.
-        projection: Ranks of the data spaces.
-
-    Returns:
-        [N, T, B].
-    """
+    """Words [N, T, B] of N boxes [N, D, B] in every data space: the product of the extents of its ranks."""
     xp = array_namespace(extents)
     return xp.stack([product([rank_extent(extents, rank) for rank in ranks]) for ranks in projection.ranks], axis=1)
 
@@ -176,22 +161,24 @@ def usage(nest: Nest, active: Active | None = None) -> Usage:
     """Instances in use and compute cycles.
 
     The expansion of a level is the product of all spatial loops further out (of all of them for the arithmetic).
-
-    Args:
-        nest: The mappings.
-        active: Loops that may differ from 1; None takes all.
-
-    Returns:
-        Expansions and compute cycles of all mappings.
+    `active` has the loops that may differ from 1; None takes all.
     """
     xp = array_namespace(nest.temporal)
     active = active or all_active(nest)
     one = xp.ones_like(nest.spatial[:, 0])
     loops = active.spatial_dims()
+
+    def outer_products(factors: Array) -> Array:
+        """[L + 1, B] from [L, B]: entry l is the product over levels >= l."""
+        running = [one[0]]
+        for level in reversed(range(factors.shape[0])):
+            running.append(running[-1] * factors[level])
+        return xp.stack(running[::-1])
+
     on_x = product([xp.where(nest.on_y[:, d], one, nest.spatial[:, d]) for d in loops] or [one])
     on_y = product([xp.where(nest.on_y[:, d], nest.spatial[:, d], one) for d in loops] or [one])
     cycles = product([xp.prod(nest.temporal[level], axis=0) for level in active.looping_levels()] or [one[0]])
-    return Usage(_outer_products(on_x), _outer_products(on_y), cycles)
+    return Usage(outer_products(on_x), outer_products(on_y), cycles)
 
 
 def average_usage(nest: Nest, problem_computes: float | None = None) -> AverageUsage:
@@ -221,7 +208,16 @@ def average_usage(nest: Nest, problem_computes: float | None = None) -> AverageU
                 used = np.where(bound == last, used * bound, used * (last + bound * (times - 1)) / times)
         runs = nest.spatial_last[level] + nest.spatial[level] * (runs - 1)
     units = np.trunc(average[0] * nest.spatial[0].prod(axis=0))
-    iterations = _first_unit(nest)
+    # Computes of the first unit, on average over the units below one innermost level: by dimension, once where all
+    # loops further out are in their last iteration and once elsewhere. Of spatial loops further out the first receiver
+    # counts, which has a shorter run only where the residual is 1.
+    ends, others = nest.spatial_last[0], nest.spatial[0]
+    for level in range(len(nest.temporal)):
+        if level:
+            ends = np.where(nest.spatial_last[level] == 1, ends, others)
+        ends, others = ends + (nest.temporal_last[level] - 1) * others, others * nest.temporal[level]
+    shorter = (nest.spatial_last[1:] == 1).all(axis=0) & (nest.temporal_last == 1).all(axis=0)
+    iterations = ends.prod(axis=0) / np.where(shorter, nest.spatial_last[0], nest.spatial[0]).prod(axis=0)
     receivers = np.concatenate([units[None], average[:-1]]) / average
     if problem_computes is None:
         average, done = np.trunc(average), np.trunc(iterations * units)
@@ -229,27 +225,3 @@ def average_usage(nest: Nest, problem_computes: float | None = None) -> AverageU
         done = np.full(nest.batch, problem_computes)
     return AverageUsage(whole.expansion_x, whole.expansion_y, whole.compute_cycles, average, receivers, done,
                         iterations, units)
-
-
-def _first_unit(nest: Nest) -> np.ndarray:
-    """[B]. Computes of the first unit of the arithmetic, on average over the units below one innermost level.
-
-    By dimension, once where all loops further out are in their last iteration and once elsewhere. Of spatial loops
-    further out the first receiver counts, which has a shorter run only where the residual is 1.
-    """
-    ends, others = nest.spatial_last[0], nest.spatial[0]
-    for level in range(len(nest.temporal)):
-        if level:
-            ends = np.where(nest.spatial_last[level] == 1, ends, others)
-        ends, others = ends + (nest.temporal_last[level] - 1) * others, others * nest.temporal[level]
-    shorter = (nest.spatial_last[1:] == 1).all(axis=0) & (nest.temporal_last == 1).all(axis=0)
-    return np.asarray(ends.prod(axis=0) / np.where(shorter, nest.spatial_last[0], nest.spatial[0]).prod(axis=0))
-
-
-def _outer_products(factors: Array) -> Array:
-    """[L + 1, B] from [L, B]: entry l is the product over levels >= l."""
-    xp = array_namespace(factors)
-    running = [xp.ones_like(factors[0])]
-    for level in reversed(range(factors.shape[0])):
-        running.append(running[-1] * factors[level])
-    return xp.stack(running[::-1])

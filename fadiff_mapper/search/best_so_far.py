@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf
 
 import numpy as np
@@ -17,7 +17,7 @@ from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import Scores, score
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Array, Nest, array_namespace
-from fadiff_mapper.search.layer_family import LayerFamily, family_of
+from fadiff_mapper.search.layer_family import family_of
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.mapspace import available
 from fadiff_mapper.search.options import ILLEGAL, Progress, SearchOptions
@@ -94,17 +94,12 @@ class SearchOutcome:
         return self.value < ILLEGAL
 
 
-@dataclass
 class SearchState:
     """The best nest of every one of W tasks that are one family, and the way to it.
 
     Attributes:
-        tasks: The problems; all of them have room, weights and sums of their own, or none; a sparse one is by itself.
-        options: Effort and parts of the search.
-        watcher: Told about every improvement.
-        stopped: Asked between steps; once true, the search ends.
-        deadline: When time is over, seconds of `time.monotonic`.
         family: The layers of the tasks.
+        options: Effort and parts of the search.
         start: When the search began, seconds of `time.monotonic`.
         evaluations: Mappings evaluated so far, [W].
         legal_evaluations: The legal ones of these, [W].
@@ -113,30 +108,26 @@ class SearchState:
         history: Every improvement of each member, in order.
     """
 
-    tasks: Sequence[MappingTask]
-    options: SearchOptions
-    watcher: Watcher | None = None
-    stopped: Callable[[], bool] = lambda: False
-    deadline: float = inf
-    family: LayerFamily = field(init=False)
-    start: float = field(default_factory=time.monotonic)
-    evaluations: np.ndarray = field(init=False)
-    legal_evaluations: np.ndarray = field(init=False)
-    best: np.ndarray = field(init=False)
-    nests: dict[int, Nest] = field(default_factory=dict)
-    history: list[list[Progress]] = field(init=False)
+    def __init__(self, tasks: Sequence[MappingTask], options: SearchOptions, watcher: Watcher | None = None,
+                 stopped: Callable[[], bool] = lambda: False, deadline: float = inf) -> None:
+        """Arguments as of `search_many.search`.
 
-    def __post_init__(self) -> None:
-        first, *others = self.tasks
-        self.family = family_of(first.layer, [task.space for task in self.tasks]) if others else first.family
-        self.evaluations, self.legal_evaluations = np.zeros((2, len(self.tasks)), dtype=np.int64)
-        self.best = np.full(len(self.tasks), np.inf)
-        self.history = [[] for _ in self.tasks]
-        rooms = [task.room for task in self.tasks if task.room is not None]
+        Either all tasks have a room, weights or sums of their own, or none; one on a sparse design is by itself.
+        """
+        self.options, self.watcher, self.stopped, self.deadline = options, watcher, stopped, deadline
+        first, *others = tasks
+        self.family = family_of(first.layer, [task.space for task in tasks]) if others else first.family
+        self.start = time.monotonic()
+        self.evaluations, self.legal_evaluations = np.zeros((2, len(tasks)), dtype=np.int64)
+        self.best = np.full(len(tasks), np.inf)
+        self.nests: dict[int, Nest] = {}
+        self.history: list[list[Progress]] = [[] for _ in tasks]
+        self._sparse = first.sparse
+        rooms = [task.room for task in tasks if task.room is not None]
         self._room = Room(np.stack([room.words for room in rooms], axis=-1),
                           np.stack([room.counted for room in rooms], axis=-1)) if rooms else None
         self._weights, self._sums = (np.array(pairs).T if None not in pairs else None for pairs in (
-            [task.weights for task in self.tasks], [task.sums for task in self.tasks]))
+            [task.weights for task in tasks], [task.sums for task in tasks]))
 
     def value(self, nest: Nest, member: np.ndarray, stage: str) -> np.ndarray:
         """Evaluates a batch exactly and keeps what is better than the best so far.
@@ -149,9 +140,9 @@ class SearchState:
         Returns:
             Values to minimise, [B]: logarithms of the metric for legal mappings, above `ILLEGAL` for the others.
         """
-        if self.tasks[0].sparse is not None:
+        if self._sparse is not None:
             from fadiff_mapper.model.sparse_design import score_sparse
-            scores = score_sparse(self.tasks[0].sparse, nest)
+            scores = score_sparse(self._sparse, nest)
         else:
             scores = score(self.family.layer, nest, threads=self.options.workers,
                            room=self._room and self._room.take(member))

@@ -45,7 +45,7 @@ def calibrated_choice(task: MappingTask, nest: Nest, calibration: Calibration, m
         over: Tells whether time is over; once true, the best so far is taken.
 
     Returns:
-        The mapping, a nest of one row, no worse by the corrected metric than the given one; and its corrected cycles.
+        The mapping, no worse by the corrected metric than the given one; and its corrected cycles.
     """
     exponents, problem = EXPONENTS.get(metric, (1.0, 0.0)), task.layer.problem
 

@@ -31,8 +31,7 @@ from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.search.best_so_far import SearchOutcome, SearchState, Watcher
 from fadiff_mapper.search.layer_family import open_keeps
 from fadiff_mapper.search.mapping_task import MappingTask
-from fadiff_mapper.search.mapspace import MapSpace, places
-from fadiff_mapper.search.mapspace.build import factorization_count
+from fadiff_mapper.search.mapspace.build import MapSpace, factorization_count, places
 from fadiff_mapper.search.mapspace.orders import cut_is_open, cuts, orders_at
 from fadiff_mapper.search.options import ILLEGAL, SearchOptions
 
@@ -147,23 +146,12 @@ def count(space: MapSpace, over: Over = never) -> int:
     return total << len(open_keeps(space))
 
 
-@dataclass(frozen=True)
-class Arrangements:
-    """The orders of the loops at one factor place, for every set of dimensions that have a loop there.
+Arrangements = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""The orders of the loops at one factor place, for every set of dimensions that have a loop there.
 
-    A set is a bit mask m below 2^D; its orders stand in rows `first[m]` up to `first[m] + number[m]`.
-
-    Attributes:
-        number: How many orders a set has, [2^D].
-        first: The row of its first one, [2^D].
-        order: Dimension indices from the innermost loop outwards, [n, D].
-        on_y: Whether the loop of a dimension lies on the Y axis, [n, D].
-    """
-
-    number: np.ndarray
-    first: np.ndarray
-    order: np.ndarray
-    on_y: np.ndarray
+A set is a bit mask m below 2^D; its orders stand in rows first[m] up to first[m] + number[m] of two tables [n, D]: of
+dimension indices from the innermost loop outwards, and whether the loop of a dimension lies on the Y axis. In order:
+number, first, and the tables."""
 
 
 def _arranged(space: MapSpace, p: int, over: Over) -> Arrangements:
@@ -180,7 +168,7 @@ def _arranged(space: MapSpace, p: int, over: Over) -> Arrangements:
             orders.append((*idle, *order))
             on_y.append([d in y_loops for d in range(len(names))])
         number[mask] = len(orders) - first[mask]
-    return Arrangements(number, first, np.array(orders), np.array(on_y))
+    return number, first, np.array(orders), np.array(on_y)
 
 
 @dataclass(frozen=True)
@@ -231,7 +219,7 @@ def nests(whole: WholeSpace, size: int) -> Iterator[Nest]:
         digits = np.unravel_index(np.arange(start, min(start + BLOCK, math.prod(shape))), shape)
         factors = np.stack([rows[digit] for rows, digit in zip(whole.factors, digits, strict=True)])   # [D, F, P]
         masks = ((factors > 1) << np.arange(len(shape))[:, None, None]).sum(axis=0).T                  # [P, F]
-        numbers = np.stack([here.number[mask] for here, mask in zip(whole.arranged, masks, strict=True)])
+        numbers = np.stack([number[mask] for (number, *_), mask in zip(whole.arranged, masks, strict=True)])
         each = numbers.prod(axis=0) * len(whole.keep)
         ends = np.cumsum(each)
         for low in range(0, int(ends[-1]), size):
@@ -239,10 +227,10 @@ def nests(whole: WholeSpace, size: int) -> Iterator[Nest]:
             row = np.searchsorted(ends, mapping, side="right")
             choice, keep = np.divmod(mapping - ends[row] + each[row], len(whole.keep))
             orders, on_y = [], []
-            for here, mask in zip(whole.arranged, masks[:, row], strict=True):
-                choice, digit = np.divmod(choice, here.number[mask])
-                orders.append(here.order[here.first[mask] + digit].T)
-                on_y.append(here.on_y[here.first[mask] + digit].T)
+            for (number, first, order, high), mask in zip(whole.arranged, masks[:, row], strict=True):
+                choice, digit = np.divmod(choice, number[mask])
+                orders.append(order[first[mask] + digit].T)
+                on_y.append(high[first[mask] + digit].T)
             placed = np.ascontiguousarray(factors[:, row].transpose(2, 0, 1))                           # [P, D, B]
             yield Nest(temporal=np.ascontiguousarray(placed[1::2]), spatial=np.ascontiguousarray(placed[0::2]),
                        order=np.stack(orders[1::2]), keep=np.ascontiguousarray(whole.keep[keep].transpose(1, 2, 0)),

@@ -24,7 +24,7 @@ from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, Projection, columns
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.search.mapspace import NONE, FactorTables, MapSpace, factor_tables
+from fadiff_mapper.search.mapspace.build import NONE, FactorTables, MapSpace, factor_tables
 
 MOST_ORDERS = 5040
 """Candidate orders of one level: those for all rankings of seven data spaces. With more, so many are drawn at
@@ -211,33 +211,40 @@ def open_keeps(space: MapSpace) -> list[tuple[int, int]]:
             for t, name in enumerate(space.problem.dataspace_names()) if name in here.open]
 
 
-def random_decisions(family: LayerFamily, batch: int, rng: np.random.Generator) -> DiscreteDecisions:
+def random_decisions(family: LayerFamily, batch: int, rng: np.random.Generator | None = None) -> DiscreteDecisions:
     """One random set of decisions per column of a batch of B, a multiple of the members.
 
     The first column of each member keeps every data space where it may, the second bypasses them wherever it may inside
-    the outermost level, the others keep at random.
+    the outermost level, the others keep at random. Without a generator they are the same for all families with equally
+    many candidates.
     """
-    return _decided(family, _draws(_candidates(family), batch, rng))
-
-
-Candidates = tuple[int, tuple[tuple[int, int], ...], tuple[int, ...]]
-"""How many candidates a family has: its members, the orders and layouts of each level, the levels of its `keeps`."""
-
-
-def _candidates(family: LayerFamily) -> Candidates:
     counts = tuple((orders.shape[1], placed.order.shape[1])
                    for orders, placed in zip(family.orders, family.layouts, strict=True))
-    return len(family.spaces), counts, tuple(level for level, _ in family.keeps)
+    many = len(family.spaces), counts, tuple(level for level, _ in family.keeps), batch
+    (order, layout), kept = _draws(*many, rng) if rng else _same_draws(*many)
+    space, names = family.spaces[0], family.spaces[0].problem.dataspace_names()
+    keep = np.array([[name in here.keep for name in names] for here in space.levels])
+    keep = keep[..., None].repeat(batch, axis=-1)
+    for (level, t), column in zip(family.keeps, kept, strict=True):
+        keep[level, t] = column
+
+    def picked(candidates: Sequence[np.ndarray], rows: np.ndarray) -> np.ndarray:
+        table = np.concatenate([level.reshape(-1, level.shape[-1]) for level in candidates])
+        return np.ascontiguousarray(table[rows].swapaxes(1, 2))
+
+    return DiscreteDecisions(picked(family.orders, order), keep,
+                             picked([placed.on_y for placed in family.layouts], layout),
+                             picked([placed.order for placed in family.layouts], layout))
 
 
-def _draws(candidates: Candidates, batch: int, rng: np.random.Generator) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Candidates picked at random for every column.
+def _draws(members: int, counts: tuple[tuple[int, int], ...], keeps: tuple[int, ...], batch: int,
+           rng: np.random.Generator) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Candidates picked at random for every column: of `counts` orders and layouts at each level, and `keeps` levels.
 
     Returns:
         Rows of the orders (0) and the layouts (1) of all levels, and in a level of all members, one after the other,
         [2, L, B]; and for each decision to keep or bypass whether the data space is kept, [B].
     """
-    members, counts, keeps = candidates
     member, column = np.divmod(np.arange(batch), batch // members)
     rows, before = np.empty((2, len(counts), batch), dtype=np.int64), np.zeros(2, dtype=np.int64)
     for level, numbers in enumerate(counts):
@@ -249,27 +256,10 @@ def _draws(candidates: Candidates, batch: int, rng: np.random.Generator) -> tupl
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _first_draws(candidates: Candidates, batch: int) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The draws of the first mappings of all families with equally many candidates; they take 6 % of a light search."""
-    return _draws(candidates, batch, np.random.default_rng(0))
-
-
-def _decided(family: LayerFamily, drawn: tuple[np.ndarray, list[np.ndarray]]) -> DiscreteDecisions:
-    """The decisions of a batch from its `_draws`."""
-    (order, layout), kept = drawn
-    space, names = family.spaces[0], family.spaces[0].problem.dataspace_names()
-    keep = np.array([[name in here.keep for name in names] for here in space.levels])
-    keep = keep[..., None].repeat(order.shape[1], axis=-1)
-    for (level, t), column in zip(family.keeps, kept, strict=True):
-        keep[level, t] = column
-
-    def picked(candidates: Sequence[np.ndarray], rows: np.ndarray) -> np.ndarray:
-        table = np.concatenate([level.reshape(-1, level.shape[-1]) for level in candidates])
-        return np.ascontiguousarray(table[rows].swapaxes(1, 2))
-
-    return DiscreteDecisions(picked(family.orders, order), keep,
-                             picked([placed.on_y for placed in family.layouts], layout),
-                             picked([placed.order for placed in family.layouts], layout))
+def _same_draws(members: int, counts: tuple[tuple[int, int], ...], keeps: tuple[int, ...],
+                batch: int) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Draws that are made once: they would take 6 % of a light search."""
+    return _draws(members, counts, keeps, batch, np.random.default_rng(0))
 
 
 def first_of(family: LayerFamily, member: int) -> Nest | None:
@@ -286,7 +276,7 @@ def first_of(family: LayerFamily, member: int) -> Nest | None:
     if family.spaces[member].constraints.min_parallelism or (number == NONE).any():
         return None
     factors = tables.divisor[member, np.arange(number.shape[1]), number][..., None].repeat(TRIED, axis=-1)
-    choices = _decided(family, _first_draws(_candidates(family), TRIED * len(family.spaces)))
+    choices = random_decisions(family, TRIED * len(family.spaces))
     own = slice(TRIED * member, TRIED * (member + 1))
     nest = Nest(np.ascontiguousarray(factors[1::2]), np.ascontiguousarray(factors[0::2]), *(
         columns(part, own) for part in (choices.order, choices.keep, choices.on_y, choices.spatial_order)))

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 from math import inf
@@ -62,38 +62,31 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
                before: str | None = None) -> list[Result]:
     """Finds a mapping for each of many problems, all at once; equal problems are mapped once.
 
+    Arguments and errors not named here are those of `api.map_layers`.
+
     Args:
-        specs: The problems, each on its design.
-        options: Effort and parts of the search; None is `SearchOptions()`.
-        metric: One metric, or several in order of priority; takes the place of `options.metrics`.
-        seed: Takes the place of `options.seed`.
-        time_limit: Seconds for all problems together; takes the place of `options.time_limit`.
-        prove: Takes the place of `options.prove`.
-        gap: Takes the place of `options.gap`.
-        warm_starts: For each problem a mapping to start from, or None; the result is at least as good.
-        on_progress: Called with the number of a problem whenever its best mapping improves.
         on_better: Called with the number of a problem and its first legal mapping, then the best so far at most once
             in `WRITE_EVERY` seconds, then the result.
         on_end: Called with the number of a problem and its result alone.
-        stopped: Asked again and again; once true, the search ends with the best so far.
         deadline: When the time limit is over, seconds of `time.monotonic`, of a caller whose time began earlier; None:
             the limit from now on.
         bounds: False leaves out the lower bounds, some 10 ms a problem; `with_bounds` adds them.
         before: Name of the effort of a search of every problem, one after the other, from which that of `options` goes
             on, so that few are left with random mappings when time is over; None: no such search.
 
-    Returns:
-        One result per problem, in order.
-
     Raises:
-        FadiffError: An option is out of range, constraints contradict each other, a space is too large for an
-            exhaustive search, a warm start is not a legal mapping of its problem, or no legal mapping is found; the
-            results of the other problems have then been passed to `on_better` and `on_end`.
+        FadiffError: As there; the results of all other problems have then been passed to `on_better` and `on_end`.
         OutOfTime: Not all problems were prepared for their search in time.
     """
     if not specs:
         return []
-    options = _resolved(options or SearchOptions(), specs[0], metric, seed, time_limit, prove, gap)
+    options, asked = options or SearchOptions(), specs[0].mapper
+    metrics = check_metrics((metric,) if isinstance(metric, str) else metric or options.metrics or asked.metrics)
+    options = replace(options, metrics=metrics, seed=options.seed if seed is None else seed,
+                      time_limit=options.time_limit if time_limit is None else time_limit,
+                      threads=asked.num_threads if options.threads is None else options.threads,
+                      prove=options.prove if prove is None else prove, gap=options.gap if gap is None else gap)
+    check_options(options)
     least = 0.0 if deadline is None else LEAST
     if deadline is None:
         deadline = inf if options.time_limit is None else time.monotonic() + options.time_limit
@@ -195,18 +188,6 @@ def _proved(tasks: Sequence[MappingTask], options: SearchOptions, watcher: Watch
     return [outcome for outcome, _ in found], lambda index: found[index][1]
 
 
-def _resolved(options: SearchOptions, first: Spec, metric: str | Sequence[str] | None, seed: int | None,
-              time_limit: float | None, prove: bool | None, gap: float | None) -> SearchOptions:
-    """The options with the keyword arguments and the mapper section of the first input in place. Raises FadiffError."""
-    metrics = check_metrics((metric,) if isinstance(metric, str) else metric or options.metrics or first.mapper.metrics)
-    resolved = replace(options, metrics=metrics, seed=options.seed if seed is None else seed,
-                       time_limit=options.time_limit if time_limit is None else time_limit,
-                       threads=first.mapper.num_threads if options.threads is None else options.threads,
-                       prove=options.prove if prove is None else prove, gap=options.gap if gap is None else gap)
-    check_options(resolved)
-    return resolved
-
-
 def _start_nest(spec: Spec, space: MapSpace, mapping: Mapping) -> Nest:
     """A warm start as a nest of one row. Raises FadiffError where it breaks a constraint or is illegal."""
     if space.problem.bounds != spec.problem.bounds:
@@ -241,12 +222,7 @@ def _with_residuals(specs: Sequence[Spec], tasks: Sequence[MappingTask], outcome
 
 
 def with_bounds(results: Sequence[Result], stopped: Callable[[], bool] = lambda: False) -> list[Result]:
-    """Adds the lower bound over all mappings of the same problem to each result.
-
-    Args:
-        results: Mapped problems, without bounds.
-        stopped: Asked before every bound; once true, the results left stay without.
-    """
+    """Adds the lower bound over all mappings of the same problem to each result, until `stopped`."""
     specs = [result.spec for result in results]
     bounded = list(results)
 
@@ -265,34 +241,23 @@ def _with_bound(result: Result, bound: Callable[[], LowerBound | None]) -> Resul
     return replace(result, bound=found, status=f"{result.status}; {lost}" if lost else result.status)
 
 
-@dataclass
 class ResultStream:
-    """Hands mappings to the caller of a search, problem by problem.
+    """Hands mappings to the caller of a search, problem by problem."""
 
-    Attributes:
-        specs: The problems.
-        options: The options of the search, with its metrics and calibration. With residual factors problems may have
-            been rounded up, so that their mappings are cut off at the bounds.
-        on_progress: Called with the number of a problem whenever its best mapping improves; None: not at all.
-        on_better: Called with the number of a problem and a result to keep; None: not at all.
-        on_end: Called with the number of a problem and its last result; None: not at all.
-        deadline: When time is over, seconds of `time.monotonic`.
-        late: Tells whether there is no time for anything but the last results either.
-        start: When the search began, seconds of `time.monotonic`.
-        handed_at: When each problem's last mapping was handed on, by its number.
-        handings: Seconds that handing on a mapping took, each time.
-    """
+    def __init__(self, specs: Sequence[Spec], options: SearchOptions,
+                 on_progress: Callable[[int, Progress], None] | None = None,
+                 on_better: Callable[[int, Result], None] | None = None,
+                 on_end: Callable[[int, Result], None] | None = None, deadline: float = inf,
+                 late: Over = never) -> None:
+        """Arguments as of `map_layers`; `late` tells whether there is no time for anything but the last results.
 
-    specs: Sequence[Spec]
-    options: SearchOptions
-    on_progress: Callable[[int, Progress], None] | None = None
-    on_better: Callable[[int, Result], None] | None = None
-    on_end: Callable[[int, Result], None] | None = None
-    deadline: float = inf
-    late: Over = never
-    start: float = field(default_factory=time.monotonic)
-    handed_at: dict[int, float] = field(default_factory=dict)
-    handings: list[float] = field(default_factory=list)
+        With residual factors problems may have been rounded up, so that their mappings are cut off at the bounds.
+        """
+        self.specs, self.options, self.deadline, self.late = specs, options, deadline, late
+        self.on_progress, self.on_better, self.on_end = on_progress, on_better, on_end
+        self.start = time.monotonic()
+        self.handed_at: dict[int, float] = {}   # when each problem's last mapping was handed on, by its number
+        self.handings: list[float] = []         # seconds that handing on a mapping took, each time
 
     @property
     def last_s(self) -> float:

@@ -167,9 +167,9 @@ class SearchOptions:
     def as_dict(self) -> dict[str, Any]:
         """All options that bear on the result, by name, for the record that is written with it."""
         plain = replace(self.schedule, descent=None)
-        numbers = {name: getattr(plain, name) for name in plain.__dataclass_fields__ if name != "descent"}
-        record = {name: getattr(self, name) for name in self.__dataclass_fields__
-                  if name not in ("threads", "calibration", *(() if self.prove else ("prove", "gap")))}
+        numbers = {name: value for name, value in vars(plain).items() if name != "descent"}
+        left_out = ("threads", "calibration", *(() if self.prove else ("prove", "gap")))
+        record = {name: value for name, value in vars(self).items() if name not in left_out}
         return (record | {"metrics": self.priorities,
                           "effort": next((name for name, known in EFFORTS.items() if known == plain), numbers)}
                 | (self.calibration.record() if self.calibration else {}))

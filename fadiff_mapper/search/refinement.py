@@ -20,7 +20,8 @@ from fadiff_mapper.model.loop_nest import Nest, nest_arrays
 from fadiff_mapper.search.best_so_far import PRIORITY, SHARE_WEIGHT
 from fadiff_mapper.search.layer_family import LayerFamily, first_of, temporal_orders
 from fadiff_mapper.search.mapping_task import MappingTask
-from fadiff_mapper.search.mapspace import available, factor_ranges
+from fadiff_mapper.search.mapspace import available
+from fadiff_mapper.search.mapspace.build import factor_ranges
 from fadiff_mapper.search.options import ILLEGAL, SAME, Effort, Progress, SearchOptions
 
 ORDER_DRAWS = 2
@@ -201,20 +202,16 @@ def refinement_of(task: MappingTask, options: SearchOptions, starts: Nest | None
                   watcher: Callable[[Nest, Progress], None] | None = None,
                   out_of_time: Callable[[], bool] = lambda: False, deadline: float = inf,
                   within: tuple[LayerFamily, int] | None = None) -> Refinement:
-    """The chains of one problem at their first mappings.
+    """The chains of one problem at their first mappings, before their first round.
 
     Args:
         task: The problem.
         options: Metrics, seed and effort.
         starts: Mappings to start from; random ones are added until there are `Effort.chains`, and the first
             mapping of `first_of` where all of these are illegal.
-        watcher: See `Refinement`.
-        out_of_time: See `Refinement`.
+        watcher, out_of_time: See `Refinement`.
         deadline: When the compiled chains end in the middle of a round, seconds of `time.monotonic`.
         within: The family whose candidates are taken, and the task's number in it; None: the task's own.
-
-    Returns:
-        The refinement, before its first round.
     """
     family, member = within or (task.family, 0)
     chains = chains_of(task, options, deadline, compiled_space(family, member))

@@ -22,7 +22,7 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.loop_nest import Nest, cut_off, joined, nest_arrays, without_lasts
 from fadiff_mapper.search.best_so_far import SearchOutcome
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
-from fadiff_mapper.search.mapspace import factor_ranges
+from fadiff_mapper.search.mapspace.build import factor_ranges
 from fadiff_mapper.search.options import SAME, Progress, SearchOptions
 from fadiff_mapper.search.refinement import chains_of, compiled_space, cool
 from fadiff_mapper.search.search_many import search
@@ -57,8 +57,7 @@ def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, opti
         task: The same as it was searched.
         outcome: The end of that search, with a legal mapping.
         options: Metrics, seed and effort of the searches of larger layers.
-        stopped: Asked between steps; once true, the search ends with the best so far.
-        deadline: When the search has to end, seconds of `time.monotonic`.
+        stopped, deadline: As of `search_many.search`.
 
     Returns:
         The outcome with the better mapping, with or without residuals.
@@ -72,10 +71,21 @@ def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, opti
     effort = options.schedule
     brief = replace(options, effort=replace(effort, chains=min(BRIEF_CHAINS, effort.chains),
                                             rounds=min(BRIEF_ROUNDS, effort.rounds), extra_rounds=0, resplit_rate=0.0))
+    # Larger layers have bounds rounded up, of the dimensions that have loops at several places.
+    several, layers = (most > least).sum(axis=0) > 1, {}
+    for multiple in MULTIPLES:
+        grown = {}
+        for (name, bound), more in zip(spec.problem.bounds.items(), several, strict=True):
+            up = -(-bound // multiple) * multiple
+            grown[name] = up if more and up <= bound * (1 + MOST_GROWTH) else bound
+        if grown != spec.problem.bounds and tuple(grown.values()) not in layers:
+            layers[tuple(grown.values())] = mapping_task(replace(spec, problem=replace(spec.problem, bounds=grown)))
     starts, evaluations, legal_evaluations = [outcome.nest], outcome.evaluations, outcome.legal_evaluations
-    for larger in _larger_layers(spec, task, (most > least).sum(axis=0) > 1):
+    for larger in layers.values():
         if over():
             break
+        if larger.impossible:
+            continue
         found, = search([larger], brief, stopped=stopped, deadline=deadline)
         evaluations += found.evaluations
         legal_evaluations += found.legal_evaluations
@@ -101,16 +111,3 @@ def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, opti
                    status="converged: no neighbour with residual factors is better" if ended else outcome.status,
                    evaluations=evaluations + chains.evaluations,
                    legal_evaluations=legal_evaluations + chains.legal_evaluations, history=(*outcome.history, *better))
-
-
-def _larger_layers(spec: Spec, task: MappingTask, several: np.ndarray) -> list[MappingTask]:
-    """The problem with bounds rounded up, of the dimensions that have loops at several places, [D]."""
-    bounds = spec.problem.bounds
-    distinct: dict[tuple[int, ...], MappingTask] = {}
-    for multiple in MULTIPLES:
-        up = {name: -(-bound // multiple) * multiple for name, bound in bounds.items()}
-        grown = {name: up[name] if more and up[name] <= bound * (1 + MOST_GROWTH) else bound
-                 for (name, bound), more in zip(bounds.items(), several, strict=True)}
-        if grown != bounds and tuple(grown.values()) not in distinct:
-            distinct[tuple(grown.values())] = mapping_task(replace(spec, problem=replace(spec.problem, bounds=grown)))
-    return [larger for larger in distinct.values() if not larger.impossible]

@@ -87,10 +87,9 @@ class Result:
         return gap(self.bound, self.metric, self.value)
 
     def write(self, folder: str | Path) -> None:
-        """Writes the files of the run, those that `timeloop-mapper` leaves among them, all or none.
+        """Writes the files of the run into a folder, made where it does not exist, all or none.
 
-        Args:
-            folder: The folder; made where it does not exist.
+        Those that `timeloop-mapper` leaves are among them.
 
         Raises:
             FadiffError: A file cannot be written.

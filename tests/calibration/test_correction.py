@@ -13,8 +13,17 @@ from hypothesis import strategies as some
 from fadiff_mapper.base.bundled_files import one_path
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.calibration.calibrate import fit
-from fadiff_mapper.calibration.correction import Calibration, FitVerdict, feature_table, predict
-from fadiff_mapper.calibration.features import GROUPS, MEANING, NAMES, PROGRAMS, as_mapped, gemmini, tensor_roles
+from fadiff_mapper.calibration.correction import Calibration, FitVerdict, predict
+from fadiff_mapper.calibration.features import (
+    GROUPS,
+    MEANING,
+    NAMES,
+    PROGRAMS,
+    as_mapped,
+    feature_table,
+    gemmini,
+    tensor_roles,
+)
 from fadiff_mapper.inputs.native.problem import read_problem
 from fadiff_mapper.inputs.spec.problem import DataSpace, Problem, Term
 from fadiff_mapper.inputs.yaml.load import load_file

@@ -10,7 +10,7 @@ from fadiff_mapper import load
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate import score
-from fadiff_mapper.model.evaluate_spec import evaluate_mapping, evaluate_side_by_side, layer_of, layers_of
+from fadiff_mapper.model.evaluate_spec import evaluate_mapping, evaluate_nests, layer_of, layers_of
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.search.layer_family import first_of
@@ -34,7 +34,7 @@ def first_mapping(spec: Spec) -> Nest:
 def test_statistics_of_a_batch_are_those_of_each_mapping_and_the_kernels_to_the_last_bit(design: str) -> None:
     specs = specs_on(design)
     nests = [first_mapping(spec) for spec in specs]
-    found = evaluate_side_by_side(specs, layers_of(specs), nests)
+    found = evaluate_nests(specs, layers_of(specs), nests)
     for spec, nest, stats in zip(specs, nests, found, strict=True):
         alone = evaluate_mapping(spec, with_reuse(unpack(nest, 0, spec.problem), spec.constraints))
         scores = score(layer_of(spec), nest)
@@ -47,7 +47,7 @@ def test_each_result_names_the_sources_of_its_own_tables() -> None:
     renamed = tuple(replace(table, source="elsewhere") for table in first.tables.ert)
     second = replace(first, problem=second.problem, tables=replace(first.tables, ert=renamed))
     specs = [first, second]
-    named = [stats.energy_source for stats in evaluate_side_by_side(specs, layers_of(specs),
+    named = [stats.energy_source for stats in evaluate_nests(specs, layers_of(specs),
                                                                     [first_mapping(spec) for spec in specs])]
     assert set(named[1].values()) == {"elsewhere"}
     assert named[0] != named[1]

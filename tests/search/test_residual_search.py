@@ -24,7 +24,8 @@ from fadiff_mapper.search.best_so_far import exact_value
 from fadiff_mapper.search.layer_family import random_nests
 from fadiff_mapper.search.lower_bound import lower_bound, residual_lower_bound
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
-from fadiff_mapper.search.mapspace import build_mapspace, check_mapping, factor_ranges
+from fadiff_mapper.search.mapspace import build_mapspace, check_mapping
+from fadiff_mapper.search.mapspace.build import factor_ranges
 from fadiff_mapper.search.options import ILLEGAL, Effort
 from fadiff_mapper.search.refinement import compiled_objective, compiled_space
 

@@ -40,18 +40,15 @@ def dosa_tables(arch: Architecture, given: Tables) -> Tables:
     DRAM and register files are known by their class, an accumulator by "accum" in its name, and every other level with
     a capacity counts as a scratchpad. A vector access costs what its words cost, nothing leaks, and there are no areas.
     """
-    rows = [_row(arch, level) for level in reversed(arch.levels)
-            if not level.is_dummy and storage_energy(level, given).built_in]
+    rows = []
+    for level in reversed(arch.levels):
+        if not level.is_dummy and storage_energy(level, given).built_in:
+            word, role = _word_pj(arch, level)
+            energies = dict.fromkeys(("read", "write", "update"), word * level.block_size) | {"leak": 0.0}
+            rows.append(EnergyTable(full_name(arch, level.name), energies, f"{SOURCE} for {role}"))
     if compute_energy(arch.arithmetic, given)[1]:
         rows.append(EnergyTable(full_name(arch, arch.arithmetic.name), {"compute": MAC_PJ}, f"{SOURCE} for a MAC"))
     return replace(given, ert=(*given.ert, *rows))
-
-
-def _row(arch: Architecture, level: StorageLevel) -> EnergyTable:
-    word, role = _word_pj(arch, level)
-    energy = word * level.block_size
-    return EnergyTable(full_name(arch, level.name), {"read": energy, "write": energy, "update": energy, "leak": 0.0},
-                       f"{SOURCE} for {role}")
 
 
 def _word_pj(arch: Architecture, level: StorageLevel) -> tuple[float, str]:

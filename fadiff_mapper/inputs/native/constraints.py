@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fadiff_mapper.base.errors import SpecError, listed, nearest
+from fadiff_mapper.base.errors import SpecError, listed
 from fadiff_mapper.inputs.native.hyphens import underscored
 from fadiff_mapper.inputs.native.mapping import Order, factors_text, parse_factors, parse_permutation, permutation_text
 from fadiff_mapper.inputs.spec.arch import StorageLevel
@@ -19,7 +19,7 @@ from fadiff_mapper.inputs.spec.constraints import Constraints, LevelConstraints,
 from fadiff_mapper.inputs.spec.keys import CONSTRAINT, CONSTRAINT_TYPES, NATIVE_CONSTRAINTS, picked
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency
-from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, kind_of, mapping, one_of, plain, sequence, text
+from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, kind_of, known, mapping, one_of, plain, sequence, text
 from fadiff_mapper.inputs.yaml.place import Where
 
 ARCHITECTURE, MAPSPACE = "architecture_constraints", "mapspace_constraints"
@@ -259,9 +259,7 @@ class _Entry:
         accepted = self.problem.dataspace_names()
         written = [text(name, names.at(i)) for i, name in enumerate(names)]
         for i, name in enumerate(written):
-            if name not in accepted:
-                raise names.at(i).error(f'unknown data space "{name}"{nearest(name, accepted)}', listed(accepted))
-            if name in written[:i]:
+            if known(name, accepted, names.at(i), "data space") in written[:i]:
                 raise names.at(i).error(f'the data space "{name}" stands twice in the list', "each data space once")
         return written
 

@@ -21,7 +21,7 @@ from fadiff_mapper.inputs.spec.problem import Problem, single_letter
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
 from fadiff_mapper.inputs.yaml.load import dump
-from fadiff_mapper.inputs.yaml.located import Reader, kind_of, mapping, sequence, text
+from fadiff_mapper.inputs.yaml.located import Reader, kind_of, known, mapping, sequence, text
 from fadiff_mapper.inputs.yaml.place import Where
 
 ACCEPTED = '"C=2 M=3", "C2 M3", "C<=4" or "C>=2", with the dimensions'
@@ -230,9 +230,7 @@ def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem,
                            frozenset(problem.dataspace_names()))] * len(names)
     for i, item in enumerate(directives):
         reader = Reader(mapping(item, directives.at(i)), leniency, DIRECTIVES["temporal"])
-        target = reader.read("target")
-        if target not in names:
-            raise reader.at("target").error(f'unknown level "{target}"{nearest(target, names)}', listed(names))
+        target = known(reader.read("target"), names, reader.at("target"), "level")
         index, kind = names.index(target), reader.read("type")
         level = levels[index]
         if kind == "skew":
@@ -311,8 +309,7 @@ def _spaces(reader: Reader, key: str, problem: Problem, before: frozenset[str]) 
     """The data spaces that a key lists; where this directive is silent, those `before` it."""
     names, values = problem.dataspace_names(), reader.read(key)
     for i, name in enumerate(values or ()):
-        if name not in names:
-            raise values.at(i).error(f'unknown data space "{name}"{nearest(str(name), names)}', listed(names))
+        known(name, names, values.at(i), "data space")
     return before if values is None else frozenset(values)
 
 

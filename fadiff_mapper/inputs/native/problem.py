@@ -16,7 +16,7 @@ from fadiff_mapper.inputs.spec import keys
 from fadiff_mapper.inputs.spec.problem import DataSpace, Problem, Term, single_letter
 from fadiff_mapper.inputs.spec.sparse_optimizations import BANDED, FIXED, Density
 from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
-from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, mapping, sequence, text
+from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, known, mapping, sequence, text
 from fadiff_mapper.inputs.yaml.place import Where
 
 NAMED_SHAPES: dict[str, dict[str, Any]] = {
@@ -138,9 +138,7 @@ def _literal(problem: Problem, defaults: dict[str, int], coefficients: dict[str,
 def _shape(value: Any, where: Where) -> Map:
     """The shape itself, by name or inline; a shape file included as a whole has one more key `shape` around it."""
     if isinstance(value, str):
-        if value not in NAMED_SHAPES:
-            raise where.error(f'unknown shape "{value}"{nearest(value, list(NAMED_SHAPES))}', listed(NAMED_SHAPES))
-        return mapping(NAMED_SHAPES[value], where)
+        return mapping(NAMED_SHAPES[known(value, NAMED_SHAPES, where, "shape")], where)
     shape = mapping(value, where)
     return mapping(shape["shape"], shape.at("shape")) if set(shape) == {"shape"} else shape
 
@@ -175,27 +173,27 @@ def _coefficients(node: Seq, leniency: Leniency, defaults: Leniency) -> dict[str
     return result
 
 
-def _dropped(instance: Map, known: list[str]) -> list[str]:
+def _dropped(instance: Map, names: list[str]) -> list[str]:
     """Keys of an instance that its shape, with these dimensions and coefficients, does not know: Timeloop drops them.
 
     Timeloop's Python front end writes an empty `densities` into every instance.
     """
-    return [str(key) for key in instance if key not in known and key not in ("name", *keys.INSTANCE)]
+    return [str(key) for key in instance if key not in names and key not in ("name", *keys.INSTANCE)]
 
 
 def _instance(node: Map, dimensions: list[str], defaults: dict[str, int],
               leniency: Leniency) -> tuple[dict[str, int], dict[str, int]]:
     """(bounds, coefficients) of an instance. An unknown key may stay where it is 1, as dropping it loses nothing."""
-    known = [*dimensions, *defaults]
+    names = [*dimensions, *defaults]
 
     def oddity(key: str) -> Oddity:
-        meant = next((name for name in known if name.lower() == key.lower()), "")
+        meant = next((name for name in names if name.lower() == key.lower()), "")
         kept = f"; {meant} is {node.get(meant, defaults[meant])}" if meant in defaults else ""
         return Oddity(node.at(key), f"instance {key}",
                       f'"{key}" is neither a dimension nor a coefficient of the shape, so Timeloop would drop '
-                      f"it{nearest(key, known)}", listed(known), f"dropped{kept}")
+                      f"it{nearest(key, names)}", listed(names), f"dropped{kept}")
 
-    problems = leniency.mistakes(oddity(key) for key in _dropped(node, known)
+    problems = leniency.mistakes(oddity(key) for key in _dropped(node, names)
                                  if node[key] != 1 and key not in FOR_THE_READER)
     problems += [f'{node.where}: the dimension "{name}" has no bound; accepted: a whole number >= 1'
                  for name in dimensions if name not in node]
@@ -229,9 +227,8 @@ def _term(node: Any, where: Where, bounds: dict[str, int], coefficients: dict[st
     parts = [text(part, where) for part in sequence(node, where)]
     if len(parts) not in (1, 2):
         raise where.error(f"found {len(parts)} names", "[dimension] or [dimension, coefficient]")
-    for part, known, word in zip(parts, (bounds, coefficients), ("dimension", "coefficient"), strict=False):
-        if part not in known:
-            raise where.error(f'unknown {word} "{part}"{nearest(part, list(known))}', listed(known))
+    for part, accepted, word in zip(parts, (bounds, coefficients), ("dimension", "coefficient"), strict=False):
+        known(part, accepted, where, word)
     return Term(parts[0]) if len(parts) == 1 else Term(parts[0], coefficients[parts[1]], parts[1])
 
 
@@ -244,10 +241,8 @@ def _densities(instance: Map, names: Sequence[str]) -> dict[str, Density]:
     common, given = reader.read("commonDensity"), reader.read("densities", Map(where=instance.where))
     if common is not None:
         return dict.fromkeys(names, _density(common, reader.at("commonDensity")))
-    unknown = [str(name) for name in given if name not in names]
-    if unknown:
-        raise given.at(unknown[0]).error(f'unknown data space "{unknown[0]}"{nearest(unknown[0], names)}',
-                                         listed(names))
+    for name in given:
+        known(name, names, given.at(name), "data space")
     return {str(name): _density(value, given.at(name)) for name, value in given.items() if value is not None}
 
 
@@ -256,10 +251,7 @@ def _density(value: Any, where: Where) -> Density:
     if not isinstance(value, dict):
         return Density(FIXED, keys.SHARE.read(value, where, STRICT))
     reader = Reader(mapping(value, where), table=keys.DENSITY)
-    word = reader.read("distribution")
-    if word not in keys.DISTRIBUTIONS:
-        raise reader.at("distribution").error(f'unknown distribution "{word}"{nearest(word, list(keys.DISTRIBUTIONS))}',
-                                              listed(keys.DISTRIBUTIONS))
+    word = known(reader.read("distribution"), keys.DISTRIBUTIONS, reader.at("distribution"), "distribution")
     distribution = keys.DISTRIBUTIONS[word]
     share = reader.read("density", 1.0 if distribution == BANDED else None)
     band_width = reader.read("band_width")

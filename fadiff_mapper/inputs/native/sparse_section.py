@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fadiff_mapper.base.errors import listed, nearest
+from fadiff_mapper.base.errors import listed
 from fadiff_mapper.inputs.native.hyphens import underscored
 from fadiff_mapper.inputs.spec import keys
 from fadiff_mapper.inputs.spec.arch import Architecture, StorageLevel
@@ -22,7 +22,7 @@ from fadiff_mapper.inputs.spec.sparse_optimizations import (
     SparseOptimizations,
 )
 from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency
-from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, Table, mapping, one_of, sequence
+from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, Table, known, mapping, one_of, sequence
 from fadiff_mapper.inputs.yaml.place import Where
 
 ACTIONS = {"gating": "gating", "skipping": "skipping", "skipping_spatial": "spatial_skipping"}
@@ -59,7 +59,7 @@ def read_sparse_optimizations(node: Any, where: Where, arch: Architecture, probl
     reader = Reader(underscored(mapping(node, where)), leniency, keys.SPARSE)
     targets = reader.read("targets", Seq(where=where))
     reader.finish(" in the sparse optimizations")
-    levels, known = [LevelOptimizations()] * len(arch.levels), arch.level_names()
+    levels, level_names = [LevelOptimizations()] * len(arch.levels), arch.level_names()
     computes: set[str] = set()
     applied = False
     for i, target in enumerate(targets):
@@ -77,9 +77,7 @@ def read_sparse_optimizations(node: Any, where: Where, arch: Architecture, probl
                 computes.add("gate" if option.read("type") in keys.GATES else "skip")
                 option.finish(" of an optimization of computes")
         if parts["action_optimization"] is not None or parts["representation_format"] is not None:
-            if name not in known:
-                raise entry.at("name").error(f'unknown storage level "{name}"{nearest(name, known)}', listed(known))
-            level = known.index(name)
+            level = level_names.index(known(name, level_names, entry.at("name"), "storage level"))
             if parts["action_optimization"] is not None:
                 levels[level] = replace(levels[level], **_actions(entry.read("action_optimization"), names))
             if parts["representation_format"] is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from fadiff_mapper.base.errors import SpecError, listed, nearest
+from fadiff_mapper.base.errors import SpecError, listed
 from fadiff_mapper.inputs.native.mapping import (
     SEPARATOR,
     LoopFactor,
@@ -31,7 +31,19 @@ from fadiff_mapper.inputs.v04.nodes import (
     without_ignored,
 )
 from fadiff_mapper.inputs.yaml.leniency import Leniency
-from fadiff_mapper.inputs.yaml.located import Check, Key, Map, Reader, Seq, kind_of, mapping, one_of, sequence, text
+from fadiff_mapper.inputs.yaml.located import (
+    Check,
+    Key,
+    Map,
+    Reader,
+    Seq,
+    kind_of,
+    known,
+    mapping,
+    one_of,
+    sequence,
+    text,
+)
 from fadiff_mapper.inputs.yaml.place import Where
 
 KINDS = ("spatial", "temporal", "dataspace")
@@ -153,9 +165,7 @@ def _attach(groups: dict[str, Group], node: Map, scope: ExpressionScope) -> None
     rest = Map({key: value for key, value in node.items() if key not in ("target", "type")},
                where=node.where, places={**node.places, "target": reader.at("target")})
     directive = _directive(kind, rest, scope)
-    if target not in groups:
-        raise directive.at("target").error(f'unknown target "{target}"{nearest(target, list(groups))}', listed(groups))
-    before = groups[target].get(kind)
+    before = groups[known(target, groups, directive.at("target"), "target")].get(kind)
     groups[target][kind] = combine(before, directive) if before else directive
 
 
@@ -183,9 +193,7 @@ def _check(key: Key, scope: ExpressionScope) -> Check[Any]:
         """Names of data spaces; "*" adds all of them."""
         names, accepted = sequence(value, where), problem.dataspace_names()
         for i, name in enumerate(names):
-            if name != "*" and name not in accepted:
-                raise names.at(i).error(f'unknown data space "{name}"{nearest(str(name), accepted)}',
-                                        f"{listed(accepted)}, *")
+            known(name, (*accepted, "*"), names.at(i), "data space")
         every = accepted if "*" in names else ()
         return tuple(dict.fromkeys([*(name for name in names if name != "*"), *every]))
 

@@ -9,7 +9,7 @@ silence.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -206,6 +206,13 @@ def one_of(*accepted: str) -> Check[str]:
             raise where.error(f"found {kind_of(value)}{nearest(str(value), accepted)}", listed(accepted))
         return str(value)
     return check
+
+
+def known(name: Any, accepted: Collection[str], where: Where, word: str) -> Any:
+    """The same name; SpecError with the nearest accepted one where it is none of these, which are called by `word`."""
+    if name not in accepted:
+        raise where.error(f'unknown {word} "{name}"{nearest(str(name), list(accepted))}', listed(accepted))
+    return name
 
 
 REQUIRED: Any = object()

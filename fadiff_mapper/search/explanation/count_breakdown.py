@@ -87,12 +87,7 @@ class CountExplanation:
 
 
 def explain_counts(layer: PreparedLayer, evaluation: Evaluation, row: int = 0) -> tuple[CountExplanation, ...]:
-    """Explains every access count of one mapping.
-
-    Args:
-        layer: The problem on its architecture.
-        evaluation: The exact evaluation of a batch.
-        row: The row of the batch that is explained.
+    """Explains every access count of one mapping, a row of an evaluated batch.
 
     Returns:
         One explanation for each level, data space that it holds, and action, from the outermost level inwards. With
@@ -120,7 +115,7 @@ def _cut_off(layer: PreparedLayer, evaluation: Evaluation, row: int, whole: Coun
                                       (nest.spatial, nest.spatial_last, "over the fan-out of"))
         for d, name in enumerate(layer.problem.dimensions) if lasts[level, d, row] != factors[level, d, row])
     lacking = CountTerm(decimal_of(count - whole.count),
-                              f"last runs that are shorter, on average over instances: {shorter}")
+                        f"last runs that are shorter, on average over instances: {shorter}")
     return replace(whole, count=count, corrections=(*whole.corrections, *([lacking] if lacking.value else [])))
 
 

@@ -56,10 +56,7 @@ class FinishedRun:
 
 
 def read_run(folder: Path | str) -> FinishedRun:
-    """Reads and checks the folder of a run.
-
-    Args:
-        folder: A folder that `fadiff-mapper map` has written.
+    """Reads and checks a folder that `fadiff-mapper map` has written.
 
     Raises:
         FadiffError: There is no such folder, a file is missing or broken, or the mapping does not give the stored
@@ -133,11 +130,7 @@ class RunExplanation:
 
 
 def explain_run(run: FinishedRun, count: Sequence[str] | None = None) -> RunExplanation:
-    """Explains a run.
-
-    Args:
-        run: The run, read back from its folder.
-        count: Level, data space and action of one count; then that one alone is explained, without sensitivities.
+    """Explains a run; `count` asks for one alone, by level, data space and action, without sensitivities.
 
     Raises:
         FadiffError: There is no such count.

@@ -38,7 +38,7 @@ from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.access_counts import Counts, Rounding
 from fadiff_mapper.model.energy_latency import Cost, cost, outermost_accesses
-from fadiff_mapper.model.evaluate import EXACT, Evaluation, NestEvaluation, evaluate_one
+from fadiff_mapper.model.evaluate import EXACT, Evaluation, evaluate_one
 from fadiff_mapper.model.loop_nest import Nest, active_parts
 from fadiff_mapper.model.prepared_layer import UNLIMITED, PreparedLayer
 from fadiff_mapper.model.smooth import SMOOTH, evaluate_smooth
@@ -107,14 +107,7 @@ class Sensitivity:
 
 def sensitivities(layer: PreparedLayer, evaluation: Evaluation, row: int = 0, metric: str = "edp",
                   over: Over = never) -> tuple[Sensitivity, ...]:
-    """All sensitivities of one mapping.
-
-    Args:
-        layer: The problem on its architecture.
-        evaluation: The exact evaluation of a batch.
-        row: The mapping, a legal row of the batch.
-        metric: The metric.
-        over: Tells whether time is over.
+    """All sensitivities of one mapping, a legal row of an evaluated batch.
 
     Returns:
         Sensitivities to prices, bandwidths, capacities and fan-outs, the largest elasticity first, zeros last.
@@ -234,15 +227,6 @@ class MachineLimit:
     unit: int
     log_available: float
 
-    def asked(self, nest: Nest, smooth: NestEvaluation) -> np.ndarray:
-        """The words of a capacity, or the units of a fan-out, that each row asks for, [B]."""
-        if self.resource == "capacity":
-            words: np.ndarray = (smooth.tile.size[self.unit] * nest.keep[self.unit]).sum(axis=0)
-            return words
-        expansion = smooth.use.expansion_x if self.resource == "fan-out X" else smooth.use.expansion_y
-        result: np.ndarray = expansion[self.unit]
-        return result
-
 
 @dataclass(frozen=True)
 class ShadowPrices:
@@ -262,17 +246,11 @@ class ShadowPrices:
 
 
 def shadow_prices(layer: PreparedLayer, nest: Nest, metric: str = "edp", over: Over = never) -> ShadowPrices:
-    """The elasticities of a metric's continuous optimum next to a mapping.
+    """The elasticities of a metric's continuous optimum next to a mapping, a legal nest of one row.
 
     The optimum is a local one. Where it has a kink (another limit or level binds just beyond it) more and less of the
     limit are worth different amounts, and the elasticity lies between them. A limit that no loop of the mapping can
     meet, such as that of a memory of one word, counts as slack.
-
-    Args:
-        layer: The problem on its architecture.
-        nest: The mapping, a legal nest of one row.
-        metric: The metric.
-        over: Tells whether time is over.
 
     Raises:
         OutOfTime: Time was over before the optimum was found.
@@ -317,8 +295,10 @@ def shadow_prices(layer: PreparedLayer, nest: Nest, metric: str = "edp", over: O
             smooth = evaluate_smooth(layer, near, active_parts(nest))
             part = (outermost_accesses(smooth.counts, smooth.use) if metric == "last_level_accesses"
                     else np.ones_like(smooth.cost.energy) if metric == "delay" else smooth.cost.energy)
+            asked = {"capacity": (smooth.tile.size * near.keep).sum(axis=1),
+                     "fan-out X": smooth.use.expansion_x, "fan-out Y": smooth.use.expansion_y}
             functions = np.log(np.stack([part, smooth.use.compute_cycles, *smooth.cost.level_cycles,
-                                         *(limit.asked(near, smooth) for limit in limits)]))
+                                         *(asked[limit.resource][limit.unit] for limit in limits)]))
             above, below = functions[:, 1:1 + count], functions[:, 1 + count:]
             return np.column_stack([functions[:, 0], (above - below) / (STEP + down)])
 
@@ -394,10 +374,6 @@ def combined_sensitivities(layers: Sequence[RepeatedLayer],
     """The sensitivities of the EDP of layers that run one after the other on one machine.
 
     With E the sum of energies and T the sum of cycles, d(E T) = T dE + E dT for every constant.
-
-    Args:
-        layers: The layers; all on the same design.
-        stopped: Asked again and again.
 
     Returns:
         Sensitivities of the EDP, the largest elasticity first; only those that are not zero. One is certain where it

@@ -36,7 +36,7 @@ from fadiff_mapper.search.lower_bound.least_traffic import (
     least_total,
 )
 from fadiff_mapper.search.lower_bound.parallel import Parallelism, parallelism
-from fadiff_mapper.search.mapspace import MapSpace, factor_ranges
+from fadiff_mapper.search.mapspace.build import MapSpace, factor_ranges
 
 METRIC_NAMES = {"edp": "EDP", "energy": "energy", "delay": "delay", "last_level_accesses": "last level accesses"}
 

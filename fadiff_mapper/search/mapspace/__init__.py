@@ -6,8 +6,6 @@ as `timeloop-mapper` does.
 
 from fadiff_mapper.search.mapspace.build import MapSpace, build_mapspace, divisors, reachable, rounded_up, size
 from fadiff_mapper.search.mapspace.conflicts import Demand, available, check_mapping, conflicts, demands, without
-from fadiff_mapper.search.mapspace.factor_tables import NONE, FactorTables, factor_ranges, factor_tables, places
 
-__all__ = ["NONE", "Demand", "FactorTables", "MapSpace", "available", "build_mapspace", "check_mapping", "conflicts",
-           "demands", "divisors", "factor_ranges", "factor_tables", "places", "reachable", "rounded_up", "size",
-           "without"]
+__all__ = ["Demand", "MapSpace", "available", "build_mapspace", "check_mapping", "conflicts", "demands", "divisors",
+           "reachable", "rounded_up", "size", "without"]

@@ -270,11 +270,11 @@ def _factor_conflicts(space: MapSpace, claims: Sequence[Demand], dimension: str,
 
     limits = [claim for claim in claims if claim.limit and claim.name == dimension]
     for culprits in cores(limits, unreachable, over):
-        first, named, product = culprits[0], _named(culprits), math.prod(claim.value for claim in culprits)
+        named, product = _named(culprits), math.prod(claim.value for claim in culprits)
         split = f"{dimension}={bound} cannot be split: "
         verb = f"multiply to {product}, which" if len(culprits) > 1 else "alone"
-        if len(culprits) == 1 and first.kind == "spatial" and first.value in divisors(bound):
-            yield f"{named} does not fit on {_fanout_text(space, first.level)}"
+        if len(culprits) == 1 and culprits[0].kind == "spatial" and culprits[0].value in divisors(bound):
+            yield f"{named} does not fit on {_fanout_text(space, culprits[0].level)}"
         elif any(claim.limit != "fixed" for claim in culprits):
             yield f"{split}no factors of it meet {named}"
         elif bound % product:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import permutations
 
-from fadiff_mapper.search.mapspace.build import MapSpace, between_on_x
-from fadiff_mapper.search.mapspace.factor_tables import places
+from fadiff_mapper.search.mapspace.build import MapSpace, between_on_x, places
 
 
 def cut_is_open(space: MapSpace, level: int) -> bool:
