@@ -72,6 +72,10 @@ def _parser() -> Parser:
     mapping.add_argument("folder", type=Path, metavar="DIR")
     mapping.add_argument("-o", "--output", type=Path, metavar="FILE.json", help="default: DIR/certificate.json")
     mapping.set_defaults(run=commands.mapping)
+    proof = subparsers.add_parser("certificate", help="check the certificate of a proof (`map --prove --certificate`)")
+    proof.add_argument("certificate", type=Path, metavar="FILE.json")
+    proof.add_argument("files", nargs="+", metavar="INPUT", help="the input of the proof, as `map` was given it")
+    proof.set_defaults(run=commands.proof)
     return parser
 
 

@@ -18,6 +18,7 @@ from fadiff_mapper.base import atomic_files
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.extras import require
 from fadiff_mapper.base.standard_streams import say
+from fadiff_mapper.inputs.load import load
 from fadiff_mapper.output.run_files import versions
 from fadiff_mapper.output.terminal.console import console, progress_line, table
 from fadiff_mapper.timeloop.find_programs import find_real
@@ -130,6 +131,21 @@ def mapping(options: argparse.Namespace) -> int:
             say(f"  {text}")
     say(f"certificate: {target}")
     return 0 if agrees else 1
+
+
+def proof(options: argparse.Namespace) -> int:
+    """`certificate`: checks the certificate of a proof; 1 where it does not prove what it claims."""
+    from .check_certificate import Rejected, check
+    try:
+        content = json.loads(options.certificate.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise FadiffError(f"{options.certificate}: {error}; accepted: a certificate in JSON") from None
+    try:
+        say(check(content, load(*options.files)))
+    except Rejected as rejected:
+        say(str(rejected), sys.stderr)
+        return 1
+    return 0
 
 
 def backend_name(options: argparse.Namespace) -> str:

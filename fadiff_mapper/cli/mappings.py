@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
+from pathlib import Path
 
 from fadiff_mapper.base.deadline import interruptible
 from fadiff_mapper.base.errors import FadiffError
@@ -89,6 +91,8 @@ def add_map(commands: Commands) -> None:
                         help="go on until it is proved that no mapping is better (dense designs)")
     parser.add_argument("--gap", type=float, default=0.0, metavar="SHARE",
                         help="with --prove: stop once the mapping is so close to the least bound (default 0)")
+    parser.add_argument("--certificate", metavar="FILE.json",
+                        help="with --prove: the proof of one problem, for `fadiff-validate certificate`")
     parser.add_argument("--sensitivities", action="store_true",
                         help="also store what a little more of each constant of the machine would change")
     add_calibration(parser)
@@ -113,12 +117,20 @@ def map_problems(options: argparse.Namespace) -> int:
     program, names, start = real_model(options), list(specs), options.warm_start
     if start is not None and len(specs) > 1:
         raise FadiffError(f"--warm-start {start}: there are {len(specs)} problems; accepted: one problem")
+    if options.certificate and (len(specs) > 1 or not options.prove):
+        raise FadiffError(f"--certificate {options.certificate}: found "
+                          + (f"with {len(specs)} problems" if options.prove else "without --prove")
+                          + "; accepted: one problem, with --prove")
     starts = [] if start is None else [api.load_mapping(start, next(iter(specs.values())))]
     with interruptible() as stopped, progress(names, quiet=options.quiet) as on_progress:
         results = api.map_layers(specs, search, warm_starts=starts, sensitivities=options.sensitivities,
                                  output=options.output, begun=options.begun, on_progress=on_progress, stopped=stopped)
     if not options.quiet:
         print_results(names, results, options.output)
+    if options.certificate:
+        from fadiff_mapper.base.atomic_files import write_files
+        target = Path(options.certificate)
+        write_files(target.parent, {target.name: json.dumps(results[0].certificate(), indent=1) + "\n"})
     differ = [print_verdict(api.verify(result.spec, result.mapping, result.stats, program),
                             name if len(names) > 1 else "")
               for name, result in zip(names, results, strict=True)] if program else []

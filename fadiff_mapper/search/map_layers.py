@@ -108,9 +108,11 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
     if options.imperfect and any(is_sparse(spec) for spec in specs):
         raise FadiffError("imperfect: found with densities or sparse optimizations; accepted: dense designs")
     if options.prove:
-        from fadiff_mapper.search.lower_bound.proof import refuse_unprovable  # most searches go without it
+        from fadiff_mapper.search.lower_bound.proof import unprovable  # most searches go without it
         for task in tasks:
-            refuse_unprovable(task.layer, task.sparse is not None)
+            if reason := "densities or sparse optimizations" if task.sparse else unprovable(task.layer):
+                raise FadiffError(f"{task.space.problem.name}: a proof is asked for, found with {reason}; accepted: "
+                                  "dense designs with full reuse, and outputs with one dimension in every rank")
     if options.calibration is not None:
         from fadiff_mapper.search.calibrated_choice import check_calibrated  # most searches go without it
         if options.imperfect:
@@ -141,7 +143,7 @@ def _proved(tasks: Sequence[MappingTask], options: SearchOptions, watcher: Watch
     """Searches every task until its mapping is proved to be the best in the first metric, up to the options' gap.
 
     Args:
-        tasks: The problems; all pass `proof.refuse_unprovable`.
+        tasks: The problems; all can be proved (`proof.unprovable`).
         options: Effort and parts of the search, and the gap.
         watcher: Called whenever a search improves the best mapping of a task.
         stopped: Asked between steps; once true, everything ends with what it has.
@@ -231,13 +233,27 @@ def with_bounds(results: Sequence[Result], stopped: Callable[[], bool] = lambda:
 
     with suppress(OutOfTime):
         for index, layer in enumerate(in_time(layers_of(specs), stopped)):
-            bounded[index] = _with_bound(results[index], partial(bound, specs[index], layer))
+            bounded[index] = _with_bound(results[index], partial(bound, specs[index], layer),
+                                         mapping_task(specs[index], layer=layer))
     return bounded
 
 
-def _with_bound(result: Result, bound: Callable[[], LowerBound | None]) -> Result:
-    """The result with its lower bound; where that fails, its status says so."""
-    found, lost = attempted("lower bound", bound)
+def _with_bound(result: Result, bound: Callable[[], LowerBound | None], task: MappingTask | None = None) -> Result:
+    """The result with its lower bound; where that fails, its status says so.
+
+    On a dense design the bound becomes what a short branch and bound proves; `task`: the problem as it was searched.
+    """
+    def tightened() -> LowerBound | None:
+        found = bound()
+        if found is None or task is None or task.sparse is not None:
+            return found
+        from fadiff_mapper.search.lower_bound.proof import AT_ONCE, prove, unprovable  # after the first mapping
+        if unprovable(task.layer):
+            return found
+        nest = pack([result.mapping], result.spec.problem)
+        return found.raised(result.metric, prove(task.layer, task.space, result.metric, nest, budget=AT_ONCE).least)
+
+    found, lost = attempted("lower bound", tightened)
     return replace(result, bound=found, status=f"{result.status}; {lost}" if lost else result.status)
 
 
@@ -314,7 +330,8 @@ class ResultStream:
                              "stage": step.stage} for step in outcome.history)
             results.append(_with_bound(replace(
                 self._result(index, nest, outcome.status, stats.get(index)), options=self.options.as_dict(),
-                evaluations=outcome.evaluations, corrected=corrected, history=history), partial(bound_of, index)))
+                evaluations=outcome.evaluations, corrected=corrected, history=history), partial(bound_of, index),
+                None if self.options.imperfect or self.options.prove else task))
             for hand_on in (self.on_better, self.on_end):
                 if hand_on:
                     hand_on(index, results[-1])

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.extras import require
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping
-from fadiff_mapper.model.loop_nest import Nest, unpack
+from fadiff_mapper.model.loop_nest import Nest, pack, unpack
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.model.stats import Stats
 
@@ -96,6 +97,18 @@ class Result:
         """
         from fadiff_mapper.output.run_files import write_layer
         write_layer(self, folder)
+
+    def certificate(self) -> dict[str, Any]:
+        """The proof that no mapping is better, for `fadiff-validate certificate`; FadiffError where it did not end."""
+        from fadiff_mapper.model.evaluate_spec import layer_of
+        from fadiff_mapper.search.lower_bound.certificate import certificate
+        from fadiff_mapper.search.mapspace import build_mapspace
+        asked = self.options["gap"] if self.options.get("prove") else None
+        if asked is None or self.gap is None or self.gap > asked:
+            raise FadiffError("certificate: found a mapping whose proof did not end; accepted: one that is proved")
+        layer, nest = layer_of(self.spec), pack([self.mapping], self.spec.problem)
+        space = build_mapspace(layer.arch, self.spec.problem, self.spec.constraints)
+        return certificate(layer, space, self.metric, nest, asked)
 
     def with_sensitivities(self) -> Result:
         """The result with the derivatives of its metric by the constants of the machine; takes seconds."""

@@ -37,7 +37,7 @@ def error(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 def test_everything_is_shown(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", str(finished)]) == 0
     said = capsys.readouterr().out
-    for expected in ("<< Compute >>", "above the best possible; bound: time: ", "the bound's parts",
+    for expected in ("<< Compute >>", "EDP is the best possible; bound: time: ", "the bound's parts",
                      "sensitivity of edp", "shared_bandwidth", "continuous optimum", "reads of A at DRAM = ",
                      "updates of Z at DRAM = "):
         assert expected in said
@@ -58,7 +58,7 @@ def test_json_holds_all_of_it(finished: Path, capsys: pytest.CaptureFixture[str]
     assert said["bound"] == stored["bound"] and said["bound"]["gap"] >= 0
     energies = [part["value"] for part in said["bound"]["parts"] if part["metric"] == "energy"]
     delays = [part["value"] for part in said["bound"]["parts"] if part["metric"] == "delay"]
-    assert sum(energies) * max(delays) == pytest.approx(said["bound"]["edp"])
+    assert 0 < sum(energies) * max(delays) <= said["bound"]["edp"] * (1 + 1e-9)  # branch and bound raises it further
     assert {one["basis"] for one in said["sensitivities"]} == {"fixed mapping", "continuous optimum"}
     reads = {(one["level"], one["dataspace"]): one["count"] for one in said["counts"] if one["action"] == "reads"}
     for level in stored["stats"]["levels"]:

@@ -67,10 +67,8 @@ def sentence(bound: LowerBound | None, metric: str, value: float) -> str:
     above = gap(bound, metric, value) if bound else None
     if bound is None or above is None:
         return f"no lower bound on {METRIC_NAMES[metric]} is known for this problem"
-    if above == 0:
-        return f"{METRIC_NAMES[metric]} is the best possible: no mapping is better"
-    percent = math.ceil(above * 1e4) / 100
-    return f"{METRIC_NAMES[metric]} is at most {percent:g} % above the best possible; bound: {binding(bound, metric)}"
+    share = f"at most {math.ceil(above * 1e4) / 100:g} % above " if above else ""
+    return f"{METRIC_NAMES[metric]} is {share}the best possible; bound: {binding(bound, metric)}"
 
 
 def binding(bound: LowerBound, metric: str) -> str:
@@ -145,7 +143,8 @@ class LowerBound:
         energy: Energy, pJ.
         delay: Delay, cycles.
         last_level_accesses: Accesses of the outermost level, words.
-        parts: The parts of the EDP bound: its energy is the sum of their energies, its delay the largest delay.
+        parts: The parts of the EDP bound: its energy is the sum of their energies, its delay the largest delay; of the
+            bound before branch and bound raised it (`raised`).
     """
 
     edp: float

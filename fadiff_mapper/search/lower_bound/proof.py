@@ -8,23 +8,25 @@ too large for that are divided by the loops of one more level.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import inf
 
 from fadiff_mapper.base.deadline import Over, never
-from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.spec.spec import METRICS
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.evaluate import score
+from fadiff_mapper.model.evaluate import Scores, score
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.lower_bound.best_first import Look, best_first
-from fadiff_mapper.search.lower_bound.schemes import Scheme, layouts, schemes
+from fadiff_mapper.search.lower_bound.schemes import Layout, Scheme, layouts, schemes
 from fadiff_mapper.search.mapspace import MapSpace
 
 BUDGET = 20_000
 """Parts and mappings that the core looks at before a part is divided: some 10 ms, as long as its division takes."""
+
+AT_ONCE = 30_000
+"""The same for the bound of a mapping that nobody asked to prove: some 10 to 100 ms, most of it for schemes."""
 
 SOON = 200_000
 """Parts and mappings after which a mapping is searched at full length before its proof goes on: about as long."""
@@ -72,20 +74,22 @@ class MappingProof:
                 f"bounded, {self.mappings:,} mappings evaluated")
 
 
-def refuse_unprovable(layer: PreparedLayer, sparse: bool) -> None:
-    """Raises FadiffError for a layer of which no mapping can be proved to be the best, such as on a sparse design."""
-    found, reuse = None, layer.reuse
-    if sparse:
-        found = "densities or sparse optimizations"
-    elif not all(kind.all() for kind in (reuse.held[1:], reuse.multicast, reuse.linked, reuse.first_written,
-                                         reuse.coalesced)):
-        found = "constraints on reuse"
-    elif any(written and any(len(rank) > 1 or rank[0].coefficient != 1 for rank in dataspace.ranks)
-             for written, dataspace in zip(layer.projection.read_write, layer.problem.dataspaces, strict=True)):
-        found = "an output with a sum or a stride in a rank"
-    if found:
-        raise FadiffError(f"{layer.problem.name}: a proof is asked for, found with {found}; accepted: dense designs "
-                          "with full reuse, and outputs with one dimension in every rank")
+def unprovable(layer: PreparedLayer) -> str | None:
+    """What stands against a proof that a mapping of a layer is the best, as found in the input; None: nothing."""
+    reuse = layer.reuse
+    if not all(kind.all() for kind in (reuse.held[1:], reuse.multicast, reuse.linked, reuse.first_written,
+                                       reuse.coalesced)):
+        return "constraints on reuse"
+    if any(written and any(len(rank) > 1 or rank[0].coefficient != 1 for rank in dataspace.ranks)
+           for written, dataspace in zip(layer.projection.read_write, layer.problem.dataspaces, strict=True)):
+        return "an output with a sum or a stride in a rank"
+    return None
+
+
+def metric_of(scores: Scores, metric: str) -> float:
+    """The metric of the only mapping of a batch."""
+    return float({"edp": scores.energy * scores.cycles, "energy": scores.energy, "delay": scores.cycles,
+                  "last_level_accesses": scores.last_level_accesses}[metric][0])
 
 
 def core_of(layer: PreparedLayer, space: MapSpace, metric: str) -> _kernel.Prover:
@@ -103,7 +107,7 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
     """Searches for a mapping that is better than a known one, until it is proved that there is none.
 
     Args:
-        layer: The problem on its architecture; one that `refuse_unprovable` lets pass.
+        layer: The problem on its architecture; `unprovable` has nothing against it.
         space: Its map space.
         metric: The metric to minimise.
         nest: A legal mapping, a nest of one row.
@@ -111,33 +115,30 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
         over: Asked again and again; once true, the proof ends with what it has.
         budget: Parts and mappings to look at, about, before the proof ends.
     """
-    scores = score(layer, nest)
-    value = float({"edp": scores.energy * scores.cycles, "energy": scores.energy, "delay": scores.cycles,
-                   "last_level_accesses": scores.last_level_accesses}[metric][0])
+    value = metric_of(score(layer, nest), metric)
     core = core_of(layer, space, metric)
     begun: list[Scheme] = []
     parts = mappings = 0
 
-    def begin(scheme: Scheme, whole: bool) -> float:
-        own = layouts(space, scheme)
-        bound: float = core.begin([float(factor) for level in scheme.spatial for factor in level],
-                                  [kept for level in scheme.keep for kept in level],
-                                  list(own) if whole else [next(own)])
-        begun[:] = [scheme] if whole else []
+    def begin(scheme: Scheme, placed: Iterable[Layout]) -> float:
+        bound: float = core.begin([factor for level in scheme.spatial for factor in level],
+                                  [kept for level in scheme.keep for kept in level], list(placed))
         return bound
 
     def first() -> Iterator[tuple[float, MappingPart]]:
         nonlocal parts
+        any_layout = tuple(range(len(space.problem.dimensions))) * len(space.levels)
         for scheme in schemes(space):
             parts += 1
-            bound = begin(scheme, whole=False)
+            bound = begin(scheme, [(any_layout, (False,) * len(any_layout))])  # the bound holds for every layout
             if bound < value:
                 yield bound, MappingPart(scheme)
 
     def look(part: MappingPart, limit: float) -> Look[MappingPart, Nest]:
         nonlocal parts, mappings
         if begun != [part.scheme]:
-            begin(part.scheme, whole=True)
+            begin(part.scheme, layouts(space, part.scheme))
+            begun[:] = [part.scheme]
         whole, least, found, bounded, evaluated, best = core.search(part.outer, limit, BUDGET)
         parts, mappings = parts + bounded, mappings + evaluated
         better = None if best is None else (found, Nest(*best))

@@ -1,0 +1,500 @@
+"""Checks the certificate of a proof by itself: `fadiff-validate certificate FILE.json INPUT...`.
+
+A certificate claims that no legal mapping of a layer has a metric below a *limit*, the value of a given mapping over
+1 + gap. It holds all *parts* of the map space with a bound below the limit: schemes (spatial factors, and what
+levels keep), in them choices of the temporal loops of the outermost level, then of the next, down to mappings. This
+program divides the map space in the same way, computes every bound anew, and accepts if
+
+1. the mapping is legal and has the value that is claimed;
+2. the parts below the limit are those of the certificate, with the same bounds;
+3. mappings of parts that cannot be divided further have no value below the limit.
+
+It takes from the package the reading of the input, the factors and orders that constraints leave open, and the exact
+evaluation of mappings. `docs/theory/lower_bound.md` states and proves the rules, by the names that they have here.
+
+Levels i = 0 (innermost) ... L - 1, dimensions d, data spaces t, by number. A *box* is a number of points for each d.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from math import inf, prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.model.evaluate import score
+from fadiff_mapper.model.evaluate_spec import layer_of
+from fadiff_mapper.model.loop_nest import Nest, joined
+from fadiff_mapper.model.prepared_layer import UNLIMITED
+from fadiff_mapper.search.mapspace import available, build_mapspace
+from fadiff_mapper.search.mapspace.orders import orders_at
+
+SAME = 1e-9
+"""Numbers that differ by less than this share are equal: sums differ in their last bits."""
+
+Box = tuple[float, ...]
+Layout = tuple[tuple[tuple[int, ...], tuple[bool, ...]], ...]
+
+
+class Rejected(FadiffError):
+    """The certificate does not prove what it claims."""
+
+
+def need(right: bool, what: str) -> None:
+    if not right:
+        raise Rejected(f"certificate: {what}")
+
+
+def same(a: float, b: float) -> bool:
+    return abs(a - b) <= SAME * max(abs(a), abs(b))
+
+
+class Loop(NamedTuple):
+    """A temporal loop outside."""
+
+    d: int
+    bound: float  # iterations
+    step: float   # points from one to the next
+
+
+class State(NamedTuple):
+    """All loops further out than a level are fixed; sums are over the crossings whose words these decide."""
+
+    level: int
+    tile: Box                   # of the level
+    visits: tuple[float, ...]   # [T]; iterations of the innermost loop that moves the tile and of all outside
+    outside: float              # iterations of all loops
+    loops: tuple[Loop, ...]     # innermost first
+    energy: float               # pJ
+    accessed: float             # accesses of the outermost level
+    reads: tuple[float, ...]    # [L]; words per instance
+    writes: tuple[float, ...]   # [L]
+    loose: bool                 # mappings differ by more than is fixed
+
+
+@dataclass(eq=False)
+class Checker:
+    """The layer, its map space and, one after the other, its schemes."""
+
+    spec: Spec
+    metric: str
+    limit: float
+    counted: int = 0
+    evaluated: int = 0
+    scatter: dict[tuple[int, int], float] = field(default_factory=dict)
+    known: dict[Any, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.layer = layer_of(self.spec)
+        self.space = build_mapspace(self.layer.arch, self.spec.problem, self.spec.constraints)
+        problem, machine = self.spec.problem, self.layer.machine
+        self.names, self.bounds = problem.dimensions, tuple(float(bound) for bound in problem.bounds.values())
+        self.levels, self.dims = len(self.space.levels), range(len(self.bounds))
+        self.tensors = range(len(problem.dataspaces))
+        self.ranks = [[[(self.names.index(term.dimension), float(term.coefficient)) for term in rank]
+                       for rank in space.ranks] for space in problem.dataspaces]
+        self.written = list(self.layer.projection.read_write)
+        self.relevant = [frozenset(d for rank in ranks for d, _ in rank) for ranks in self.ranks]
+        self.usable = [level.usable for level in self.layer.arch.levels]
+        looping = [[[d for d, _ in rank if self.bounds[d] > 1] for rank in ranks] for ranks in self.ranks]
+        self.shared = [frozenset(d for rank in ranks if len(rank) > 1 for d in rank) for ranks in looping]
+        self.own = [frozenset(d for rank in ranks for d in rank) - shared
+                    for ranks, shared in zip(looping, self.shared, strict=True)]
+        self.plain = [not shared and all(c == 1 for rank in ranks for d, c in rank if self.bounds[d] > 1)
+                      for ranks, shared in zip(self.ranks, self.shared, strict=True)]
+        need(not any(w and not p for w, p in zip(self.written, self.plain, strict=True))
+             and all(sum(d in rank for rank in ranks) < 2 for ranks in looping for d in self.dims),
+             "an output with windows, or a dimension in several ranks; accepted: none")
+        self.price = {name: np.asarray(getattr(machine, name)).ravel().tolist() for name in (
+            "read", "fill", "update", "block", "clusters", "leak", "addr_gen", "read_bandwidth", "write_bandwidth",
+            "shared_bandwidth", "gated")}
+        self.scale = np.asarray(machine.bandwidth_scale)[..., 0].tolist()
+
+    def schemes(self) -> Iterator[tuple[tuple[Box, ...], tuple[tuple[bool, ...], ...]]]:
+        """Spatial factors and kept data spaces, each by level: every choice with a layout that the meshes hold."""
+        keeps = list(itertools.product(*(itertools.product(*(
+            (True,) if name in level.keep else (True, False) if name in level.open else (False,)
+            for name in self.spec.problem.dataspace_names())) for level in self.space.levels)))
+        rows: list[tuple[Box, ...]] = [()]
+        for level in reversed(range(self.levels)):
+            choices = self.space.levels[level].spatial.choices
+            own = [factors for factors in itertools.product(*(choices[name] for name in self.names))
+                   if prod(factors) <= self.unit(level).instances]
+            rows = [(factors, *row) for row in rows for factors in own
+                    if all(bound % (f * prod(outer[d] for outer in row)) == 0
+                           for d, (f, bound) in enumerate(zip(factors, self.bounds, strict=True)))]
+        least = self.space.constraints.min_parallelism * available(self.space)
+        for spatial in rows:
+            if next(self.placed(spatial), None) and prod(map(prod, spatial)) >= least:
+                yield from ((spatial, keep) for keep in keeps)
+
+    def unit(self, level: int) -> Any:
+        """The units below a level."""
+        return self.layer.arch.levels[level - 1] if level else self.layer.arch.arithmetic
+
+    def placed(self, spatial: tuple[Box, ...], level: int = -1, x: float = 1, y: float = 1) -> Iterator[Layout]:
+        """Every layout of spatial loops that the meshes hold: order and loops on Y, level by level."""
+        level = self.levels - 1 if level == -1 else level
+        real = [d for d in self.dims if spatial[level][d] > 1]
+        for order, on_y in orders_at(self.space, 2 * level, real):
+            wide, high = (along * prod(spatial[level][d] for d in real if (d in on_y) == side)
+                          for side, along in enumerate((x, y)))
+            unit = self.unit(level)
+            if wide <= unit.mesh_x and high <= unit.mesh_y and wide * high <= unit.instances:
+                own = (*order, *(d for d in self.dims if d not in real)), tuple(d in on_y for d in self.dims)
+                yield from [(own,)] if not level else (
+                    (*inner, own) for inner in self.placed(spatial, level - 1, wide, high))
+
+    @cache  # noqa: B019
+    def reachable(self, level: int, d: int, spatial: tuple[float, ...]) -> frozenset[float]:
+        """Points that the temporal loops up to a level, and these spatial ones, can have in a dimension."""
+        inside = self.reachable(level - 1, d, spatial) if level else frozenset({1.0})
+        extent, choices = spatial[level], self.space.levels[level].temporal.choices[self.names[d]]
+        return frozenset(p * f * extent for p in inside for f in choices if self.bounds[d] % (p * f * extent) == 0)
+
+    def factors(self, state: State) -> Iterator[Box]:
+        """Temporal factors of a state's level that leave the levels within something to do."""
+        choices = []
+        for d in self.dims:
+            left, along = state.tile[d] / self.spatial[state.level][d], tuple(level[d] for level in self.spatial)
+            inside = self.reachable(state.level - 1, d, along) if state.level else {1.0}
+            choices.append([float(f) for f in self.space.levels[state.level].temporal.choices[self.names[d]]
+                            if left % f == 0 and left / f in inside])
+        return itertools.product(*choices)
+
+    def words(self, t: int, box: Sequence[float]) -> float:
+        """Words of a box as Timeloop counts them: the product of the extents of its ranks."""
+        return prod(1 + sum(c * (box[d] - 1) for d, c in rank) for rank in self.ranks[t])
+
+    def distinct(self, t: int, points: Sequence[float], contiguous: bool) -> float:
+        """Rule "distinct words": what a set of points, a box where it is contiguous, touches at least."""
+        result = 1.0
+        for rank in self.ranks[t]:
+            count, whole = 1.0, contiguous
+            for d, c in sorted(((d, abs(c)) for d, c in rank), key=lambda term: term[1]):
+                if whole and c <= count:
+                    count += c * (points[d] - 1)
+                elif whole and points[d] > 1:
+                    count, whole = count * points[d], False
+                else:
+                    count += points[d] - 1
+            result *= count
+        return result
+
+    def begin(self, spatial: tuple[Box, ...], keep: tuple[tuple[bool, ...], ...]) -> State | None:
+        """The state without any temporal loop; None where a scheme has no mapping."""
+        self.spatial, self.keep, self.loose = spatial, keep, self.layer.network_priced
+        if any(self.bounds[d] not in self.reachable(self.levels - 1, d, tuple(level[d] for level in spatial))
+               for d in self.dims):
+            return None
+        self.used = [prod(prod(level) for level in spatial[i + 1:]) for i in range(self.levels)]
+        self.cycles = prod(self.bounds) / prod(map(prod, spatial))
+        for i, t in itertools.product(range(self.levels), self.tensors):
+            loops = [[spatial[i][d] - 1 for d, _ in rank if spatial[i][d] > 1] for rank in self.ranks[t]]
+            self.loose |= any(len(rank) > 1 for rank in loops)  # receivers may want the same words of a window
+            self.scatter[i, t] = prod(1 + sum(rank) for rank in loops)
+        self.crossings = []  # (t, inner, outer) of consecutive levels that keep t; inner -1 is the arithmetic
+        for t in self.tensors:
+            kept = [i for i in range(self.levels) if keep[i][t]]
+            if not kept:
+                return None
+            self.crossings += [(t, inner, outer) for inner, outer in itertools.pairwise((-1, *kept))]
+        zeros = (0.0,) * self.levels
+        state = State(self.levels - 1, self.bounds, (1.0,) * len(self.tensors), 1.0, (),
+                      prod(self.bounds) * float(self.layer.machine.compute_energy), 0.0, zeros, zeros, self.loose)
+        for t, inner, outer in self.crossings:
+            if inner < 0:  # rule "arithmetic": a word per cycle, unless neighbours hand it on
+                linked = bool(self.layer.reuse.linked[0, t]) and prod(spatial[0]) > 1
+                asked = self.cycles
+                if linked:
+                    self.loose = True
+                    asked = self.distinct(t, self.bounds, True) / self.used[outer] / self.between(t, inner, outer)
+                state = self.charged(state, t, inner, outer, asked, asked, linked)
+        state = state._replace(loose=self.loose)
+        return state if self.fits(state) else None
+
+    def between(self, t: int, inner: int, outer: int) -> float:
+        """Receivers of one instance of `outer` at `inner` with words of their own."""
+        return prod(self.scatter[i, t] for i in range(inner + 1, outer + 1))
+
+    def neighbours(self, t: int, inner: int) -> bool:
+        """Whether receivers at `inner` may hand on words of a window to each other."""
+        return any(self.layer.reuse.linked[inner + 1, t] and self.spatial[inner + 1][d] > 1 for d in self.shared[t])
+
+    def fits(self, state: State) -> bool:
+        """Whether a level holds the tiles that it keeps."""
+        room = self.usable[state.level]
+        return room is None or sum(self.words(t, state.tile) for t in self.tensors if self.keep[state.level][t]) <= room
+
+    def charged(self, state: State, t: int, inner: int, outer: int, received: float, sent: float, loose: bool) -> State:
+        """Rule "charges": the accesses of both levels for words per receiver, rounded as Timeloop may round them."""
+        energy, accessed, reads, writes = state.energy, state.accessed, list(state.reads), list(state.writes)
+        whole = self.words(t, self.bounds)
+
+        def pay(level: int, amount: float, action: str, addressed: bool) -> Any:
+            nonlocal energy, accessed
+            clusters = min(self.used[level], self.price["clusters"][level])
+            energy += clusters * (math.ceil(amount / self.price["block"][level] - 1e-9) * self.price[action][level]
+                                  + addressed * amount * self.price["addr_gen"][level])
+            accessed += amount * self.used[level] if level == self.levels - 1 else 0
+            return amount * self.scale[level][t]
+        asked = math.ceil(sent * self.between(t, inner, outer) - 0.5 - 1e-6)
+        first = whole / self.between(t, outer, self.levels - 1) if self.written[t] else 0  # rule "first writes"
+        reads[outer] += pay(outer, max(asked - first, 0), "read", not self.written[t])
+        if self.written[t]:
+            writes[outer] += pay(outer, asked, "update", True)
+        if inner >= 0:
+            filled = max(math.ceil(received - 1 - 1e-6), 0) if loose else math.floor(received + 1e-6)
+            first = whole / self.between(t, inner, self.levels - 1) if self.written[t] else 0
+            writes[inner] += pay(inner, max(filled - first, 0), "fill", True)
+        return state._replace(energy=energy, accessed=accessed, reads=tuple(reads), writes=tuple(writes),
+                              loose=state.loose or loose)
+
+    def decided(self, t: int, inner: int, state: State) -> tuple[float, float, bool]:
+        """Words received and sent over a crossing to the state's level, and whether they are no more than a bound.
+
+        Rule "tiles": words of the tile times visits. Rule "windows": the innermost loop that moves a window finds its
+        overlap in place; a further loop of the same rank may find the tile so near that it sends less, or nothing. Rule
+        "neighbours": receivers side by side may hand on words.
+        """
+        words, visits = self.words(t, state.tile), state.visits[t]
+        if self.plain[t]:
+            return words * visits, words * visits, False
+        at = next((i for i, loop in enumerate(state.loops) if loop.d in self.relevant[t]), None)
+        if at is None:
+            return words, words, False
+        first = state.loops[at]
+        if first.d in self.own[t]:
+            return words * visits, words * visits, False
+        rank = dict(next(rank for rank in self.ranks[t] if first.d in dict(rank)))
+        span, step = 1 + sum(c * (state.tile[d] - 1) for d, c in rank.items()), first.step * rank[first.d]
+        overlap = words / span * max(span - step, 0)
+        near = self.neighbours(t, inner)
+        last = sum(c * state.tile[d] * (self.spatial[inner + 1][d] - 1) for d, c in rank.items()) if near else 0
+        beside = prod(self.spatial[inner + 1][d] for d in rank) if near else 1
+        links, further = near and step <= last, [loop for loop in state.loops[at + 1:] if loop.d in rank]
+        steps = [loop.step * rank[loop.d] for loop in further]
+        fewer, least = 1.0, words
+        for g, loop in enumerate(further):
+            sent = words if len(steps) <= 8 else 0.0
+            for inside in itertools.product((0, 1), repeat=len(steps) if len(steps) <= 8 else 0):
+                if inside and not inside[g]:
+                    move = steps[g] - step - sum(s for s, i in zip(steps, inside, strict=True) if i)
+                    sent = 0.0 if move == 0 else min(sent, words - overlap) if move == step else sent
+                    links |= near and abs(move) <= last
+            if sent < words:
+                fewer, least = fewer * loop.bound, min(least, sent)
+        runs = visits / first.bound
+        received = words * visits - overlap * (visits - runs) - (words - least) * runs * (1 - 1 / fewer)
+        if not links:
+            return received, received, fewer > 1
+        others = prod(loop.bound for loop in state.loops[at + 1:] if loop.d in self.own[t])
+        sent = words * others + (words - overlap) / beside * (visits - runs)
+        return received, min(received, max(sent, self.least(t, inner, state)[1])), True
+
+    def least(self, t: int, inner: int, state: State) -> tuple[float, float, bool]:
+        """The same for a receiver within the state's level, or that level.
+
+        Rule "inner levels": the words of the level's tile cross again for every visit, and for every loop outside where
+        the receiver cannot hold its share. Rule "unions": of windows the distinct words of all loops over them.
+        """
+        inside, visits = self.between(t, inner, state.level), state.visits[t]
+        if self.plain[t]:
+            words, room = self.words(t, state.tile) / inside, self.usable[inner]
+            words *= state.outside if room is not None and words > room else visits
+            return words, words, False
+        grown, apart, own = list(state.tile), 1.0, False
+        for loop in state.loops:
+            own |= loop.d in self.own[t]
+            if loop.d in self.shared[t]:
+                grown[loop.d] *= loop.bound
+                visits /= loop.bound
+            elif own:
+                apart *= loop.bound
+        touched = max(self.distinct(t, state.tile, True), self.distinct(t, grown, False)) / inside
+        if not self.neighbours(t, inner):
+            return touched * visits, touched * visits, True
+        sent = touched
+        if state.level == inner:
+            wide = [points * extent for points, extent in zip(grown, self.spatial[inner + 1], strict=True)]
+            sent = self.distinct(t, wide, False) / self.scatter[inner + 1, t]
+        return touched * visits, min(touched * visits, sent * apart), True
+
+    def bound(self, state: State) -> float:
+        """The bound of all mappings with a state's loops."""
+        self.counted += 1
+        whole = state
+        for t, inner, outer in self.crossings:
+            if 0 <= inner < state.level:
+                whole = self.charged(whole, t, inner, outer, *self.least(t, inner, state))
+        busy = self.cycles
+        for i, (read, written) in enumerate(zip(whole.reads, whole.writes, strict=True)):  # rule "bandwidths"
+            for name, asked in (("read", read), ("write", written), ("shared", read + written)):
+                if (rate := self.price[f"{name}_bandwidth"][i]) < UNLIMITED:
+                    busy = max(busy, math.ceil(asked / rate * (1 - 1e-12)))
+        gate, gated = self.layer.machine.gate, self.price["gated"]
+        energy = whole.energy + sum(busy * leak * (self.used[gate[i]] * gated[i] if gated[i] > 1 else self.used[i])
+                                    for i, leak in enumerate(self.price["leak"]))
+        cycles = busy + self.layer.machine.network_latency
+        return float({"edp": energy * cycles, "energy": energy, "delay": cycles,
+                      "last_level_accesses": whole.accessed}[self.metric])
+
+    # Orders: mappings with equal factors whose orders have the same signature have the same words, or are loose.
+
+    def permitted(self, level: int, looping: frozenset[int]) -> Iterator[tuple[int, ...]]:
+        """Every order of the loops of several iterations of a level."""
+        loops = self.space.levels[level].temporal
+        inner, between, outer = ([self.names.index(name) for name in part if self.names.index(name) in looping]
+                                 for part in (loops.inner, loops.between, loops.outer))
+        return ((*inner, *order, *outer) for order in itertools.permutations(between))
+
+    def signature(self, level: int, order: Sequence[int]) -> tuple[tuple[frozenset[int], ...], tuple[int, ...]]:
+        """For each data space sent further in: loops inside the first one that moves it; and that loop, of a window."""
+        idle, movers = [], []
+        for t in sorted({t for t, inner, _ in self.crossings if 0 <= inner < level}):
+            first = next((i for i, d in enumerate(order) if d in self.relevant[t]), len(order))
+            idle.append(frozenset(order[:first]))
+            movers.append(order[first] if first < len(order) and order[first] in self.shared[t] else -1)
+        return tuple(idle), tuple(movers)
+
+    def classes(self, level: int, looping: frozenset[int]) -> Any:
+        """An order for every signature that no other one exceeds: more loops inside never send more words."""
+        key = (level, looping)
+        if key not in self.known:
+            found = {self.signature(level, order): order for order in self.permitted(level, looping)}
+            self.known[key] = {one: order for one, order in found.items() if not any(
+                other != one and other[1] == one[1] and all(a <= b for a, b in zip(one[0], other[0], strict=True))
+                for other in found)}
+        return self.known[key]
+
+    def entered(self, state: State, factors: Box, order: Sequence[int]) -> State | None:
+        """The state of the next level within; None where its tile does not fit."""
+        level, spatial = state.level, self.spatial[state.level]
+        tile = tuple(state.tile[d] / (factors[d] * spatial[d]) for d in self.dims)
+        outside, visits = state.outside * prod(factors), list(state.visits)
+        for t in self.tensors:
+            first = next((i for i, d in enumerate(order) if d in self.relevant[t]), None)
+            if first is not None:
+                visits[t] = outside / prod(factors[d] for d in order[:first])
+        loops = (*(Loop(d, factors[d], tile[d] * spatial[d]) for d in order), *state.loops)
+        inner = state._replace(level=level - 1, tile=tile, visits=tuple(visits), outside=outside, loops=loops)
+        if not self.fits(inner):
+            return None
+        for t, receiver, outer in self.crossings:
+            if receiver == level - 1:
+                inner = self.charged(inner, t, receiver, outer, *self.decided(t, receiver, inner))
+        return inner
+
+    def check_schemes(self, content: Any) -> None:
+        """Holds a certificate against all schemes, and the mapping that it gives against its value."""
+        value, gap, given = content["value"], content["gap"], content["mapping"]
+        need(content["version"] == 1 and content["bounds"] == dict(self.spec.problem.bounds), "another problem")
+        need(gap >= 0 and abs(self.limit - value * (1 - SAME) / (1 + gap)) <= SAME / 1000 * self.limit, "a wrong limit")
+        spatial, temporal = (tuple(tuple(map(float, row)) for row in given[name]) for name in ("spatial", "temporal"))
+        claimed = {(tuple(tuple(map(float, row)) for row in one["spatial"]), tuple(map(tuple, one["keep"]))): one
+                   for one in content["schemes"]}
+        need(len(claimed) == len(content["schemes"]), "a scheme twice")
+        known = False
+        for scheme in self.schemes():
+            state, part = self.begin(*scheme), claimed.pop(scheme, None)
+            if scheme == (spatial, tuple(map(tuple, given["keep"]))):
+                known = any(same(found, value) for found in self.given_values(temporal, given["order"]))
+            bound = inf if state is None else self.bound(state)
+            if state is None or part is None:
+                need(part is None and bound >= self.limit * (1 - SAME), f"a scheme of bound {bound} is left out")
+                continue
+            need(same(bound, part["bound"]) and bound < self.limit, f"a scheme has the bound {bound}")
+            self.check_parts(state, (), part["parts"])
+        need(not claimed, "a scheme that is none")
+        need(known, f"no legal mapping of the value {value} is given")
+
+    def given_values(self, temporal: tuple[Box, ...], orders: list[list[int]]) -> Any:
+        """Values of a mapping of the scheme, layout by layout, once it is found to lie in the map space."""
+        for level, (factors, order) in enumerate(zip(temporal, orders, strict=True)):
+            real = tuple(d for d in order if factors[d] > 1)
+            choices = [self.space.levels[level].temporal.choices[name] for name in self.names]
+            need(sorted(order) == list(self.dims) and real in self.permitted(level, frozenset(real))
+                 and all(f in choice for f, choice in zip(factors, choices, strict=True)), "a mapping of no map space")
+        points = [prod(level[d] for level in (*self.spatial, *temporal)) for d in self.dims]
+        need(points == list(self.bounds), "a mapping of other bounds")
+        return self.values([self.nest(temporal, orders, layout) for layout in self.placed(self.spatial)]).tolist()
+
+    def values(self, nests: list[Nest]) -> np.ndarray:
+        """The metric of mappings; infinite for illegal ones."""
+        scores = score(self.layer, joined(nests))
+        found = {"edp": scores.energy * scores.cycles, "energy": scores.energy, "delay": scores.cycles,
+                 "last_level_accesses": scores.last_level_accesses}[self.metric]
+        return np.where(scores.legal, found, inf)
+
+    def check_parts(self, state: State, outer: tuple[tuple[Box, tuple[int, ...]], ...], parts: Any) -> None:
+        """Holds the parts of a state that are claimed against the bounds of all of its parts."""
+        claimed: dict[Any, Any] = {}
+        for part in parts:
+            factors, order = tuple(map(float, part["factors"])), part["order"]
+            own = tuple(d for d in order if factors[d] > 1)
+            need(sorted(order) == list(self.dims) and own in self.permitted(state.level, frozenset(own)), "an order")
+            key = factors, self.signature(state.level, own)
+            need(key not in claimed, "a part twice")
+            claimed[key] = own, part
+        for factors in self.factors(state):
+            looping = frozenset(d for d in self.dims if factors[d] > 1)
+            for signature, order in self.classes(state.level, looping).items():
+                own, part = claimed.pop((factors, signature), (order, None))
+                inner = self.entered(state, factors, own)
+                if inner is None:
+                    need(part is None, "a part that does not fit")
+                    continue
+                bound = self.bound(inner)
+                if part is None:
+                    need(bound >= self.limit * (1 - SAME), f"a part of bound {bound} is left out")
+                    continue
+                need(same(bound, part["bound"]) and bound < self.limit * (1 + SAME), f"a part has the bound {bound}")
+                if inner.level:
+                    self.check_parts(inner, (*outer, (factors, own)), part["parts"])
+                else:
+                    self.check_mappings(inner, (*outer, (factors, own)), part)
+        need(not claimed, "a part that is none")
+
+    def check_mappings(self, state: State, outer: tuple[tuple[Box, tuple[int, ...]], ...], part: Any) -> None:
+        """Evaluates the mappings of a part whose loops are fixed: one; every order and layout where that is loose."""
+        best, count = inf, 0
+        for factors in self.factors(state):
+            levels = [(factors, next(self.permitted(0, frozenset(d for d in self.dims if factors[d] > 1)))),
+                      *reversed(outer)]
+            temporal, orders = [own for own, _ in levels], [tuple(order for _, order in levels)]
+            placed = list(itertools.islice(self.placed(self.spatial), None if state.loose else 1))
+            if state.loose:
+                orders = list(itertools.product(*(self.permitted(level, frozenset(order))
+                                                  for level, (_, order) in enumerate(levels))))
+            every = itertools.product(placed, orders)
+            while rows := list(itertools.islice(every, 4096)):
+                best = min(best, *self.values([self.nest(temporal, order, layout) for layout, order in rows]).tolist())
+                count += len(rows)
+        self.evaluated += count
+        need(best >= self.limit * (1 - SAME), f"a mapping has the value {best}")
+        need(part["mappings"] == count, f"{count} mappings in a part")
+        need(best == inf if part["least"] is None else same(best, part["least"]), f"{best} is the least of a part")
+
+    def nest(self, temporal: Sequence[Box], orders: Sequence[Sequence[int]], layout: Layout) -> Nest:
+        """One mapping of the scheme."""
+        full = [[*order, *(d for d in self.dims if d not in order)] for order in orders]
+        return Nest(*(np.array(rows)[..., None] for rows in (
+            temporal, self.spatial, full, self.keep, [on_y for _, on_y in layout], [order for order, _ in layout])))
+
+
+def check(content: Any, spec: Spec) -> str:
+    """What a certificate, as its JSON text says, proves for its input; Rejected, with the reason, where it does not."""
+    try:
+        checker = Checker(spec, content["metric"], content["limit"])
+        checker.check_schemes(content)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise Rejected(f"certificate: cannot be understood: {type(error).__name__}: {error}") from None
+    return (f"{spec.problem.name}: proved: no mapping has less {checker.metric} than {checker.limit:.10g}, one has "
+            f"{content['value']:.10g}; {checker.counted:,} parts bounded, {checker.evaluated:,} mappings evaluated")
