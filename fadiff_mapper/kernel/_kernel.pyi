@@ -24,7 +24,7 @@ class InterconnectKind(_Enum):
     ReductionTree: InterconnectKind
     SimpleMulticast: InterconnectKind
 
-class Interconnect:
+class InterconnectTable:
     def __init__(self, *, kind: InterconnectKind, level: int, reduces: bool, hop: float, router: float, ingress: float,
                  adder: float, transfers: Sequence[Sequence[tuple[float, float]]]) -> None: ...
 
@@ -40,7 +40,7 @@ class Layer:
     def __init__(self, *, dims: int, ranks: Sequence[Sequence[Sequence[tuple[int, float]]]], written: Sequence[bool],
                  levels: Sequence[Level], units: Sequence[Unit], bandwidth_scale: Sequence[float], held: Sequence[bool],
                  multicast: Sequence[bool], linked: Sequence[bool], first_written: Sequence[bool],
-                 coalesced: Sequence[bool], interconnects: Sequence[Interconnect], compute_energy: float,
+                 coalesced: Sequence[bool], interconnects: Sequence[InterconnectTable], compute_energy: float,
                  network_latency: float) -> None: ...
 
 # Evaluation.
@@ -94,13 +94,13 @@ def raise_aborted_as(error: type[Exception]) -> None: ...
 
 class RankKind(_Enum): ...
 
-class RankFormat:
+class RankTable:
     """`groups`: sets of dimensions, a bit each."""
 
     def __init__(self, *, kind: RankKind, groups: Sequence[int], metadata_bits: float, payload_bits: float) -> None: ...
 
-class Representation:
-    def __init__(self, *, ranks: Sequence[RankFormat], inner_to_outer: bool, compressed: bool) -> None: ...
+class FormatTable:
+    def __init__(self, *, ranks: Sequence[RankTable], inner_to_outer: bool, compressed: bool) -> None: ...
 
 class SparseLevel:
     """Energies by kind and access; choices are lists of alternatives (target, leaders)."""
@@ -113,7 +113,7 @@ class SparseLevel:
                  spatial_skipping: Sequence[Sequence[tuple[int, Sequence[int]]]]) -> None: ...
 
 class SparseTables:
-    def __init__(self, layer: Layer, *, levels: Sequence[SparseLevel], formats: Sequence[Representation],
+    def __init__(self, layer: Layer, *, levels: Sequence[SparseLevel], formats: Sequence[FormatTable],
                  gates_computes: bool, skips_computes: bool, computes: float, compute_energy: Sequence[float],
                  models: Sequence[DensityModel], operand_density: Sequence[float]) -> None: ...
 
@@ -124,7 +124,7 @@ class Decision(_Enum):
     LAYOUT: Decision
     KEEP: Decision
 
-class MapSpace:
+class SpaceTables:
     """Of the tables of divisors and those of whole numbers (`least`, `most`, `points`) one kind is given."""
 
     def __init__(self, layer: Layer, *, divisor: np.ndarray | None = None, quotient: np.ndarray | None = None,
@@ -138,8 +138,8 @@ class MapSpace:
 
 # Mappings as the arrays of a nest, the numbers of their divisors, [P, D, B], and the column of the given nest that each
 # came from, [B].
-def random_points(layer: Layer, space: MapSpace, count: int, seed: int) -> tuple[np.ndarray, ...]: ...
-def all_neighbours(layer: Layer, space: MapSpace, nest: Arrays, seed: int) -> tuple[np.ndarray, ...]: ...
+def random_points(layer: Layer, space: SpaceTables, count: int, seed: int) -> tuple[np.ndarray, ...]: ...
+def all_neighbours(layer: Layer, space: SpaceTables, nest: Arrays, seed: int) -> tuple[np.ndarray, ...]: ...
 
 TINY: float
 ILLEGAL: float
@@ -152,7 +152,7 @@ class Quantity(_Enum):
 class Stage(_Enum): ...
 
 class Chains:
-    def __init__(self, layer: Layer, space: MapSpace, terms: Sequence[tuple[float, Quantity]],
+    def __init__(self, layer: Layer, space: SpaceTables, terms: Sequence[tuple[float, Quantity]],
                  room_words: np.ndarray | None, room_counted: np.ndarray | None, seed: int,
                  sparse: SparseTables | None = None, sums: tuple[float, float] = (1.0, 1.0),
                  seconds: float = ...) -> None: ...

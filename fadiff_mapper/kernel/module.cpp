@@ -95,7 +95,7 @@ static void add_layers(py::module_& module) {
         .value("Legacy", Interconnect::WIRES)
         .value("ReductionTree", Interconnect::TREE)
         .value("SimpleMulticast", Interconnect::MULTICAST);
-    add_table(module, "Interconnect", pair("kind", &Interconnect::kind), pair("level", &Interconnect::level),
+    add_table(module, "InterconnectTable", pair("kind", &Interconnect::kind), pair("level", &Interconnect::level),
               pair("reduces", &Interconnect::reduces), pair("hop", &Interconnect::hop), pair("router", &Interconnect::router),
               pair("ingress", &Interconnect::ingress), pair("adder", &Interconnect::adder),
               pair("transfers", &Interconnect::transfers));
@@ -272,7 +272,7 @@ static void add_spaces(py::module_& module) {
     py::enum_<Decision::Kind>(module, "Decision")
         .value("ORDER", Decision::ORDER).value("LAYOUT", Decision::LAYOUT).value("KEEP", Decision::KEEP);
     const auto none = [](const char* name) { return py::arg_v(name, py::none()); };
-    py::class_<MapSpace>(module, "MapSpace")
+    py::class_<MapSpace>(module, "SpaceTables")
         .def(py::init(&space_of), py::arg("layer"), py::kw_only(), none("divisor"), none("quotient"), none("product"),
              none("allowed"), none("completable"), none("bound"), none("least"), none("most"), none("points"),
              py::arg("movable"), py::arg("orders"),

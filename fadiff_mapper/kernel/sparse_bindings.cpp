@@ -132,9 +132,9 @@ void add_sparse(py::module_& module) {
         .value("cp", RankKind::COORDINATE_PAYLOAD).value("rle", RankKind::RUN_LENGTH)
         .value("b", RankKind::BITMASK).value("ub", RankKind::UNCOMPRESSED_BITMASK)
         .value("uop", RankKind::OFFSET_PAIR);
-    add_table(module, "RankFormat", pair("kind", &RankFormat::kind), pair("groups", &RankFormat::groups),
+    add_table(module, "RankTable", pair("kind", &RankFormat::kind), pair("groups", &RankFormat::groups),
               pair("metadata_bits", &RankFormat::metadata_bits), pair("payload_bits", &RankFormat::payload_bits));
-    add_table(module, "Representation", pair("ranks", &Representation::ranks),
+    add_table(module, "FormatTable", pair("ranks", &Representation::ranks),
               pair("inner_to_outer", &Representation::inner_to_outer), pair("compressed", &Representation::compressed));
     add_table(module, "SparseLevel", pair("decompresses", &SparseLevel::decompresses), pair("compresses", &SparseLevel::compresses),
               pair("metadata_limit", &SparseLevel::metadata_limit), pair("word_bits", &SparseLevel::word_bits),

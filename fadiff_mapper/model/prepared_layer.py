@@ -220,7 +220,7 @@ def compiled_layer(arch: Architecture, projection: Projection, machine: Machine,
         units=[_kernel.Unit(instances=unit.instances, mesh_x=unit.mesh_x, mesh_y=unit.mesh_y) for unit in units],
         bandwidth_scale=_flat(machine.bandwidth_scale), held=_flat(reuse.held), multicast=_flat(reuse.multicast),
         linked=_flat(reuse.linked), first_written=_flat(reuse.first_written), coalesced=_flat(reuse.coalesced),
-        interconnects=[_kernel.Interconnect(
+        interconnects=[_kernel.InterconnectTable(
             kind=_kernel.InterconnectKind.__members__[one.kind], level=one.level, reduces=one.reduces, hop=one.hop,
             router=one.router, ingress=one.ingress, adder=one.adder,
             transfers=[list(of.items()) for of in one.transfers]) for one in interconnects],

@@ -155,13 +155,13 @@ class SparseDesign:
             operand_density=[millionths(density) for density in self.word_densities])
 
 
-def _compiled_format(own: Representation | None, dims: Sequence[str]) -> _kernel.Representation:
+def _compiled_format(own: Representation | None, dims: Sequence[str]) -> _kernel.FormatTable:
     """The format of one tensor for the kernel, without a rank where it is stored plainly."""
-    ranks = [] if own is None else [_kernel.RankFormat(
+    ranks = [] if own is None else [_kernel.RankTable(
         kind=_kernel.RankKind.__members__[rank.kind],
         groups=[sum(1 << dims.index(name) for name in group) for group in rank.flattened],
         metadata_bits=rank.metadata_bits, payload_bits=rank.payload_bits) for rank in own.ranks]
-    return _kernel.Representation(ranks=ranks, inner_to_outer=own is not None and own.inner_to_outer,
+    return _kernel.FormatTable(ranks=ranks, inner_to_outer=own is not None and own.inner_to_outer,
                                   compressed=own is not None and own.compressed)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fadiff_mapper.kernel._kernel import Chains, Decision, MapSpace, Quantity
+from fadiff_mapper.kernel._kernel import Chains, Decision, Quantity, SpaceTables
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays
 from fadiff_mapper.search.best_so_far import PRIORITY, SHARE_WEIGHT
 from fadiff_mapper.search.layer_family import LayerFamily, first_of, temporal_orders
@@ -43,9 +43,9 @@ POLISH_STEPS = 200
 """Steps of the last descent at most; a limit for safety, nothing was measured."""
 
 
-def compiled_space(family: LayerFamily, member: int, *, residuals: bool = False) -> MapSpace:
+def compiled_space(family: LayerFamily, member: int, *, residuals: bool = False) -> SpaceTables:
     """The map space of one member of a family for the compiled search, see `space_table`."""
-    return MapSpace(family.layer.compiled, **space_table(family, member, residuals=residuals))
+    return SpaceTables(family.layer.compiled, **space_table(family, member, residuals=residuals))
 
 
 def space_table(family: LayerFamily, member: int, *, residuals: bool = False) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def compiled_objective(metrics: Sequence[str], weights: Sequence[float] | None =
             "sums": sums or (1.0, 1.0)}
 
 
-def chains_of(task: MappingTask, options: SearchOptions, deadline: float, space: MapSpace) -> Chains:
+def chains_of(task: MappingTask, options: SearchOptions, deadline: float, space: SpaceTables) -> Chains:
     """Compiled chains without mappings on a task's layer, under its terms, in a `compiled_space`.
 
     They end in the middle of a round at the deadline, seconds of `time.monotonic`.

@@ -47,7 +47,7 @@ def layer_table() -> dict[str, Any]:
     spec = load(native()["input"])
     layer = prepare_layer(spec.arch, spec.problem, spec.tables)
     with mock.patch.multiple("fadiff_mapper.model.prepared_layer._kernel", Layer=_table, Level=dict, Unit=dict,
-                             Interconnect=dict):
+                             InterconnectTable=dict):
         return compiled_layer(layer.arch, layer.projection, layer.machine, layer.reuse, layer.interconnects)  # type: ignore
 
 
@@ -58,7 +58,7 @@ def _table(layer: Any = None, **table: Any) -> dict[str, Any]:
 
 def layer_of(table: dict[str, Any]) -> _kernel.Layer:
     """The layer of a table."""
-    classes = {"levels": _kernel.Level, "units": _kernel.Unit, "interconnects": _kernel.Interconnect}
+    classes = {"levels": _kernel.Level, "units": _kernel.Unit, "interconnects": _kernel.InterconnectTable}
     return _kernel.Layer(**{name: [classes[name](**one) for one in value] if name in classes else value
                             for name, value in table.items()})
 
@@ -72,9 +72,9 @@ def small_space(residuals: bool = False) -> dict[str, Any]:
                        residuals=residuals)
 
 
-def space_of(layer: _kernel.Layer, table: dict[str, Any]) -> _kernel.MapSpace:
+def space_of(layer: _kernel.Layer, table: dict[str, Any]) -> _kernel.SpaceTables:
     """The map space of a table."""
-    return _kernel.MapSpace(layer, **table)
+    return _kernel.SpaceTables(layer, **table)
 
 
 def changed_array(array: np.ndarray, rng: random.Random) -> Any:

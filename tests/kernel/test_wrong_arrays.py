@@ -41,7 +41,7 @@ def wrong_nests() -> list[Any]:
 
 def chains(**space: Any) -> _kernel.Chains:
     table = space_table(FAMILY, 0) | space
-    return _kernel.Chains(LAYER.compiled, _kernel.MapSpace(LAYER.compiled, **table), TERMS, None, None, 0)
+    return _kernel.Chains(LAYER.compiled, _kernel.SpaceTables(LAYER.compiled, **table), TERMS, None, None, 0)
 
 
 def scored(arrays: Any, out: Any, *, words: Any = None, counted: Any = None, last: int = BATCH) -> None:
@@ -124,7 +124,7 @@ def test_chains_refuse_a_table_that_is_not_there() -> None:
         table = space_table(FAMILY, 0)
         del table[name]
         with pytest.raises(error):
-            _kernel.MapSpace(LAYER.compiled, **table)
+            _kernel.SpaceTables(LAYER.compiled, **table)
 
 
 def test_a_factor_that_divides_no_bound_is_refused() -> None:
