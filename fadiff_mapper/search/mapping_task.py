@@ -10,6 +10,8 @@ from functools import cached_property
 from itertools import compress
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.inputs.spec.constraints import Constraints
@@ -21,7 +23,6 @@ from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.layer_family import LayerFamily, family_of, first_of
 from fadiff_mapper.search.mapspace import MapSpace, build_mapspace, conflicts
-from fadiff_mapper.search.mapspace.build import NONE
 
 if TYPE_CHECKING:
     from fadiff_mapper.model.sparse_design import SparseDesign
@@ -62,7 +63,10 @@ class MappingTask:
     @property
     def impossible(self) -> tuple[str, ...]:
         """The dimensions whose factors cannot multiply to their bounds; with any, the map space is empty."""
-        return tuple(compress(self.space.problem.dimensions, (self.family.factors.outermost[0] == NONE).any(axis=0)))
+        tables = self.family.factors
+        every = np.arange(tables.bound.shape[1])
+        possible = tables.completable[0, 0, every, tables.bound[0]].any(axis=-1)
+        return tuple(compress(self.space.problem.dimensions, ~possible))
 
 
 def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: Nest | None = None,
