@@ -26,12 +26,16 @@ sys.path.insert(0, str(Path(__file__).parent / "packaging"))
 from cxx_compiler import SHARED, CxxCompiler, find_compiler
 
 KERNEL = Path("fadiff_mapper", "kernel")
-BINDINGS = (KERNEL / "module.cpp", KERNEL / "estimate_bindings.cpp")
+BINDINGS = tuple(KERNEL / name for name in (
+    "module.cpp", "estimate_bindings.cpp", "proof_bindings.cpp", "sparse_bindings.cpp", "straight_through.cpp"))
 """Files that meet Python. They take longer to compile than all others together and hardly any time of a run, so they
 are compiled once, for the baseline. No vector of the processor may therefore pass by value between them and the other
-files, nor may they free what holds vectors: registers and alignment depend on the level."""
+files: registers depend on the level."""
 
 SOURCES = [*BINDINGS, *sorted(path for path in KERNEL.glob("*.cpp") if path not in BINDINGS)]
+PARTS = Path("tests", "kernel", "parts.cpp")
+"""Parts of the kernel one by one, for tests: a module of its own, `_parts`, made where the tests are there."""
+
 DEPENDS = sorted(KERNEL.glob("*.hpp"))
 
 X86 = platform.machine() in ("x86_64", "AMD64")
@@ -61,25 +65,37 @@ class BuildKernel(build_ext):
         for ext in self.extensions:
             target = Path(self.get_ext_fullpath(ext.name))
             target.parent.mkdir(parents=True, exist_ok=True)
-            own = [objects[source, BASELINE if source in BINDINGS else ext.level] for source in SOURCES]
-            self._run([*compiler.command, *shlex.split(os.environ.get("LDFLAGS", "")), *SHARED,
-                       "-O3",  # Zig compiles its libraries with what stands here
-                       *map(str, own), "-o", str(target)])
+            self._link(compiler, [objects[source, BASELINE if source in BINDINGS else ext.level] for source in SOURCES],
+                       target)
             # Beside the sources too, so that Python started in the checkout, which finds these first, has the kernel.
             beside = KERNEL.joinpath(ext.level if ext.level != BASELINE else "", target.name)
             if not self.inplace and beside.resolve() != target.resolve():
                 beside.parent.mkdir(exist_ok=True)
                 shutil.copyfile(target, beside)
 
+        if PARTS.exists():
+            own = [objects[source, BASELINE] for source in SOURCES if source not in BINDINGS]
+            self._link(compiler, [self._compile(compiler, PARTS, baseline), *own],
+                       KERNEL / Path(self.get_ext_filename("_parts")).name)
+
     def _compile(self, compiler: CxxCompiler, source: Path, level: str) -> Path:
         """The object of one file, compiled unless one is there that is newer than all that it is made of."""
-        flags = [*shlex.split(os.environ.get("CXXFLAGS", "")), *FLAGS, *compiler.flags(level)]
+        flags = [*shlex.split(os.environ.get("CXXFLAGS", "")), *FLAGS, *compiler.flags(level), "-MMD"]
         key = hashlib.sha256(repr([compiler, flags, pybind11.__version__]).encode()).hexdigest()[:16]
         made = Path(self.build_temp, f"{source.stem}-{key}.o")
         made.parent.mkdir(parents=True, exist_ok=True)
-        if not made.exists() or made.stat().st_mtime <= max(path.stat().st_mtime for path in [source, *DEPENDS]):
-            self._run([*compiler.command, *flags, *INCLUDES, "-c", str(source), "-o", str(made)])
+        listed = made.with_suffix(".d")  # by -MMD: the rule of a makefile, object: files
+        files = [Path(word) for word in shlex.split(listed.read_text())[1:] if word.strip()] if listed.exists() else []
+        if not files or not made.exists() or any(
+                not path.exists() or path.stat().st_mtime >= made.stat().st_mtime for path in files):
+            self._run([*compiler.command, *flags, *INCLUDES, f"-I{KERNEL}", "-c", str(source), "-o", str(made)])
         return made
+
+    def _link(self, compiler: CxxCompiler, objects: Sequence[Path], target: Path) -> None:
+        """Makes a module of some objects."""
+        self._run([*compiler.command, *shlex.split(os.environ.get("LDFLAGS", "")), *SHARED,
+                   "-O3",  # Zig compiles its libraries with what stands here
+                   *map(str, objects), "-o", str(target)])
 
     def _run(self, command: Sequence[str]) -> None:
         """Runs the compiler; what it says is printed."""

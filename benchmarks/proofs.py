@@ -30,8 +30,8 @@ from fadiff_mapper.search.lower_bound import lower_bound
 from fadiff_mapper.search.lower_bound.proof import prove
 from fadiff_mapper.search.mapping_task import mapping_task
 
-CERTIFIED = (("gemmini_small", "gpt3_6b7_block/gemm_2048_4096_4096"), ("eyeriss_like", "mobilenet_v1/dw3x3_512_7_s2"),
-             ("weight_stationary", "resnet18/conv3x3_128_256_14_s2"))
+CERTIFIED = (("gemmini_small", "resnet18/fc_512_1000"), ("eyeriss_like", "mobilenet_v1/dw3x3_512_7_s2"),
+             ("output_stationary", "resnet18/fc_512_1000"), ("simba_like", "resnet18/fc_512_1000"))
 """Designs and layers whose certificates are changed."""
 
 

@@ -78,14 +78,18 @@ def rate(spec: Spec) -> float:
         return 0.0
     *arrays, _, _ = _kernel.random_points(task.layer.compiled, compiled_space(task.family, 0), BATCH, 0)
     nest, out = Nest(*arrays), np.empty((5, BATCH))
-    evaluator = _kernel.SparseEvaluator(task.sparse.compiled)
-    evaluator.score(nest_arrays(nest), out)
+    design = task.sparse.compiled
+
+    def score(nest: Nest) -> None:
+        _kernel.score(task.layer.compiled, nest_arrays(nest), None, None, out, 0, BATCH, False, sparse=design)
+
+    score(nest)
     legal = np.flatnonzero(out[4])
     if not len(legal):
         return 0.0
     nest = nest.take(np.resize(legal, BATCH))
     start = time.process_time()
-    evaluator.score(nest_arrays(nest), out)
+    score(nest)
     return BATCH / (time.process_time() - start)
 
 

@@ -1,1 +1,1 @@
-"""A learned correction of cycles to those measured on real hardware: features, fit, verdict, file."""
+"""Learned correction of cycles to those measured on real hardware: features, fit, verdict, file."""

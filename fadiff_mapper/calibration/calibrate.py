@@ -1,4 +1,4 @@
-"""A calibration from measured points: the fit, and the verdict on layers that the fit did not see."""
+"""A calibration from measured points: the fit, and its verdict on layers that were held out."""
 
 from __future__ import annotations
 
@@ -17,31 +17,26 @@ from fadiff_mapper.calibration.features import NAMES, PROGRAMS, feature_table
 from fadiff_mapper.calibration.measured_points import MeasuredLayer
 
 PRIOR = {"tile": 120.0, "convolution": 120.0, "launch": 1000.0}
-"""Cycles from which the fit starts and to which it is drawn: starts take about a hundred cycles, a launch a thousand;
-of the other features one unit is one cycle at best."""
+"""Cycles of the prior: a start takes about a hundred cycles, a launch a thousand; other features cost at best one cycle
+per unit."""
 
 PRIOR_ELSE, PRIOR_NORM = 0.6, 3.0
-"""The same for the other features, and for p."""
+"""The prior of all other features, and of the norm p."""
 
 PULL = 0.4
-"""Weight of the squared distance to the prior, per coefficient and in natural logarithms, beside one point's squared
-error. Points decide where there are some; a feature that no point depends on keeps its prior. Mean error on layers not
-learned from, three splits: 17.4 %; with 0.1, 0.2, 0.8 and 1.6 it was 17.5, 17.5, 17.6 and 19.9 %."""
+"""Weight of the squared distance to the prior, per coefficient in natural logarithms, beside one point's squared error.
+A feature that no point depends on keeps its prior; smaller weights fit held-out layers no better."""
 
 ERRORS_COUNT_FULLY = 0.1
-"""Errors in natural logarithms above which they count linearly instead of squared (a few measured points are off by
-hundreds, see the documentation). Mean error on layers not learned from, three splits, with a pull of 0.8: 17.6 %;
-with 0.05 17.6 and with 0.2 17.8 %."""
+"""Errors in natural logarithms above which they count linearly: a few measured points are off by hundreds."""
 
 MOST_STEPS = 150
-"""Steps of the least squares at most; the fit to 1,567 points takes some 40."""
+"""Steps of the least squares at most; fits to some thousand points take fewer."""
 
 
 def fit(tiles: np.ndarray, table: np.ndarray, measured: np.ndarray) -> tuple[tuple[float, ...], float]:
-    """Coefficients (in the order of `features.NAMES`) and p of the correction that is nearest to measured cycles, [B].
-
-    `tiles` and `table` are those of `feature_table`.
-    """
+    """Coefficients, in the order of `features.NAMES`, and norm p of the correction that is nearest to `measured`
+    [B]."""
     prior = np.log([*(PRIOR.get(name, PRIOR_ELSE) for name in NAMES), PRIOR_NORM - 1.0])
     target = np.log(measured)
 
@@ -56,10 +51,10 @@ def fit(tiles: np.ndarray, table: np.ndarray, measured: np.ndarray) -> tuple[tup
 
 
 FOLDS = 5
-"""Folds of the layers: four fifths of them are learned from, one fifth is judged on."""
+"""Folds of the layers: the fit uses four fifths of them, the verdict the last fifth."""
 
 FEWEST_LAYERS = 5
-"""Layers below which layers that were not learned from cannot be judged."""
+"""With fewer layers no verdict on held-out layers is possible."""
 
 
 @dataclass(frozen=True)
@@ -96,11 +91,8 @@ def calibrate(layers: Sequence[MeasuredLayer], *, program: str | None = None, se
 
     Args:
         layers: Measured points.
-        program: One of `features.PROGRAMS`; None: the one with the smaller error on layers not learned from.
+        program: One of `features.PROGRAMS`; None: the one with the smaller error on held-out layers.
         seed: Seed of the split into folds.
-
-    Returns:
-        The calibration, whether or not it is better than the exact model.
 
     Raises:
         FadiffError: An argument is out of range, there are too few layers, or a problem has another number of operands.
@@ -126,7 +118,7 @@ def calibrate(layers: Sequence[MeasuredLayer], *, program: str | None = None, se
 
 
 def fold_of_layers(layers: Sequence[MeasuredLayer], seed: int) -> np.ndarray:
-    """The fold of every layer, -1 for those with searched points alone. Raises FadiffError for too few layers."""
+    """The fold of every layer, -1 for layers with only searched points. Raises FadiffError for too few layers."""
     learned = [number for number, layer in enumerate(layers) if not layer.searched.all()]
     if len(learned) < FEWEST_LAYERS:
         raise FadiffError(f"found {len(learned)} layers to learn from; accepted: at least {FEWEST_LAYERS}, so that "
@@ -148,7 +140,7 @@ def points_of(layers: Sequence[MeasuredLayer], program: str, word_bytes: float) 
 
 
 def predicted_unseen(points: Points, folds: np.ndarray) -> np.ndarray:
-    """Cycles of every point by the fit to the layers of the other `fold_of_layers`, [B]; 0 for searched points."""
+    """Cycles of every point, [B], by the fit without the point's own fold; 0 for searched points."""
     fold, predicted = folds[points.layer], np.zeros_like(points.measured)
     for number in range(FOLDS):
         known, unknown = points.learned & (fold != number), ~points.searched & (fold == number)
@@ -158,7 +150,7 @@ def predicted_unseen(points: Points, folds: np.ndarray) -> np.ndarray:
 
 
 def verdict(predicted: np.ndarray, exact: np.ndarray, measured: np.ndarray) -> FitVerdict:
-    """Corrected cycles and those of the exact model of the same points, [B] each, side by side."""
+    """Corrected and exact cycles of the same points, [B] each, against the measurement."""
     figures = []
     for cycles in (predicted, exact):
         known = len(measured) > 1 and np.ptp(cycles) > 0 and np.ptp(measured) > 0

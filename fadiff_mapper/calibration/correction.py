@@ -1,10 +1,10 @@
-"""The correction itself: cycles of real hardware from the features of a mapping.
+"""The correction: cycles of real hardware from the features of a mapping.
 
     cycles = tiles * ( (s^p + c^p + t^p + m^p)^(1/p) + o )
 
-s, c, t, m are the cycles of a tile's start-up, compute, streams and memory, o what the whole run pays once: each the
-sum of features times coefficients that are not negative. The norm lies between the sum of the parts (p = 1, nothing
-overlaps) and the longest of them (p large, everything does); Timeloop's model is the latter.
+s, c, t, m are a tile's cycles for start-up, compute, streams and memory, o the overhead per run: each is the sum of its
+features times nonnegative coefficients. The norm lies between the sum of the parts (p = 1, nothing overlaps) and the
+longest part (p large, everything overlaps), as in Timeloop's model.
 """
 
 from __future__ import annotations
@@ -34,11 +34,10 @@ class FitVerdict:
 
     Attributes:
         points: Measured points.
-        spearman: Rank correlation of the corrected cycles with the measured ones; of the points of all folds
-            together, where there are folds.
+        spearman: Rank correlation of the corrected with the measured cycles, over the points of all folds together.
         error: Mean of |predicted / measured - 1|.
         exact_spearman: Rank correlation of the exact model's cycles.
-        exact_error: Their mean error.
+        exact_error: Mean error of the exact model's cycles.
     """
 
     points: int
@@ -63,7 +62,7 @@ class Calibration:
         word_bytes: Bytes of a word in the outermost level.
         coefficients: [F]. Cycles per unit of each feature, in the order of `features.NAMES`.
         norm: p, at least 1.
-        unseen: The verdict on layers that the fit did not see.
+        unseen: The verdict on held-out layers.
         searched: The verdict on points that a search proposed; None where the measurements mark none.
     """
 
@@ -77,49 +76,33 @@ class Calibration:
 
     @property
     def useful(self) -> bool:
-        """Whether it beats the exact model on unseen layers, and on searched points where there are some."""
+        """Whether the correction beats the exact model on held-out layers, and on searched points where there are
+        some."""
         return self.unseen.better and (self.searched is None or self.searched.better)
 
     def check_architecture(self, arch: Architecture) -> None:
-        """Refuses an architecture with other storage levels. Raises FadiffError."""
+        """Raises FadiffError for an architecture with other storage levels."""
         if arch.level_names() != self.levels:
             raise FadiffError(f"calibration: found the storage levels {listed(arch.level_names())}; accepted: those of "
                               f"the architecture that was measured, {shortened(listed(self.levels))}")
 
     def cycles(self, problem: Problem, nest: Nest) -> Array:
-        """Cycles on the measured hardware.
-
-        Args:
-            problem: A layer with two operands.
-            nest: B mappings of it; the factors may be torch tensors, of which the result is a differentiable function.
-
-        Returns:
-            [B]. Predicted cycles.
+        """Predicted cycles on the measured hardware, [B], for B mappings of a layer; differentiable for torch tensors.
 
         Raises:
-            FadiffError: The problem has another number of operands.
+            FadiffError: The problem has not exactly two operands.
         """
         tiles, table = feature_table(self.program, problem, nest, self.word_bytes)
         return predict(tiles, table, self.coefficients, self.norm)
 
     def record(self) -> dict[str, Any]:
-        """The calibration among the options of a run, for the record that is written with it."""
+        """The calibration as it is written into the record of a run."""
         return {"calibration": {"program": self.program, "norm": self.norm,
                                 "cycles_per": dict(zip(NAMES, self.coefficients, strict=True))}}
 
 
 def predict(tiles: Array, table: Array, coefficients: Sequence[float] | np.ndarray, norm: float) -> Array:
-    """The formula at the top of this file.
-
-    Args:
-        tiles: [B]. Tiles of the run.
-        table: [F, B]. Features per tile, in the order of `features.NAMES`.
-        coefficients: [F]. Cycles per unit of each feature.
-        norm: p.
-
-    Returns:
-        [B]. Cycles.
-    """
+    """The formula at the top of this file, [B], from the number of tiles [B] and the features per tile [F, B]."""
     xp = array_namespace(table)
     by_part: dict[str, Array] = {}
     for row, (part, _) in enumerate(FEATURES.values()):
@@ -127,13 +110,12 @@ def predict(tiles: Array, table: Array, coefficients: Sequence[float] | np.ndarr
         by_part[part] = by_part[part] + cycles if part in by_part else cycles
     once = by_part.pop("once")
     parts = xp.stack(list(by_part.values()))
-    longest = xp.max(parts, axis=0)  # divided by, so that no power overflows
+    longest = xp.max(parts, axis=0)  # keeps powers from overflowing
     joined = longest * xp.sum((parts / longest) ** norm, axis=0) ** (1.0 / norm)
     return tiles * (joined + once)
 
 
 VERSION = 1
-"""Version of the file; other versions are refused."""
 
 WRITTEN = "a file that `fadiff-mapper calibrate` has written"
 
@@ -141,17 +123,16 @@ LARGEST_FILE = 1 << 20
 """Bytes that are read at most; a calibration has about two thousand."""
 
 LARGEST = 1e12
-"""The largest coefficient, in cycles: a limit for safety."""
+"""The largest coefficient accepted, in cycles: a safety limit."""
 
 LEAST = {"tile": 1e-9}
-"""Cycles that a coefficient has at least, so that no prediction is 0; the others may be 0."""
+"""Least coefficients, in cycles, so that no prediction is 0; the others may be 0."""
 
 KEYS = {"fadiff_calibration", "program", "levels", "word_bytes", "norm", "cycles_per", "meaning", "unseen_layers",
         "searched_points"}
 
 
 def calibration_text(calibration: Calibration) -> str:
-    """The text of the file."""
     verdicts = {"unseen_layers": calibration.unseen, "searched_points": calibration.searched}
     content = {
         "fadiff_calibration": VERSION, "program": calibration.program, "levels": list(calibration.levels),
@@ -163,11 +144,7 @@ def calibration_text(calibration: Calibration) -> str:
 
 
 def read_calibration(file: str | os.PathLike[str], *, force: bool = False) -> Calibration:
-    """Reads a calibration.
-
-    Args:
-        file: The file that `calibrate` wrote.
-        force: Whether one that does not beat the exact model is accepted.
+    """Reads a calibration that `calibrate` wrote; `force` accepts one that does not beat the exact model.
 
     Raises:
         FadiffError: The file cannot be read or is no calibration, or it does not beat the exact model.

@@ -1,7 +1,7 @@
-"""Demands of one tile on the machine, in units whose price is a number of cycles: the features of a calibration.
+"""Features of a calibration: demands of one tile on the machine, each in units that cost a number of cycles.
 
-Tensors are taken to lie with their channels last: the words of one pixel or one filter position side by side. Rows are
-the runs of a tile's words that lie side by side in memory; every row is fetched by itself.
+Tensors lie in memory with their channels last. A row is a run of a tile's words that are contiguous in memory; every
+row is fetched separately.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class TensorRoles:
     Attributes:
         reduced: Dimensions of both operands and not of the output that no window holds: input channels.
         windows: The other dimensions of both operands that the output lacks: the filter's rows and columns.
-        produced: Dimensions of weights and output alone: output channels.
-        positions: Dimensions of inputs and output alone, rows of a product or pixels and batch of a convolution.
+        produced: Dimensions of weights and output only: output channels.
+        positions: Dimensions of inputs and output only: rows of a product or pixels and batch of a convolution.
         sliding: Positions that share a rank with a window, in the order of the problem.
         groups: Dimensions of all three tensors, such as the batch of a batched product.
-        strides: For every sliding position the window that shares its rank, the position's coefficient (the stride)
-            and the window's (the dilation).
+        strides: For every sliding position the window that shares its rank, the position's coefficient (the stride) and
+            the window's (the dilation).
     """
 
     reduced: tuple[int, ...]
@@ -41,17 +41,14 @@ class TensorRoles:
 
     @property
     def stream(self) -> int | None:
-        """The dimension that runs through the array one word after another: the first position that slides, else the
-        first one; None where there is no position."""
+        """The dimension streamed through the array: the first sliding position, else the first position, else None."""
         return next(iter((*self.sliding, *self.positions)), None)
 
 
 def tensor_roles(problem: Problem) -> TensorRoles:
-    """Reads the roles off the projections; names count only where no operand slides.
+    """Reads the roles off the projections of a layer with two operands and one output.
 
-    Args:
-        problem: A layer with two operands and one output. The one that slides are the inputs; where none does, the one
-            that is called Inputs, or the second.
+    The sliding operand is the inputs; where none slides, the operand called Inputs, else the second one.
 
     Raises:
         FadiffError: The problem has another number of operands.
@@ -84,20 +81,18 @@ def tensor_roles(problem: Problem) -> TensorRoles:
                        indices(False, True, True), positions, sliding, indices(True, True, True), tuple(strides))
 
 
-# A program decides what a mapping makes of a layer. `as_mapped` takes the loops at their word. `gemmini` knows what
-# Gemmini's library did in the runs that DOSA recorded (Hong et al., MICRO 2023; found by comparing cycles of equal
-# tiles, not documented there):
+# A program turns a mapping into a run of tiles. `as_mapped` follows the loops. `gemmini` follows Gemmini's library in
+# the runs that DOSA recorded (Hong et al., MICRO 2023; found by comparing cycles of equal tiles, not documented there):
 #
-# - a convolution's output is square, so that P unequal Q runs as the larger of the two in both directions;
-# - the array has as many rows as columns, a power of two, and a mapping runs on the smallest one that holds it;
-# - tiles of a product are handed over in whole blocks: a tile of n words is n // 16 blocks of the array's side, at
-#   least one, whatever the side.
+# - a convolution's output is square, so unequal P and Q both run as the larger one;
+# - the array has as many rows as columns, a power of two, and a mapping runs on the smallest array that holds it;
+# - tiles of a product are passed in whole blocks: a tile of n words is max(n // 16, 1) blocks of the array's side.
 
 BLOCK = 16
 """Words of a tile that Gemmini's library counts as one block of a product."""
 
 ROUNDING = 1e-9
-"""Quotients of whole numbers this near to a whole number are that number."""
+"""Tolerance for quotients of whole numbers."""
 
 
 @dataclass(frozen=True)
@@ -126,16 +121,8 @@ class TiledRun:
 
 
 def as_mapped(nest: Nest, bounds: Sequence[int], roles: TensorRoles) -> TiledRun:
-    """The run that the loops describe.
-
-    Args:
-        nest: B mappings, of NumPy or torch.
-        bounds: [D]. Bounds of the layer.
-        roles: Its dimensions.
-
-    Returns:
-        The run; steps and sets of weights are the temporal loops below the outermost level.
-    """
+    """The run of B mappings that the loops describe; steps and sets of weights are the temporal loops of the inner
+    levels."""
     xp = array_namespace(nest.temporal)
     extent = _column(bounds, nest)
     inner, outer = nest.temporal[:-1], nest.temporal[-1]
@@ -150,7 +137,7 @@ def as_mapped(nest: Nest, bounds: Sequence[int], roles: TensorRoles) -> TiledRun
 
 
 def gemmini(nest: Nest, bounds: Sequence[int], roles: TensorRoles) -> TiledRun:
-    """The run that Gemmini's library makes of a mapping, see above; arguments as of `as_mapped`."""
+    """The run that Gemmini's library makes of B mappings, see above."""
     xp, mapped, bounds = array_namespace(nest.temporal), as_mapped(nest, bounds, roles), list(bounds)
     side, product = mapped.side, mapped.product
     if not product and roles.sliding:
@@ -177,11 +164,11 @@ def gemmini(nest: Nest, bounds: Sequence[int], roles: TensorRoles) -> TiledRun:
 
 PROGRAMS: dict[str, Callable[[Nest, Sequence[int], TensorRoles], TiledRun]] = {
     "as-mapped": as_mapped, "gemmini": gemmini}
-"""What runs a mapping on the measured hardware, by name."""
+"""Programs that run a mapping on the measured hardware, by name."""
 
 
 def over(array: Array, dims: Sequence[int] | range) -> Array:
-    """The product of some rows of [D, B]; ones where there are none."""
+    """The product of some rows of [D, B]; ones where there are no rows."""
     result = array_namespace(array).ones_like(array[0])
     for d in dims:
         result = result * array[d]
@@ -189,30 +176,28 @@ def over(array: Array, dims: Sequence[int] | range) -> Array:
 
 
 def up(value: Array) -> Array:
-    """Rounded up; for torch the slope is that of the value itself."""
+    """Rounded up; the slope for torch is the slope of the value."""
     return _straight(value, array_namespace(value).ceil(value - ROUNDING))
 
 
 def _straight(value: Any, rounded: Any) -> Any:
-    """The rounded value, for torch with the slope of the value."""
     return value + (rounded - value).detach() if hasattr(value, "detach") else rounded
 
 
 def _column(values: Sequence[int], nest: Nest) -> Array:
-    """Numbers of the dimensions as [D, B]."""
     like = nest.temporal[-1]
     return array_namespace(like).stack([array_namespace(like).ones_like(row) * float(value)
                                         for row, value in zip(like, values, strict=True)])
 
 
 BEAT, LINE, PAGE = 16, 64, 4096
-"""Bytes of a bus transfer, of a cache line and of a page of virtual memory: those of Gemmini's system (Chipyard)."""
+"""Bytes of a bus transfer, a cache line and a page of virtual memory in Gemmini's system (Chipyard)."""
 
 CACHE = 2.0 ** 18
-"""Bytes of a tensor of which half the lines miss the shared cache (512 KiB there). Not fitted."""
+"""Tensor size in bytes at which half of the cache lines miss: half of the system's shared cache."""
 
 WIDEST = 16
-"""Rows of the array that a stream of few words is charged for at most; with 32 or 64 rows no more were seen."""
+"""Rows of the array that a stream of few words pays for at most: larger arrays behave like this one."""
 
 FEATURES = {
     "tile": ("start-up", "start of a tile"),
@@ -230,32 +215,22 @@ FEATURES = {
     "launch": ("once", "start of the run"),
     "first_tile": ("once", f"{BEAT} bytes of the first tile's operands (or a row of fewer)"),
 }
-"""Features: the part of the machine that they occupy ("once": of the whole run, overlapped by nothing, per tile), and
-what their coefficient is the price of, in cycles."""
+"""Features with the part of the machine that they occupy ("once": overhead per run, overlapped by nothing), and the
+unit that their coefficient prices."""
 
 NAMES = tuple(FEATURES)
 MEANING = {name: meaning for name, (_, meaning) in FEATURES.items()}
 GROUPS = {part: tuple(name for name in NAMES if FEATURES[name][0] == part)
           for part in ("start-up", "compute", "streams", "memory")}
-"""Features by the part of the machine; the parts overlap, tile by tile."""
+"""Features by part of the machine; the parts overlap, tile by tile."""
 
 
 def feature_table(program: str, problem: Problem, nest: Nest, word_bytes: float) -> tuple[Array, Array]:
-    """Features of mappings of one layer, none negative.
-
-    Args:
-        program: One of `PROGRAMS`.
-        problem: The layer.
-        nest: B mappings, of NumPy or torch.
-        word_bytes: Bytes of a word.
-
-    Returns:
-        Tiles of the whole run, [B], and features per tile, [F, B] in the order of `NAMES`.
-    """
+    """Nonnegative features of B mappings of one layer: tiles of the whole run, [B], and `NAMES` per tile, [F, B]."""
     roles = tensor_roles(problem)
     run = PROGRAMS[program](nest, list(problem.bounds.values()), roles)
     xp = array_namespace(run.tile)
-    # Of the inputs a tile needs the pixels under its windows, at most stride * bound along each direction.
+    # A tile needs the input pixels under its windows, at most stride * bound in each direction.
     pixels, all_pixels = (over(extents, [d for d in roles.positions if d not in roles.sliding])
                           for extents in (run.tile, run.bounds))
     for d, (window, stride, dilation) in zip(roles.sliding, roles.strides, strict=True):
@@ -270,11 +245,11 @@ def feature_table(program: str, problem: Problem, nest: Nest, word_bytes: float)
             ("input", pixels, all_pixels, roles.reduced),
             ("weight", over(run.tile, windows), over(run.bounds, windows), roles.produced),
             ("output", over(run.tile, roles.positions), over(run.bounds, roles.positions), roles.produced)):
-        # Rows of the tile; bytes of one, from one to the next, and of the whole tensor.
+        # Rows of the tile; bytes of a row, from row to row, and of the whole tensor.
         rows, width = rows * over(run.tile, roles.groups), over(run.tile, channels) * word_bytes
         pitch = over(run.bounds, channels) * word_bytes
         total = all_rows * over(run.bounds, roles.groups) * pitch
-        missing = total / (total + CACHE)   # the share of the cache lines that misses
+        missing = total / (total + CACHE)   # share of the cache lines that misses
         lines, pages = (xp.where(xp.clip(pitch / unit, None, 1.0) > width / unit, xp.clip(pitch / unit, None, 1.0),
                                  width / unit) for unit in (LINE, PAGE))
         values |= {f"{name}_beats": rows * xp.clip(width / BEAT, 1.0, None), f"{name}_misses": rows * lines * missing,

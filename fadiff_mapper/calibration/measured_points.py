@@ -37,26 +37,22 @@ from fadiff_mapper.model.evaluate import evaluate_nest
 from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import Nest, pack
 
-# Levels stand outermost first, with their number, innermost 0, and the initials of the data spaces that they keep;
-# loops stand outermost first with their factor; X or Y marks a spatial loop over the fan-out below the level. This is
-# the text that Timeloop's mapper prints for each mapping that it finds. Levels that only fan out (the dummy storages
-# for which containers of the v0.4 dialect stand) have no number: their loops stand with the level above.
+# Levels come outermost first, with their number (innermost 0) and the initials of the data spaces that they keep; loops
+# come outermost first with their factor; X or Y marks a spatial loop over the fan-out below the level. Timeloop's
+# mapper prints this line for each mapping that it finds. Levels that only fan out (dummy storages, from containers of
+# the v0.4 dialect) have no number: their loops are written with the level above.
 
 LEVEL = re.compile(r"L(\d{1,2})\[([A-Za-z]*)\]")
 LOOP = re.compile(r"([A-Z])([1-9]\d{0,8})([XY]?)")
 
 
 def read_mapping_line(text: str, arch: Architecture, problem: Problem, renamed: AnyMapping[str, str]) -> Mapping:
-    """Reads the line, which names each level of the architecture that stores something once.
+    """Reads the line, in which each storing level of the architecture occurs once.
 
-    Args:
-        text: The line.
-        arch: The architecture.
-        problem: The layer.
-        renamed: Dimensions of the problem by the letter that stands for them, where it is another.
+    `renamed` gives the dimension of the problem for a letter of the line, where the two differ.
 
     Raises:
-        FadiffError: A level or loop that cannot be read, or factors that do not multiply to the bounds.
+        FadiffError: A level or loop cannot be read, or factors do not multiply to the bounds.
     """
     names = problem.dimensions
     levels: dict[int, LevelMapping] = {}
@@ -68,7 +64,7 @@ def read_mapping_line(text: str, arch: Architecture, problem: Problem, renamed: 
         head = LEVEL.fullmatch(words[0]) if words else None
         if head is None or int(head[1]) in levels:
             raise FadiffError(f'found the level "{part[:40]}"; accepted: each level once, as "L2[WI] N1 K4X"')
-        # Loops of one dimension multiply, as `P2 Q7 P4`, the outermost of them gives the order.
+        # Loops of one dimension multiply, as in `P2 Q7 P4`; the outermost of them gives the order.
         temporal, spatial = dict.fromkeys(names, 1), dict.fromkeys(names, 1)
         order: list[str] = []
         axes: dict[str, str] = {}
@@ -91,8 +87,8 @@ def read_mapping_line(text: str, arch: Architecture, problem: Problem, renamed: 
     if sorted(levels) != list(range(len(stores))):
         raise FadiffError(f"found the levels {sorted(levels)}; accepted: 0 to {len(stores) - 1}, the storage "
                           f"levels of {arch.name}")
-    # A level below a store that only fans out has the store's spatial loops. X means Y where the fan-out has a Y
-    # direction alone: tables mark every spatial loop with X.
+    # A level below a fan-out-only store takes the store's spatial loops. X means Y where the fan-out has only a Y
+    # direction: tables mark every spatial loop with X.
     every: list[LevelMapping] = []
     one = dict.fromkeys(names, 1)
     for number in reversed(range(len(arch.levels))):
@@ -111,29 +107,29 @@ def read_mapping_line(text: str, arch: Architecture, problem: Problem, renamed: 
 
 
 CYCLES = ("rtl_cycles", "cycles")
-"""Names of the column with the measurement; the first that is there counts."""
+"""Names of the column with the measurement; the first one present counts."""
 
 BOUNDS = "RSPQCN"
 COEFFICIENTS = ("Wstride", "Hstride", "Wdilation", "Hdilation")
 RENAMED = {"K": "M"}
-"""Output channels are called M in the bundled convolution, K in tables."""
+"""The letter K of tables is the dimension M of the bundled convolution."""
 
 CONVOLUTION = "bundled:problems/conv"
 SEARCHED = "searched"
 
 LEFT_OUT = ("problem", "mapping", "design_space")
-"""Sections of the architecture's document that do not count: of a space of designs the design that it stands at."""
+"""Sections of the architecture's document that are ignored; a space of designs counts as its default design."""
 
 LARGEST = 10 ** 15
-"""Cycles, and bounds, above this are taken for mistakes; float64 holds them exactly."""
+"""Larger cycles and bounds are taken for mistakes; float64 holds these exactly."""
 
 TABLE = "a table (CSV in UTF-8)"
 
 LARGEST_TABLE = 1 << 28
-"""Bytes of a table: a plain safety limit, 256 for each of `MOST_ROWS` rows."""
+"""Bytes of a table at most: a safety limit, 256 for each of `MOST_ROWS` rows."""
 
 MOST_ROWS = 1_000_000
-"""Rows that are read at most: a limit for safety."""
+"""Rows that are read at most: a safety limit."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +140,7 @@ class MeasuredLayer:
         spec: The layer on the architecture.
         nest: B mappings.
         measured: [B]. Measured cycles.
-        exact: [B]. Cycles of the exact model. Limits do not count, as a measurement shows that the point runs.
+        exact: [B]. Cycles of the exact model, without limits: the measurement shows that the point runs.
         searched: [B]. Whether a search proposed the point.
     """
 
@@ -156,14 +152,9 @@ class MeasuredLayer:
 
 
 def read_measured(file: str | os.PathLike[str], architecture: Map) -> tuple[MeasuredLayer, ...]:
-    """Reads the table.
+    """Reads the measured points of every layer, in the order in which layers first occur in the table.
 
-    Args:
-        file: The table.
-        architecture: The document of the architecture; a problem in it is left out.
-
-    Returns:
-        The points of every layer, in the order in which the layers first stand in the table.
+    A problem in the architecture's document is ignored.
 
     Raises:
         FadiffError: A file cannot be read, a column is missing, or an entry cannot be understood.
@@ -207,7 +198,7 @@ def read_measured(file: str | os.PathLike[str], architecture: Map) -> tuple[Meas
 
 
 def _rows(file: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """The rows by column, each with its place. Raises FadiffError."""
+    """The rows by column, each with its place in the file. Raises FadiffError."""
     content = decoded(read_bytes(file, TABLE, LARGEST_TABLE), Where(str(file)), TABLE)
     try:
         with StringIO(content, newline="") as text:
@@ -229,7 +220,7 @@ def _rows(file: Path) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def _layer(row: dict[str, str], architecture: Map, folder: Path, other: Spec | None) -> Spec:
-    """The layer of a row on the architecture, which is read once for all problems of the same dimensions."""
+    """The layer of a row; the architecture is read once for all problems of the same dimensions."""
     if row.get("problem"):
         document = load_file(one_path(_beside(row["problem"], folder)))
         problem = document.get("problem")
@@ -252,12 +243,11 @@ def _layer(row: dict[str, str], architecture: Map, folder: Path, other: Spec | N
 
 
 def _beside(name: str, folder: Path) -> str:
-    """A file named in the table, relative to it."""
+    """A file named in the table, relative to the table."""
     return name if name.startswith("bundled:") else str(folder / name)
 
 
 def _whole(name: str, text: str) -> int:
-    """A bound or a coefficient."""
     if not (text.isascii() and text.isdigit() and 0 < int(text[:20]) <= LARGEST and len(text) < 20):
         raise FadiffError(f'{name}: found "{text[:40]}"; accepted: a whole number above 0')
     return int(text)

@@ -1,7 +1,7 @@
 """Gradient descents of layers, networks and designs (FADiff, DOSA): the only room that computes with PyTorch.
 
-The searches do not import this room. Whoever calls them with the method "gradient" hands in the descent that the
-functions below give; PyTorch itself is loaded when a descent begins.
+Searches do not import this room. Callers with the method "gradient" pass them the descents from the functions below;
+PyTorch is loaded when a descent begins.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ METHOD = "the method gradient"
 
 
 def with_layer_descent(options: SearchOptions) -> SearchOptions:
-    """The options of a layer search with the descent that their method asks for. Raises FadiffError without PyTorch."""
+    """The options of a layer search, with the descent if their method asks for it. Raises FadiffError without
+    PyTorch."""
     if options.method != "gradient":
         return options
     require("torch", "gradient", METHOD)
@@ -40,7 +41,7 @@ def with_layer_descent(options: SearchOptions) -> SearchOptions:
 
 
 def descent_for_network(options: NetworkOptions) -> NetworkDescent | None:
-    """The descent on a network that the method of some options asks for. Raises FadiffError without PyTorch."""
+    """The descent on a network if the method of the options asks for it. Raises FadiffError without PyTorch."""
     if options.method != "gradient":
         return None
     require("torch", "gradient", METHOD)
@@ -53,10 +54,10 @@ def descent_for_network(options: NetworkOptions) -> NetworkDescent | None:
 
 
 def descent_for_designs(method: str | None) -> DesignDescent | None:
-    """The descent on designs that a method asks for; by default there is one where PyTorch is installed.
+    """The descent on designs for a method; the default method descends if PyTorch is installed.
 
     Raises:
-        FadiffError: The method asks for one, and PyTorch is not installed.
+        FadiffError: The method asks for a descent, and PyTorch is not installed.
     """
     if method not in (None, "gradient") or (method is None and not installed("torch")):
         return None

@@ -12,9 +12,8 @@ from torch.optim.adam import adam
 def adam_step(theta: torch.Tensor, rate: float) -> Callable[..., None]:
     """A function that moves theta, in place, by one step of Adam with torch's default betas and epsilon.
 
-    It takes the part of the learning rate `rate` to move at (1 unless given) and clears the gradient, which must be
-    set.
-    `torch.optim.Adam` does the same, but making one loads torch's compiler, which takes seconds.
+    Its argument scales the learning rate `rate` (1 by default); the gradient must be set, and is cleared.
+    `torch.optim.Adam` does the same, but loads torch's compiler for seconds.
     """
     mean, square, count = torch.zeros_like(theta), torch.zeros_like(theta), torch.zeros(())
 

@@ -1,12 +1,12 @@
 """The cost model of the FADiff paper (arXiv 2511.22348) as it is printed: equations (4) to (12), loop order ignored.
 
-A baseline: `validation` measures how far it is from Timeloop, and a search on it shows the worth of the refinements of
-our own (`benchmarks/layer_quality.py --ablations`). NumPy or torch alike, axes as in `access_counts.py`;
-differentiable in the factors.
+A baseline: `validation` measures how far it is from Timeloop, and `benchmarks/layer_quality.py --ablations` searches on
+it to show the worth of our refinements. NumPy or torch alike, axes as in `access_counts.py`; differentiable in the
+factors.
 
-The equations speak of one memory hierarchy; on others they are read as follows. "The level inside" of a data space
-is the next level inwards that keeps it. Counts are per instance. A spatial factor belongs to the fan-out
-below its level, so the tiles that a level sends are those of all receivers below one of its instances.
+The equations speak of one memory hierarchy; on other hierarchies we read them as follows. "The level inside" of a data
+space is the next level inwards that keeps it. Counts are per instance. A spatial factor belongs to the fan-out below
+its level, so a level sends the tiles of all receivers below one instance.
 """
 
 from __future__ import annotations
@@ -24,17 +24,15 @@ from fadiff_mapper.model.tiles import product, rank_extent, tiles, usage
 
 def evaluate_paper(layer: PreparedLayer, nest: Nest, active: Active | None = None, *,
                    windows: bool = False) -> NestEvaluation:
-    """Counts, cycles (eq. (16)) and energy (eqs. (17) to (19)) of a batch by the paper's equations.
+    """Counts, cycles (eq. (16)) and energy (eqs. (17) to (19)) of B mappings by the paper's equations.
+
+    Tiles and instances are the real ones: capacities are not part of the comparison.
 
     Args:
         layer: The prepared layer.
-        nest: B mappings of it, NumPy or torch.
-        active: Loops that may differ from 1; None takes all.
-        windows: Take the tile of a sliding window as the box that it covers, instead of the product over its
-            dimensions that eq. (5) writes.
-
-    Returns:
-        The evaluation. Tiles and instances are the real ones: capacities are not part of the comparison.
+        nest: B mappings, NumPy or torch.
+        active: Loops that may differ from 1; None: all.
+        windows: Take a sliding window's tile as the box that it covers, not as the product of dimensions in eq. (5).
     """
     tile, use = tiles(nest, layer.projection, active), usage(nest, active)
     counts = paper_counts(nest, layer.projection, use.compute_cycles, active, windows=windows)
@@ -68,22 +66,12 @@ def paper_counts(nest: Nest, projection: Projection, compute_cycles: Array, acti
 
 def traffic(nest: Nest, projection: Projection, dataspace: int, outer: Array, compute_cycles: Array,
             windows: bool) -> tuple[Array, Array]:
-    """Words of one data space that every level exchanges with the levels outside and inside.
+    """Fills (eq. (4)) of every level with one data space, and words exchanged with the level inside, [L, B] each.
 
-    The exchange with the level inside is reads for operands, eq. (7), and updates for outputs, eq. (10); at the
-    innermost level that keeps the data space it is the exchange with the arithmetic, eqs. (8) and (11). Outputs are
-    never read back: the paper has no equation for it.
-
-    Args:
-        nest: The mappings.
-        projection: Relevant dimensions of the data spaces.
-        dataspace: Index of the data space.
-        outer: [L, B]. Iterations of eq. (6).
-        compute_cycles: [B]. Product of all temporal loops.
-        windows: See `evaluate_paper`.
-
-    Returns:
-        Fills (eq. (4)) and words exchanged with the level inside, [L, B] each.
+    The exchange with the level inside is reads for operands, eq. (7), and updates for outputs, eq. (10); the innermost
+    level that keeps the data space exchanges with the arithmetic, eqs. (8) and (11). Outputs are never read back: the
+    paper has no equation for it. `outer` [L, B] are the iterations of eq. (6), `compute_cycles` [B] the product of all
+    temporal loops.
     """
     xp = array_namespace(nest.temporal)
     further = kept_further_out(nest.keep)
@@ -102,8 +90,8 @@ def traffic(nest: Nest, projection: Projection, dataspace: int, outer: Array, co
 def tile_size(extents: Array, projection: Projection, dataspace: int, windows: bool) -> Array:
     """Words of a tile, [B], by eq. (5): the product of the factors [D, B] over the dimensions of a data space.
 
-    For one step of the arithmetic these are the spatial factors alone; times all iterations the product is
-    Ops / Bcast of eqs. (8), (9) and Ops / Reduce of eqs. (11), (12), per instance. With `windows` the box of the ranks.
+    One step of the arithmetic has only the spatial factors; times all iterations the product is Ops / Bcast of eqs.
+    (8), (9) and Ops / Reduce of eqs. (11), (12), per instance. With `windows`: the box of the ranks.
     """
     if windows:
         return product([rank_extent(extents[None], rank)[0] for rank in projection.ranks[dataspace]])

@@ -35,12 +35,11 @@ from fadiff_mapper.search.layer_family import DiscreteDecisions
 from fadiff_mapper.search.mapspace.build import FactorTables, MapSpace, factor_tables
 
 ALPHA = 2.0
-"""Sharpness of the logits, alpha of eq. (1), per (octave of a factor)^2. A plain choice of which no measurement is
-kept; the temperature schedule scales it."""
+"""Sharpness of the logits, alpha of eq. (1), per (octave of a factor)^2; the temperature schedule scales it."""
 
 
 class StraightThrough(torch.autograd.Function):
-    """Forward the divisors that are drawn, backward the derivative of their expectation under the softmax."""
+    """Forward the drawn divisors, backward the derivative of their expectation under the softmax."""
 
     @staticmethod
     def forward(ctx: Any, theta: torch.Tensor, noise: np.ndarray | None, temperature: float, member: np.ndarray,
@@ -101,17 +100,15 @@ class FactorPlaces:
 
 
 def places_of(spaces: Sequence[MapSpace], tables: FactorTables | None = None) -> FactorPlaces:
-    """The places in which some dimension of some of the map spaces can have a loop, at least one.
+    """The places where some dimension of some map space can have a loop, at least one.
 
-    Args:
-        spaces: W map spaces that share levels and dimensions.
-        tables: Their tables, where the caller has them already.
+    The map spaces share levels and dimensions; `tables` are their tables if already built.
     """
     tables = tables or factor_tables(spaces)
     looping: np.ndarray = np.any(tables.looping, axis=0)                                           # [P, D]
     used = [int(place) for place in np.flatnonzero(looping.any(axis=1))] or [looping.shape[0] - 1]
     free = tables.movable[:, used]                                                                 # [W, P, D]
-    # the last True along the axis P is the first of the reversed axis, which argmax finds
+    # the last True along axis P is the first of the reversed axis, which argmax finds
     last = free.shape[1] - 1 - free[:, ::-1].argmax(axis=1)
     residual = free & (np.arange(free.shape[1])[:, None] == last[:, None])
     bound = np.take_along_axis(tables.divisor, tables.bound[..., None], axis=-1)[..., 0]
@@ -147,22 +144,16 @@ class RelaxedFactors:
 
 
 def draw(places: FactorPlaces, theta: torch.Tensor, noise: torch.Tensor | None, temperature: float) -> RelaxedFactors:
-    """One draw of all factors (FADiff eqs. (1)-(3)) with the straight-through estimator.
+    """One draw of all factors (FADiff eqs. (1)-(3)), whose product over all places is every dimension's bound.
 
-    Args:
-        places: The places.
-        theta: [P, D, B]. log2 of the continuous factors.
-        noise: [P, D, B, N]. Gumbel noise; None takes the most likely divisor everywhere.
-        temperature: tau of eq. (2), above 0.
-
-    Returns:
-        Factors whose product over all places is the bound of every dimension.
+    `theta` [P, D, B] is the log2 of the continuous factors; without Gumbel noise [P, D, B, N] every place takes its
+    most likely divisor.
     """
     member = places.member_of(theta.shape[-1])
     passed: torch.Tensor = StraightThrough.apply(  # type: ignore[no-untyped-call]
         theta, None if noise is None else noise.numpy(), temperature, member.numpy(), places.divisor.numpy(),
         places.completable.numpy(), places.left.numpy(), places.start.numpy())
-    # The residual factor is a quotient, so that its gradient is the one that the product's being the bound implies.
+    # The residual factor is a quotient: its gradient follows from the product being equal to the bound.
     residual = places.residual[member].permute(1, 2, 0) > 0
     others = torch.where(residual, torch.ones_like(passed), passed).prod(dim=0)
     factor = torch.where(residual, places.bound[member].T / others, passed)
@@ -174,7 +165,7 @@ def draw(places: FactorPlaces, theta: torch.Tensor, noise: torch.Tensor | None, 
 
 
 def drawable_parts(places: FactorPlaces, choices: DiscreteDecisions) -> Active:
-    """Loops that can exceed 1 and data spaces that some column keeps: the smooth model may leave out the rest."""
+    """Loops that can exceed 1 and data spaces that some column keeps: the smooth model may skip the others."""
     temporal, spatial = (np.zeros((places.levels, places.looping.shape[1]), dtype=bool) for _ in range(2))
     for p, (level, is_spatial) in enumerate(zip(places.level, places.spatial, strict=True)):
         (spatial if is_spatial else temporal)[level] |= places.looping[p]
@@ -188,6 +179,6 @@ def torch_nest(factors: RelaxedFactors, choices: DiscreteDecisions) -> Nest:
 
 
 def decode(factors: RelaxedFactors, choices: DiscreteDecisions) -> Nest:
-    """The same nests as whole numbers in NumPy for the exact evaluation: a draw is already a legal factorization."""
+    """The nests of a draw as whole numbers in NumPy, for the exact evaluation."""
     return Nest(np.rint(factors.temporal.detach().numpy()), np.rint(factors.spatial.detach().numpy()),
                 choices.order, choices.keep, choices.on_y, choices.spatial_order)

@@ -1,17 +1,16 @@
 """One descent of hardware parameters, tiling factors of all layers and fusion variables of all links.
 
-The loss is the logarithm of the metric on the relaxed network, the designs' area included where the metric has it,
-with the penalties of FADiff's eqs. (21) to (26) and those of the space's limits. A larger memory holds larger tiles
-and costs more per access, leakage and area; a wider array runs more at once: the hardware settles where tiles and
-meshes that the layers want are worth it (DOSA's one loop, here with fusion inside). It starts at a design that has
-been mapped exactly, with its mappings.
+The loss is the logarithm of the metric on the relaxed network, the designs' area included where the metric has it, with
+the penalties of FADiff's eqs. (21) to (26) and those of the space's limits. A larger memory holds larger tiles and
+costs more per access, leakage and area; a wider array runs more in parallel: the descent balances both, as DOSA's
+single loop does, here with fusion. It starts at a design that has been mapped exactly, with its mappings.
 
 **Hardware as smooth functions of its parameters.** The descent needs every constant of the machine (energies,
-bandwidths, capacities, meshes, area) as a function of real-valued parameters; a space may put parameters anywhere, also
-through ties, templates and estimators of energy. So designs along every parameter's axis through a centre are read as
-any design is. In logarithms a constant is its value at the centre plus one piecewise linear curve for each parameter:
-exact at the sampled designs, exact everywhere for a product of powers of the parameters (capacities, meshes, ties), and
-approximate around the centre for other functions (an estimated energy by depth and width).
+bandwidths, capacities, meshes, area) as a function of real-valued parameters; a space may use parameters anywhere, also
+in ties, templates and estimators of energy. So designs are read along every parameter's axis through a centre. In
+logarithms a constant is its value at the centre plus one piecewise linear curve for each parameter: exact at the
+sampled designs, exact everywhere for a product of powers of the parameters (capacities, meshes, ties), and approximate
+around the centre for other functions (an estimated energy by depth and width).
 
 Axes: P (parameter), K (knot: a sampled value of a parameter), Q (number of a vector), L (level), R (restart).
 """
@@ -46,7 +45,7 @@ CONSTANTS = ("clusters", "block", "read", "fill", "update", "leak", "addr_gen", 
 
 
 def structure(spec: Spec) -> tuple[str, ...]:
-    """The names of levels and arithmetic: designs of one space have vectors of one layout where these are the same."""
+    """The names of levels and arithmetic: designs with the same names have vectors of one layout."""
     return (spec.arch.arithmetic.name, *spec.arch.level_names())
 
 
@@ -66,7 +65,7 @@ def figures_of(space: DesignSpace, point: Point, spec: Spec) -> np.ndarray:
 
 @dataclass(frozen=True)
 class RelaxedDesign:
-    """The designs of all restarts, as the relaxed model and the loss see them.
+    """The designs of all restarts.
 
     Attributes:
         machine: Their machines.
@@ -90,11 +89,11 @@ def relaxed_design(figures: torch.Tensor, levels: int) -> RelaxedDesign:
 
 
 KNOTS = 5
-"""Values of a parameter that are sampled at most, the centre and both ends among them. With 9, reading them took a
-third of a proposal's time (DOSA's space, BERT); capacities and meshes are exact with any number."""
+"""Sampled values of a parameter at most, the centre and both ends included: each needs one reading of a design, and
+capacities and meshes are exact with any number."""
 
 SMALLEST = 1e-30
-"""Stands in for a constant of 0, so that logarithms stay finite. A plain safety limit."""
+"""Replaces a constant of 0, so that logarithms stay finite."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ class HardwareCurves:
     Attributes:
         centre: The design in the middle.
         at_centre: Natural logarithm of its vector, [Q].
-        knots: For each parameter the sampled coordinates in ascending order, [K]; one where it cannot descend.
+        knots: For each parameter the sampled coordinates in ascending order, [K]; one knot where it cannot descend.
         curves: For each parameter the logarithm of the vector there less that at the centre, [K, Q].
         lower: Least coordinate of each parameter, [P].
         upper: Greatest coordinate, [P].
@@ -118,11 +117,11 @@ class HardwareCurves:
     upper: torch.Tensor
 
     def at(self, place: torch.Tensor) -> torch.Tensor:
-        """The vectors at real-valued coordinates, [P, R]: [Q, R], differentiable."""
+        """The differentiable vectors, [Q, R], at real-valued coordinates [P, R]."""
         logs = self.at_centre[:, None] + torch.zeros_like(place[:1])
         for along, knots, curve in zip(place, self.knots, self.curves, strict=True):
             if len(knots) > 1:
-                piece = torch.searchsorted(knots[1:-1].contiguous(), along.detach().contiguous())  # the ends go on
+                piece = torch.searchsorted(knots[1:-1].contiguous(), along.detach().contiguous())  # ends extrapolate
                 part = (along - knots[piece]) / (knots[piece + 1] - knots[piece])
                 logs = logs + (curve[piece] + part[:, None] * (curve[piece + 1] - curve[piece])).T
         return logs.exp()
@@ -131,8 +130,8 @@ class HardwareCurves:
 def curves_around(space: DesignSpace, centre: Point, spec_at: Callable[[Point], Spec]) -> HardwareCurves:
     """Samples the designs along every axis through a centre.
 
-    A parameter of words, and one whose values change the levels of the architecture, has one knot. `spec_at` reads a
-    design with any problem of the networks; it raises FadiffError where it is none.
+    A parameter of words, or whose values change the levels, has one knot. `spec_at` reads a design with any problem of
+    the networks, and raises FadiffError for an invalid design.
     """
     middle = spec_at(centre)
     at_centre = _logs(figures_of(space, centre, middle))
@@ -146,7 +145,7 @@ def curves_around(space: DesignSpace, centre: Point, spec_at: Callable[[Point], 
                 spec = spec_at(point)
             except OutOfTime:
                 raise
-            except FadiffError:     # no design: the curve goes on from the others
+            except FadiffError:     # invalid design: the curve continues from the others
                 continue
             if structure(spec) == structure(middle):
                 sampled[index] = _logs(figures_of(space, point, spec)) - at_centre
@@ -160,7 +159,6 @@ def curves_around(space: DesignSpace, centre: Point, spec_at: Callable[[Point], 
 
 
 def _logs(figures: np.ndarray) -> np.ndarray:
-    """Natural logarithms of a vector."""
     logs: np.ndarray = np.log(np.maximum(figures, SMALLEST))
     return logs
 
@@ -171,8 +169,8 @@ def relaxed_around(question: DesignQuestion, widest: Sequence[Spec], specs: Sequ
 
     Args:
         question: The question.
-        widest: Every distinct layer on the widest design, whose factors can be drawn.
-        specs: The same on the design of the mappings, whose energies and cycles weigh the layers.
+        widest: Every distinct layer on the widest design, whose factors cover all designs.
+        specs: Every distinct layer on the design of the mappings, whose energies and cycles weigh the layers.
         mappings: The mapping of every distinct layer.
     """
     results = [Result(wide, mapping, evaluate_mapping(spec, mapping), "", (), {}, 0, 0.0)
@@ -183,7 +181,7 @@ def relaxed_around(question: DesignQuestion, widest: Sequence[Spec], specs: Sequ
     pairs: dict[tuple[str, str], Segment] = {}
     runs: dict[str, float] = {}
     by_name: dict[str, Result] = {}
-    for number, workload in enumerate(question.networks):  # names of layers carry the number of their network
+    for number, workload in enumerate(question.networks):  # layer names carry the number of their network
         every += [tuple(f"{number}/{name}" for name in chain) for chain, _ in chains(workload)]
         by_name |= {f"{number}/{name}": results[run.layer]
                     for name, run in by_node(workload, question.runs[number]).items()}
@@ -195,35 +193,24 @@ def relaxed_around(question: DesignQuestion, widest: Sequence[Spec], specs: Sequ
 
 
 STEPS, RESTARTS = 30, 8
-"""Of one descent. Set by hand: more steps cost as much as mapping further designs."""
+"""Steps and parallel restarts of one descent: more steps cost as much as mapping further designs."""
 
 RATE = 0.15
-"""Octaves by which a parameter moves in a first step: over `STEPS` it can cross two to three octaves. Set by
-hand, not measured."""
+"""Octaves by which a parameter moves in the first step: `STEPS` can cross two to three octaves."""
 
 SPREAD = 0.7
-"""Standard deviation, in octaves, of the restarts' hardware around the first one's. Set by hand, not measured."""
+"""Standard deviation, in octaves, of the restarts' hardware around the first restart's."""
 
 OUTSIDE = 4.0
-"""Weight of squared octaves beyond the ends of a parameter's range or a limit, on top of the penalties' own weight. Set
-by hand: limits are judged exactly after decoding."""
+"""Weight of squared octaves outside a parameter's range or a limit; limits are judged exactly after decoding."""
 
 
 def proposed_designs(space: DesignSpace, curves: HardwareCurves, network: RelaxedNetwork, metric: str,
                      area_exponent: float, seed: int, steps: int = STEPS, restarts: int = RESTARTS,
                      stopped: Callable[[], bool] = lambda: False) -> list[Point]:
-    """Descends around the centre of the curves and decodes the ends: designs, the lowest loss first, each once.
+    """Descends around the centre of the curves and decodes the ends: distinct designs, the lowest loss first.
 
-    Args:
-        space: The space.
-        curves: Its constants around the design from which the descent starts.
-        network: The relaxed network with that design's mappings.
-        metric: "edp", "energy" or "delay".
-        area_exponent: Exponent of the area in the loss.
-        seed: The same seed gives the same designs.
-        steps: Steps of the descent.
-        restarts: Descents side by side.
-        stopped: Asked before every step; once true, the descent ends where it is.
+    `network` starts with the centre's mappings; `area_exponent` is the exponent of the area in the loss.
     """
     rng, columns = np.random.default_rng(seed), restarts_of(network, restarts)
     centre = torch.tensor([coordinate(parameter, index) for parameter, index in
@@ -254,25 +241,22 @@ def proposed_designs(space: DesignSpace, curves: HardwareCurves, network: Relaxe
 def descended_designs(question: DesignQuestion, parent: Point, specs_at: Callable[[Point], tuple[Spec, ...]],
                       mappings: Sequence[LayerMapping], exponents: np.ndarray, seed: int,
                       over: Callable[[], bool]) -> list[Point]:
-    """The designs at the ends of the descents from one design, the lowest loss first, each once.
-
-    There are none where designs are sparse, as the relaxed model is dense.
+    """Distinct designs at the ends of the descents from one design, the lowest loss first; none for sparse designs.
 
     Args:
         question: The question.
-        parent: The design, which has been mapped.
-        specs_at: Every distinct layer on a design, in the order of `DesignQuestion.layers`; raises FadiffError where it
-            is none.
+        parent: The mapped design.
+        specs_at: Every distinct layer on a design, in the order of `DesignQuestion.layers`; FadiffError if invalid.
         mappings: The parent's mapping of every layer, in the same order.
         exponents: Exponents of energy, cycles and area in the metric.
-        seed: The same seed gives the same designs.
-        over: Asked before every step; once true, the descent ends where it is.
+        seed: Seed.
+        over: Asked before every step; once true, the descent stops.
     """
     specs, space = specs_at(parent), question.space
     if any(spec.sparse and spec.sparse.applied for spec in specs):
         return []
     widest = specs
-    try:  # the design of all greatest values, whose factors hold those of all designs, where it is one
+    try:  # the design of all greatest values, if valid: its factors include those of all designs
         largest = specs_at(tuple(len(parameter.values) - 1 if parameter.numeric else 0
                                  for parameter in space.parameters))
         widest = largest if structure(largest[0]) == structure(specs[0]) else specs

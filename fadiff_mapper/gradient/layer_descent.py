@@ -5,10 +5,10 @@ Every step draws integer factors by Gumbel-Softmax (Jang, Gu and Poole 2017; FAD
     log(metric) + lambda (P_map + P_mem)
 
 of the draw on the differentiable model, and moves the parameters by Adam through the straight-through estimator. The
-metric's logarithm takes the place of the metric in eq. (20), so that one lambda suits layers of any size;
-P_align belongs to fused layers. The temperature falls and lambda rises geometrically. Each draw is a legal
-factorization, so it is evaluated exactly as well, and the best one of each restart is what the descent returns.
-Decisions without a gradient (loop order, keep or bypass) are tried on the exact model every few steps.
+logarithm replaces the metric of eq. (20), so that one lambda suits layers of any size; P_align applies to fused layers
+only. The temperature falls and lambda rises geometrically. Each draw is a legal factorization, so it is also evaluated
+exactly, and the descent returns the best draw of each restart. Decisions without a gradient (loop order, keep or
+bypass) are tried on the exact model every few steps.
 
 Axes: W problems, P places (free factors), D dimensions, B columns: `restarts` for each problem, one problem after the
 other.
@@ -37,38 +37,28 @@ from fadiff_mapper.search.layer_family import DiscreteDecisions, random_decision
 from fadiff_mapper.search.options import geometric
 
 TRIED = 4
-"""Loop orders per level that one look at the orders tries, besides the present one. Nothing was measured: the
-refinement goes on with the orders."""
+"""Loop orders tried per level and trial, besides the present one; the refinement continues with the orders."""
 
 
 STEPS, RESTARTS = 12, 48
-"""Steps of Adam, and descents of each problem side by side: the refinement makes up for more of either."""
+"""Steps of Adam, and restarts of each problem: the refinement makes up for more of either."""
 
 REORDER_EVERY = 4
-"""Steps between two trials of the decisions without a gradient. Set by hand."""
+"""Steps between two trials of the decisions without a gradient."""
 
 RATE = 0.3
-"""Step size of Adam, in octaves of the tiling factors; chosen with the few steps."""
+"""Step size of Adam, in octaves of the tiling factors: large because steps are few."""
 
 TEMPERATURES, WEIGHTS = (4.0, 0.05), (1.0, 8.0)
 """Gumbel-Softmax temperature (FADiff, eq. 2), and weight of the penalties (lambda of eq. 20), in the first and the last
-step. Set by hand."""
+step."""
 
 
 def descend(state: SearchState, rng: np.random.Generator, model: str = "refined", restarts: int = RESTARTS,
             steps: int = STEPS, reorder_every: int = REORDER_EVERY) -> Nest:
-    """Descends from random factors and decisions.
+    """Descends from random factors and decisions to the best integer nests: `restarts` columns per member in turn.
 
-    Args:
-        state: The running search; told of every mapping evaluated.
-        rng: Source of the decisions; the factors and the Gumbel noise come from a generator of the options' seed.
-        model: "refined", or "paper" for FADiff's equations as printed.
-        restarts: Descents of each member of the family.
-        steps: Steps of Adam.
-        reorder_every: Steps between two trials of the decisions without a gradient.
-
-    Returns:
-        The best integer nest of every restart, `restarts` columns for every member in turn.
+    `rng` draws the decisions; factors and Gumbel noise come from a generator with the options' seed.
     """
     options, family = state.options, state.family
     generator = torch.Generator().manual_seed(options.seed)
@@ -104,10 +94,10 @@ def descend(state: SearchState, rng: np.random.Generator, model: str = "refined"
 
 
 def first_theta(places: FactorPlaces, restarts: int, generator: torch.Generator) -> torch.Tensor:
-    """Parameters to start from, [P, D, B]: random shares of each dimension's octaves for its places.
+    """Initial parameters, [P, D, B]: random shares of each dimension's octaves for its places.
 
     Shares are squared uniform numbers, so that some places take much and most take little. The first restart of every
-    problem leaves all to the outermost place, whose tiles are the smallest.
+    problem leaves all to the outermost place, with the smallest tiles.
     """
     shape = (len(places.level), places.bound.shape[1], places.problems, restarts)
     weights = torch.rand(shape, generator=generator, dtype=torch.float64) ** 2
@@ -118,7 +108,7 @@ def first_theta(places: FactorPlaces, restarts: int, generator: torch.Generator)
 
 def _redecided(state: SearchState, member: np.ndarray, nest: Nest, choices: DiscreteDecisions,
                rng: np.random.Generator) -> DiscreteDecisions:
-    """The decisions that suit the factors just drawn: level by level the best of some orders, then keep or bypass."""
+    """The decisions for the factors just drawn: level by level the best of some orders, then keep or bypass."""
     for level, candidates in enumerate(state.family.orders):
         if candidates.shape[1] > 1:
             orders = [choices.order]
@@ -137,12 +127,11 @@ def _redecided(state: SearchState, member: np.ndarray, nest: Nest, choices: Disc
 
 
 def _with(nest: Nest, order: np.ndarray, keep: np.ndarray) -> Nest:
-    """The nest with other loop orders and other data spaces kept."""
     return Nest(nest.temporal, nest.spatial, order, keep, nest.on_y, nest.spatial_order)
 
 
 def _best_candidate(state: SearchState, member: np.ndarray, candidates: list[Nest]) -> np.ndarray:
-    """The number of the nest that is best in each column, [B]."""
+    """The number of the best nest in each column, [B]."""
     values = state.value(joined(candidates), np.tile(member, len(candidates)), "orders").reshape(len(candidates), -1)
     pick: np.ndarray = values.argmin(axis=0)
     return pick

@@ -21,12 +21,12 @@ from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.best_so_far import weighted
 
 Available: TypeAlias = "torch.Tensor | float"
-"""Words or units that there are: one number for all columns of a batch, or one for each, [B]."""
+"""Words or units available: one number for all columns of a batch, or one for each, [B]."""
 
 
 @dataclass(frozen=True)
 class MachineLimits:
-    """The capacities and meshes that mappings are held to.
+    """The capacities and meshes that mappings may use.
 
     Attributes:
         usable: Words of every level that the tiles may fill, innermost first; None is unlimited.
@@ -40,7 +40,6 @@ class MachineLimits:
 
 
 def machine_limits(arch: Architecture) -> MachineLimits:
-    """The limits of one architecture."""
     units: list[Arithmetic | StorageLevel] = [arch.arithmetic, *arch.levels]
     return MachineLimits(tuple(level.usable for level in arch.levels), tuple(unit.mesh_x for unit in units),
                          tuple(unit.mesh_y for unit in units))
@@ -55,9 +54,9 @@ def penalty(layer: PreparedLayer, places: FactorPlaces, theta: torch.Tensor, nes
         places: The free places.
         theta: [P, D, B]. log2 of the continuous factors.
         nest: The nests drawn from theta.
-        evaluation: Their evaluation.
-        min_parallelism: Least share of the arithmetic's instances in use, in [0, 1]; 0 asks for nothing.
-        limits: Capacities and meshes in place of the architecture's own, as while a machine is designed.
+        evaluation: The evaluation of the nests.
+        min_parallelism: Least share of the arithmetic's instances in use, in [0, 1].
+        limits: Capacities and meshes of a machine under design, instead of the architecture's.
     """
     limits = limits or machine_limits(layer.arch)
     return (validity(places, theta) + spatial(limits, evaluation) + capacity(layer, limits, nest, evaluation)
@@ -65,7 +64,7 @@ def penalty(layer: PreparedLayer, places: FactorPlaces, theta: torch.Tensor, nes
 
 
 def smooth_value(evaluation: NestEvaluation, metrics: tuple[str, ...]) -> torch.Tensor:
-    """The logarithms of the metrics, weighted by priority, [B], whatever is legal."""
+    """The logarithms of the metrics, weighted by priority, [B], also for illegal mappings."""
     value: torch.Tensor = weighted(evaluation.cost.cycles, evaluation.cost.energy,
                                    outermost_accesses(evaluation.counts, evaluation.use), metrics)
     return value
@@ -79,7 +78,7 @@ def excess(asked: torch.Tensor, available: Available) -> torch.Tensor:
 def validity(places: FactorPlaces, theta: torch.Tensor) -> torch.Tensor:
     """Eq. (21): squared octaves, [B], by which continuous factors, exp2 of theta [P, D, B], are below 1.
 
-    That of the place which takes what the others leave counts, too.
+    The residual place counts, too.
     """
     member = places.member_of(theta.shape[-1])
     leftover = places.residual[member].permute(1, 2, 0) > 0
@@ -90,7 +89,7 @@ def validity(places: FactorPlaces, theta: torch.Tensor) -> torch.Tensor:
 
 
 def spatial(limits: MachineLimits, evaluation: NestEvaluation) -> torch.Tensor:
-    """Eq. (22), for each axis and level and the arithmetic: more instances in use than the mesh has, [B]."""
+    """Eq. (22): instances in use beyond the mesh, for each axis and level and the arithmetic, [B]."""
     total = torch.zeros_like(evaluation.cost.cycles)
     for index, (mesh_x, mesh_y) in enumerate(zip(limits.mesh_x, limits.mesh_y, strict=True)):
         total = total + excess(evaluation.use.expansion_x[index], mesh_x)
@@ -113,6 +112,6 @@ def capacity(layer: PreparedLayer, limits: MachineLimits, nest: Nest, evaluation
 
 
 def parallelism(layer: PreparedLayer, nest: Nest, least: float) -> torch.Tensor:
-    """A smaller share of the arithmetic's instances in use than `least` (the constraint "utilization"), [B]."""
+    """A share of the arithmetic's instances in use below `least` (the constraint "utilization"), [B]."""
     used = nest.spatial.prod(dim=0).prod(dim=0) / layer.arch.arithmetic.instances
     return excess(least / used, 1.0) if least > 0 else torch.zeros_like(used)

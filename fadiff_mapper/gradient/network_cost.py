@@ -1,7 +1,7 @@
 """The cost of a relaxed network: FADiff's one differentiable function of all tiling factors and fusion variables.
 
-A network's metric depends on the mapping of every layer and on which links are fused, and both depend on each other: a
-fused link saves traffic only if the tiles of its layers fit together and into the home level.
+Mappings and fused links depend on each other: a fused link saves traffic only if the tiles of its layers fit together
+and into the home level.
 
 - **Sites.** Each layer is costed by the smooth model (or by FADiff's printed equations) on the factors drawn for its
   restarts. Before prices and bandwidths are applied, sigma enters its counts by FADiff's eqs. (13) to (15): (1 - sigma)
@@ -9,8 +9,8 @@ fused link saves traffic only if the tiles of its layers fit together and into t
   level where sums are finished to the home level of intermediates (eqs. 16 to 19).
 - **Links.** FADiff penalises tiles of linked layers that differ (eq. 26, the halo of the consumer's window included)
   and a group whose tiles together exceed the home level (eqs. 24, 25). The refined form replaces terms that are too
-  coarse to rank real groups: tiles fetched in every step only pass, so the largest layer counts, beside all that stays
-  or is used again (`fusion.tile_steps` is the authority); an intermediate takes the room of the whole window
+  coarse to rank real groups: tiles fetched in every step only pass, so only the largest layer counts, beside all tiles
+  that stay or are used again (`fusion.tile_steps` is the authority); an intermediate takes the room of the whole window
   that the consumer's tile reads; halos are retained along the dimension where recomputation would cost most; the
   producer may make fewer points than the window, and channels in several goes; an intermediate is written once and
   fetched once a tile.
@@ -18,8 +18,8 @@ fused link saves traffic only if the tiles of its layers fit together and into t
   the penalties (eq. 20). A layer's loops at the outermost level are those that a group would share.
 
 Excess is in squared octaves, as in `loss.py`. Axes: V (site), E (tie: a link between two sites), J (dimension that a
-link carries), L (level), D (dimension), T (data space), R (restart), W (member of a family: layers of one shape
-class), B = W * R (columns of one family's batch).
+link carries), L (level), D (dimension), T (data space), R (restart), W (member of a family: layers of one shape class),
+B = W * R (columns of one family's batch).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from fadiff_mapper.search.layer_family import DiscreteDecisions
 
 @dataclass(frozen=True)
 class SiteCosts:
-    """Cost of every site, and what the terms of the links read off it.
+    """Cost of every site, and the quantities that the terms of the links need.
 
     Attributes:
         energy: pJ of one run of the layer, [V, R].
@@ -89,13 +89,9 @@ class LinkSigmas:
 def site_costs(network: RelaxedNetwork, into: torch.Tensor, out_of: torch.Tensor, factors: Sequence[RelaxedFactors],
                thetas: Sequence[torch.Tensor], choices: Sequence[DiscreteDecisions], model: str,
                machine: RelaxedMachine | None = None) -> SiteCosts:
-    """Costs every site, family by family, and puts the sites back in their order.
+    """Costs every site, family by family, in the order of the sites.
 
-    Args:
-        into: Sigma of the link into each site, [V, R].
-        out_of: Sigma of the link out of each site, [V, R].
-
-    The other arguments are those of `relaxed_cost`.
+    `into` and `out_of` [V, R] are the sigmas of the links into and out of each site; for the others see `relaxed_cost`.
     """
     parts = [_family_costs(network, batch, into, out_of, drawn, theta, decided, model, machine)
              for batch, drawn, theta, decided in zip(network.batches, factors, thetas, choices, strict=True)]
@@ -114,7 +110,6 @@ def site_costs(network: RelaxedNetwork, into: torch.Tensor, out_of: torch.Tensor
 def _family_costs(network: RelaxedNetwork, batch: FamilySites, into: torch.Tensor, out_of: torch.Tensor,
                   factors: RelaxedFactors, theta: torch.Tensor, choices: DiscreteDecisions, model: str,
                   machine: RelaxedMachine | None) -> SiteCosts:
-    """The sites of one family, [W, ..., R] each."""
     layer, members = batch.family.layer, torch.tensor(batch.sites)
     limits = None
     if machine:
@@ -129,7 +124,7 @@ def _family_costs(network: RelaxedNetwork, batch: FamilySites, into: torch.Tenso
     operands = torch.zeros((len(batch.sites), len(layer.problem.dataspaces)), dtype=torch.float64)   # [W, T]
     written = torch.zeros(len(batch.sites), dtype=torch.float64)
     for member, site in enumerate(batch.sites):
-        if (tie := network.into[site]) < len(ties):     # less where other tensors join the operand
+        if (tie := network.into[site]) < len(ties):     # smaller where other tensors join the operand
             operands[member, ties.operand[tie]] = ties.made[tie]
         if (tie := network.out_of[site]) < len(ties):
             written[member] = ties.written[tie]
@@ -144,7 +139,7 @@ def _family_costs(network: RelaxedNetwork, batch: FamilySites, into: torch.Tenso
     def by_site(values: torch.Tensor) -> torch.Tensor:
         return values.reshape(*values.shape[:-1], len(batch.sites), -1).movedim(-2, 0)
 
-    # Sigma scales the words, not how often the layer by itself sends a tile.
+    # Sigma scales the words, not how often the unfused layer sends a tile.
     sent = (evaluation.counts.reads[-1] * (~torch.tensor(layer.projection.read_write))[:, None]
             + evaluation.counts.updates[-1]) * evaluation.use.instances[-1]
     return SiteCosts(by_site(fused.energy), by_site(fused.cycles), by_site(own), by_site(evaluation.tile.below[-1]),
@@ -154,7 +149,7 @@ def _family_costs(network: RelaxedNetwork, batch: FamilySites, into: torch.Tenso
 def sigma_weighted_counts(evaluation: NestEvaluation, nest: Nest, links: LinkSigmas) -> Counts:
     """Weighs a layer's access counts with the sigma of its links: FADiff eqs. (13) to (15).
 
-    Where the home bypasses the operand, the home is read in place of the outermost level; where it bypasses the output,
+    If the home bypasses the operand, reads of the home replace reads of the outermost level; if it bypasses the output,
     copies come from the level of the sums. Address generations follow fills and updates.
     """
     counts, instances, home, output = evaluation.counts, evaluation.use.instances, links.home, links.output
@@ -164,7 +159,7 @@ def sigma_weighted_counts(evaluation: NestEvaluation, nest: Nest, links: LinkSig
     reads[-1] = counts.reads[-1] * (1 - fused)      # eq. (15)
     fills[home] = counts.fills[home] * (1 - fused)
     reads[home] = reads[home] + fused * (1 - kept) * counts.reads[-1] * instances[-1] / instances[home]
-    # eq. (13); what readers outside the group need is written in any case
+    # eq. (13); words for readers outside the group are written in any case
     updates[-1, output] = counts.updates[-1, output] * (1 - links.out_of * (1 - links.written))
     if links.sums < home:   # eq. (14)
         copies = links.out_of * (1 - kept[output]) * counts.updates[-1, output] * instances[-1]
@@ -175,12 +170,12 @@ def sigma_weighted_counts(evaluation: NestEvaluation, nest: Nest, links: LinkSig
 
 
 RESIDENT = 1.01
-"""Times all words of a data space are sent by the outermost level up to which the data space counts as resident: drawn
-factors are soft, so that a count of one is met only nearly."""
+"""A data space is resident if the outermost level sends it at most this often: drawn factors are soft, so that a count
+of one is met only nearly."""
 
 REACH = 8
-"""Links over which a group's room and recomputation are carried, in as many passes along all chains at once: the
-relaxed model is optimistic about groups of more than nine layers. Only their chance to be proposed changes."""
+"""Links over which a group's room and recomputation are carried, one pass along all chains each: the relaxed model is
+optimistic about longer groups, which only raises their chance to be proposed."""
 
 
 def tied(values: torch.Tensor, sites: np.ndarray, dims: np.ndarray) -> torch.Tensor:
@@ -202,8 +197,8 @@ def per_tie(values: torch.Tensor, ties: LinkTies) -> torch.Tensor:
 def aligned(ties: LinkTies, made: torch.Tensor, points: torch.Tensor, model: str) -> torch.Tensor:
     """The alignment penalty of tiles by tie, [E, R]: FADiff eq. (26), in squared octaves instead of squared points.
 
-    "paper" asks for a producer's tile `made` equal to the window of the consumer's tile `points`, [E, J, R] both;
-    "refined" also accepts the new points of a step (the rest is retained), and fewer channels, made in several goes.
+    "paper": the producer's tile `made` must equal the window of the consumer's tile `points`, [E, J, R] both. "refined"
+    also accepts the new points of a step (the rest is retained), and fewer channels in several passes.
     """
     wanted = least = window(ties, points)
     if model == "refined":
@@ -216,13 +211,13 @@ def aligned(ties: LinkTies, made: torch.Tensor, points: torch.Tensor, model: str
 def sent_again(network: RelaxedNetwork, sites: SiteCosts, wanted: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
     """Squared octaves by which intermediates are written more than once, or fetched more than once a tile, [E, R].
 
-    `wanted` are the windows that the consumers' tiles of `points` read, [E, J, R] both.
+    `wanted` are the windows of the consumers' tiles of `points`, [E, J, R] both.
     """
     ties = network.ties
     producer, consumer = torch.from_numpy(ties.producer), torch.from_numpy(ties.consumer)
     outputs = torch.tensor([[space.read_write for space in network.sites[site].problem.dataspaces].index(True)
                             for site in ties.producer])
-    # Once a tile is more than once in all: neighbouring windows overlap.
+    # Fetches once per tile exceed one pass in all: neighbouring windows overlap.
     once_a_tile = per_tie(torch.from_numpy(ties.bound)[..., None] / points * wanted
                           / torch.from_numpy(ties.extent)[..., None], ties)
     return (excess(sites.sent[producer, outputs], RESIDENT)
@@ -230,9 +225,10 @@ def sent_again(network: RelaxedNetwork, sites: SiteCosts, wanted: torch.Tensor, 
 
 
 def recomputed(ties: LinkTies, wanted: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
-    """How often the producer computes each of its points, [E, R], with the halo retained where it costs most.
+    """How often the producer computes each of its points, [E, R], with the halo retained where recomputation costs
+    most.
 
-    `wanted` are the windows that the consumers' tiles of `points` read, [E, J, R] both.
+    `wanted` are the windows of the consumers' tiles of `points`, [E, J, R] both.
     """
     steps = torch.from_numpy(ties.bound)[..., None] / points
     often = (steps * wanted / torch.from_numpy(ties.extent)[..., None]).clamp(min=1.0)
@@ -241,7 +237,7 @@ def recomputed(ties: LinkTies, wanted: torch.Tensor, points: torch.Tensor) -> to
 
 
 def work_of_sites(network: RelaxedNetwork, sigma: torch.Tensor, again: torch.Tensor) -> torch.Tensor:
-    """How often each site does its work, [V, R]: a layer also computes again for the recomputation of later ones.
+    """How often each site runs, [V, R]: it also recomputes for the recomputation of later layers.
 
     `sigma` are the fusion variables, `again` the recomputation of each tie, [E, R] both.
     """
@@ -256,14 +252,8 @@ def crowded(network: RelaxedNetwork, sigma: torch.Tensor, sites: SiteCosts, word
             model: str, machine: RelaxedMachine | None = None) -> torch.Tensor:
     """The excess over the home level of the group up to each site, [V, R]: FADiff eqs. (24), (25) in squared octaves.
 
-    Args:
-        network: The relaxed network.
-        sigma: Fusion variables, [E, R].
-        sites: Costs of the sites.
-        words: Words of each intermediate that lie in the home, [E, R].
-        points: Points of the consumers' tiles, [E, J, R].
-        model: "paper" adds up all tiles of the group; "refined" follows their live ranges.
-        machine: Machines of the restarts; None: the network's design.
+    `words` [E, R] are the words of each intermediate in the home, `points` [E, J, R] the points of the consumers'
+    tiles. "paper" adds up all tiles of the group; "refined" follows their live ranges.
     """
     usable: Available | None = (machine.limits.usable[network.home] if machine
                                 else network.sites[0].result.spec.arch.levels[network.home].usable)
@@ -284,20 +274,20 @@ def crowded(network: RelaxedNetwork, sigma: torch.Tensor, sites: SiteCosts, word
 
 def _live_words(network: RelaxedNetwork, sigma: torch.Tensor, sites: SiteCosts, words: torch.Tensor,
                 points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Words of every site in the home, [V, R] each: words that stay while other layers run, words that pass."""
+    """Words of every site in the home, [V, R] each: words live while other layers run, and words of its own run."""
     ties = network.ties
     producer, consumer = torch.from_numpy(ties.producer), torch.from_numpy(ties.consumer)
-    # A fused operand lies in the home once, as the intermediate, unless pools leave the tile a copy of its own.
+    # A fused operand lies in the home once, as the intermediate, unless pools give the tile its own copy.
     linked = torch.zeros_like(sites.held)
     linked[consumer, torch.from_numpy(ties.operand)] = torch.where(
         torch.from_numpy(ties.beside)[:, None], torch.zeros_like(sigma), sigma)
     held = sites.held * (1 - linked)
-    # Of a layer with tile loops outside, a data space that is sent only once stays through all of its steps.
+    # If a layer has tile loops outside, a data space that is sent only once stays through all steps.
     looped = torch.zeros_like(sites.energy, dtype=torch.bool)
     cut = per_tie(torch.from_numpy(ties.bound)[..., None] / points, ties) > 1
     looped[consumer], looped[producer] = looped[consumer] | cut, looped[producer] | cut
     stays = (sites.sent <= RESIDENT) & looped[:, None]
-    # Points that a step leaves to the next one, where tiles are cut along one dimension.
+    # Points retained for the next step, where tiles are cut along one dimension.
     wanted, apart = window(ties, points), points < torch.from_numpy(ties.bound)[..., None]
     fresh = torch.where(apart, torch.minimum(torch.from_numpy(ties.stride)[..., None] * points, wanted), wanted)
     again = sigma * torch.from_numpy(ties.lying)[:, None] * (per_tie(wanted, ties) - per_tie(fresh, ties))
@@ -314,7 +304,7 @@ class RelaxedCost:
     Attributes:
         energy: pJ of all layers, as often as each runs, [R].
         cycles: Cycles of all layers one after the other, [R].
-        broken: Penalties in squared octaves by site, those of a link at its consumer, [V, R].
+        broken: Penalties in squared octaves by site, [V, R]; a link's penalties count at its consumer.
     """
 
     energy: torch.Tensor
@@ -331,8 +321,8 @@ def relaxed_cost(network: RelaxedNetwork, sigma: torch.Tensor, factors: Sequence
         network: The relaxed network.
         sigma: Fusion variables in [0, 1], [E, R].
         factors: Drawn tiling factors of each family.
-        thetas: Their parameters (log2 of factors), of each family.
-        choices: Loop orders, bypass and placement of each family; no gradient passes through them.
+        thetas: Parameters of the factors (their log2), of each family.
+        choices: Loop orders, bypass and placement of each family, without gradient.
         model: "refined", or "paper" for FADiff's equations as printed.
         machine: Machines of the restarts; None: the network's design.
     """

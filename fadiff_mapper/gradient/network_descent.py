@@ -8,8 +8,8 @@ straight-through gradient, at a temperature that falls; the weight of the penalt
 run in one batch.
 
 **Starts.** Fused tiles lie far from the best mappings of single layers: the outermost loops of all layers of a group
-have to change together, and no gradient crosses that valley. So some restarts begin with loops that whole stretches of
-a chain share:
+have to change together, and no gradient leads there. So some restarts begin with loops shared along stretches of a
+chain:
 
     restart 0     every layer's best mapping by itself
     to 3/4        the same with noise, the loops of the outermost level in an order that links can share, and in
@@ -19,12 +19,12 @@ a chain share:
 
 **Decoding.** FADiff decodes "into integer factors and binary fusion decisions" and leaves the rest open. Here a segment
 is proposed in every restart where all its sigmas exceed a half. Its shared loops are the drawn loops at the outermost
-level of its last layer, along dimensions that the link carries, in their order. The rest of a candidate is chosen as
-for enumerated ones (`network.tilings`): operands that stay, halo retained or recomputed, and other tile sizes where
-these promise more or the restart's own do not fit.
+level of its last layer, along dimensions that the link carries, in their order. `network.tilings` chooses the rest as
+for enumerated candidates: operands that stay, halo retained or recomputed, and other tile sizes where these promise
+more or the restart's do not fit.
 
-Axes: V (site), E (tie), J (dimension that a link carries), D (dimension), R (restart), W (member of a family),
-P (factor place: one level's temporal or spatial factors), L (level).
+Axes: V (site), E (tie), J (dimension that a link carries), D (dimension), R (restart), W (member of a family), P
+(factor place: one level's temporal or spatial factors), L (level).
 """
 
 from __future__ import annotations
@@ -56,21 +56,20 @@ from fadiff_mapper.search.result import Result, with_nest
 from fadiff_mapper.workload import Workload
 
 STEPS, RESTARTS = 20, 16
-"""Steps of Adam, and descents side by side. 30 steps led to the same plans as 60 (MobileNetV1, ResNet-18 and VGG-16 on
-the large bundled design, two or three seeds), 20 since estimates learn from evaluated groups."""
+"""Steps of Adam, and restarts: more steps lead to the same plans, as estimates learn from evaluated groups."""
 
 COLUMNS = 2048
-"""Restarts times layers at most, a limit of memory and time; no descent has fewer than four restarts."""
+"""Restarts times layers at most, for memory and time; a descent has at least four restarts."""
 
 RATE, LAST_RATE, SIGMA_RATE = 0.12, 0.05, 0.2
-"""Learning rate of log2 of the tiling factors in the first step, the part of it in the last one, and the learning rate
-of the logits of sigma. Set by hand."""
+"""Learning rate of log2 of the tiling factors in the first step, its part in the last step, and the learning rate of
+the logits of sigma."""
 
 TEMPERATURES, WEIGHTS = (0.1, 0.05), (0.5, 4.0)
-"""Gumbel-Softmax temperature, and weight of the penalties, in the first and the last step. Set by hand."""
+"""Gumbel-Softmax temperature, and weight of the penalties, in the first and the last step."""
 
 QUIET = 0.6
-"""Part of the steps with Gumbel noise; without noise afterwards, sigma settles. Set by hand."""
+"""Part of the steps with Gumbel noise; sigma settles in the steps without."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ class DescentEnd:
 
 
 def restarts_of(network: RelaxedNetwork, restarts: int) -> int:
-    """As many of the restarts as `COLUMNS` allows, R."""
+    """The restarts that `COLUMNS` allows, R."""
     return max(min(restarts, COLUMNS // len(network.sites)), 4)
 
 
@@ -103,15 +102,15 @@ def descend(network: RelaxedNetwork, metric: str, model: str, seed: int, steps: 
         network: The relaxed network.
         metric: "edp", "energy" or "delay".
         model: "refined", or "paper" for FADiff's equations as printed.
-        seed: The same seed gives the same descent.
+        seed: Seed.
         steps: Steps of Adam.
-        restarts: Descents side by side, at most; see `restarts_of`.
+        restarts: Restarts at most; see `restarts_of`.
         stopped: Asked before every step; once true, the state reached is returned.
         hardware: Hardware that descends, too, with R columns; then factors inside the home move as fast as the others.
     """
     generator = torch.Generator().manual_seed(seed)
     start = starts(network, restarts_of(network, restarts), seed)
-    # Descended are offsets from the start: scaled by `ease`, factors inside the home move less than those outside.
+    # Parameters are offsets from the start: scaled by `ease`, factors inside the home move less than those outside.
     moved = [torch.zeros_like(theta).requires_grad_(True) for theta in start.thetas]
     eases = [torch.ones_like(part) if hardware else part
              for part in (ease(batch, network.home) for batch in network.batches)]
@@ -168,17 +167,17 @@ def smooth_metric(total: RelaxedCost, metric: str) -> torch.Tensor:
 
 
 NOISE = 0.2
-"""Octaves (standard deviation) by which factors of the best mapping are moved at random. Set by hand."""
+"""Octaves (standard deviation) of the random moves from the best mapping's factors."""
 
 INNER = 0.3
-"""Part by which factors inside the home's loops move, in noise and in descent: the best mapping by itself has these
-nearly right, and links change the others. Set by hand."""
+"""Part by which factors inside the home move, in noise and in descent: the unfused best mapping has them nearly right,
+and links change the others."""
 
 UNTOUCHED = 0.7
-"""Part of the shared loops that have no more steps than the home needs. Set by hand."""
+"""Part of the shared loops that have no more steps than the home needs."""
 
 ENDING = 0.15
-"""Probability that a stretch of layers with common loops ends at a link: about seven links a stretch. Set by hand."""
+"""Probability that a stretch of layers with common loops ends at a link: about seven links a stretch."""
 
 
 @dataclass(frozen=True)
@@ -197,13 +196,6 @@ class RestartPoint:
 
 
 def starts(network: RelaxedNetwork, restarts: int, seed: int) -> RestartPoint:
-    """Draws the starting points of all restarts.
-
-    Args:
-        network: The relaxed network.
-        restarts: How many.
-        seed: The same seed gives the same points.
-    """
     generator, rng = torch.Generator().manual_seed(seed), np.random.default_rng(seed)
     restart = np.arange(restarts)
     shared = (restart > 0) & (restart <= 3 * restarts // 4)
@@ -216,7 +208,7 @@ def starts(network: RelaxedNetwork, restarts: int, seed: int) -> RestartPoint:
             torch.as_tensor((nest.spatial if spatial else nest.temporal)[level, :, 0]) for level, spatial in places])
             for nest in best], dim=-1))[..., None].repeat(1, 1, 1, restarts)     # [P, D, W, R]
         noise = NOISE * torch.randn(theta.shape, generator=generator, dtype=torch.float64)
-        noise = noise * torch.from_numpy(restart > 0)    # restart 0 is the best mapping itself
+        noise = noise * torch.from_numpy(restart > 0)    # restart 0 is the best mapping
         theta = (theta + ease(batch, network.home)[..., None] * noise).clamp(min=0.0)
         theta = torch.where(torch.from_numpy(shared), _left_over(batch, network.home, theta, octaves), theta)
         thetas.append(theta.flatten(start_dim=2))
@@ -233,10 +225,10 @@ def ease(batch: FamilySites, home: int) -> torch.Tensor:
 
 
 def _shared_octaves(network: RelaxedNetwork, restarts: int, rng: np.random.Generator) -> np.ndarray:
-    """Octaves of every dimension that are left to the outermost loops, [V, D, R]; nan where these stay as they are.
+    """Octaves of every dimension left to the outermost loops, [V, D, R]; nan: unchanged.
 
-    Chains are cut into stretches of a few layers. The layers of a stretch share at most one loop, with as many steps
-    as the home needs to hold a step's intermediates, or some more.
+    Chains are cut into stretches of a few layers. The layers of a stretch share at most one loop, with as many steps as
+    the home needs to hold a step's intermediates, or some more.
     """
     ties = network.ties
     dims = max(len(site.problem.dimensions) for site in network.sites)
@@ -246,7 +238,7 @@ def _shared_octaves(network: RelaxedNetwork, restarts: int, rng: np.random.Gener
         for tie in reversed(range(len(ties))):
             last = network.out_of[ties.consumer[tie]]
             if last == len(ties) or ends[last]:
-                stretch = [tie]     # from its last tie backwards, up to one at which the stretch before ends
+                stretch = [tie]     # from the last tie backwards to the end of the stretch before
                 while (before := network.into[ties.producer[stretch[-1]]]) < len(ties) and not ends[before]:
                     stretch.append(int(before))
                 _cut(network, stretch, result[:, :, r], rng)
@@ -256,8 +248,8 @@ def _shared_octaves(network: RelaxedNetwork, restarts: int, rng: np.random.Gener
 def _cut(network: RelaxedNetwork, stretch: list[int], octaves: np.ndarray, rng: np.random.Generator) -> None:
     """Writes the octaves of the layers of a stretch, its last tie first, into `octaves`, [V, D].
 
-    The loop is drawn over a dimension of the last layer and carried back over the links; dimensions that a link reads
-    whole (stride 0) end it.
+    The loop is drawn over a dimension of the last layer and carried back over the links, up to dimensions that a link
+    reads whole (stride 0).
     """
     ties, arch = network.ties, network.sites[0].result.spec.arch
     usable = arch.levels[network.home].usable or np.inf
@@ -280,7 +272,7 @@ def _cut(network: RelaxedNetwork, stretch: list[int], octaves: np.ndarray, rng: 
 def _left_over(batch: FamilySites, home: int, theta: torch.Tensor, octaves: np.ndarray) -> torch.Tensor:
     """The parameters with `octaves` of dimensions left to the outermost loops.
 
-    Temporal loops inside take the rest, those of the home first, the outermost of the others next.
+    Temporal loops inside share the rest: first the home's, then the outermost of the others.
     """
     places, theta = batch.places, theta.clone()
     left = torch.from_numpy(octaves)[list(batch.sites), :places.bound.shape[1]].transpose(0, 1)      # [D, W, R]
@@ -307,10 +299,10 @@ def _choices(network: RelaxedNetwork, batch: FamilySites, best: list[Nest], shar
 
 def _sharing_order(network: RelaxedNetwork, batch: FamilySites, member: int, site: int,
                    order: np.ndarray) -> np.ndarray:
-    """The loops of the outermost level, innermost first, in an order that lets links share the outer ones.
+    """The loops of the outermost level, innermost first, in an order that lets links share the outer loops.
 
-    Innermost come loops that no link carries, sums before others; then those that a producer may run through in
-    several goes; outermost the others, which cut the intermediate. Constraints of the design go before.
+    From the innermost: loops that no link carries, sums first; loops over which a producer may make its part in several
+    passes; loops that cut the intermediate. Constraints of the design take precedence.
     """
     ties, space = network.ties, batch.family.spaces[member]
     outside = np.zeros(len(order), dtype=int)
@@ -327,10 +319,10 @@ def _sharing_order(network: RelaxedNetwork, batch: FamilySites, member: int, sit
 
 
 FUSED = 0.5
-"""Sigma above which a link is fused: the middle of [0, 1], not a tuned value."""
+"""Sigma above which a link is fused: the middle of [0, 1]."""
 
 LoopSizes = dict[tuple[str, ...], set[tuple[int, ...]]]
-"""Tile sizes in which each order of loops comes: dimensions, outermost first -> points of a tile along each."""
+"""Tile sizes per order of loops: dimensions, outermost first -> points of a tile along each."""
 
 
 def decoded_groups(hardware: Hardware, segments: Sequence[Segment], network: RelaxedNetwork, ended: DescentEnd,
@@ -343,7 +335,7 @@ def decoded_groups(hardware: Hardware, segments: Sequence[Segment], network: Rel
         segments: Segments that could be groups; equal ones of different layers share their candidates.
         network: The relaxed network.
         ended: The end of its descent.
-        bases: Each layer by itself, as estimates need it, by name.
+        bases: Bases of the estimates for each unfused layer, by name.
         price: The price of parts of the network.
         stopped: Asked before every segment; once true, the others are left out.
     """
@@ -352,7 +344,7 @@ def decoded_groups(hardware: Hardware, segments: Sequence[Segment], network: Rel
         if stopped():
             break
         _, sizes = proposed.setdefault(segment.key, (segment, {}))
-        tied = all(pair in network.tie_of for pair in pairwise(segment.nodes))  # not where layers run unequally often
+        tied = all(pair in network.tie_of for pair in pairwise(segment.nodes))  # no tie: layers run unequally often
         if not tied:
             continue
         fused = (ended.sigma[[network.tie_of[pair] for pair in pairwise(segment.nodes)]] > FUSED).all(axis=0)
@@ -367,8 +359,8 @@ def decoded_groups(hardware: Hardware, segments: Sequence[Segment], network: Rel
 def tile_loops(segment: Segment, nest: Nest, column: int) -> tuple[TileLoop, ...]:
     """Reads the shared loops off one restart's column of the nests of a segment's last layer.
 
-    They are the loops at the outermost level that the last link carries, outermost first. Loops that add to the same
-    outputs come last, inside the others: so their sums can stay.
+    They are the loops at the outermost level that the last link carries, outermost first. Loops of a reduction come
+    last, inside the others, so that their sums can stay.
     """
     last = segment.problems[-1]
     linked = set(segment.links[-1].dims.values())
@@ -381,7 +373,8 @@ def tile_loops(segment: Segment, nest: Nest, column: int) -> tuple[TileLoop, ...
 
 def _candidates(hardware: Hardware, segment: Segment, dims: tuple[str, ...], tiles: Collection[tuple[int, ...]],
                 bases: Sequence[LayerBase], price: NetworkPrice) -> list[Candidate]:
-    """Candidates in one order of loops; where none fits without a loop, in one over the largest dimension to cut."""
+    """Candidates in one order of loops; where none fits without a loop, with a loop over the largest dimension to
+    cut."""
     candidates = candidates_along(hardware, segment, dims, bases, price, tiles)
     if dims or candidates:
         return candidates
@@ -395,7 +388,8 @@ def _candidates(hardware: Hardware, segment: Segment, dims: tuple[str, ...], til
 
 def decoded_layers(results: Sequence[Result], network: RelaxedNetwork,
                    ended: DescentEnd) -> list[list[Result]]:
-    """For each distinct layer its own mapping, then the drawn ones that beat it in energy or in cycles, all exact."""
+    """For each distinct layer its unfused mapping, then the drawn mappings that beat it in energy or in cycles, all
+    exact."""
     mappings = [[result] for result in results]
     position = {id(result): index for index, result in enumerate(results)}
     for site, nest in zip(network.sites, ended.nests, strict=True):
@@ -411,16 +405,16 @@ def descended_network(workload: Workload, results: Sequence[Result], metric: str
                       over: Callable[[], bool], model: str = "refined", alone: bool = False) -> DescendedNetwork | None:
     """Descends on a network whose layers are mapped (FADiff's method); None where nothing can be fused.
 
-    The descent has one home of intermediates, the outermost possible; candidates are tried in all of them.
+    The descent has one home of intermediates, the outermost possible; candidates are tried in all possible homes.
 
     Args:
         workload: The network.
-        results: The best mapping of each distinct layer by itself.
+        results: The best unfused mapping of each distinct layer.
         metric: "edp", "energy" or "delay".
-        seed: The same seed gives the same descent.
-        over: Asked before every step; once true, the descent ends where it is.
+        seed: Seed.
+        over: Asked before every step; once true, the descent stops.
         model: "refined", or "paper" for FADiff's equations as printed.
-        alone: Whether the groups of the descent are to be the only ones.
+        alone: Whether the descent's groups are the only ones.
     """
     spec = results[0].spec
     hardware = Hardware(spec.arch, spec.tables)

@@ -1,12 +1,10 @@
 """The relaxed network: every layer with free tiling factors, every link with a fusion variable.
 
-Problem. FADiff descends on a chain of layers with one sigma between neighbours (its section 3.1.2). A real network has
-branches, repeats layers, and lets only some links be fused; and its cost has to be a few array operations for all
-restarts at once.
-
-Method. A *site* is a layer with variables of its own, a *tie* a link between two sites. Chains that are equal layer by
-layer and link by link are there once, with how often they run. Sites of one shape class lie side by side in one batch
-(`search.layer_family`), and the ties are arrays.
+FADiff descends on a chain of layers with one sigma between neighbours (its section 3.1.2). Real networks have branches,
+repeat layers, and let only some links be fused. Here a *site* is a layer with its own variables, a *tie* a link between
+two sites; equal chains (layer by layer, link by link) share both, with the number of their runs. Sites of one shape
+class lie side by side in one batch (`search.layer_family`), and the ties are arrays, so that the cost of all restarts
+is a few array operations.
 
 Axes: V (site), E (tie), J (dimension that a link carries), D (dimension of a layer), T (data space), R (restart).
 """
@@ -46,7 +44,6 @@ class RelaxedMachine:
     limits: MachineLimits
 
     def for_members(self, members: int) -> RelaxedMachine:
-        """The same machines for every column of a family of W members."""
         def repeated(values: tuple[Available | None, ...]) -> tuple[Available | None, ...]:
             return tuple(value.repeat(members) if isinstance(value, torch.Tensor) else value for value in values)
         constants = {name: value.repeat(*[1] * (value.dim() - 1), members) for name, value in self.constants.items()}
@@ -54,7 +51,7 @@ class RelaxedMachine:
         return RelaxedMachine(constants, MachineLimits(**limits))  # type: ignore[arg-type]
 
     def put_into(self, layer: PreparedLayer) -> PreparedLayer:
-        """A layer on these machines, for the smooth model alone: architecture and compiled form stay as they were."""
+        """A layer on these machines, for the smooth model only: architecture and compiled form stay unchanged."""
         constants: dict[str, object] = dict(self.constants)
         return replace(layer, machine=replace(layer.machine, **constants))  # type: ignore[arg-type]
 
@@ -66,8 +63,8 @@ class DescendedHardware:
     Attributes:
         place: Coordinates of the parameters, moved in place, [P, R].
         rate: Learning rate of the first step, in coordinates.
-        design_at: From coordinates to the machines, what the designs add to the loss, [R], and by how much they break
-            limits of their own in squared octaves, [R].
+        design_at: From coordinates to the machines, the designs' term of the loss, [R], and the excess over their
+            limits in squared octaves, [R].
     """
 
     place: torch.Tensor
@@ -80,8 +77,8 @@ class LayerSite:
     """A layer of the relaxed network.
 
     Attributes:
-        result: Its best mapping by itself.
-        times: How often the layer runs, equal chains and repeats together; a number with weights in it may be broken.
+        result: Its best unfused mapping.
+        times: How often the layer runs, equal chains and repeats together; with weights the number may be fractional.
     """
 
     result: Result
@@ -89,7 +86,6 @@ class LayerSite:
 
     @property
     def problem(self) -> Problem:
-        """The layer's problem."""
         return self.result.spec.problem
 
 
@@ -113,9 +109,9 @@ class LinkTies:
         consumer: Site that reads it, [E].
         operand: Data space of the consumer that is the intermediate, [E].
         written: The part of its words that goes to the outermost level, too: all, none, or what pools make, [E].
-        beside: Whether the consumer's tile takes room of its own, beside the intermediate, [E].
-        lying: Words that lie in the home for one word of the intermediate: fewer where pooled before, more where it is
-            put together with others, [E].
+        beside: Whether the consumer's tile takes room beside the intermediate, [E].
+        lying: Words that lie in the home for one word of the intermediate: below 1 where pooled before, above 1 where
+            joined with others, [E].
         made: The part of the consumer's operand that the producer makes, [E].
         mine: Dimension of the producer, [E, J].
         theirs: Dimension of the consumer that moves along it, [E, J].
@@ -123,8 +119,8 @@ class LinkTies:
         reach: Points that one point of the consumer's dimension reads, [E, J].
         extent: Points of the producer's dimension, [E, J].
         bound: Points of the consumer's dimension, [E, J].
-        used: Whether there is such a dimension; ties carry different numbers of them, [E, J].
-        loose: Whether the producer may make its part in several goes, because the dimension also moves the consumer's
+        used: Whether the entry is used; ties carry different numbers of dimensions, [E, J].
+        loose: Whether the producer may make its part in several passes, because the dimension also moves the consumer's
             other operand, as channels move its weights, [E, J].
     """
 
@@ -188,7 +184,7 @@ def relaxed_network(chains: Sequence[tuple[str, ...]], pairs: Mapping[tuple[str,
     Args:
         chains: Names of the layers of each chain, in order.
         pairs: Segments of two layers whose link can be fused, by the names of both; chains are cut at other links.
-        results: The best mapping of each layer by itself; equal layers share one object.
+        results: The best unfused mapping of each layer; equal layers share one object.
         repeats: How often each layer runs back to back.
         home: Index of the level in which intermediates lie.
     """
@@ -243,7 +239,7 @@ def _families(sites: Sequence[LayerSite]) -> tuple[FamilySites, ...]:
 
 @dataclass(frozen=True)
 class _CarriedDim:
-    """A dimension that a link carries, an entry of the arrays of `LinkTies`."""
+    """A dimension that a link carries: an entry of the arrays of `LinkTies`."""
 
     mine: int
     theirs: int
@@ -255,7 +251,7 @@ class _CarriedDim:
 
 
 def _link_ties(links: Sequence[tuple[int, int, Segment]]) -> LinkTies:
-    """The arrays of some links, each given by producer, consumer and the segment of the two layers."""
+    """The arrays of links, each given by producer, consumer and the segment of both layers."""
     rows = [_carried_dims(segment) for _, _, segment in links]
     width = max(map(len, rows), default=0)
     blank = _CarriedDim(0, 0, 0, 1, 1, 1, True)
@@ -282,7 +278,7 @@ def _link_ties(links: Sequence[tuple[int, int, Segment]]) -> LinkTies:
 
 
 def _written_part(segment: Segment) -> float:
-    """The part of a pair's intermediate that goes to the outermost level, too, for readers outside."""
+    """The part of a pair's intermediate that also goes to the outermost level, for readers outside."""
     (before, after), (link,) = segment.problems, segment.links
     if not link.written_pooled:
         return float(link.written)
@@ -290,7 +286,7 @@ def _written_part(segment: Segment) -> float:
 
 
 def _carried_dims(segment: Segment) -> list[_CarriedDim]:
-    """The dimensions of a pair's link; one that no loop may cut is read whole by every tile of the consumer."""
+    """The dimensions of a pair's link; every tile of the consumer reads whole a dimension that no loop may cut."""
     (before, after), (link,), (whole,) = segment.problems, segment.links, segment.whole
     others = {dim for other in after.dataspaces if not other.read_write and other.name != link.tensor
               for dim in other.dimensions}
@@ -301,7 +297,7 @@ def _carried_dims(segment: Segment) -> list[_CarriedDim]:
         carried.append(_CarriedDim(before.dimensions.index(own), after.dimensions.index(theirs), stride, reach, extent,
                                    after.bounds[theirs], theirs in others))
     still = next((dim for dim in after.dimensions if after.bounds[dim] == 1), None)
-    if still is not None:  # dimensions that are handed on whole follow one that no loop cuts
+    if still is not None:  # dimensions passed on whole follow one that no loop cuts
         carried += [_CarriedDim(before.dimensions.index(own), after.dimensions.index(still), 0.0,
                                 float(before.bounds[own]), before.bounds[own], 1, False) for own in sorted(link.whole)]
     return carried

@@ -1,7 +1,7 @@
-"""The compiled module: evaluation and search (`module.cpp`), estimates of fused groups (`estimate_bindings.cpp`), parts
-of both (`parts.cpp`)."""
+"""The compiled module: evaluation and search (`module.cpp`), sparse designs (`sparse_bindings.cpp`), the draw of
+factors (`straight_through.cpp`), estimates of fused groups (`estimate_bindings.cpp`)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,17 +9,53 @@ import numpy as np
 Arrays = Sequence[np.ndarray]
 """The arrays of a `Nest` in the order of its fields: six, or eight with residuals (`loop_nest.nest_arrays`)."""
 
+class _Enum:
+    __members__: Mapping[str, Any]
+    @property
+    def name(self) -> str: ...
+
+# Layers: the classes of C++ with all their fields by name; `layer.hpp` has meanings and units.
+
+UNLIMITED: float
+MOST_RECEIVERS: int
+
+class InterconnectKind(_Enum):
+    Legacy: InterconnectKind
+    ReductionTree: InterconnectKind
+    SimpleMulticast: InterconnectKind
+
+class InterconnectTable:
+    def __init__(self, *, kind: InterconnectKind, level: int, reduces: bool, hop: float, router: float, ingress: float,
+                 adder: float, transfers: Sequence[Sequence[tuple[float, float]]]) -> None: ...
+
+class Unit:
+    def __init__(self, *, instances: float, mesh_x: float, mesh_y: float) -> None: ...
+
+class Level:
+    def __init__(self, *, usable: float, least: float, fanout_x: float, fanout_y: float, clusters: float, block: float,
+                 read: float, fill: float, update: float, leak: float, address: float, read_bandwidth: float,
+                 write_bandwidth: float, shared_bandwidth: float, gated: float, gate: int) -> None: ...
+
 class Layer:
-    def __init__(self, table: dict[str, Any]) -> None: ...
+    def __init__(self, *, dims: int, ranks: Sequence[Sequence[Sequence[tuple[int, float]]]], written: Sequence[bool],
+                 levels: Sequence[Level], units: Sequence[Unit], bandwidth_scale: Sequence[float], held: Sequence[bool],
+                 multicast: Sequence[bool], linked: Sequence[bool], first_written: Sequence[bool],
+                 coalesced: Sequence[bool], interconnects: Sequence[InterconnectTable], compute_energy: float,
+                 network_latency: float) -> None: ...
+
+# Evaluation.
 
 def score(layer: Layer, nest: Arrays, room_words: np.ndarray | None, room_counted: np.ndarray | None,
-          out: np.ndarray, first: int, last: int, all_: bool, unrounded: bool = False) -> None: ...
+          out: np.ndarray, first: int, last: int, all: bool, unrounded: bool = False,
+          sparse: SparseTables | None = None) -> None: ...
 
 def traffic(layer: Layer, nest: Arrays, with_hops: bool) -> tuple[np.ndarray, ...]: ...
 
 def draw_columns(theta: np.ndarray, noise: np.ndarray | None, alpha: float, tau: float, member: np.ndarray,
                  divisor: np.ndarray, completable: np.ndarray, left: np.ndarray, start: np.ndarray, hard: np.ndarray,
                  slope: np.ndarray) -> None: ...
+
+# Sparse designs.
 
 MOST_RANKS: int
 MOST_LEVELS: int
@@ -29,7 +65,7 @@ REJECTED: float
 class DensityModel:
     """How the nonzeros of a tensor are distributed; tiles are given by their extents along the ranks of the tensor.
 
-    Methods raise FadiffError where Timeloop ends.
+    Methods raise the error given to `raise_aborted_as` where Timeloop ends.
     """
 
     def __init__(self, distribution: str, density: float, band_width: int, tensor: Sequence[int]) -> None: ...
@@ -54,15 +90,69 @@ class DensityModel:
     # The most elements with a nonzero in one fiber of them.
     def most_elements(self, fiber: Sequence[int], element: Sequence[int]) -> float: ...
 
-class SparseTables:
-    def __init__(self, layer: Layer, table: dict[str, Any]) -> None: ...
+def raise_aborted_as(error: type[Exception]) -> None: ...
 
-class SparseEvaluator:
-    def __init__(self, design: SparseTables) -> None: ...
-    def score(self, nest: Arrays, out: np.ndarray) -> None: ...
+class RankKind(_Enum): ...
+
+class RankTable:
+    """`groups`: sets of dimensions, a bit each."""
+
+    def __init__(self, *, kind: RankKind, groups: Sequence[int], metadata_bits: float, payload_bits: float) -> None: ...
+
+class FormatTable:
+    def __init__(self, *, ranks: Sequence[RankTable], inner_to_outer: bool, compressed: bool) -> None: ...
+
+class SparseLevel:
+    """Energies by kind and access; choices are lists of alternatives (target, leaders)."""
+
+    def __init__(self, *, decompresses: bool, compresses: bool, metadata_limit: float, word_bits: float,
+                 metadata_width: float, metadata_word_bits: float, data: Sequence[Sequence[float]],
+                 metadata: Sequence[Sequence[float]], decompression: float, compression: float, leak: float,
+                 gating: Sequence[Sequence[tuple[int, Sequence[int]]]],
+                 skipping: Sequence[Sequence[tuple[int, Sequence[int]]]],
+                 spatial_skipping: Sequence[Sequence[tuple[int, Sequence[int]]]]) -> None: ...
+
+class SparseTables:
+    def __init__(self, layer: Layer, *, levels: Sequence[SparseLevel], formats: Sequence[FormatTable],
+                 gates_computes: bool, skips_computes: bool, computes: float, compute_energy: Sequence[float],
+                 models: Sequence[DensityModel], operand_density: Sequence[float]) -> None: ...
+
+# Search.
+
+class Decision(_Enum):
+    ORDER: Decision
+    LAYOUT: Decision
+    KEEP: Decision
+
+class SpaceTables:
+    """Of the tables of divisors and those of whole numbers (`least`, `most`, `points`) one kind is given."""
+
+    def __init__(self, layer: Layer, *, divisor: np.ndarray | None = None, quotient: np.ndarray | None = None,
+                 product: np.ndarray | None = None, allowed: np.ndarray | None = None,
+                 completable: np.ndarray | None = None, bound: np.ndarray | None = None,
+                 least: np.ndarray | None = None, most: np.ndarray | None = None, points: np.ndarray | None = None,
+                 movable: Sequence[tuple[int, int]], orders: Sequence[Sequence[Sequence[int]]],
+                 layouts: Sequence[Sequence[tuple[Sequence[int], Sequence[int]]]], keep: np.ndarray,
+                 open: Sequence[tuple[int, int]], decisions: Sequence[tuple[Decision, int, int]], available: float,
+                 min_parallelism: float) -> None: ...
+
+# Mappings as the arrays of a nest, the numbers of their divisors, [P, D, B], and the column of the given nest that each
+# came from, [B].
+def random_points(layer: Layer, space: SpaceTables, count: int, seed: int) -> tuple[np.ndarray, ...]: ...
+def all_neighbours(layer: Layer, space: SpaceTables, nest: Arrays, seed: int) -> tuple[np.ndarray, ...]: ...
+
+TINY: float
+ILLEGAL: float
+SAME: float
+
+class Quantity(_Enum):
+    edp: Quantity
+    share: Quantity
+
+class Stage(_Enum): ...
 
 class Chains:
-    def __init__(self, layer: Layer, space: dict[str, Any], terms: list[tuple[float, int]],
+    def __init__(self, layer: Layer, space: SpaceTables, terms: Sequence[tuple[float, Quantity]],
                  room_words: np.ndarray | None, room_counted: np.ndarray | None, seed: int,
                  sparse: SparseTables | None = None, sums: tuple[float, float] = (1.0, 1.0),
                  seconds: float = ...) -> None: ...
@@ -75,7 +165,7 @@ class Chains:
     def start_again(self, count: int) -> None: ...
     def polish(self, steps: int) -> bool: ...
     def best(self) -> tuple[np.ndarray, ...]: ...
-    def history(self, first: int) -> list[tuple[float, int, int, float, int]]: ...
+    def history(self, first: int) -> list[tuple[float, int, int, float, Stage]]: ...
     @property
     def agreed(self) -> bool: ...
     @property
@@ -140,20 +230,3 @@ class NestEstimate:
                    bar: float) -> tuple[float, float, float, int] | None: ...
     # Layer, data space and loops (bits) of each operand that stays.
     def stays(self, choice: int) -> list[tuple[int, int, int]]: ...
-
-# Parts one by one (`parts.cpp`). Nests stand as their six arrays; "moved" nests are followed by the numbers of their
-# divisors, [P, D, B], and the column of the given nest that each came from, [B].
-
-def walk_held(bounds: np.ndarray, moves: np.ndarray, extent: np.ndarray) -> tuple[float, np.ndarray]: ...
-def walk_unheld(bounds: np.ndarray, moves: np.ndarray, extent: np.ndarray) -> tuple[float, np.ndarray]: ...
-def tile_walk(layer: Layer, nest: Arrays, level: int,
-              tensor: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, float, bool]: ...
-def find_linked(offsets: np.ndarray, width: int, height: int, move: np.ndarray) -> int: ...
-def count_hops(group: np.ndarray, width: int, height: int) -> np.ndarray: ...
-def random_points(layer: Layer, space: dict[str, Any], count: int, seed: int) -> tuple[np.ndarray, ...]: ...
-def random_neighbours(layer: Layer, space: dict[str, Any], nest: Arrays, tries: int, seed: int,
-                      divided: float = 0) -> tuple[np.ndarray, ...]: ...
-def all_neighbours(layer: Layer, space: dict[str, Any], nest: Arrays,
-                   seed: int) -> tuple[np.ndarray, ...]: ...
-def layouts_fitted(layer: Layer, space: dict[str, Any], nest: Arrays,
-                   seed: int) -> tuple[np.ndarray, ...]: ...

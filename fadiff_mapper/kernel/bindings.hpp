@@ -1,128 +1,151 @@
-// NumPy arrays as the kernel takes them: contiguous, with their shapes checked.
+// What the bindings share: NumPy arrays with their shapes checked, nests, and tables whose entries have types.
 
 #pragma once
 
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
-#include <algorithm>
-#include <optional>
+#include <atomic>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "columns.hpp"
-#include "map_space.hpp"
+#include "moves.hpp"
 
 namespace fadiff {
 
+namespace py = pybind11;
+
 template <typename T>
-using Array = pybind11::array_t<T, pybind11::array::c_style>;
+using Array = py::array_t<T, py::array::c_style>;
+
+inline void need(bool holds, const char* what, const char* why = ": out of range") {
+    if (!holds) throw std::invalid_argument(std::string(what) + why);
+}
 
 template <typename T>
 const T* cells_of(const Array<T>& array, int levels, int rows, std::size_t batch, const char* name) {
-    if (array.ndim() != 3 || array.shape(0) != levels || array.shape(1) != rows || std::size_t(array.shape(2)) != batch)
-        throw std::invalid_argument(std::string(name) + ": wrong shape");
+    need(array.ndim() == 3 && array.shape(0) == levels && array.shape(1) == rows && std::size_t(array.shape(2)) == batch, name,
+         ": wrong shape");
     return array.data();
 }
 
-// A batch of mappings that owns its arrays: the fields of a Nest in their order, six or, with residuals, eight.
-struct BatchView : Batch {
-    BatchView(const Layer& layer, const pybind11::sequence& nest) : Batch{} {
-        if (nest.size() != 6 && nest.size() != 8) throw std::invalid_argument("a nest of 6 or 8 arrays");
-        const auto arrays = pybind11::reinterpret_steal<pybind11::tuple>(PySequence_Tuple(nest.ptr()));
-        const auto first = as_array<double>(arrays[0], "temporal");
-        batch = std::size_t(first.ndim() == 3 ? first.shape(2) : 0);
-        const int levels = layer.levels;
-        temporal = own<double>(arrays[0], levels, layer.dims, "temporal");
-        spatial = own<double>(arrays[1], levels, layer.dims, "spatial");
-        order = own<std::int64_t>(arrays[2], levels, layer.dims, "order");
-        keep = own<bool>(arrays[3], levels, layer.tensors, "keep");
-        on_y = own<bool>(arrays[4], levels, layer.dims, "on_y");
-        spatial_order = own<std::int64_t>(arrays[5], levels, layer.dims, "spatial_order");
-        if (arrays.size() == 6) return;
-        temporal_last = own<double>(arrays[6], levels, layer.dims, "temporal_last");
-        spatial_last = own<double>(arrays[7], levels, layer.dims, "spatial_last");
-    }
+// A class of Python that is made of all fields by name, each of its own type.
+template <typename T, typename... Of>
+py::class_<T> add_table(py::module_& module, const char* name, std::pair<const char*, Of T::*>... fields) {
+    return py::class_<T>(module, name).def(py::init([members = std::make_tuple(fields.second...)](const Of&... values) {
+        T made;
+        std::apply([&](auto... member) { ((made.*member = values), ...); }, members);
+        return made;
+    }), py::kw_only(), py::arg(fields.first)...);
+}
 
-private:
-    template <typename T>
-    static Array<T> as_array(const pybind11::object& array, const char* name) {
-        auto cells = Array<T>::ensure(array);
-        if (!cells) throw pybind11::type_error(std::string(name) + ": no array of such numbers");
-        return cells;
-    }
-    template <typename T>
-    const T* own(const pybind11::object& array, int levels, int rows, const char* name) {
-        const auto cells = as_array<T>(array, name);
-        owned_.push_back(cells);
-        return cells_of(cells, levels, rows, batch, name);
-    }
-    std::vector<pybind11::object> owned_;
+// An object as Python holds it whose methods share scratch: while one call works on it any other is refused, as of another
+// thread, since calls leave the interpreter to others.
+template <typename Object>
+struct OneCall : Object {
+    using Object::Object;
+    std::atomic_flag busy = ATOMIC_FLAG_INIT;
 };
 
-// The dense arrays of a Nest, for functions that know no residuals.
-struct DenseBatch : BatchView {
-    DenseBatch(const Layer& layer, const pybind11::sequence& nest) : BatchView(layer, nest) {
-        if (temporal_last) throw std::invalid_argument("residuals are not known here");
+template <typename Object, typename Result, typename... Arguments>
+auto one_call(Result (*function)(Object&, Arguments...)) {
+    return [function](OneCall<Object>& object, Arguments... arguments) -> Result {
+        if (object.busy.test_and_set(std::memory_order_acquire)) throw std::runtime_error("in use by another call");
+        const std::unique_ptr<std::atomic_flag, void (*)(std::atomic_flag*)> claim(
+            &object.busy, [](std::atomic_flag* busy) { busy->clear(std::memory_order_release); });
+        return function(object, std::forward<Arguments>(arguments)...);
+    };
+}
+
+// The fields of a Nest in their order, six or, with residuals, eight.
+inline Batch batch_of(const Layer& layer, const py::sequence& nest) {
+    if (nest.size() != 6 && nest.size() != 8) throw std::invalid_argument("a nest of 6 or 8 arrays");
+    const auto arrays = py::reinterpret_steal<py::tuple>(PySequence_Tuple(nest.ptr()));
+    const auto owned = std::make_shared<std::vector<py::object>>();
+    Batch batch;
+    const auto take = [&](auto*& into, std::size_t at, int rows, const char* name) {
+        const auto cells = Array<std::decay_t<decltype(*into)>>::ensure(arrays[at]);
+        if (!cells) throw py::type_error(std::string(name) + ": no array of such numbers");
+        if (at == 0) batch.size = std::size_t(cells.ndim() == 3 ? cells.shape(2) : 0);
+        into = cells_of(cells, layer.levels, rows, batch.size, name);
+        owned->push_back(cells);
+    };
+    take(batch.factor[TEMPORAL], 0, layer.dims, "temporal");
+    take(batch.factor[SPATIAL], 1, layer.dims, "spatial");
+    take(batch.order[TEMPORAL], 2, layer.dims, "order");
+    take(batch.keep, 3, layer.tensors, "keep");
+    take(batch.on_y, 4, layer.dims, "on_y");
+    take(batch.order[SPATIAL], 5, layer.dims, "spatial_order");
+    if (arrays.size() == 8) {
+        take(batch.last[TEMPORAL], 6, layer.dims, "temporal_last");
+        take(batch.last[SPATIAL], 7, layer.dims, "spatial_last");
     }
-};
+    batch.owner = owned;
+    return batch;
+}
 
-// New arrays of a batch, and the tuple of them as they make a Nest.
-class NewBatch {
-public:
-    NewBatch(const Layer& layer, std::size_t batch, bool residual)
-        : temporal_(cells(layer, batch)), spatial_(cells(layer, batch)), temporal_last_(cells(layer, residual ? batch : 0)),
-          spatial_last_(cells(layer, residual ? batch : 0)), order_(cells(layer, batch)), spatial_order_(cells(layer, batch)),
-          keep_({std::size_t(layer.levels), std::size_t(layer.tensors), batch}), on_y_(cells(layer, batch)),
-          out{temporal_.mutable_data(), spatial_.mutable_data(), order_.mutable_data(), spatial_order_.mutable_data(),
-              keep_.mutable_data(), on_y_.mutable_data(), batch, residual ? temporal_last_.mutable_data() : nullptr,
-              residual ? spatial_last_.mutable_data() : nullptr} {}
+// Mappings as the arrays of a Nest, in their order.
+inline py::tuple nest_arrays(const Layer& layer, const std::vector<const Mapping*>& mappings, bool residual) {
+    const std::size_t size = mappings.size(), levels = layer.levels, dims = layer.dims;
+    const auto array = [&](auto zero, std::size_t rows, auto cell) {
+        Array<decltype(zero)> made({levels, rows, size});
+        for (std::size_t at = 0; at < levels * rows; ++at)
+            for (std::size_t b = 0; b < size; ++b) made.mutable_data()[at * size + b] = cell(*mappings[b], at);
+        return made;
+    };
+    const auto factors = [&](int half, auto of) {
+        return array(0.0, dims, [=](const Mapping& own, std::size_t at) { return (own.*of)[at + (at / dims + half) * dims]; });
+    };
+    const auto flat = [&](auto zero, std::size_t rows, auto of) {
+        return array(zero, rows, [=](const Mapping& own, std::size_t at) { return decltype(zero)((own.*of)[at]); });
+    };
+    const py::tuple nest = py::make_tuple(
+        factors(TEMPORAL, &Mapping::factor), factors(SPATIAL, &Mapping::factor), flat(std::int64_t(), dims, &Mapping::order),
+        flat(false, layer.tensors, &Mapping::keep), flat(false, dims, &Mapping::on_y),
+        flat(std::int64_t(), dims, &Mapping::spatial_order));
+    return residual ? py::tuple(nest + py::make_tuple(factors(TEMPORAL, &Mapping::last), factors(SPATIAL, &Mapping::last))) : nest;
+}
 
-    pybind11::tuple arrays() const {
-        pybind11::tuple arrays = pybind11::make_tuple(temporal_, spatial_, order_, keep_, on_y_, spatial_order_);
-        if (out.temporal_last) arrays = arrays + pybind11::make_tuple(temporal_last_, spatial_last_);
-        return arrays;
+// Points as the arrays of a Nest, the numbers of their divisors [P][D][B], and the column that each came from [B].
+inline py::tuple points_of(const Layer& layer, const MapSpace& space, const std::vector<Point>& points,
+                           const std::vector<std::int64_t>& row) {
+    const std::size_t size = points.size();
+    Array<std::int64_t> number({std::size_t(layer.places()), std::size_t(layer.dims), size});
+    std::vector<const Mapping*> mappings;
+    for (std::size_t b = 0; b < size; ++b) {
+        mappings.push_back(&points[b].mapping);
+        for (std::size_t at = 0; at < points[b].number.size(); ++at) number.mutable_data()[at * size + b] = points[b].number[at];
     }
+    return nest_arrays(layer, mappings, space.residual()) + py::make_tuple(number, Array<std::int64_t>(row.size(), row.data()));
+}
 
-private:
-    static std::vector<std::size_t> cells(const Layer& layer, std::size_t batch) {
-        return {std::size_t(layer.levels), std::size_t(layer.dims), batch};
-    }
-    Array<double> temporal_, spatial_, temporal_last_, spatial_last_;
-    Array<std::int64_t> order_, spatial_order_;
-    Array<bool> keep_, on_y_;
+inline void need_layer_of(const MapSpace& space, const Layer& layer) {
+    need(space.places == layer.places() && space.dims == layer.dims && space.tensors == layer.tensors, "space",
+         ": of another layer");
+}
 
-public:
-    const BatchOut out;
-};
+// What `change(point, random, take)` hands to `take` for every mapping of a batch, in the form of `points_of`.
+template <typename Change>
+py::tuple changed(const Layer& layer, const MapSpace& space, const py::sequence& nest, std::uint64_t seed, Change change) {
+    need_layer_of(space, layer);
+    const Batch batch = batch_of(layer, nest);
+    Random random(seed);
+    std::vector<Point> points;
+    std::vector<std::int64_t> row;
+    for (std::size_t b = 0; b < batch.size; ++b)
+        change(point_of(layer, space, mapping_of(layer, batch, b)), random,
+               [&](const Point& point) { points.push_back(point), row.push_back(b); });
+    return points_of(layer, space, points, row);
+}
 
-// The columns of a batch one after the other; those of a large batch are copied near each other first, see ColumnBlock.
-class NearColumns {
-public:
-    NearColumns(const Layer& layer, const Batch& batch, std::size_t first, std::size_t last)
-        : batch_(batch), near_(batch), first_(first), last_(last) {
-        if (batch.batch > 2 * ColumnBlock::SIZE) block_.emplace(layer);
-    }
-
-    // The batch in which a column and the rest of its pack lie, and the column's place there. The first one, then each
-    // LANES further.
-    std::pair<const Batch&, std::size_t> at(std::size_t column) {
-        if (!block_) return {batch_, column};
-        const std::size_t within = (column - first_) % ColumnBlock::SIZE;
-        if (!within) near_ = block_->copy(batch_, column, std::min(ColumnBlock::SIZE, last_ - column));
-        return {near_, within};
-    }
-
-private:
-    const Batch& batch_;
-    Batch near_;
-    std::size_t first_, last_;
-    std::optional<ColumnBlock> block_;
-};
-
-// A map space from a dictionary of arrays, see search/compiled_space.py.
-MapSpace map_space_of(const pybind11::dict& table, const Layer& layer);
+// Parts of the module; `_kernel.pyi` has their signatures.
+void add_sparse(py::module_& module);
+void add_draw(py::module_& module);
+void add_prover(py::module_& module);
 
 }  // namespace fadiff

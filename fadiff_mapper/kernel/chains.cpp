@@ -10,13 +10,6 @@
 
 namespace fadiff {
 
-// Of relaxation/objective.py: keeps the logarithm of a metric finite where it is 0; above the value of every legal one.
-constexpr double TINY = 1e-30, ILLEGAL = 1e6;
-
-// Values (logarithms of the metric) that differ by less are those of equally good mappings: far above the rounding of
-// doubles, far below a word more or less. Nothing was measured.
-constexpr double SAME = 1e-9;
-
 // Rounds between two looks at whether the chains agree. Halved together with the number of rounds (10 of 120 before), so
 // that there are equally many looks; nothing else was measured.
 constexpr int LOOK_EVERY = 5;
@@ -45,9 +38,9 @@ double Objective::value(const Scores& scores) const {
 }
 
 Chains::Chains(const Layer& layer, MapSpace space, Objective objective, std::optional<Room> room, std::uint64_t seed,
-               Evaluate instead, double seconds)
-    : layer_(layer), space_(std::move(space)), objective_(std::move(objective)), instead_(std::move(instead)),
-      random_(seed), work_(layer_, bool(instead_) || space_.residual(), space_.residual()), near_(layer_), changes_(LANES),
+               std::shared_ptr<const sparse::SparseDesign> design, double seconds)
+    : layer_(layer), space_(std::move(space)), objective_(std::move(objective)), random_(seed),
+      evaluator_(layer_, space_.residual(), std::move(design)), near_(layer_), changes_(LANES),
       best_value_(std::numeric_limits<double>::infinity()), start_(now()), deadline_(start_ + seconds) {
     if (!room) return;
     room_.emplace(layer_);
@@ -59,10 +52,7 @@ bool Chains::late() const { return now() >= deadline_; }
 template <typename Assign>
 void Chains::evaluate_pack(Stage stage, double* values, Assign assign) {
     Scores scores[LANES], unrounded[LANES];
-    const RoomPack* room = room_ ? &*room_ : nullptr;
-    if (instead_) instead_(work_, scores);
-    else if (space_.residual()) evaluate_residuals(layer_, room, work_, scores, unrounded);
-    else evaluate(layer_, room, 0, work_, scores);
+    evaluator_.evaluate(room_ ? &*room_ : nullptr, 0, scores, unrounded);
     for (int i = 0; i < work_.pack.count; ++i) {
         double value = objective_.value(scores[i]);
         // By Timeloop's numbers alone the best mapping would be the one that its rounding takes most from.

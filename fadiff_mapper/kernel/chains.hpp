@@ -5,17 +5,23 @@
 
 #pragma once
 
-#include <functional>
 #include <limits>
 #include <optional>
 
-#include "evaluate.hpp"
+#include "evaluator.hpp"
 #include "moves.hpp"
 #include "price.hpp"
 
 namespace fadiff {
 
-// Metrics as one number to minimise (relaxation/objective.py): the sum of weight * log(quantity).
+// Added to a metric, so that its logarithm stays finite; the least value of an illegal mapping, above those of all legal ones.
+constexpr double TINY = 1e-30, ILLEGAL = 1e6;
+
+// Values (logarithms of the metric) that differ by less are those of equally good mappings: far above the rounding of
+// doubles, far below a word more or less. Nothing was measured.
+constexpr double SAME = 1e-9;
+
+// Metrics as one number to minimise (search/best_so_far.py): the sum of weight * log(quantity).
 struct Objective {
     enum Quantity { EDP, ENERGY, DELAY, LAST_LEVEL_ACCESSES, SHARE };
     struct Term {
@@ -47,12 +53,10 @@ struct Improvement {
 class Chains {
 public:
     enum Stage { START, REFINE, POLISH };
-    // Scores of the mappings in a whole pack, in place of the dense evaluation; lays their tiles, too.
-    using Evaluate = std::function<void(Workspace&, Scores*)>;
 
     // After so many seconds nothing is evaluated any more but the first pack of new chains.
     Chains(const Layer& layer, MapSpace space, Objective objective, std::optional<Room> room, std::uint64_t seed,
-           Evaluate instead = nullptr, double seconds = std::numeric_limits<double>::infinity());
+           std::shared_ptr<const sparse::SparseDesign> design = nullptr, double seconds = std::numeric_limits<double>::infinity());
 
     void start_random(int count);            // adds chains at random points
     void start_at(const Mapping& mapping);   // adds a chain at a mapping of the space
@@ -94,9 +98,9 @@ private:
     MapSpace space_;
     Objective objective_;
     std::optional<RoomPack> room_;           // in every lane
-    Evaluate instead_;                       // none: the dense evaluation
     Random random_;
-    Workspace work_;
+    Evaluator evaluator_;
+    Workspace& work_ = evaluator_.work;
     std::vector<Chain> chains_;
     Point near_;                             // a neighbour; scratch
     std::vector<Changes> changes_;           // [LANES]; how the neighbours in the pack differ from the present point

@@ -18,7 +18,7 @@ static Lanes filled_room(const Layer& layer, const Workspace& work, const RoomPa
         const std::size_t cell = std::size_t(level) * layer.tensors + t;
         counted += where(work.pack.keep[cell] & room.counted[cell], work.tiles.size[cell]);
     }
-    return larger(words, counted + larger(layer.usable[level] - room.words[level], 0.0));
+    return larger(words, counted + larger(layer.level[level].usable - room.words[level], 0.0));
 }
 
 // Marks the lanes that break a limit as illegal, by as many octaves.
@@ -43,12 +43,12 @@ static void check_limits(const Layer& layer, const RoomPack* room, const Workspa
     }
     refuse(pack.count, homeless, 1.0, 0, scores);
     for (int unit = 0; unit <= layer.levels; ++unit) {
-        if (unit && layer.usable[unit - 1] >= 0) {
+        if (unit && layer.level[unit - 1].usable >= 0) {
             const std::size_t first = std::size_t(unit - 1) * layer.tensors;
             Lanes words = 0.0;
             for (int t = 0; t < layer.tensors; ++t) words += where(pack.keep[first + t], work.tiles.size[first + t]);
-            check(room ? filled_room(layer, work, *room, unit - 1, words) : words, layer.usable[unit - 1]);
-            const double least = layer.least[unit - 1];
+            check(room ? filled_room(layer, work, *room, unit - 1, words) : words, layer.level[unit - 1].usable);
+            const double least = layer.level[unit - 1].least;
             if (least > 0) refuse(pack.count, words < least, words, least, scores);
         }
         const Lanes x = work.tiles.used_x[unit], y = work.tiles.used_y[unit];
@@ -205,7 +205,7 @@ static void count_accesses(const Layer& layer, Workspace& work) {
 
 // Cycles of a level: compute cycles over the share of the asked bandwidth that the level can give, at most 1.
 static Lanes level_cycles(const Layer& layer, int level, const Workspace& work) {
-    const double limits[3] = {layer.read_bandwidth[level], layer.write_bandwidth[level], layer.shared_bandwidth[level]};
+    const double limits[3] = {layer.level[level].read_bandwidth, layer.level[level].write_bandwidth, layer.level[level].shared_bandwidth};
     const Lanes cycles = work.tiles.cycles;
     if (limits[0] >= UNLIMITED && limits[1] >= UNLIMITED && limits[2] >= UNLIMITED) return cycles;
     Lanes read = 0.0, write = 0.0;
@@ -229,22 +229,22 @@ static Lanes level_cycles(const Layer& layer, int level, const Workspace& work) 
 // pJ of all used instances of a level: vector accesses, address generation, leakage over `busy` cycles.
 static Lanes level_energy(const Layer& layer, int level, Lanes busy, const Workspace& work) {
     const Lanes instances = work.used[level], laid_out = work.tiles.instances(level);
-    const Lanes clusters = smaller(laid_out, layer.clusters[level]), members = laid_out / clusters;
-    const double block = layer.block[level];
+    const Lanes clusters = smaller(laid_out, layer.level[level].clusters), members = laid_out / clusters;
+    const double block = layer.level[level].block;
     const auto blocks = [&](Lanes words) { return block == 1 ? ceil(words) : ceil(words / block); };
     Lanes energy = 0.0;
     for (int t = 0; t < layer.tensors; ++t) {
         const std::size_t cell = std::size_t(level) * layer.tensors + t;
         if (!work.pack.keep[cell].any()) continue;
         const Lanes reads = work.reads[cell], fills = work.fills[cell], updates = work.updates[cell];
-        const Lanes access = (blocks(reads) * layer.read[level] + blocks(fills) * layer.fill[level]
-                              + blocks(updates) * layer.update[level]) / members;
+        const Lanes access = (blocks(reads) * layer.level[level].read + blocks(fills) * layer.level[level].fill
+                              + blocks(updates) * layer.level[level].update) / members;
         const Lanes addresses = fills + (layer.spaces[t].written ? updates : reads);
-        energy += access * instances + addresses * layer.address[level] * clusters;
+        energy += access * instances + addresses * layer.level[level].address * clusters;
     }
     Lanes leaking = instances;  // instances in use, and their neighbours behind the same power gate
-    if (layer.gated[level] > 1) leaking = work.used[layer.gate[level]] * layer.gated[level];
-    return energy + busy * layer.leak[level] * leaking;
+    if (layer.level[level].gated > 1) leaking = work.used[layer.level[level].gate] * layer.level[level].gated;
+    return energy + busy * layer.level[level].leak * leaking;
 }
 
 // Traffic of an interconnect that is added up kind of transfer by kind (model/exact/interconnect.py).

@@ -13,7 +13,7 @@ namespace fadiff {
 
 using Dims = std::uint64_t;  // a set of dimensions, one bit each
 
-// Bandwidth of a level without a limit, words per cycle; equal to UNLIMITED of model/machine.py.
+// Bandwidth of a level without a limit, words per cycle.
 constexpr double UNLIMITED = 1e30;
 
 // Units along an axis of a fan-out that are told apart: sums of two such numbers stay within the range of `int`.
@@ -59,19 +59,23 @@ struct DataSpace {
     bool holed = false;        // an output whose tiles may leave holes or overlap (model/legality.py, outputs_with_holes)
 };
 
+// A storage level. Energies in pJ per vector access, bandwidths in words per cycle and instance.
+struct Level {
+    double usable = -1, least = 0;       // words; usable < 0: no limit; least 0: none
+    double fanout_x = 1, fanout_y = 1;   // units below
+    double clusters = 1, block = 1, read = 0, fill = 0, update = 0, leak = 0, address = 0;
+    double read_bandwidth = UNLIMITED, write_bandwidth = UNLIMITED, shared_bandwidth = UNLIMITED;
+    double gated = 1;                    // instances per one of the level `gate`, with which they are switched off
+    int gate = 0;
+
+    bool has_fanout() const { return fanout_x > 1 || fanout_y > 1; }
+};
+
 struct Layer {
     int levels = 0, dims = 0, tensors = 0;
     std::vector<DataSpace> spaces;
-
-    // Limits: the arithmetic first, then the levels.
-    std::vector<Unit> units;                  // [L + 1]
-    std::vector<double> usable, least;        // [L]; words; usable < 0: no limit; least 0: none
-    std::vector<int> fanout_x, fanout_y;      // [L]; units below each level
-
-    // Energies in pJ per vector access, bandwidths in words per cycle and instance; [L].
-    std::vector<double> clusters, block, read, fill, update, leak, address;
-    std::vector<double> read_bandwidth, write_bandwidth, shared_bandwidth, gated;
-    std::vector<int> gate;
+    std::vector<Level> level;
+    std::vector<Unit> units;                  // [L + 1]; limits: the arithmetic first, then the levels
     std::vector<double> bandwidth_scale;      // [L][T]
     double compute_energy = 0, network_latency = 0;
 
@@ -82,7 +86,6 @@ struct Layer {
     bool priced = false;                      // some interconnect costs energy: hops are counted
 
     int places() const { return 2 * levels; }
-    bool has_fanout(int level) const { return fanout_x[level] > 1 || fanout_y[level] > 1; }
 };
 
 }  // namespace fadiff

@@ -24,6 +24,7 @@ struct FanOut {
     Dims fanned = 0;                        // dimensions with a loop of several iterations
     std::vector<double> spatial, below;     // [D]; factors; points of one receiver's tile
     std::vector<std::uint8_t> order, on_y;  // [D]; as in Mapping
+    int width = 1, height = 1;              // of the hardware's grid, or of the mapped one where that is larger
 
     explicit FanOut(const Layer& layer);
 };

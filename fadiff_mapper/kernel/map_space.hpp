@@ -78,17 +78,15 @@ struct MapSpace {
 
 // Fills in the parts and `growable` from the tables.
 inline void list_parts(MapSpace& space) {
-    space.parts.clear();
-    space.parts_begin.assign(1, 0);
     space.growable.assign(space.dims, {});
     for (int d = 0; d < space.dims; ++d)
-        for (int place = 0; place < space.places; ++place)
-            for (Number n = 1; n < space.width; ++n)
-                if (space.may(place, d, n)) {
-                    space.growable[d].push_back(place);
-                    break;
-                }
-    for (int place = 0; place < space.places; ++place)
+        for (int place = 0; place < space.places; ++place) {
+            bool grows = space.residual() && (space.movable[place] >> d & 1);
+            for (Number n = 1; !space.residual() && n < space.width; ++n) grows |= space.may(place, d, n);
+            if (grows) space.growable[d].push_back(place);
+        }
+    space.parts_begin.assign(1, 0);
+    for (int place = 0; !space.residual() && place < space.places; ++place)
         for (int d = 0; d < space.dims; ++d)
             for (Number whole = 0; whole < space.width; ++whole) {
                 const Number* left = space.quotients(d, whole);

@@ -1,498 +1,369 @@
 // The Python module `fadiff_mapper.kernel._kernel`: NumPy arrays in, NumPy arrays out.
 
-#include <pybind11/stl.h>
-
 #include <limits>
-#include <memory>
-#include <mutex>
 #include <optional>
-#include <type_traits>
 
 #include "bindings.hpp"
 #include "chains.hpp"
-#include "checks.hpp"
 #include "estimate_bindings.hpp"
-#include "one_call.hpp"
-#include "pack_columns.hpp"
-#include "parts.hpp"
-#include "proof_bindings.hpp"
-#include "residual_walk.hpp"
-#include "sparse_bindings.hpp"
-#include "straight_through.hpp"
+#include "sparse.hpp"
 
-namespace py = pybind11;
-using namespace fadiff;
+namespace fadiff {
 
-namespace {
+using Design = std::shared_ptr<sparse::SparseDesign>;
 
-using Terms = std::vector<std::pair<int, double>>;
+// ---- Layers
 
-std::vector<DataSpace> data_spaces(const std::vector<std::vector<Terms>>& ranks, const std::vector<bool>& written,
-                                   int dims) {
+// A data space whose ranks are lists of terms (dimension, coefficient).
+static DataSpace data_space_of(const std::vector<std::vector<std::pair<int, double>>>& ranks, bool written, int dims) {
+    DataSpace space;
+    space.written = written;
+    space.move.assign(ranks.size() * dims, 0.0);
+    std::size_t terms = 0;
+    bool stretched = false;
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+        Rank rank;
+        rank.surplus = -1;
+        for (auto [dim, coefficient] : ranks[r]) {
+            need(dim >= 0 && dim < dims, "ranks");
+            rank.terms.push_back({dim, coefficient});
+            rank.dims |= Dims(1) << dim;
+            rank.surplus += coefficient;
+            space.move[r * dims + dim] += coefficient;
+            stretched |= coefficient > 1;
+        }
+        if (rank.terms.size() == 1 && rank.terms[0].coefficient == 1) rank.single = rank.terms[0].dim;
+        space.relevant |= rank.dims;
+        if (rank.terms.size() > 1) space.windowed = true, space.shared |= rank.dims;
+        terms += rank.terms.size();
+        space.ranks.push_back(rank);
+    }
+    space.holed = written && (terms > ranks.size() || stretched
+                              || std::size_t(__builtin_popcountll(space.relevant)) < ranks.size());
+    return space;
+}
+
+using Flags = std::vector<std::uint8_t>;
+
+static std::unique_ptr<ScoredLayer> layer_of(
+    int dims, const std::vector<std::vector<std::vector<std::pair<int, double>>>>& ranks, const std::vector<bool>& written,
+    const std::vector<Level>& levels, const std::vector<Unit>& units, const std::vector<double>& bandwidth_scale,
+    const Flags& held, const Flags& multicast, const Flags& linked, const Flags& first_written, const Flags& coalesced,
+    const std::vector<Interconnect>& interconnects, double compute_energy, double network_latency) {
+    auto layer = std::make_unique<ScoredLayer>();
+    layer->levels = int(levels.size()), layer->dims = dims, layer->tensors = int(ranks.size());
+    need(layer->levels >= 1, "levels");
+    need(dims >= 1 && dims <= 64, "dims");
     need(!ranks.empty() && written.size() == ranks.size(), "written", ": wrong length");
-    std::vector<DataSpace> spaces;
-    for (std::size_t t = 0; t < ranks.size(); ++t) {
-        DataSpace space;
-        space.written = written[t];
-        space.move.assign(ranks[t].size() * dims, 0.0);
-        for (std::size_t r = 0; r < ranks[t].size(); ++r) {
-            Rank rank;
-            rank.surplus = -1;
-            for (auto [dim, coefficient] : ranks[t][r]) {
-                need(dim >= 0 && dim < dims, "ranks");
-                rank.terms.push_back({dim, coefficient});
-                rank.dims |= Dims(1) << dim;
-                rank.surplus += coefficient;
-                space.move[r * dims + dim] += coefficient;
-            }
-            if (rank.terms.size() == 1 && rank.terms[0].coefficient == 1) rank.single = rank.terms[0].dim;
-            space.relevant |= rank.dims;
-            if (rank.terms.size() > 1) space.windowed = true, space.shared |= rank.dims;
-            space.ranks.push_back(rank);
-        }
-        std::size_t terms = 0;
-        bool stretched = false;
-        for (const Rank& rank : space.ranks) {
-            terms += rank.terms.size();
-            for (const Rank::Term& term : rank.terms) stretched |= term.coefficient > 1;
-        }
-        space.holed = space.written && (terms > space.ranks.size() || stretched
-                                        || std::size_t(__builtin_popcountll(space.relevant)) < space.ranks.size());
-        spaces.push_back(space);
+    need(units.size() == levels.size() + 1, "units", ": wrong length");
+    for (std::size_t t = 0; t < ranks.size(); ++t) layer->spaces.push_back(data_space_of(ranks[t], written[t], dims));
+    const std::size_t cells = levels.size() * ranks.size();
+    need(bandwidth_scale.size() == cells, "bandwidth_scale", ": wrong length");
+    for (const Flags* flags : {&held, &multicast, &linked, &first_written, &coalesced})
+        need(flags->size() == cells, "held, multicast, linked, first_written, coalesced", ": wrong length");
+    layer->units = units, layer->level = levels, layer->bandwidth_scale = bandwidth_scale;
+    layer->compute_energy = compute_energy, layer->network_latency = network_latency;
+    layer->held = held, layer->multicast = multicast, layer->linked = linked;
+    layer->first_written = first_written, layer->coalesced = coalesced;
+    for (Level& level : layer->level) {
+        need(level.gate >= 0 && level.gate < layer->levels, "gate");
+        need(level.fanout_x >= 0 && level.fanout_y >= 0, "fanout_x, fanout_y");
+        level.fanout_x = std::min(level.fanout_x, MOST_UNITS), level.fanout_y = std::min(level.fanout_y, MOST_UNITS);
     }
-    return spaces;
-}
-
-template <typename T>
-void take(std::vector<T>& into, const py::dict& table, const char* name, std::size_t length) {
-    auto values = table[name].cast<std::vector<double>>();
-    if (values.size() != length) throw std::invalid_argument(std::string(name) + ": wrong length");
-    for (double value : values) {
-        if (std::is_integral_v<T>) need(value >= 0, name), value = std::min(value, MOST_UNITS);
-        into.push_back(T(value));
-    }
-}
-
-// Interconnects from tuples: kind, level, reduces, pJ per hop, router, ingress and addition, transfers.
-std::vector<Interconnect> interconnects_of(const py::dict& table, int levels, int tensors) {
-    using Transfers = std::vector<std::vector<std::pair<double, double>>>;
-    using Row = std::tuple<int, int, bool, double, double, double, double, Transfers>;
-    std::vector<Interconnect> interconnects;
-    for (const auto& [kind, level, reduces, hop, router, ingress, adder, transfers] :
-         table["interconnects"].cast<std::vector<Row>>()) {
-        need(kind >= Interconnect::WIRES && kind <= Interconnect::MULTICAST, "interconnects: kind");
-        need(level >= 0 && level < levels, "interconnects: level");
-        need(transfers.empty() || int(transfers.size()) == tensors, "interconnects: transfers");
-        Interconnect one{Interconnect::Kind(kind), level, reduces, hop, router, ingress, adder, {}};
-        one.transfers.resize(tensors);
-        for (std::size_t t = 0; t < transfers.size(); ++t)
-            for (auto [receivers, energy] : transfers[t]) one.transfers[t].push_back({receivers, energy});
-        interconnects.push_back(std::move(one));
-    }
-    return interconnects;
-}
-
-// A layer from a dictionary of lists, see model/prepared_layer.py.
-Layer layer_of(const py::dict& table) {
-    Layer layer;
-    layer.levels = table["levels"].cast<int>();
-    layer.dims = table["dims"].cast<int>();
-    need(layer.levels >= 1, "levels");
-    need(layer.dims >= 1 && layer.dims <= 64, "dims");
-    layer.spaces = data_spaces(table["ranks"].cast<std::vector<std::vector<Terms>>>(),
-                               table["written"].cast<std::vector<bool>>(), layer.dims);
-    layer.tensors = int(layer.spaces.size());
-    const std::size_t levels = layer.levels, cells = levels * layer.tensors;
-    for (auto [instances, x, y] : table["units"].cast<std::vector<std::tuple<double, double, double>>>())
-        layer.units.push_back({instances, x, y});
-    if (layer.units.size() != levels + 1) throw std::invalid_argument("units: wrong length");
-    take(layer.usable, table, "usable", levels);
-    take(layer.least, table, "least", levels);
-    take(layer.fanout_x, table, "fanout_x", levels);
-    take(layer.fanout_y, table, "fanout_y", levels);
-    take(layer.clusters, table, "clusters", levels);
-    take(layer.block, table, "block", levels);
-    take(layer.read, table, "read", levels);
-    take(layer.fill, table, "fill", levels);
-    take(layer.update, table, "update", levels);
-    take(layer.leak, table, "leak", levels);
-    take(layer.address, table, "address", levels);
-    take(layer.read_bandwidth, table, "read_bandwidth", levels);
-    take(layer.write_bandwidth, table, "write_bandwidth", levels);
-    take(layer.shared_bandwidth, table, "shared_bandwidth", levels);
-    take(layer.gated, table, "gated", levels);
-    take(layer.gate, table, "gate", levels);
-    for (int gate : layer.gate) need(gate < layer.levels, "gate");
-    take(layer.bandwidth_scale, table, "bandwidth_scale", cells);
-    take(layer.held, table, "held", cells);
-    take(layer.multicast, table, "multicast", cells);
-    take(layer.linked, table, "linked", cells);
-    take(layer.first_written, table, "first_written", cells);
-    take(layer.coalesced, table, "coalesced", cells);
-    layer.interconnects = interconnects_of(table, layer.levels, layer.tensors);
-    layer.compute_energy = table["compute_energy"].cast<double>();
-    layer.network_latency = table["network_latency"].cast<double>();
-    for (const Interconnect& one : layer.interconnects) {
-        layer.priced |= one.hop != 0 || one.router != 0 || one.ingress != 0 || one.adder != 0;
+    for (Interconnect one : interconnects) {
+        need(one.level >= 0 && one.level < layer->levels, "interconnects: level");
+        need(one.transfers.empty() || int(one.transfers.size()) == layer->tensors, "interconnects: transfers");
+        one.transfers.resize(layer->tensors);
+        layer->priced |= one.hop != 0 || one.router != 0 || one.ingress != 0 || one.adder != 0;
         for (const auto& of : one.transfers)
-            for (const Interconnect::Transfer& transfer : of) layer.priced |= transfer.energy != 0;
+            for (const auto& [receivers, energy] : of) layer->priced |= energy != 0;
+        layer->interconnects.push_back(std::move(one));
     }
     return layer;
 }
 
-
-// A layer with the scratch of its evaluations, which takes longer to make than a small batch to evaluate: as many as
-// threads have evaluated at a time.
-struct ScoredLayer : Layer {
-    std::mutex changing;
-    std::vector<std::unique_ptr<Workspace>> idle;
-
-    explicit ScoredLayer(Layer layer) : Layer(std::move(layer)) {}
-};
-
-// One of a layer's workspaces, as long as this lives.
-class Borrowed {
-public:
-    explicit Borrowed(ScoredLayer& layer) : layer_(layer) {
-        const std::lock_guard<std::mutex> held(layer.changing);
-        if (layer.idle.empty()) return;
-        work_ = std::move(layer.idle.back());
-        layer.idle.pop_back();
-    }
-    ~Borrowed() {
-        if (!work_) return;
-        const std::lock_guard<std::mutex> held(layer_.changing);
-        layer_.idle.push_back(std::move(work_));
-    }
-    Borrowed(const Borrowed&) = delete;
-    Borrowed& operator=(const Borrowed&) = delete;
-    Workspace& operator*() {
-        if (!work_) work_ = std::make_unique<Workspace>(layer_);
-        return *work_;
-    }
-
-private:
-    ScoredLayer& layer_;
-    std::unique_ptr<Workspace> work_;
-};
-
-// Scores columns first to last of a batch into out [5][B]: cycles, energy, last level accesses, excess, legal.
-// `unrounded`: of mappings with residuals, without Timeloop's faults of rounding.
-void score(ScoredLayer& layer, const py::sequence& nest, const py::object& room_words, const py::object& room_counted,
-           Array<double>& out, std::size_t first, std::size_t last, bool all, bool unrounded) {
-    const BatchView batch(layer, nest);
-    const std::size_t size = batch.batch;
-    if (last > size || out.ndim() != 2 || out.shape(0) != 5 || std::size_t(out.shape(1)) != size)
-        throw std::invalid_argument("out: wrong shape");
-    double* rows = out.mutable_data();
-    const double* words = nullptr;
-    const bool* counted = nullptr;
-    Array<double> words_array;
-    Array<bool> counted_array;
-    if (!room_words.is_none()) {
-        words_array = room_words.cast<Array<double>>();
-        counted_array = room_counted.cast<Array<bool>>();
-        if (words_array.ndim() != 2 || words_array.shape(0) != layer.levels || std::size_t(words_array.shape(1)) != size)
-            throw std::invalid_argument("room: wrong shape");
-        words = words_array.data();
-        counted = cells_of(counted_array, layer.levels, layer.tensors, size, "room");
-    }
-    py::gil_scoped_release release;
-    Borrowed borrowed(layer);
-    Workspace& work = *borrowed;
-    const std::size_t cells = std::size_t(layer.levels) * layer.tensors;
-    Room own{std::vector<double>(layer.levels), std::vector<std::uint8_t>(cells)};
-    RoomPack room(layer);
-    Scores scores[LANES], without[LANES];
-    std::unique_ptr<Workspace> residual;
-    std::vector<Mapping> mappings(batch.temporal_last ? LANES : 0, Mapping(layer));
-    const Mapping* given[LANES];
-    for (std::size_t lane = 0; lane < mappings.size(); ++lane) given[lane] = &mappings[lane];
-    if (batch.temporal_last) residual = std::make_unique<Workspace>(layer, true, true);
-    NearColumns columns(layer, batch, first, last);
-    for (std::size_t column = first; column < last; column += LANES) {
-        const int count = int(std::min<std::size_t>(LANES, last - column));
-        MappingPack& pack = residual ? residual->pack : work.pack;
-        if (residual) {
-            check_columns(layer, batch, column, count);
-            read_columns(layer, batch, column, count, mappings.data());
-            pack_mappings(layer, given, count, pack);
-        } else {
-            const auto [near, within] = columns.at(column);
-            pack_columns(layer, near, within, count, pack);
-        }
-        for (int i = 0; words && i < count; ++i) {
-            for (int level = 0; level < layer.levels; ++level) own.words[level] = words[level * size + column + i];
-            for (std::size_t cell = 0; cell < cells; ++cell) own.counted[cell] = counted[cell * size + column + i];
-            lay_room(own, i, room);
-        }
-        const RoomPack* own_room = words ? &room : nullptr;
-        if (residual) evaluate_residuals(layer, own_room, *residual, scores, without);
-        else evaluate(layer, own_room, all ? ALL_LANES : 0, work, scores);
-        if (residual && unrounded) std::copy_n(without, count, scores);
-        for (int i = 0; i < count; ++i) {
-            double* at = rows + column + i;
-            at[0] = scores[i].cycles, at[size] = scores[i].energy, at[2 * size] = scores[i].last_level_accesses;
-            at[3 * size] = scores[i].excess, at[4 * size] = scores[i].legal;
-        }
-    }
+static void need_layer_of(const Design& design, const Layer& layer) {
+    need(!design || (design->layer.levels == layer.levels && design->layer.dims == layer.dims
+                     && design->layer.tensors == layer.tensors), "sparse", ": of another layer");
 }
 
-// The traffic before bypassing of a batch: (demand of one receiver [L][T][B], and by kind of transfer, each [K][L][T][B],
-// words, multicast, scatter, words times hops; links [L][T][B]; calls of the walk [B]). Demand of mappings with residuals,
-// and calls of others, are 0.
-py::tuple traffic(const Layer& layer, const py::sequence& nest, bool with_hops) {
-    const BatchView batch(layer, nest);
-    const std::size_t size = batch.batch, cells = std::size_t(layer.levels) * layer.tensors;
-    std::vector<Tally> tallies(cells * size, Tally{{1, 1, 0, 0}});
-    std::vector<double> wanted(cells * size), links(cells * size), calls(size);
+static void add_layers(py::module_& module) {
+    using std::pair;
+    module.attr("UNLIMITED") = UNLIMITED;
+    module.attr("MOST_RECEIVERS") = std::int64_t(MOST_RECEIVERS);
+    py::enum_<Interconnect::Kind>(module, "InterconnectKind")
+        .value("Legacy", Interconnect::WIRES)
+        .value("ReductionTree", Interconnect::TREE)
+        .value("SimpleMulticast", Interconnect::MULTICAST);
+    add_table(module, "InterconnectTable", pair("kind", &Interconnect::kind), pair("level", &Interconnect::level),
+              pair("reduces", &Interconnect::reduces), pair("hop", &Interconnect::hop), pair("router", &Interconnect::router),
+              pair("ingress", &Interconnect::ingress), pair("adder", &Interconnect::adder),
+              pair("transfers", &Interconnect::transfers));
+    add_table(module, "Unit", pair("instances", &Unit::instances), pair("mesh_x", &Unit::mesh_x), pair("mesh_y", &Unit::mesh_y));
+    add_table(module, "Level", pair("usable", &Level::usable), pair("least", &Level::least), pair("fanout_x", &Level::fanout_x),
+              pair("fanout_y", &Level::fanout_y), pair("clusters", &Level::clusters), pair("block", &Level::block),
+              pair("read", &Level::read), pair("fill", &Level::fill), pair("update", &Level::update), pair("leak", &Level::leak),
+              pair("address", &Level::address), pair("read_bandwidth", &Level::read_bandwidth),
+              pair("write_bandwidth", &Level::write_bandwidth), pair("shared_bandwidth", &Level::shared_bandwidth),
+              pair("gated", &Level::gated), pair("gate", &Level::gate));
+    py::class_<Layer>(module, "AnyLayer");
+    py::class_<ScoredLayer, Layer>(module, "Layer")
+        .def(py::init(&layer_of), py::kw_only(), py::arg("dims"), py::arg("ranks"), py::arg("written"), py::arg("levels"),
+             py::arg("units"), py::arg("bandwidth_scale"), py::arg("held"), py::arg("multicast"), py::arg("linked"),
+             py::arg("first_written"), py::arg("coalesced"), py::arg("interconnects"), py::arg("compute_energy"),
+             py::arg("network_latency"));
+}
+
+// ---- Evaluation
+
+static void score_batch(ScoredLayer& layer, const py::sequence& nest, const std::optional<Array<double>>& words,
+                        const std::optional<Array<bool>>& counted, Array<double>& out, std::size_t first, std::size_t last,
+                        bool all, bool unrounded, const Design& sparse) {
+    const Batch batch = batch_of(layer, nest);
+    need(last <= batch.size && out.ndim() == 2 && out.shape(0) == 5 && std::size_t(out.shape(1)) == batch.size, "out",
+         ": wrong shape");
+    need_layer_of(sparse, layer);
+    need(!sparse || !batch.residual(), "residuals", " are not known to sparse designs");
+    RoomColumns rooms;
+    if (words) {
+        need(counted && words->ndim() == 2 && words->shape(0) == layer.levels && std::size_t(words->shape(1)) == batch.size,
+             "room", ": wrong shape");
+        rooms = {words->data(), cells_of(*counted, layer.levels, layer.tensors, batch.size, "room")};
+    }
+    double* rows = out.mutable_data();
+    py::gil_scoped_release release;
+    score(layer, sparse, batch, rooms, first, last, all, unrounded, rows);
+}
+
+// (demand of one receiver [L][T][B], and by kind of transfer, each [K][L][T][B], words, multicast, scatter, words times hops;
+// links [L][T][B]; calls of the walk [B]); see BatchTraffic.
+static py::tuple traffic(const Layer& layer, const py::sequence& nest, bool with_hops) {
+    const Batch batch = batch_of(layer, nest);
+    BatchTraffic found;
     {
         py::gil_scoped_release release;
-        Workspace work(layer);
-        const Traffic& own = work.traffic;
-        for (std::size_t column = 0; column < size && !batch.temporal_last; column += LANES) {
-            const int count = int(std::min<std::size_t>(LANES, size - column));
-            pack_columns(layer, batch, column, count, work.pack);
-            lay_tiles(layer, work.pack, work.tiles);
-            count_demand(layer, work.pack, work.tiles, with_hops, work.traffic);
-            count_delivery(layer, work.pack, work.tiles, with_hops, ((1u << count) - 1) & lanes_countable(layer, work.tiles),
-                           work.traffic);
-            for (std::size_t cell = 0; cell < cells; ++cell)
-                for (int i = 0; i < count; ++i) {
-                    const std::size_t at = cell * size + column + i;
-                    if (own.counted[cell] >> i & 1) tallies[at] = own.tally[cell * LANES + i];
-                    else tallies[at] = {{own.multicast[cell][i], own.scatter[cell][i], own.words[cell][i], 0}};
-                    wanted[at] = own.wanted[cell][i];
-                    links[at] = own.links[cell][i];
-                }
-        }
-        Mapping mapping(layer);
-        for (std::size_t column = 0; column < size && batch.temporal_last; ++column) {
-            check_columns(layer, batch, column, 1);
-            read_columns(layer, batch, column, 1, &mapping);
-            ResidualWalk walk(layer, mapping, with_hops);
-            calls[column] = walk.calls();
-            if (!walk.walkable()) continue;
-            ResidualTraffic found = walk.run();
-            for (std::size_t cell = 0; cell < cells; ++cell) {
-                if (!found.tally[cell].empty()) tallies[cell * size + column] = std::move(found.tally[cell]);
-                links[cell * size + column] = found.links[cell];
-            }
-        }
+        found = traffic_of(layer, batch, with_hops);
     }
     std::size_t kinds = 1;
-    for (const Tally& tally : tallies) kinds = std::max(kinds, tally.size());
-    const std::vector<std::size_t> shape{kinds, std::size_t(layer.levels), std::size_t(layer.tensors), size};
-    Array<double> words(shape), multicast(shape), scatter(shape), hop_words(shape);
-    double *parts[] = {words.mutable_data(), multicast.mutable_data(), scatter.mutable_data(), hop_words.mutable_data()};
-    for (std::size_t kind = 0; kind < kinds; ++kind)
-        for (std::size_t at = 0; at < cells * size; ++at) {
-            const Kind own = kind < tallies[at].size() ? tallies[at][kind] : Kind{1, 1, 0, 0};
-            const std::size_t to = kind * cells * size + at;
-            parts[0][to] = own.words, parts[1][to] = own.multicast, parts[2][to] = own.scatter, parts[3][to] = own.hop_words;
-        }
-    const std::vector<std::size_t> plain(shape.begin() + 1, shape.end());
-    return py::make_tuple(Array<double>(plain, wanted.data()), words, multicast, scatter, hop_words,
-                          Array<double>(plain, links.data()), Array<double>(calls.size(), calls.data()));
+    for (const Tally& tally : found.tallies) kinds = std::max(kinds, tally.size());
+    const std::vector<std::size_t> plain{std::size_t(layer.levels), std::size_t(layer.tensors), batch.size};
+    const auto by_kind = [&](double Kind::*field) {
+        Array<double> made({kinds, plain[0], plain[1], plain[2]});
+        double* at = made.mutable_data();
+        for (std::size_t kind = 0; kind < kinds; ++kind)
+            for (const Tally& own : found.tallies) *at++ = (kind < own.size() ? own[kind] : Kind{1, 1, 0, 0}).*field;
+        return made;
+    };
+    return py::make_tuple(Array<double>(plain, found.wanted.data()), by_kind(&Kind::words), by_kind(&Kind::multicast),
+                          by_kind(&Kind::scatter), by_kind(&Kind::hop_words), Array<double>(plain, found.links.data()),
+                          Array<double>(batch.size, found.calls.data()));
 }
 
-void draw(const Array<double>& theta, const py::object& noise, double alpha, double tau, const Array<std::int64_t>& member,
-          const Array<double>& divisor, const Array<bool>& completable, const Array<std::int64_t>& left,
-          const Array<std::int64_t>& start, Array<double>& hard, Array<double>& slope) {
-    if (theta.ndim() != 3 || divisor.ndim() != 3) throw std::invalid_argument("draw_columns: wrong number of axes");
-    const py::ssize_t places = theta.shape(0), dims = theta.shape(1), batch = theta.shape(2);
-    const py::ssize_t members = divisor.shape(0), width = divisor.shape(2);
-    // Noise of either precision, so that neither caller converts a table of every divisor.
-    const bool single = py::isinstance<py::array_t<float>>(noise);
-    Array<float> drawn;
-    Array<double> drawn_double;
-    if (single) drawn = noise.cast<Array<float>>();
-    else if (!noise.is_none()) drawn_double = noise.cast<Array<double>>();
-    const py::ssize_t given = single ? drawn.size() : drawn_double.size();
-    if (divisor.shape(1) != dims || member.size() != batch || hard.size() != theta.size() || slope.size() != theta.size()
-        || completable.size() != members * places * dims * width * width || left.size() != members * dims * width * width
-        || start.size() != members * dims || (!noise.is_none() && given != places * dims * batch * width))
-        throw std::invalid_argument("draw_columns: wrong shapes");
-    for (py::ssize_t b = 0; b < batch; ++b)
-        if (member.data()[b] < 0 || member.data()[b] >= members) throw std::invalid_argument("member: out of range");
-    const DrawTables tables{std::size_t(places), std::size_t(dims), std::size_t(width), divisor.data(), completable.data(),
-                            left.data(), start.data()};
-    const float* single_at = single ? drawn.data() : nullptr;
-    const double* double_at = noise.is_none() || single ? nullptr : drawn_double.data();
-    double *hard_at = hard.mutable_data(), *slope_at = slope.mutable_data();
-    py::gil_scoped_release release;
-    if (single) draw_columns(tables, batch, theta.data(), single_at, member.data(), alpha, tau, hard_at, slope_at);
-    else draw_columns(tables, batch, theta.data(), double_at, member.data(), alpha, tau, hard_at, slope_at);
+// ---- Map spaces
+
+template <typename T>
+using Given = std::optional<Array<T>>;
+
+template <typename T, typename From>
+static std::vector<T> sized(const Given<From>& values, std::size_t length, const char* name) {
+    need(std::size_t(values ? values->size() : 0) == length, name, ": wrong size");
+    return values ? std::vector<T>(values->data(), values->data() + length) : std::vector<T>();
 }
 
-template <typename T, typename U>
-void take_array(std::vector<T>& into, const py::dict& table, const char* name, std::size_t length) {
-    auto values = table[name].cast<Array<U>>();
-    if (std::size_t(values.size()) != length) throw std::invalid_argument(std::string(name) + ": wrong size");
-    into.assign(values.data(), values.data() + values.size());
-}
-
-using Candidates = std::vector<std::vector<std::uint8_t>>;
-using Layouts = std::vector<std::pair<std::vector<std::uint8_t>, std::vector<std::uint8_t>>>;
-
-}  // namespace
-
-MapSpace fadiff::map_space_of(const py::dict& table, const Layer& layer) {
-    MapSpace space;
-    space.places = layer.places();
-    space.dims = layer.dims;
-    space.tensors = layer.tensors;
-    const std::size_t dims = space.dims, places = space.places;
-    const bool residual = table.contains("most");
-    if (residual) {
-        take_array<double, double>(space.least, table, "least", places * dims);
-        take_array<double, double>(space.most, table, "most", places * dims);
-        take_array<double, double>(space.points, table, "points", dims);
-        const auto counts = [](double number) { return number >= 1 && number <= MOST_UNITS; };
-        need(std::all_of(space.points.begin(), space.points.end(), counts), "points");
-        need(std::all_of(space.most.begin(), space.most.end(), counts), "most");
+// Whatever leads to another entry must lie inside its table, so that no input makes the kernel read or write beyond one.
+static void check_space(const MapSpace& space, const Layer& layer) {
+    const auto all = [](const auto& values, const char* name, auto holds) {
+        need(std::all_of(values.begin(), values.end(), holds), name);
+    };
+    const auto number = [&](Number n) { return n < space.width; };
+    const auto counts = [](double points) { return points >= 1 && points <= MOST_UNITS; };
+    all(space.points, "points", counts);
+    all(space.most, "most", counts);
+    all(space.quotient, "quotient", number);
+    all(space.product, "product", number);
+    all(space.bound, "bound", [&](Number n) { return n >= 0 && number(n); });
+    all(space.divisor, "divisor", [](double d) { return d >= 1; });
+    for (std::size_t cell = 0; cell < space.completable.size(); ++cell)
+        need(!space.completable[cell] || space.quotient[cell % space.quotient.size()] >= 0, "completable");
+    const auto ordered = [&](const std::vector<std::uint8_t>& order) {
+        need(int(order.size()) == space.dims, "orders, layouts", ": wrong size");
+        return each_dimension_once(order.data(), 1, space.dims);
+    };
+    need(int(space.orders.size()) == layer.levels && int(space.layouts.size()) == layer.levels, "orders, layouts", ": wrong size");
+    for (int level = 0; level < layer.levels; ++level) {
+        need(!space.orders[level].empty() && !space.layouts[level].empty(), "orders, layouts");
+        all(space.orders[level], "orders", ordered);
+        all(space.layouts[level], "layouts", [&](const Layout& layout) {
+            return ordered(layout.order) && int(layout.on_y.size()) == space.dims;
+        });
     }
-    space.width = residual ? 1 : table["width"].cast<int>();
-    need(space.width >= 1 && space.width <= std::numeric_limits<Number>::max(), "width");
-    const std::size_t width = residual ? 0 : space.width;
-    if (!residual) take_array<double, double>(space.divisor, table, "divisor", dims * width);
-    if (!residual) take_array<Number, Number>(space.quotient, table, "quotient", dims * width * width);
-    if (!residual) take_array<Number, Number>(space.product, table, "product", dims * width * width);
-    if (!residual) take_array<std::uint8_t, bool>(space.allowed, table, "allowed", places * dims * width);
-    if (!residual) take_array<std::uint8_t, bool>(space.completable, table, "completable", places * dims * width * width);
-    if (!residual) take_array<Number, std::int64_t>(space.bound, table, "bound", dims);
-    take_array<std::uint8_t, bool>(space.keep, table, "keep", std::size_t(layer.levels) * layer.tensors);
+    const auto known = [&](int level, int tensor) {
+        return level >= 0 && level < layer.levels && tensor >= 0 && tensor < layer.tensors;
+    };
+    for (auto [level, tensor] : space.open) need(known(level, tensor), "open");
+    for (const Decision& decision : space.decisions) need(known(decision.level, decision.tensor), "decisions");
+}
+
+// Of the tables of divisors and those of whole numbers (`least`, `most`, `points`) one kind is given.
+static MapSpace space_of(const Layer& layer, const Given<double>& divisor, const Given<Number>& quotient,
+                         const Given<Number>& product, const Given<bool>& allowed, const Given<bool>& completable,
+                         const Given<std::int64_t>& bound, const Given<double>& least, const Given<double>& most,
+                         const Given<double>& points, const std::vector<std::pair<int, int>>& movable,
+                         const std::vector<std::vector<Flags>>& orders,
+                         const std::vector<std::vector<std::pair<Flags, Flags>>>& layouts, const Array<bool>& keep,
+                         const std::vector<std::pair<int, int>>& open,
+                         const std::vector<std::tuple<Decision::Kind, int, int>>& decisions, double available,
+                         double min_parallelism) {
+    MapSpace space;
+    space.places = layer.places(), space.dims = layer.dims, space.tensors = layer.tensors;
+    const std::size_t dims = space.dims, places = space.places;
+    const bool residual = most && most->size() > 0;
+    const std::size_t width = residual || !divisor || divisor->ndim() != 2 ? 0 : std::size_t(divisor->shape(1));
+    need(residual || (width >= 1 && width <= std::size_t(std::numeric_limits<Number>::max())), "divisor", ": wrong size");
+    space.width = residual ? 1 : int(width);
+    space.divisor = sized<double>(divisor, dims * width, "divisor");
+    space.quotient = sized<Number>(quotient, dims * width * width, "quotient");
+    space.product = sized<Number>(product, dims * width * width, "product");
+    space.allowed = sized<std::uint8_t>(allowed, places * dims * width, "allowed");
+    space.completable = sized<std::uint8_t>(completable, places * dims * width * width, "completable");
+    space.bound = sized<Number>(bound, residual ? 0 : dims, "bound");
+    space.least = sized<double>(least, residual ? places * dims : 0, "least");
+    space.most = sized<double>(most, residual ? places * dims : 0, "most");
+    space.points = sized<double>(points, residual ? dims : 0, "points");
+    space.keep = sized<std::uint8_t, bool>(keep, std::size_t(layer.levels) * layer.tensors, "keep");
     space.movable.assign(places, 0);
-    for (auto [place, d] : table["movable"].cast<std::vector<std::pair<int, int>>>()) {
+    for (auto [place, d] : movable) {
         need(place >= 0 && place < space.places && d >= 0 && d < space.dims, "movable");
         space.movable[place] |= Dims(1) << d;
     }
-    space.orders = table["orders"].cast<std::vector<Candidates>>();
-    for (const auto& level : table["layouts"].cast<std::vector<Layouts>>()) {
+    space.orders = orders, space.open = open;
+    for (const auto& level : layouts) {
         space.layouts.emplace_back();
         for (const auto& [order, on_y] : level) space.layouts.back().push_back({order, on_y});
     }
-    space.open = table["open"].cast<std::vector<std::pair<int, int>>>();
-    for (auto [kind, level, tensor] : table["decisions"].cast<std::vector<std::tuple<int, int, int>>>()) {
-        need(kind >= Decision::ORDER && kind <= Decision::KEEP, "decisions");
-        space.decisions.push_back({Decision::Kind(kind), level, tensor});
-    }
-    bool complete = int(space.orders.size()) == layer.levels && int(space.layouts.size()) == layer.levels;
-    for (const Candidates& level : space.orders)
-        for (const auto& order : level) complete &= order.size() == dims;
-    for (const auto& level : space.layouts)
-        for (const Layout& layout : level) complete &= layout.order.size() == dims && layout.on_y.size() == dims;
-    if (!complete) throw std::invalid_argument("orders, layouts: wrong size");
+    for (auto [kind, level, tensor] : decisions) space.decisions.push_back({kind, level, tensor});
     check_space(space, layer);
-    space.available = table["available"].cast<double>();
-    if (!residual) list_parts(space);
-    space.growable.resize(dims);
-    for (int place = 0; residual && place < space.places; ++place)
-        for (int d = 0; d < space.dims; ++d)
-            if (space.movable[place] >> d & 1) space.growable[d].push_back(place);
-    space.min_parallelism = table["min_parallelism"].cast<double>();
+    space.available = available, space.min_parallelism = min_parallelism;
+    list_parts(space);
     return space;
 }
 
-namespace {
+static py::tuple random_points(const Layer& layer, const MapSpace& space, int count, std::uint64_t seed) {
+    need_layer_of(space, layer);
+    Random random(seed);
+    std::vector<Point> points(std::max(count, 0), Point(layer));
+    std::vector<std::int64_t> row(points.size());
+    for (std::size_t b = 0; b < points.size(); ++b) draw_point(layer, space, int(b), random, points[b]), row[b] = b;
+    return points_of(layer, space, points, row);
+}
 
-Objective objective_of(const std::vector<std::pair<double, int>>& terms, std::pair<double, double> sums) {
-    Objective objective{{}, {sums.first, sums.second}};
+static py::tuple all_neighbours(const Layer& layer, const MapSpace& space, const py::sequence& nest, std::uint64_t seed) {
+    return changed(layer, space, nest, seed, [&](const Point& from, Random& random, auto take) {
+        Point point = from;
+        each_neighbour(layer, space, from, random, [&](const Changes& changes) {
+            apply(space, changes, point);
+            take(point);
+            take_back(space, from, changes, point);
+        });
+    });
+}
+
+static void add_spaces(py::module_& module) {
+    py::enum_<Decision::Kind>(module, "Decision")
+        .value("ORDER", Decision::ORDER).value("LAYOUT", Decision::LAYOUT).value("KEEP", Decision::KEEP);
+    const auto none = [](const char* name) { return py::arg_v(name, py::none()); };
+    py::class_<MapSpace>(module, "SpaceTables")
+        .def(py::init(&space_of), py::arg("layer"), py::kw_only(), none("divisor"), none("quotient"), none("product"),
+             none("allowed"), none("completable"), none("bound"), none("least"), none("most"), none("points"),
+             py::arg("movable"), py::arg("orders"),
+             py::arg("layouts"), py::arg("keep"), py::arg("open"), py::arg("decisions"), py::arg("available"),
+             py::arg("min_parallelism"));
+    module.def("random_points", &random_points);
+    module.def("all_neighbours", &all_neighbours);
+}
+
+// ---- Search
+
+static std::unique_ptr<OneCall<Chains>> chains_of(const Layer& layer, const MapSpace& space,
+                                             const std::vector<std::pair<double, Objective::Quantity>>& terms,
+                                             const std::optional<Array<double>>& words,
+                                             const std::optional<Array<bool>>& counted, std::uint64_t seed,
+                                             const Design& sparse, std::pair<double, double> sums, double seconds) {
     need(sums.first > 0 && sums.second > 0, "sums");
-    for (auto [weight, quantity] : terms) {
-        need(quantity >= Objective::EDP && quantity <= Objective::SHARE, "terms");
-        objective.terms.push_back({weight, Objective::Quantity(quantity)});
+    need_layer_of(space, layer);
+    need_layer_of(sparse, layer);
+    std::optional<Room> room;
+    if (words) {
+        need(counted && words->size() == layer.levels && counted->size() == layer.levels * layer.tensors, "room", ": wrong size");
+        room = {{words->data(), words->data() + words->size()}, {counted->data(), counted->data() + counted->size()}};
     }
-    return objective;
+    Objective objective{{}, {sums.first, sums.second}};
+    for (auto [weight, quantity] : terms) objective.terms.push_back({weight, quantity});
+    return std::make_unique<OneCall<Chains>>(layer, space, objective, room, seed, sparse, seconds);
 }
 
-std::optional<Room> room_of(const Layer& layer, const py::object& words, const py::object& counted) {
-    if (words.is_none()) return std::nullopt;
-    const auto limits = words.cast<Array<double>>();
-    const auto flags = counted.cast<Array<bool>>();
-    if (limits.size() != layer.levels || flags.size() != layer.levels * layer.tensors)
-        throw std::invalid_argument("room: wrong size");
-    return Room{{limits.data(), limits.data() + limits.size()}, {flags.data(), flags.data() + flags.size()}};
+static void start_at(Chains& chains, const py::sequence& nest) {
+    const Batch batch = batch_of(chains.layer(), nest);
+    std::vector<Mapping> mappings;
+    for (std::size_t column = 0; column < batch.size; ++column) mappings.push_back(mapping_of(chains.layer(), batch, column));
+    for (const Mapping& mapping : mappings) chains.start_at(mapping);
 }
 
-void start_at(Chains& chains, const py::sequence& nest) {
-    const Layer& layer = chains.layer();
-    const BatchView batch(layer, nest);
-    check_columns(layer, batch, 0, int(batch.batch));
-    Mapping mapping(layer);
-    for (std::size_t column = 0; column < batch.batch; ++column) {
-        read_columns(layer, batch, column, 1, &mapping);
-        chains.start_at(mapping);
-    }
-}
-
-void begin(Chains& chains, int rounds, double start, double end, int least, int agreeing, int tries, bool greedy,
-           double divided, double adopted) {
-    chains.begin({rounds, start, end, least, agreeing, tries, greedy, divided, adopted});
-}
-
-// The best mapping as the arrays of a batch of one.
-py::tuple best_of(Chains& chains) {
-    const Mapping& best = chains.best();
-    const NewBatch made(chains.layer(), 1, !best.last.empty());
-    write_column(chains.layer(), best, made.out, 0);
-    return made.arrays();
-}
-
-py::list history_of(Chains& chains, std::size_t first) {
+static py::list history_of(Chains& chains, std::size_t first) {
     py::list entries;
     for (std::size_t i = first; i < chains.history().size(); ++i) {
         const Improvement& entry = chains.history()[i];
-        entries.append(py::make_tuple(entry.seconds, entry.evaluations, entry.legal_evaluations, entry.value,
-                                      entry.stage));
+        entries.append(py::make_tuple(entry.seconds, entry.evaluations, entry.legal_evaluations, entry.value, Chains::Stage(entry.stage)));
     }
     return entries;
 }
 
-}  // namespace
+static void add_chains(py::module_& module) {
+    using Release = py::call_guard<py::gil_scoped_release>;
+    module.attr("ILLEGAL") = ILLEGAL, module.attr("TINY") = TINY, module.attr("SAME") = SAME;
+    py::enum_<Objective::Quantity>(module, "Quantity")
+        .value("edp", Objective::EDP).value("energy", Objective::ENERGY).value("delay", Objective::DELAY)
+        .value("last_level_accesses", Objective::LAST_LEVEL_ACCESSES).value("share", Objective::SHARE);
+    py::enum_<Chains::Stage>(module, "Stage")
+        .value("start", Chains::START).value("refine", Chains::REFINE).value("polish", Chains::POLISH);
+    const auto in = [](const char* name) { return py::arg(name); };
+    py::class_<OneCall<Chains>>(module, "Chains")
+        .def(py::init(&chains_of), in("layer"), in("space"), in("terms"), in("room_words"), in("room_counted"), in("seed"),
+             py::arg("sparse") = nullptr, py::arg("sums") = std::make_pair(1.0, 1.0),
+             py::arg("seconds") = std::numeric_limits<double>::infinity())
+        .def("start_random", one_call(+[](Chains& own, int count) { own.start_random(count); }), Release())
+        .def("start_at", one_call(&start_at))
+        .def("begin", one_call(+[](Chains& own, int rounds, double start, double end, int least, int agreeing, int tries,
+                                   bool greedy, double divided, double adopted) {
+            own.begin({rounds, start, end, least, agreeing, tries, greedy, divided, adopted});
+        }), in("rounds"), in("temperature_start"), in("temperature_end"), in("rounds_least"), in("chains_agreeing"), in("tries"),
+             in("greedy"), py::arg("divided") = 0, py::arg("adopted") = 0)
+        .def("anneal", one_call(+[](Chains& own, int rounds) { return own.anneal(rounds); }), Release())
+        .def("keep_strongest", one_call(+[](Chains& own, int count) { own.keep_strongest(count); }))
+        .def("start_again", one_call(+[](Chains& own, int count) { own.start_again(count); }), Release())
+        .def("polish", one_call(+[](Chains& own, int steps) { return own.polish(steps); }), Release())
+        .def("best", one_call(+[](Chains& own) { return nest_arrays(own.layer(), {&own.best()}, !own.best().last.empty()); }))
+        .def("history", one_call(&history_of))
+        .def_property_readonly("agreed", one_call(+[](Chains& own) { return own.agreed(); }))
+        .def_property_readonly("met", one_call(+[](Chains& own) { return own.met(); }))
+        .def_property_readonly("best_value", one_call(+[](Chains& own) { return own.best_value(); }))
+        .def_property_readonly("evaluations", one_call(+[](Chains& own) { return own.evaluations(); }))
+        .def_property_readonly("legal_evaluations", one_call(+[](Chains& own) { return own.legal_evaluations(); }));
+}
 
 PYBIND11_MODULE(_kernel, module) {
-    using Release = py::call_guard<py::gil_scoped_release>;
-    py::class_<Layer>(module, "AnyLayer");
-    py::class_<ScoredLayer, Layer>(module, "Layer").def(py::init([](const py::dict& table) {
-        return std::make_unique<ScoredLayer>(layer_of(table));
-    }));
-    // Results are written into arrays that are given: no conversion may take their place by a copy.
-    const auto in = [](const char* name) { return py::arg(name); };
-    const auto out = [](const char* name) { return py::arg(name).noconvert(); };
-    module.def("score", &score, in("layer"), in("nest"), in("room_words"), in("room_counted"), out("out"), in("first"),
-               in("last"), in("all"), py::arg("unrounded") = false);
-    module.def("traffic", &traffic);
-    module.def("draw_columns", &draw, in("theta"), in("noise"), in("alpha"), in("tau"), in("member"), in("divisor"),
-               in("completable"), in("left"), in("start"), out("hard"), out("slope"));
-    add_parts(module);
-    add_prover(module);
+    add_layers(module);
     add_sparse(module);
+    // Results are written into an array that is given: no conversion may take its place by a copy.
+    module.def("score", &score_batch, py::arg("layer"), py::arg("nest"), py::arg("room_words"), py::arg("room_counted"),
+               py::arg("out").noconvert(), py::arg("first"), py::arg("last"), py::arg("all"), py::arg("unrounded") = false,
+               py::arg("sparse") = nullptr);
+    module.def("traffic", &traffic);
+    add_spaces(module);
+    add_chains(module);
+    add_draw(module);
     add_estimates(module);
-    py::class_<OneCall<Chains>>(module, "Chains")
-        .def(py::init([](const Layer& layer, const py::dict& space, const std::vector<std::pair<double, int>>& terms,
-                         const py::object& words, const py::object& counted, std::uint64_t seed, const py::object& sparse,
-                         std::pair<double, double> sums, double seconds) {
-            return std::make_unique<OneCall<Chains>>(layer, map_space_of(space, layer), objective_of(terms, sums),
-                                                     room_of(layer, words, counted), seed, sparse_evaluation(sparse),
-                                                     seconds);
-        }), in("layer"), in("space"), in("terms"), in("room_words"), in("room_counted"), in("seed"),
-             py::arg("sparse") = py::none(), py::arg("sums") = std::make_pair(1.0, 1.0),
-             py::arg("seconds") = std::numeric_limits<double>::infinity())
-        .def("start_random", one_call(&Chains::start_random), Release())
-        .def("start_at", one_call(&start_at))
-        .def("begin", one_call(&begin), in("rounds"), in("temperature_start"), in("temperature_end"),
-             in("rounds_least"), in("chains_agreeing"), in("tries"), in("greedy"), py::arg("divided") = 0,
-             py::arg("adopted") = 0)
-        .def("anneal", one_call(&Chains::anneal), Release())
-        .def("keep_strongest", one_call(&Chains::keep_strongest))
-        .def("start_again", one_call(&Chains::start_again), Release())
-        .def("polish", one_call(&Chains::polish), Release())
-        .def("best", one_call(&best_of))
-        .def("history", one_call(&history_of))
-        .def_property_readonly("agreed", one_call(&Chains::agreed))
-        .def_property_readonly("met", one_call(&Chains::met))
-        .def_property_readonly("best_value", one_call(&Chains::best_value))
-        .def_property_readonly("evaluations", one_call(&Chains::evaluations))
-        .def_property_readonly("legal_evaluations", one_call(&Chains::legal_evaluations));
+    add_prover(module);
 }
+
+}  // namespace fadiff

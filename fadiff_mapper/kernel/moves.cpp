@@ -144,7 +144,7 @@ static bool fits(const Layer& layer, const Point& point, int level, const std::u
         const int d = __builtin_ctzll(left);
         (on_y[d] ? y : x) *= spatial[d];
     }
-    return x <= layer.fanout_x[level] && y <= layer.fanout_y[level];
+    return x <= layer.level[level].fanout_x && y <= layer.level[level].fanout_y;
 }
 
 void fit_layouts(const Layer& layer, const MapSpace& space, Random& random, Point& point, Changes& changes) {

@@ -42,7 +42,7 @@ void pack_mapping(const Layer& layer, const Mapping& mapping, MappingPack& pack)
         for (int at = 0; at < layer.dims; ++at) pack.position[first + mapping.order[first + at]] = at;
     }
     for (int level = 0; level < layer.levels; ++level) {
-        if (!pack.whole() && !layer.has_fanout(level)) continue;  // no spatial loops, so no layout is read
+        if (!pack.whole() && !layer.level[level].has_fanout()) continue;  // no spatial loops, so no layout is read
         const std::size_t first = std::size_t(level) * layer.dims;
         for (std::size_t at = first; at < first + layer.dims; ++at) {
             if (pack.whole()) std::memset(&pack.order[at * LANES], mapping.order[at], LANES);

@@ -9,6 +9,8 @@
 
 namespace fadiff {
 
+struct Batch;
+
 struct MappingPack {
     std::vector<Lanes> factor;                // [2 L][D]
     std::vector<Lanes> last;                  // [2 L][D]; residuals as in Mapping, or none
@@ -48,6 +50,11 @@ void lay_room(const Room& room, int lane, RoomPack& pack);
 
 // Lays mappings side by side, at most LANES of them.
 void pack_mappings(const Layer& layer, const Mapping* const* mappings, int count, MappingPack& pack);
+
+// Lays columns first, first + 1, ... of a batch side by side, at most LANES of them, with residuals where the pack has room
+// for these. Throws where an order that is read does not name each dimension once, which leads to entries of tables, and
+// where a factor is below 1.
+void pack_columns(const Layer& layer, const Batch& batch, std::size_t first, int count, MappingPack& pack);
 
 // Copies a lane of a whole pack into a mapping, but for what it keeps.
 void read_lane(const Layer& layer, const MappingPack& pack, int lane, Mapping& mapping);

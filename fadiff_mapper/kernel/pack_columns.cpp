@@ -1,6 +1,7 @@
-#include "pack_columns.hpp"
-
 #include <stdexcept>
+
+#include "columns.hpp"
+#include "pack.hpp"
 
 namespace fadiff {
 
@@ -71,7 +72,7 @@ static void check_order(const std::int64_t* rows, std::size_t batch, int dims, c
     }
     const std::int64_t all = std::int64_t(~Dims(0) >> (64 - dims));
     for (int i = 0; i < PARTS; ++i) known.parts[i] &= met.parts[i] == all;
-    if ((~known).any()) throw std::invalid_argument("order, spatial_order: not each dimension once");
+    if ((~known).any()) throw std::invalid_argument(WRONG_ORDER);
 }
 
 // Where the temporal loops of some dimensions stand in one level: the inverse of their order.
@@ -96,27 +97,32 @@ static void pack_all(const Layer& layer, const Batch& batch, const Columns<FULL>
     const int dims = layer.dims;
     Mask counted = mask_of(true);
     for (int level = 0; level < layer.levels; ++level) {
-        const std::size_t cell = std::size_t(level) * dims, row = cell * batch.batch;
+        const std::size_t cell = std::size_t(level) * dims, row = cell * batch.size;
         Dims spatial = 0, temporal = 0;
         for (int d = 0; d < dims; ++d) {
             Lanes &below = pack.factor[2 * cell + d], &above = pack.factor[2 * cell + dims + d];
-            below = columns.lanes(batch.spatial + row + d * batch.batch);
-            above = columns.lanes(batch.temporal + row + d * batch.batch);
+            below = columns.lanes(batch.factor[SPATIAL] + row + d * batch.size);
+            above = columns.lanes(batch.factor[TEMPORAL] + row + d * batch.size);
             counted = counted & (below >= 1.0) & (above >= 1.0);  // false for no number
+            for (int half = 0; half < 2 && batch.residual(); ++half) {
+                const Lanes last = columns.lanes(batch.last[half] + row + d * batch.size);
+                pack.last[2 * cell + half * dims + d] = last;
+                counted = counted & (last >= 1.0) & ((half == SPATIAL ? below : above) >= last);
+            }
             spatial |= Dims((below > 1.0).any()) << d;
             temporal |= Dims((above > 1.0).any()) << d;
         }
         pack.looping[2 * level] = spatial;
         pack.looping[2 * level + 1] = temporal;
-        check_order(batch.order + row, batch.batch, dims, columns);
-        find_positions(batch.order + row, batch.batch, dims, temporal, columns, &pack.position[cell]);
+        check_order(batch.order[TEMPORAL] + row, batch.size, dims, columns);
+        find_positions(batch.order[TEMPORAL] + row, batch.size, dims, temporal, columns, &pack.position[cell]);
         for (int at = 0; at < dims && pack.whole(); ++at)
-            columns.bytes(batch.order + row + at * batch.batch, &pack.order[(cell + at) * LANES]);
-        if (spatial || (pack.whole() && layer.has_fanout(level))) {
-            check_order(batch.spatial_order + row, batch.batch, dims, columns);
+            columns.bytes(batch.order[TEMPORAL] + row + at * batch.size, &pack.order[(cell + at) * LANES]);
+        if (spatial || (pack.whole() && (layer.level[level].has_fanout() || batch.residual()))) {
+            check_order(batch.order[SPATIAL] + row, batch.size, dims, columns);
             for (int at = 0; at < dims; ++at) {
-                const std::size_t own = row + at * batch.batch;
-                columns.bytes(batch.spatial_order + own, &pack.spatial_order[(cell + at) * LANES]);
+                const std::size_t own = row + at * batch.size;
+                columns.bytes(batch.order[SPATIAL] + own, &pack.spatial_order[(cell + at) * LANES]);
                 pack.on_y[cell + at] = columns.mask(batch.on_y + own);
             }
         }
@@ -125,12 +131,12 @@ static void pack_all(const Layer& layer, const Batch& batch, const Columns<FULL>
         Mask coalesced = mask_of(false);
         for (int level = layer.levels - 1; level >= 0; --level) {
             const std::size_t at = std::size_t(level) * layer.tensors + t;
-            const Mask keep = columns.mask(batch.keep + at * batch.batch);
+            const Mask keep = columns.mask(batch.keep + at * batch.size);
             pack.keep[at] = layer.coalesced[at] ? keep : keep & coalesced;
             if (layer.coalesced[at]) coalesced = coalesced | keep;
         }
     }
-    if ((~counted).any()) throw std::invalid_argument("temporal, spatial: a factor below 1");
+    if ((~counted).any()) throw std::invalid_argument(WRONG_FACTOR);
 }
 
 void pack_columns(const Layer& layer, const Batch& batch, std::size_t first, int count, MappingPack& pack) {

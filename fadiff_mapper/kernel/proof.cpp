@@ -115,7 +115,7 @@ double Prover::begin(const Scheme& scheme) {
     double instances = 1;
     for (int level = levels_ - 1; level >= 0; --level) {
         used_[level] = instances;
-        per_block_[level] = std::min(instances, layer_.clusters[level]);
+        per_block_[level] = std::min(instances, layer_.level[level].clusters);
         for (int t = 0; t < tensors_; ++t) {
             double& scatter = scatter_[std::size_t(level) * tensors_ + t] = 1;
             Dims seen = 0;
@@ -134,7 +134,7 @@ double Prover::begin(const Scheme& scheme) {
         for (int d = 0; d < dims_; ++d) instances *= spatial(level, d);
     }
     for (int level = 0; level < levels_; ++level)
-        leaking_[level] = layer_.leak[level] * (layer_.gated[level] > 1 ? used_[layer_.gate[level]] * layer_.gated[level] : used_[level]);
+        leaking_[level] = layer_.level[level].leak * (layer_.level[level].gated > 1 ? used_[layer_.level[level].gate] * layer_.level[level].gated : used_[level]);
 
     fixed_energy_ = macs_ * layer_.compute_energy, fixed_accessed_ = 0;
     std::fill(fixed_reads_.begin(), fixed_reads_.end(), 0.0), std::fill(fixed_writes_.begin(), fixed_writes_.end(), 0.0);
@@ -175,23 +175,23 @@ void Prover::charge(const Crossing& crossing, const Words& words, double& energy
                     double& accessed) const {
     const int inner = crossing.inner, outer = crossing.outer;
     const auto pay = [&](int level, double amount, double price, bool address) {
-        const double block = layer_.block[level];
-        energy += per_block_[level] * (std::ceil(amount / block - 1e-9) * price + (address ? amount * layer_.address[level] : 0));
+        const double block = layer_.level[level].block;
+        energy += per_block_[level] * (std::ceil(amount / block - 1e-9) * price + (address ? amount * layer_.level[level].address : 0));
         if (level == levels_ - 1) accessed += amount * used_[level];
     };
     // Timeloop rounds averages over windows; other words are whole numbers.
     const double sent = std::ceil(words.sent * crossing.scatter - 0.5 - 1e-6);
     const double received = words.loose ? std::max(std::ceil(words.received - 1 - 1e-6), 0.0) : std::floor(words.received + 1e-6);
     const double asked = crossing.written ? std::max(sent - crossing.first_outer, 0.0) : sent;
-    pay(outer, asked, layer_.read[outer], !crossing.written);
+    pay(outer, asked, layer_.level[outer].read, !crossing.written);
     reads[outer] += asked * layer_.bandwidth_scale[std::size_t(outer) * tensors_ + crossing.tensor];
     if (crossing.written) {
-        pay(outer, sent, layer_.update[outer], true);
+        pay(outer, sent, layer_.level[outer].update, true);
         writes[outer] += sent * layer_.bandwidth_scale[std::size_t(outer) * tensors_ + crossing.tensor];
     }
     if (inner < 0) return;
     const double filled = crossing.written ? std::max(received - crossing.first_inner, 0.0) : received;
-    pay(inner, filled, layer_.fill[inner], true);
+    pay(inner, filled, layer_.level[inner].fill, true);
     writes[inner] += filled * layer_.bandwidth_scale[std::size_t(inner) * tensors_ + crossing.tensor];
 }
 
@@ -263,7 +263,7 @@ Prover::Words Prover::least_words(const Crossing& crossing, const Frame& frame, 
     const double* tile = frame.tile.data();
     const double visits = frame.visits[t];
     if (plain_[t]) {
-        const double words = extent_of(t, tile) / inside, room = layer_.usable[crossing.inner];
+        const double words = extent_of(t, tile) / inside, room = layer_.level[crossing.inner].usable;
         // where the receiver cannot hold its share, a loop inside moves it, and all loops outside repeat that
         const double times = room >= 0 && words > room ? frame.outside : visits;
         return {words * times, words * times, false};
@@ -299,7 +299,7 @@ double Prover::bound(const Frame& frame, int level) const {
     }
     double busy = cycles_;
     for (int l = 0; l < levels_; ++l) {
-        const double limits[3] = {layer_.read_bandwidth[l], layer_.write_bandwidth[l], layer_.shared_bandwidth[l]};
+        const double limits[3] = {layer_.level[l].read_bandwidth, layer_.level[l].write_bandwidth, layer_.level[l].shared_bandwidth};
         const double asked[3] = {reads_[l], writes_[l], reads_[l] + writes_[l]};
         for (int i = 0; i < 3; ++i)
             if (limits[i] < UNLIMITED) busy = std::max(busy, std::ceil(asked[i] / limits[i] * (1 - 1e-12)));
@@ -403,11 +403,11 @@ bool Prover::enter(int level, const double* factor, const Order& order) {
         frame.tile[d] = outer.tile[d] / (factor[d] * scheme_.spatial[std::size_t(level) * dims_ + d]);
     }
     const int inner = level - 1;
-    if (layer_.usable[inner] >= 0) {
+    if (layer_.level[inner].usable >= 0) {
         double words = 0;
         for (int t = 0; t < tensors_; ++t)
             if (scheme_.keep[std::size_t(inner) * tensors_ + t]) words += extent_of(t, frame.tile.data());
-        if (words > layer_.usable[inner]) return false;
+        if (words > layer_.level[inner].usable) return false;
     }
     frame.outside = outer.outside * iterations;
     for (int t = 0; t < tensors_; ++t) {
@@ -442,7 +442,7 @@ bool Prover::start(const std::vector<LevelLoops>& outer) {
     std::fill(frame.visits.begin(), frame.visits.end(), 1.0);
     frame.outside = 1, frame.energy = fixed_energy_, frame.accessed = fixed_accessed_, frame.loose = loose_, frame.loops = 0;
     frame.reads = fixed_reads_, frame.writes = fixed_writes_;
-    const double room = layer_.usable[levels_ - 1];
+    const double room = layer_.level[levels_ - 1].usable;
     double words = 0;
     for (int t = 0; t < tensors_; ++t)
         if (scheme_.keep[std::size_t(levels_ - 1) * tensors_ + t]) words += extent_of(t, bounds_.data());

@@ -1,14 +1,7 @@
-#include "proof_bindings.hpp"
-
-#include <pybind11/stl.h>
-
 #include <limits>
 
 #include "bindings.hpp"
-#include "one_call.hpp"
 #include "proof.hpp"
-
-namespace py = pybind11;
 
 namespace fadiff {
 namespace {
@@ -101,12 +94,7 @@ py::tuple search(Prover& prover, const Loops& outer, double limit, std::size_t b
         found = prover.search(loops, limit, budget);
     }
     py::object best = py::none();
-    if (found.best) {
-        const Layer& layer = prover.layer();
-        NewBatch batch(layer, 1, false);
-        write_column(layer, *found.best, batch.out, 0);
-        best = batch.arrays();
-    }
+    if (found.best) best = nest_arrays(prover.layer(), {&*found.best}, false);
     return py::make_tuple(found.whole, found.least, found.value, found.parts, found.mappings, best);
 }
 

@@ -62,7 +62,10 @@ static void groups_of(const Layer& layer, const DataSpace& space, const FanOut& 
     }
 }
 
-void count_groups(const Layer& layer, const DataSpace& space, const FanOut& fan_out, GroupSizes& sizes) {
+void count_groups(const Layer& layer, const DataSpace& space, const FanOut& fan_out, bool multicast, GroupSizes& sizes,
+                  Tally& kinds) {
+    kinds.clear();
+    if (!multicast) return kinds.push_back({1, fan_out.fan, 0, 0});
     const std::vector<double>& spatial = fan_out.spatial;
     auto& entries = sizes.entries;
     entries.assign(1, {spatial_product(fan_out, fan_out.fanned & ~space.relevant), 1});
@@ -94,6 +97,7 @@ void count_groups(const Layer& layer, const DataSpace& space, const FanOut& fan_
         entries.swap(product);
     }
     std::sort(entries.begin(), entries.end(), [](auto& a, auto& b) { return a.size < b.size; });
+    for (const auto& [size, groups] : entries) kinds.push_back({size, groups, 0, 0});
 }
 
 // Positions that a joined number can tell apart: doubles are exact up to there.
@@ -139,16 +143,16 @@ void place_receivers(const Layer& layer, const DataSpace& space, const FanOut& f
         loops.push_back(bound);
         for (int r = 0; r < ranks; ++r) loops.push_back(step_of(r, d));
     });
-    if (loops == grid.placed) return;
+    if (loops == grid.placed && !grid.offset.empty()) return;
     grid.placed = loops;
     grid.groups = 0;
     join_ranks(last, ranks, grid);
     const int coordinates = grid.coordinates;
     grid.offset.resize(std::size_t(fan_out.fan) * coordinates);
     std::fill_n(grid.offset.begin(), coordinates, 0.0);
-    int count = 1, extent[2] = {1, 1};
+    int count = 1;
     std::vector<double>& step = grid.step;
-    each_loop(fan_out, [&](int axis, int bound, int d) {
+    each_loop(fan_out, [&](int, int bound, int d) {
         grid.wanted.resize(std::size_t(ranks));
         for (int r = 0; r < ranks; ++r) grid.wanted[r] = step_of(r, d);
         join(grid.wanted.data(), ranks, grid, step);
@@ -157,11 +161,9 @@ void place_receivers(const Layer& layer, const DataSpace& space, const FanOut& f
         const int inner = count * coordinates;
         for (int e = inner; e < bound * inner; ++e) offset[e] = offset[e - inner] + step[e % coordinates];
         count *= bound;
-        extent[axis] *= bound;
     });
     grid.count = count;
-    grid.width = std::max(extent[0], layer.fanout_x[fan_out.level]);
-    grid.height = std::max(extent[1], layer.fanout_y[fan_out.level]);
+    grid.width = fan_out.width, grid.height = fan_out.height;
     grid.linked.assign(count, 0);
 }
 
@@ -198,27 +200,24 @@ void find_groups(Grid& grid, bool multicast) {
     }
 }
 
-int find_linked(Grid& grid, const double* move, int ranks) {
+int find_linked(Grid& grid, const Grid& before, const double* move, int ranks) {
     join(move, ranks, grid, grid.wanted);
     const int count = grid.count, coordinates = grid.coordinates, width = grid.width;
-    const double *by = grid.wanted.data(), *offset = grid.offset.data();
-    const auto holds = [=](int neighbour, int e) {
-        if (coordinates == 1) return offset[neighbour] == offset[e] + by[0];
+    const double *by = grid.wanted.data(), *offset = grid.offset.data(), *old = before.offset.data();
+    const auto holds = [=, most = before.count](int neighbour, int e) {
+        if (neighbour < 0 || neighbour >= most) return false;
+        if (coordinates == 1) return old[neighbour] == offset[e] + by[0];
         for (int i = 0; i < coordinates; ++i)
-            if (offset[neighbour * coordinates + i] != offset[e * coordinates + i] + by[i]) return false;
+            if (old[neighbour * coordinates + i] != offset[e * coordinates + i] + by[i]) return false;
         return true;
     };
     int linked = 0;
-    for (int first = 0, down = 0; first < count; first += width, ++down) {
-        const int end = std::min(first + width, count);
-        for (int e = first; e < end; ++e) {
-            const bool found = (e > first && holds(e - 1, e)) || (e + 1 < end && holds(e + 1, e))
-                               || (down > 0 && holds(e - width, e))
-                               || (down < grid.height - 1 && e + width < count && holds(e + width, e));
-            grid.linked[e] = found;
-            linked += found;
+    for (int first = 0; first < count; first += width)
+        for (int e = first; e < std::min(first + width, count); ++e) {
+            grid.linked[e] = (e > first && holds(e - 1, e)) || (e + 1 < first + width && holds(e + 1, e))
+                             || holds(e - width, e) || holds(e + width, e);
+            linked += grid.linked[e];
         }
-    }
     return linked;
 }
 
@@ -257,7 +256,7 @@ void count_hops(Grid& grid) {
     }
 }
 
-void add_call(Grid& grid, double words, bool with_hops, Tally& tally) {
+void list_kinds(Grid& grid, bool with_hops, Tally& kinds) {
     groups_left(grid);
     grid.scatter.assign(grid.count + 1, 0);
     grid.hop_sum.assign(grid.count + 1, 0.0);
@@ -266,12 +265,18 @@ void add_call(Grid& grid, double words, bool with_hops, Tally& tally) {
         ++grid.scatter[grid.size[g]];
         if (with_hops) grid.hop_sum[grid.size[g]] += grid.hops[g];
     }
+    kinds.clear();
     for (int multicast = 1; multicast <= grid.count; ++multicast)
-        if (grid.scatter[multicast]) {
-            Kind& kind = kind_of(tally, multicast, grid.scatter[multicast]);
-            kind.words += grid.scatter[multicast] * words;
-            kind.hop_words += grid.hop_sum[multicast] * words;
-        }
+        if (grid.scatter[multicast]) kinds.push_back({double(multicast), double(grid.scatter[multicast]), 0, grid.hop_sum[multicast]});
+}
+
+void add_call(Grid& grid, double words, bool with_hops, Tally& tally) {
+    list_kinds(grid, with_hops, grid.kinds);
+    for (const Kind& own : grid.kinds) {
+        Kind& kind = kind_of(tally, own.multicast, own.scatter);
+        kind.words += own.scatter * words;
+        kind.hop_words += own.hop_words * words;
+    }
 }
 
 }  // namespace fadiff

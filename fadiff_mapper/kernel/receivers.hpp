@@ -44,6 +44,8 @@ struct Grid {
     std::vector<double> placed;        // loops that made the offsets: axis, bound and step [R] of one after the other
     std::vector<double> hops, hop_sum, step, wanted;
     std::vector<int> scatter, farthest, lowest, highest;
+    std::vector<double> last;          // [R]; offset of the last receiver (with residuals, where fan-outs change)
+    Tally kinds;                       // of a call, see list_kinds
 
     const double* at(int receiver) const { return offset.data() + std::size_t(receiver) * coordinates; }
 };
@@ -60,22 +62,24 @@ struct GroupSizes {
 // Offset of the last receiver from the first in each rank of a data space, [R].
 void last_offset(const DataSpace& space, const FanOut& fan_out, double* offset);
 
-// Groups of receivers without their places: enough where nothing travels between neighbours and no hops are counted.
+// Kinds of transfer of a word to all receivers, without their places: enough where nothing travels between neighbours and
+// no hops are counted. Words and hops stay 0.
 //
 // Loops that share no rank differ in independent ranks, so that sizes multiply: only loops of connected ranks are
 // enumerated together.
-void count_groups(const Layer& layer, const DataSpace& space, const FanOut& fan_out, GroupSizes& sizes);
+void count_groups(const Layer& layer, const DataSpace& space, const FanOut& fan_out, bool multicast, GroupSizes& sizes,
+                  Tally& kinds);
 
-// Fills in offsets, width and height of the grid, which is left as it is where the same loops made it. `last` [R]: offset
-// of the last receiver.
+// Fills in offsets, width and height of the grid, which is left as it is where the same loops made it. `last` [R]: the largest
+// offset of the last receiver, and the farthest move, of all grids that are compared with this one.
 void place_receivers(const Layer& layer, const DataSpace& space, const FanOut& fan_out, const double* last, Grid& grid);
 
 // Fills in groups: receivers with equal offsets, or (without multicast) every receiver by itself.
 void find_groups(Grid& grid, bool multicast);
 
-// Marks receivers that find their words, the tile moved by `move` [R], at a neighbour to the left or right in the row,
-// above or below, without wrap-around. Returns how many. No rank moves further than its last offset.
-int find_linked(Grid& grid, const double* move, int ranks);
+// Marks receivers that find their words, the tile moved by `move` [R] since the call before, at a neighbour to the left or
+// right in the row, above or below, without wrap-around, as the receivers stood then. Returns how many.
+int find_linked(Grid& grid, const Grid& before, const double* move, int ranks);
 
 // Groups with a member that takes nothing from a neighbour; fills in `size`.
 int groups_left(Grid& grid);
@@ -84,6 +88,10 @@ int groups_left(Grid& grid);
 // member, and in each column with a member from the middle of the grid, (height - 1) / 2, to the outermost members
 // above and below. Members that take their words from a neighbour are left out.
 void count_hops(Grid& grid);
+
+// Kinds of transfer of a word to the receivers that take nothing from a neighbour, in order: groups by their size, with the
+// hops of all of them together. Words stay 0.
+void list_kinds(Grid& grid, bool with_hops, Tally& kinds);
 
 // Adds a call that delivers `words` to every receiver that takes nothing from a neighbour.
 void add_call(Grid& grid, double words, bool with_hops, Tally& tally);

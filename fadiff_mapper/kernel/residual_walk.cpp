@@ -3,9 +3,75 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <tuple>
+#include <numeric>
 
 namespace fadiff {
+
+// Words of a box.
+static double volume(const Position* low, const Position* high, int ranks) {
+    double words = 1;
+    for (int r = 0; r < ranks; ++r) words *= double(high[r] - low[r]);
+    return words;
+}
+
+// A box without another one, cut rank by rank as Timeloop cuts it; `into` is filled anew, `corners` are scratch.
+static void subtract(const Position* low, const Position* high, const Position* without_low, const Position* without_high, int ranks,
+              std::vector<Position>& corners, Boxes& into) {
+    into.clear(ranks);
+    for (int r = 0; r < ranks; ++r)
+        if (high[r] <= without_low[r] || without_high[r] <= low[r]) return into.add(low, high);
+    corners.assign(low, low + ranks);
+    corners.insert(corners.end(), high, high + ranks);
+    Position *from = corners.data(), *to = from + ranks;
+    for (int r = 0; r < ranks; ++r) {
+        if (from[r] < without_low[r]) {
+            const Position end = to[r];
+            to[r] = without_low[r];
+            into.add(from, to);
+            from[r] = without_low[r], to[r] = end;
+        }
+        if (without_high[r] < to[r]) {
+            const Position begin = from[r];
+            from[r] = without_high[r];
+            into.add(from, to);
+            from[r] = begin, to[r] = without_high[r];
+        }
+    }
+}
+
+// The boxes of a set in the order of their corners.
+static std::vector<int> in_order(const Boxes& boxes) {
+    std::vector<int> order(boxes.count);
+    std::iota(order.begin(), order.end(), 0);
+    const auto corner = [&](int box) { return boxes.low.begin() + std::ptrdiff_t(box) * boxes.ranks; };
+    std::sort(order.begin(), order.end(), [&](int a, int b) {
+        return std::lexicographical_compare(corner(a), corner(a) + boxes.ranks, corner(b), corner(b) + boxes.ranks);
+    });
+    return order;
+}
+
+// Whether two sets are equal but for a move, and if so the move from `before` to `now`, [R].
+static bool same_shape(const Boxes& before, const Boxes& now, std::vector<double>& move) {
+    if (before.count != now.count || !now.count) return false;
+    const int ranks = now.ranks;
+    if (now.count == 1) {
+        move.resize(ranks);
+        for (int r = 0; r < ranks; ++r) {
+            move[r] = double(now.low[r] - before.low[r]);
+            if (double(now.high[r] - before.high[r]) != move[r]) return false;
+        }
+        return true;
+    }
+    const std::vector<int> first = in_order(before), second = in_order(now);
+    move.resize(ranks);
+    for (int r = 0; r < ranks; ++r) move[r] = double(now.low[second[0] * ranks + r] - before.low[first[0] * ranks + r]);
+    for (int box = 0; box < now.count; ++box)
+        for (int r = 0; r < ranks; ++r) {
+            const int a = first[box] * ranks + r, b = second[box] * ranks + r;
+            if (double(now.low[b] - before.low[a]) != move[r] || double(now.high[b] - before.high[a]) != move[r]) return false;
+        }
+    return true;
+}
 
 constexpr int NOWHERE = std::numeric_limits<int>::max();
 
@@ -35,54 +101,46 @@ ResidualWalk::ResidualWalk(const Layer& layer, const Mapping& mapping, bool with
     const int dims = layer.dims;
     // Takes one loop into the tile.
     const auto take = [&](std::size_t place, int d) {
-        const int bound = int(mapping.factor[place * dims + d]), own = int(mapping.last[place * dims + d]);
-        rest[d] += whole[d] * (own - 1);
-        whole[d] *= bound;
-        if (own != bound) imperfect_[d] = std::min(imperfect_[d], int(nodes_.size()));
-        return std::make_pair(bound, own);
+        const Loop loop{d, int(mapping.factor[place * dims + d]), int(mapping.last[place * dims + d])};
+        rest[d] += whole[d] * (loop.last - 1);
+        whole[d] *= loop.bound;
+        if (loop.last != loop.bound) imperfect_[d] = std::min(imperfect_[d], int(nodes_.size()));
+        return loop;
     };
     for (int level = 0; level < layer.levels; ++level) {
         const std::size_t first = nodes_.size(), places = 2 * std::size_t(level), orders = std::size_t(level) * dims;
-        Node fan;
-        fan.level = level, fan.spatial = true;
-        double width = 1, height = 1;
+        FanOut fan_out(layer);
+        std::copy_n(mapping.spatial_order.begin() + orders, dims, fan_out.order.begin());
+        std::copy_n(mapping.on_y.begin() + orders, dims, fan_out.on_y.begin());
+        std::copy_n(mapping.factor.begin() + places * dims, dims, fan_out.spatial.begin());
+        std::vector<Loop> fan;
+        double extent[2] = {1, 1};
         for (int y = 0; y < 2; ++y)
-            for (int i = 0; i < dims; ++i) {
-                const int d = mapping.spatial_order[orders + i];
-                if (bool(mapping.on_y[orders + d]) != bool(y) || !(mapping.factor[places * dims + d] > 1)) continue;
-                const Position points = whole[d];
-                const auto [bound, own] = take(places, d);
-                fan.fan.push_back({d, bound, points, bool(y)});
-                fan.fan_last.push_back(own);
-                (y ? height : width) *= bound;
+            for (int d : fan_out.order) {
+                if (bool(fan_out.on_y[d]) != bool(y) || !(fan_out.spatial[d] > 1)) continue;
+                fan_out.below[d] = double(whole[d]);
+                fan_out.fanned |= Dims(1) << d;
+                fan.push_back(take(places, d));
+                extent[y] *= fan.back().bound;
             }
-        fan_ = std::max(fan_, width * height);
+        fan_out.fan = extent[0] * extent[1];
+        fan_ = std::max(fan_, fan_out.fan);
         // grids beyond MOST_RECEIVERS are not walked
-        fan.width = std::max(int(std::min(width, MOST_RECEIVERS)), layer.fanout_x[level]);
-        fan.height = std::max(int(std::min(height, MOST_RECEIVERS)), layer.fanout_y[level]);
-        fan.whole = whole, fan.rest = rest;
-        if (!fan.fan.empty()) nodes_.push_back(std::move(fan));
+        fan_out.width = int(std::max(std::min(extent[0], MOST_RECEIVERS), layer.level[level].fanout_x));
+        fan_out.height = int(std::max(std::min(extent[1], MOST_RECEIVERS), layer.level[level].fanout_y));
+        const auto add = [&](bool spatial, Loop loop, Position points) {
+            nodes_.push_back({level, spatial, nodes_.size() == first, loop, points, spatial ? fan : std::vector<Loop>(), fan_out,
+                              whole, rest, std::vector<double>(layer.tensors), std::vector<double>(layer.tensors), {}});
+            nodes_.back().grids.resize(layer.tensors);
+        };
+        if (!fan.empty()) add(true, {}, 1);
         const std::size_t temporal = nodes_.size();
         for (int i = 0; i < dims; ++i) {
             const int d = mapping.order[orders + i];
-            if (!(mapping.factor[(places + 1) * dims + d] > 1)) continue;
-            Node loop;
-            loop.level = level, loop.dim = d, loop.points = whole[d];
-            std::tie(loop.bound, loop.last) = take(places + 1, d);
-            loop.whole = whole, loop.rest = rest;
-            nodes_.push_back(std::move(loop));
+            const Position points = whole[d];
+            if (mapping.factor[(places + 1) * dims + d] > 1) add(false, take(places + 1, d), points);
         }
-        if (nodes_.size() == temporal) {  // a level has at least one loop
-            Node loop;
-            loop.level = level, loop.dim = dims - 1, loop.points = whole[dims - 1];
-            loop.whole = whole, loop.rest = rest;
-            nodes_.push_back(std::move(loop));
-        }
-        nodes_[first].sender = true;
-    }
-    for (Node& node : nodes_) {
-        node.sum.resize(layer.tensors), node.before.resize(layer.tensors);
-        node.sharings.resize(layer.tensors);
+        if (nodes_.size() == temporal) add(false, {dims - 1, 1, 1}, whole[dims - 1]);  // a level has at least one loop
     }
     memories_.resize(nodes_.size() * layer.tensors);
     const std::size_t cells = std::size_t(layer.levels) * layer.tensors;
@@ -103,8 +161,8 @@ double ResidualWalk::count_calls() const {
             const double ends = spatial ? last == 1 : 1;
             others[d] = others[d] * own + lasts[d] * (own - ends), lasts[d] *= ends;
         };
-        if (!node.spatial) run(node.dim, node.bound, node.last, false);
-        for (std::size_t j = 0; j < node.fan.size(); ++j) run(node.fan[j].dim, node.fan[j].bound, node.fan_last[j], true);
+        if (!node.spatial) run(node.loop.dim, node.loop.bound, node.loop.last, false);
+        for (const Loop& loop : node.fan) run(loop.dim, loop.bound, loop.last, true);
         double own = node.spatial ? 8 : 1;
         for (int d = 0; d < layer_.dims; ++d) own *= lasts[d] + others[d];
         if (i > 0) most += own;
@@ -130,26 +188,26 @@ void ResidualWalk::call(int at, bool boxes) {
 
 void ResidualWalk::run_temporal(int at) {
     Node& node = nodes_[at];
-    const int d = node.dim;
+    const auto [d, bound, last] = node.loop;
     const bool ends = is_last(d);
-    const int count = ends ? node.last : node.bound;
+    const int count = ends ? last : bound;
     if (at == 0) {
         for (int t = 0; t < layer_.tensors; ++t) kind_of(found_.tally[cell(0, t)], 1, 1).words += count * epochs_;
         return;
     }
-    const bool run_last = ends && imperfect_[d] < at, run_before = run_last && node.bound != node.last;
+    const bool run_last = ends && imperfect_[d] < at, run_before = run_last && bound != last;
     std::vector<double>& sum = node.sum;
     std::fill(sum.begin(), sum.end(), 0.0);
     const Position origin = at_[d];
     // One iteration that stands for `times`; whether its own words count, or once more those of the iteration before.
-    const auto iterate = [&](int index, int times, bool own) {
+    const auto iterate = [&, d = d, last = last](int index, int times, bool own) {
         at_[d] = origin + node.points * index;
-        pending_[d] += index + 1 < node.last;
+        pending_[d] += index + 1 < last;
         const double epochs = epochs_;
         epochs_ *= times;
         call(at - 1, false);
         epochs_ = epochs;
-        pending_[d] -= index + 1 < node.last;
+        pending_[d] -= index + 1 < last;
         for (int t = 0; t < layer_.tensors; ++t) {
             if (own) node.before[t] = words_[t];
             sum[t] += node.before[t] * times;
@@ -175,7 +233,7 @@ void ResidualWalk::run_fan_out(int at) {
     const Node& node = nodes_[at];
     const std::size_t loops = node.fan.size();
     unsigned ended = 0;  // loops in a last run that is shorter
-    for (std::size_t j = 0; j < loops; ++j) ended |= unsigned(node.fan_last[j] < node.fan[j].bound && is_last(node.fan[j].dim)) << j;
+    for (std::size_t j = 0; j < loops; ++j) ended |= unsigned(node.fan[j].last < node.fan[j].bound && is_last(node.fan[j].dim)) << j;
     if (at == 0) {
         for (int t = 0; t < layer_.tensors; ++t) {  // points
             const DataSpace& space = layer_.spaces[t];
@@ -189,9 +247,9 @@ void ResidualWalk::run_fan_out(int at) {
             words_[t] = 1;
         }
     } else {
-        for (std::size_t j = 0; j < loops; ++j) pending_[node.fan[j].dim] += 1 < node.fan_last[j];
+        for (const Loop& loop : node.fan) pending_[loop.dim] += 1 < loop.last;
         call(at - 1, true);
-        for (std::size_t j = 0; j < loops; ++j) pending_[node.fan[j].dim] -= 1 < node.fan_last[j];
+        for (const Loop& loop : node.fan) pending_[loop.dim] -= 1 < loop.last;
     }
     for (int t = 0; t < layer_.tensors; ++t) deliver(at, t, ended);
 }
@@ -201,29 +259,18 @@ void ResidualWalk::deliver(int at, int t, unsigned ended) {
     const Node& node = nodes_[at];
     const std::size_t own = cell(node.level, t);
     Memory& held = memory(at, t);
-    Sharing& shared = sharing(at, t, ended);
+    Grid& grid = grid_of(at, t, ended);
     const double words = words_[t];
     if (words > 0) {
-        Tally rest;
-        const Tally* kinds = &shared.kinds;
-        double linked = 0;
-        if (layer_.linked[own] && held.sharing && same_shape(held.sent, boxes_[t], move_)) {
-            bool near = true;
-            for (int r = 0; r < shared.ranks; ++r)
-                near &= std::abs(move_[r]) <= std::max(shared.last[r], held.sharing->last[r]);
-            if (near) {
-                place(*held.sharing);
-                place(shared);
-                linked = find_neighbours(*held.sharing, shared, move_, linked_);
-            }
-        }
-        if (linked > 0) {
-            rest = kinds_of(shared, linked_, layer_.multicast[own], with_hops_);
-            double with = 0, without = 0;
-            for (const Kind& kind : rest) with += kind.scatter;
-            for (const Kind& kind : shared.kinds) without += kind.scatter;
-            if (with < without) {
-                kinds = &rest;
+        const Tally* kinds = &grid.kinds;
+        if (layer_.linked[own] && held.grid && same_shape(held.sent, boxes_[t], move_)) {
+            bool near = true;  // a move beyond the last receiver's words is beyond all words
+            for (std::size_t r = 0; r < grid.last.size(); ++r)
+                near &= std::abs(move_[r]) <= std::max(grid.last[r], held.grid->last[r]);
+            const int linked = near ? find_linked(grid, *held.grid, move_.data(), int(grid.last.size())) : 0;
+            if (linked > 0 && groups_left(grid) < grid.groups) {
+                list_kinds(grid, with_hops_, rest_);
+                kinds = &rest_;
                 found_.links[own] += linked * words * epochs_;
             }
         }
@@ -234,7 +281,7 @@ void ResidualWalk::deliver(int at, int t, unsigned ended) {
             sum.hop_words += kind.hop_words * sent / kind.scatter;
         }
     }
-    held.sharing = &shared;
+    held.grid = &grid;
     held.sent = boxes_[t];
 }
 
@@ -278,26 +325,20 @@ void ResidualWalk::remember(int at, int t, bool boxes) {
         }
     }
     Boxes& sent = boxes_[t];
-    if (subtracts) {
-        if (boxes) {
-            subtract(low_.data(), high_.data(), held.low.data(), held.high.data(), ranks, corners_, sent);
-            words_[t] = sent.words();
-        } else {
-            double words = 1, overlap = 1;
-            for (int r = 0; r < ranks; ++r) {
-                words *= double(high_[r] - low_[r]);
-                overlap *= double(std::max<Position>(std::min(high_[r], held.high[r]) - std::max(low_[r], held.low[r]), 0));
-            }
-            words_[t] = words - overlap;
-        }
-    } else {
-        double words = 1;
-        for (int r = 0; r < ranks; ++r) words *= double(high_[r] - low_[r]);
-        words_[t] = words;
-        if (boxes) {
-            sent.clear(ranks);
-            sent.add(low_.data(), high_.data());
-        }
+    const double words = volume(low_.data(), high_.data(), ranks);
+    words_[t] = words;
+    if (subtracts && boxes) {
+        subtract(low_.data(), high_.data(), held.low.data(), held.high.data(), ranks, corners_, sent);
+        words_[t] = 0;
+        for (int box = 0; box < sent.count; ++box) words_[t] += volume(&sent.low[box * ranks], &sent.high[box * ranks], ranks);
+    } else if (subtracts) {
+        double overlap = 1;
+        for (int r = 0; r < ranks; ++r)
+            overlap *= double(std::max<Position>(std::min(high_[r], held.high[r]) - std::max(low_[r], held.low[r]), 0));
+        words_[t] = words - overlap;
+    } else if (boxes) {
+        sent.clear(ranks);
+        sent.add(low_.data(), high_.data());
     }
     if (holds) {
         held.filled = true;
@@ -306,24 +347,33 @@ void ResidualWalk::remember(int at, int t, bool boxes) {
 }
 
 // Made once for each set of loops that are in a shorter last run.
-Sharing& ResidualWalk::sharing(int at, int t, unsigned ended) {
+Grid& ResidualWalk::grid_of(int at, int t, unsigned ended) {
     Node& node = nodes_[at];
-    for (auto& [of, known] : node.sharings[t])
+    for (auto& [of, known] : node.grids[t])
         if (of == ended) return *known;
     const DataSpace& space = layer_.spaces[t];
-    std::vector<SpatialLoop> loops = node.fan;
-    for (std::size_t j = 0; j < loops.size(); ++j)
-        if (ended >> j & 1) loops[j].bound = node.fan_last[j];
-    node.sharings[t].emplace_back(ended, std::make_unique<Sharing>(sharing_of(layer_, space, loops, node.width, node.height)));
-    Sharing& made = *node.sharings[t].back().second;
-    const bool multicast = layer_.multicast[cell(node.level, t)];
-    if (with_hops_) {
-        place(made);
-        made.kinds = kinds_of(made, {}, multicast, true);
-    } else {
-        made.kinds = kinds_without_hops(layer_, space, loops, multicast);
+    const std::size_t ranks = space.ranks.size(), own = cell(node.level, t);
+    FanOut fan_out = node.fan_out;
+    for (std::size_t j = 0; j < node.fan.size(); ++j) {
+        if (!(ended >> j & 1)) continue;
+        const auto [d, bound, last] = node.fan[j];
+        fan_out.spatial[d] = last, fan_out.fan = fan_out.fan / bound * last;
+        if (last == 1) fan_out.fanned &= ~(Dims(1) << d);
     }
-    return made;
+    node.grids[t].emplace_back(ended, std::make_unique<Grid>());
+    Grid& grid = *node.grids[t].back().second;
+    grid.last.resize(ranks);
+    last_offset(space, fan_out, grid.last.data());
+    if (!with_hops_ && !layer_.linked[own]) {
+        count_groups(layer_, space, fan_out, layer_.multicast[own], groups_, grid.kinds);
+        return grid;
+    }
+    std::vector<double> farthest(ranks);
+    last_offset(space, node.fan_out, farthest.data());
+    place_receivers(layer_, space, fan_out, farthest.data(), grid);
+    find_groups(grid, layer_.multicast[own]);
+    list_kinds(grid, with_hops_, grid.kinds);
+    return grid;
 }
 
 }  // namespace fadiff

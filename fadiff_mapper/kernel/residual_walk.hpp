@@ -14,9 +14,22 @@
 #include <memory>
 #include <utility>
 
-#include "residual_receivers.hpp"
+#include "receivers.hpp"
 
 namespace fadiff {
+
+using Position = std::int64_t;  // a coordinate of a data space
+
+// A set of words as disjoint boxes: [box][R] lower corners and, one further, upper corners.
+struct Boxes {
+    int ranks = 0, count = 0;
+    std::vector<Position> low, high;
+
+    void clear(int of_ranks) { ranks = of_ranks, count = 0, low.clear(), high.clear(); }
+    void add(const Position* lower, const Position* upper) {
+        low.insert(low.end(), lower, lower + ranks), high.insert(high.end(), upper, upper + ranks), ++count;
+    }
+};
 
 // Calls that a walk may make; more are left out. Search meets some hundreds to some thousands of calls, and a walk of
 // this length takes seconds.
@@ -37,26 +50,28 @@ public:
     ResidualTraffic run();                   // of walkable mappings, once
 
 private:
+    struct Loop {
+        int dim = 0, bound = 1, last = 1;
+    };
     // A temporal loop, or all spatial loops of one fan-out.
     struct Node {
         int level;                          // storage level
         bool spatial = false, sender = false;  // innermost of its level
-        int dim = 0, bound = 1, last = 1;   // of a temporal loop
-        Position points = 1;
-        std::vector<SpatialLoop> fan;       // of a fan-out, innermost first
-        std::vector<int> fan_last;
-        int width = 1, height = 1;
+        Loop loop;                          // a temporal loop
+        Position points = 1;                // of its dimension from one iteration to the next
+        std::vector<Loop> fan;              // of a fan-out
+        FanOut fan_out;                     // where no last run is shorter
         std::vector<Position> whole, rest;  // [D]; points of the tile, and of the last one
         std::vector<double> sum, before;    // [T]; words of the present call, and of its last iteration that counted
-        // By data space, which loops were in their last run (a bit each), and what receivers share then.
-        std::vector<std::vector<std::pair<unsigned, std::unique_ptr<Sharing>>>> sharings;
+        // By data space, which loops were in their last run (a bit each), and the receivers that there are then.
+        std::vector<std::vector<std::pair<unsigned, std::unique_ptr<Grid>>>> grids;
     };
     // What a node remembers of one data space.
     struct Memory {
         bool filled = false, moving = false;
         std::vector<Position> low, high, step;
         Boxes sent;                              // of a fan-out: what its first receiver was sent in the call before
-        Sharing* sharing = nullptr;              // and which receivers there were
+        const Grid* grid = nullptr;              // and which receivers there were
     };
 
     bool is_last(int dim) const { return pending_[dim] == 0; }
@@ -67,7 +82,7 @@ private:
     void deliver(int node, int tensor, unsigned ended);
     void find_tile(const Node& node, int tensor);
     void remember(int node, int tensor, bool boxes);
-    Sharing& sharing(int node, int tensor, unsigned ended);
+    Grid& grid_of(int node, int tensor, unsigned ended);
     Memory& memory(int node, int tensor) { return memories_[std::size_t(node) * layer_.tensors + tensor]; }
     std::size_t cell(int level, int tensor) const { return std::size_t(level) * layer_.tensors + tensor; }
 
@@ -79,10 +94,12 @@ private:
     std::vector<int> pending_;            // [D]; loops further out that are not in their last iteration
     std::vector<int> imperfect_;          // [D]; innermost node of the dimension with a residual, or a large number
     double epochs_ = 1, calls_ = 0, fan_ = 1;  // the largest fan-out
-    std::vector<Position> low_, high_, move_, step_, corners_;
+    std::vector<Position> low_, high_, step_, corners_;
+    std::vector<double> move_;
     std::vector<double> words_;           // [T]; words of the last delivery of a call
     std::vector<Boxes> boxes_;            // [T]; and the words themselves, where the caller is a fan-out
-    std::vector<std::uint8_t> linked_;
+    Tally rest_;
+    GroupSizes groups_;
     ResidualTraffic found_;
 };
 

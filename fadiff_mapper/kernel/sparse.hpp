@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -38,11 +39,8 @@ struct Representation {
     bool inner_to_outer = false, compressed = false;
 };
 
-// Accesses to a tensor that are saved where one of its leaders is empty, as alternatives of which one is taken.
-struct ConditionedAccess {
-    int target;
-    std::vector<int> leaders;
-};
+// Accesses to a tensor that are saved where one of its leaders is empty (target, leaders), as alternatives of which one is taken.
+using ConditionedAccess = std::pair<int, std::vector<int>>;
 using Choice = std::vector<ConditionedAccess>;
 
 // Kinds of access, in the order in which energies are added up.
@@ -50,13 +48,14 @@ enum Happening { ACTUAL, GATED, SKIPPED };
 constexpr int HAPPENINGS = 3;
 enum Access { READ, FILL, UPDATE };
 constexpr int ACCESSES = 3;
+using ActionEnergies = std::array<std::array<double, ACCESSES>, HAPPENINGS>;  // pJ
 
 struct SparseLevel {
     bool decompresses = false, compresses = false;
     double metadata_limit = 0;                    // bits that fit
     double word_bits = 1, metadata_width = 0, metadata_word_bits = 0;
-    double data[HAPPENINGS][ACCESSES] = {};       // pJ per vector access
-    double metadata[HAPPENINGS][ACCESSES] = {};   // pJ per access of the metadata's memory
+    ActionEnergies data{};                        // per vector access
+    ActionEnergies metadata{};                    // per access of the metadata's memory
     double decompression = 0, compression = 0, leak = 0;
     std::vector<Choice> gating, skipping, spatial_skipping;
 };
@@ -68,7 +67,7 @@ struct SparseDesign {
     std::vector<Representation> formats;          // [L][T]; no ranks: stored plainly
     bool formatted = false, skips_instances = false, gates_computes = false, skips_computes = false;
     double computes = 0;                          // of the dense problem
-    double compute_energy[HAPPENINGS] = {};
+    std::array<double, HAPPENINGS> compute_energy{};
     std::vector<DensityModel> models;             // [T]
     std::vector<double> operand_density;          // [T]; of single words, rounded to a millionth
 
@@ -106,7 +105,7 @@ template <typename Visit>
 inline void each_loop(const Layer& layer, const MappingPack& pack, int lane, int level, Dims across, Dims over, Visit visit) {
     const int dims = layer.dims;
     const std::size_t at = std::size_t(level) * dims;
-    if (across && layer.has_fanout(level))
+    if (across && layer.level[level].has_fanout())
         for (const bool on_y : {false, true})
             for (int i = 0; i < dims; ++i)
                 if (const int d = pack.spatial_order[(at + i) * LANES + lane]; across >> d & 1 && pack.on_y[at + d][lane] == on_y)
@@ -315,14 +314,13 @@ struct CostWork {
 SparseCost find_cost(const SparseDesign& design, const SparseTiles& tiles, const Workspace& dense, CostWork& work);
 
 // Evaluates mappings; one for each thread.
-class Evaluator {
+class SparseEvaluator {
 public:
-    explicit Evaluator(std::shared_ptr<const SparseDesign> design);
+    explicit SparseEvaluator(std::shared_ptr<const SparseDesign> design);
 
     // Scores of the mappings that lie in `dense.pack`, a whole one; numbers of illegal ones are 0. Tiles and counts of a
     // dense design are left in `dense`.
     void evaluate(Workspace& dense, Scores* scores);
-    const Layer& layer() const { return design_->layer; }
 
 private:
     unsigned lay_tiles(const Workspace& dense);

@@ -1,136 +1,53 @@
-#include "sparse_bindings.hpp"
-
-#include <pybind11/stl.h>
+// Sparse designs and densities for Python.
 
 #include <algorithm>
 #include <cmath>
 
 #include "bindings.hpp"
-#include "one_call.hpp"
-#include "pack_columns.hpp"
 #include "sparse.hpp"
-
-namespace py = pybind11;
 
 namespace fadiff {
 
 using namespace sparse;
 
-static void take(const py::dict& table, const char* name, double* into, std::size_t length) {
-    const auto values = table[name].cast<std::vector<double>>();
-    if (values.size() != length) throw std::invalid_argument(std::string(name) + ": wrong length");
-    std::copy(values.begin(), values.end(), into);
-}
-
-static std::vector<Choice> choices_of(const py::handle& table, int tensors) {
-    std::vector<Choice> choices;
-    for (const auto& group : table.cast<std::vector<std::vector<std::pair<int, std::vector<int>>>>>()) {
-        choices.emplace_back();
-        for (const auto& [target, leaders] : group) {
-            for (int t : leaders)
-                if (t < 0 || t >= tensors) throw std::invalid_argument("leaders: out of range");
-            if (target < 0 || target >= tensors) throw std::invalid_argument("target: out of range");
-            choices.back().push_back({target, leaders});
-        }
-        if (choices.back().empty()) throw std::invalid_argument("choices: one without an option");
+static void check_choices(const std::vector<Choice>& choices, int tensors) {
+    const auto known = [&](int t) { return t >= 0 && t < tensors; };
+    for (const Choice& choice : choices) {
+        need(!choice.empty(), "choices", ": one without an option");
+        for (const auto& [target, leaders] : choice)
+            need(known(target) && std::all_of(leaders.begin(), leaders.end(), known), "targets, leaders");
     }
-    return choices;
 }
 
-static SparseLevel level_of(const py::dict& table, int tensors) {
-    SparseLevel level;
-    level.decompresses = table["decompresses"].cast<bool>();
-    level.compresses = table["compresses"].cast<bool>();
-    level.metadata_limit = table["metadata_limit"].cast<double>();
-    level.word_bits = table["word_bits"].cast<double>();
-    level.metadata_width = table["metadata_width"].cast<double>();
-    level.metadata_word_bits = table["metadata_word_bits"].cast<double>();
-    take(table, "data", &level.data[0][0], HAPPENINGS * ACCESSES);
-    take(table, "metadata", &level.metadata[0][0], HAPPENINGS * ACCESSES);
-    level.decompression = table["decompression"].cast<double>();
-    level.compression = table["compression"].cast<double>();
-    level.leak = table["leak"].cast<double>();
-    level.gating = choices_of(table["gating"], tensors);
-    level.skipping = choices_of(table["skipping"], tensors);
-    level.spatial_skipping = choices_of(table["spatial_skipping"], tensors);
-    return level;
-}
-
-static Representation representation_of(const py::handle& table) {
-    Representation format;
-    if (table.is_none()) return format;
-    const auto given = py::reinterpret_borrow<py::dict>(table);
-    format.inner_to_outer = given["inner_to_outer"].cast<bool>();
-    format.compressed = given["compressed"].cast<bool>();
-    using Ranks = std::vector<std::tuple<int, std::vector<std::vector<int>>, double, double>>;
-    for (const auto& [kind, groups, metadata_bits, payload_bits] : given["ranks"].cast<Ranks>()) {
-        RankFormat rank{RankKind(kind), {}, metadata_bits, payload_bits};
-        for (const auto& group : groups) {
-            Dims dims = 0;
-            for (int d : group) dims |= Dims(1) << d;
-            rank.groups.push_back(dims);
-        }
-        format.ranks.push_back(rank);
+static std::shared_ptr<SparseDesign> design_of(const Layer& layer, const std::vector<SparseLevel>& levels,
+                                               const std::vector<Representation>& formats, bool gates_computes,
+                                               bool skips_computes, double computes,
+                                               const std::array<double, HAPPENINGS>& compute_energy,
+                                               const std::vector<DensityModel>& models,
+                                               const std::vector<double>& operand_density) {
+    need(int(levels.size()) == layer.levels && int(formats.size()) == layer.levels * layer.tensors, "levels, formats",
+         ": wrong length");
+    need(int(models.size()) == layer.tensors && int(operand_density.size()) == layer.tensors, "models, operand_density",
+         ": wrong length");
+    need(layer.levels <= MOST_LEVELS && 2 * layer.levels * layer.dims <= MOST_LOOPS && layer.tensors <= 64 && layer.dims <= MOST_DIMS,
+         "the design", " is too large for the compiled evaluation");
+    auto design = std::make_shared<SparseDesign>(SparseDesign{
+        layer, layer, levels, formats, false, false, gates_computes, skips_computes, computes, compute_energy, models,
+        operand_density});
+    design->wires.compute_energy = 0;
+    for (Level& level : design->wires.level) level.read = level.fill = level.update = level.leak = level.address = 0;
+    for (const Representation& format : formats) {
+        need(format.ranks.size() <= MOST_RANKS, "ranks", ": too many");
+        design->formatted |= !format.ranks.empty();
     }
-    if (int(format.ranks.size()) > MOST_RANKS) throw std::invalid_argument("ranks: too many");
-    return format;
-}
-
-static Layer wires_of(Layer layer) {
-    for (std::vector<double>* energies : {&layer.read, &layer.fill, &layer.update, &layer.leak, &layer.address})
-        std::fill(energies->begin(), energies->end(), 0.0);
-    layer.compute_energy = 0;
-    return layer;
-}
-
-static std::shared_ptr<SparseDesign> design_of(const Layer& layer, const py::dict& table) {
-    auto design = std::make_shared<SparseDesign>();
-    design->layer = layer;
-    design->wires = wires_of(layer);
-    for (const py::handle& level : table["levels"]) design->levels.push_back(level_of(py::reinterpret_borrow<py::dict>(level), layer.tensors));
-    for (const py::handle& format : table["formats"]) design->formats.push_back(representation_of(format));
-    if (int(design->levels.size()) != layer.levels || int(design->formats.size()) != layer.levels * layer.tensors)
-        throw std::invalid_argument("levels, formats: wrong length");
-    if (layer.levels > MOST_LEVELS || 2 * layer.levels * layer.dims > MOST_LOOPS || layer.tensors > 64 || layer.dims > MOST_DIMS)
-        throw std::invalid_argument("the design is too large for the compiled evaluation");
-    for (const Representation& format : design->formats) design->formatted |= !format.ranks.empty();
-    for (const SparseLevel& level : design->levels) design->skips_instances |= !level.spatial_skipping.empty();
-    design->gates_computes = table["gates_computes"].cast<bool>();
-    design->skips_computes = table["skips_computes"].cast<bool>();
-    design->computes = table["computes"].cast<double>();
-    take(table, "compute_energy", design->compute_energy, HAPPENINGS);
-    design->models = table["models"].cast<std::vector<DensityModel>>();
-    if (int(design->models.size()) != layer.tensors) throw std::invalid_argument("models: wrong length");
+    for (const SparseLevel& level : levels) {
+        for (const auto* choices : {&level.gating, &level.skipping, &level.spatial_skipping}) check_choices(*choices, layer.tensors);
+        design->skips_instances |= !level.spatial_skipping.empty();
+    }
     for (int t = 0; t < layer.tensors; ++t)
-        if (design->models[t].kind == DensityModel::BANDED && layer.spaces[t].ranks.size() != 2)
-            throw std::invalid_argument("models: a band of a tensor that is not of two ranks");
-    design->operand_density.resize(layer.tensors);
-    take(table, "operand_density", design->operand_density.data(), layer.tensors);
+        need(models[t].kind != DensityModel::BANDED || layer.spaces[t].ranks.size() == 2, "models",
+             ": a band of a tensor that is not of two ranks");
     return design;
-}
-
-// Scores a batch into out [5][B]: cycles, energy, last level accesses, excess, legal.
-static void score_sparse(Evaluator& evaluator, const py::sequence& nest, Array<double>& out) {
-    const Layer& layer = evaluator.layer();
-    const DenseBatch batch(layer, nest);
-    const std::size_t size = batch.batch;
-    if (out.ndim() != 2 || out.shape(0) != 5 || std::size_t(out.shape(1)) != size)
-        throw std::invalid_argument("out: wrong shape");
-    double* rows = out.mutable_data();
-    Workspace work(layer, true);
-    Scores scores[LANES];
-    NearColumns columns(layer, batch, 0, size);
-    for (std::size_t column = 0; column < size; column += LANES) {
-        const int count = int(std::min<std::size_t>(LANES, size - column));
-        const auto [near, within] = columns.at(column);
-        pack_columns(layer, near, within, count, work.pack);
-        evaluator.evaluate(work, scores);
-        for (int i = 0; i < count; ++i) {
-            double* at = rows + column + i;
-            at[0] = scores[i].cycles, at[size] = scores[i].energy, at[2 * size] = scores[i].last_level_accesses;
-            at[3 * size] = scores[i].excess, at[4 * size] = scores[i].legal;
-        }
-    }
 }
 
 // The extents of a tile along the ranks of its tensor.
@@ -164,13 +81,16 @@ static DensityModel model_of(const std::string& distribution, double density, st
 
 static py::array_t<double> array_of(const sparse::Numbers& numbers) { return py::array_t<double>(numbers.size(), numbers.data()); }
 
+// The class of Python's errors that stand for `Aborted`, as the package names it.
+static PyObject* aborted_class = PyExc_ValueError;
+
 static void add_density(py::module_& module) {
-    static PyObject* const error = py::object(py::module_::import("fadiff_mapper.base.errors").attr("FadiffError")).release().ptr();
+    module.def("raise_aborted_as", [](const py::type& error) { aborted_class = error.inc_ref().ptr(); });
     py::register_exception_translator([](std::exception_ptr thrown) {
         try {
             if (thrown) std::rethrow_exception(thrown);
         } catch (const Aborted& aborted) {
-            PyErr_SetString(error, aborted.what());
+            PyErr_SetString(aborted_class, aborted.what());
         }
     });
     using Extents = std::vector<double>;
@@ -204,21 +124,29 @@ static void add_density(py::module_& module) {
 }
 
 void add_sparse(py::module_& module) {
+    using std::pair;
     add_density(module);
     module.attr("MOST_RANKS") = MOST_RANKS, module.attr("MOST_LEVELS") = MOST_LEVELS, module.attr("MOST_LOOPS") = MOST_LOOPS;
     module.attr("REJECTED") = REJECTED;
-    py::class_<SparseDesign, std::shared_ptr<SparseDesign>>(module, "SparseTables").def(py::init(&design_of));
-    py::class_<OneCall<Evaluator>>(module, "SparseEvaluator")
-        .def(py::init([](std::shared_ptr<SparseDesign> design) {
-            return std::make_unique<OneCall<Evaluator>>(std::move(design));
-        }), py::arg("design").none(false))
-        .def("score", one_call(&score_sparse), py::arg("nest"), py::arg("out").noconvert());
-}
-
-Chains::Evaluate sparse_evaluation(const py::object& design) {
-    if (design.is_none()) return nullptr;
-    const auto evaluator = std::make_shared<Evaluator>(design.cast<std::shared_ptr<SparseDesign>>());
-    return [evaluator](Workspace& work, Scores* scores) { evaluator->evaluate(work, scores); };
+    py::enum_<RankKind>(module, "RankKind")
+        .value("cp", RankKind::COORDINATE_PAYLOAD).value("rle", RankKind::RUN_LENGTH)
+        .value("b", RankKind::BITMASK).value("ub", RankKind::UNCOMPRESSED_BITMASK)
+        .value("uop", RankKind::OFFSET_PAIR);
+    add_table(module, "RankTable", pair("kind", &RankFormat::kind), pair("groups", &RankFormat::groups),
+              pair("metadata_bits", &RankFormat::metadata_bits), pair("payload_bits", &RankFormat::payload_bits));
+    add_table(module, "FormatTable", pair("ranks", &Representation::ranks),
+              pair("inner_to_outer", &Representation::inner_to_outer), pair("compressed", &Representation::compressed));
+    add_table(module, "SparseLevel", pair("decompresses", &SparseLevel::decompresses), pair("compresses", &SparseLevel::compresses),
+              pair("metadata_limit", &SparseLevel::metadata_limit), pair("word_bits", &SparseLevel::word_bits),
+              pair("metadata_width", &SparseLevel::metadata_width), pair("metadata_word_bits", &SparseLevel::metadata_word_bits),
+              pair("data", &SparseLevel::data), pair("metadata", &SparseLevel::metadata),
+              pair("decompression", &SparseLevel::decompression), pair("compression", &SparseLevel::compression),
+              pair("leak", &SparseLevel::leak), pair("gating", &SparseLevel::gating), pair("skipping", &SparseLevel::skipping),
+              pair("spatial_skipping", &SparseLevel::spatial_skipping));
+    py::class_<SparseDesign, std::shared_ptr<SparseDesign>>(module, "SparseTables")
+        .def(py::init(&design_of), py::arg("layer"), py::kw_only(), py::arg("levels"), py::arg("formats"),
+             py::arg("gates_computes"), py::arg("skips_computes"), py::arg("computes"), py::arg("compute_energy"),
+             py::arg("models"), py::arg("operand_density"));
 }
 
 }  // namespace fadiff

@@ -28,7 +28,7 @@ struct MetadataBits {
 };
 
 // pJ of an action that happens (part 0), or that is gated or skipped (part 1).
-Lanes action_energy(const double energies[HAPPENINGS][ACCESSES], int access, int part, Mask gated) {
+Lanes action_energy(const ActionEnergies& energies, int access, int part, Mask gated) {
     return part ? select(gated, Lanes(energies[GATED][access]), Lanes(energies[SKIPPED][access])) : Lanes(energies[ACTUAL][access]);
 }
 
@@ -56,9 +56,9 @@ Lanes slowdown(const Layer& layer, int level, Lanes read, Lanes written) {
     const auto limit = [&](double given, Lanes asked) {
         if (given < UNLIMITED) result = select(asked > given, smaller(result, Lanes(given) / asked), result);
     };
-    limit(layer.read_bandwidth[level], read);
-    limit(layer.write_bandwidth[level], written);
-    limit(layer.shared_bandwidth[level], written + read);
+    limit(layer.level[level].read_bandwidth, read);
+    limit(layer.level[level].write_bandwidth, written);
+    limit(layer.level[level].shared_bandwidth, written + read);
     return result;
 }
 
@@ -102,12 +102,12 @@ private:
         const TileAccesses& accesses = work_.accesses[level];
         const MetadataBits bits(hardware, design_.format(level, t), occupancy, accesses);
         count_bandwidth(level, t, kept, bits, most, instances.average);
-        const Lanes clusters = smaller(layer_.clusters[level], most);
+        const Lanes clusters = smaller(layer_.level[level].clusters, most);
         const Mask used = (instances.average > 0.0) & (clusters != 0.0);
-        const Lanes each = cluster_energy(hardware, layer_.block[level], bits, occupancy.block_ratio, accesses);
+        const Lanes each = cluster_energy(hardware, layer_.level[level].block, bits, occupancy.block_ratio, accesses);
         const Lanes energy = where(used, each / (most / clusters));
         const Lanes addresses = rounded(accesses.busy(layer_.spaces[t].written ? UPDATE : READ) + accesses.busy(FILL));
-        work_.energies[cell] = where(kept, energy * instances.average + addresses * layer_.address[level] * clusters);
+        work_.energies[cell] = where(kept, energy * instances.average + addresses * layer_.level[level].address * clusters);
     }
 
     // Words per cycle that are asked for; an instance that is used part of the time asks for less.
@@ -130,8 +130,8 @@ private:
     // The energy of the computes and of all levels, leakage included.
     Lanes with_levels(Lanes energy, Lanes busy) const {
         for (int level = 0; level < layer_.levels; ++level) {
-            const double gated = layer_.gated[level];
-            const Lanes units = gated > 1 ? work_.leaking[layer_.gate[level]] * gated : work_.leaking[level];
+            const double gated = layer_.level[level].gated;
+            const Lanes units = gated > 1 ? work_.leaking[layer_.level[level].gate] * gated : work_.leaking[level];
             const Lanes leakage = busy * design_.levels[level].leak * units / double(layer_.tensors);
             Lanes own = 0.0;
             for (int t = 0; t < layer_.tensors; ++t) own += work_.energies[std::size_t(level) * layer_.tensors + t] + leakage;
@@ -155,7 +155,7 @@ SparseCost find_cost(const SparseDesign& design, const SparseTiles& tiles, const
     return CostSum(design, tiles, dense, work).total();
 }
 
-Evaluator::Evaluator(std::shared_ptr<const SparseDesign> design)
+SparseEvaluator::SparseEvaluator(std::shared_ptr<const SparseDesign> design)
     : design_(std::move(design)), cost_(design_->layer) {
     const std::size_t cells = std::size_t(design_->layer.levels) * design_->layer.tensors;
     tiles_.mapped.resize(LANES);
@@ -165,7 +165,7 @@ Evaluator::Evaluator(std::shared_ptr<const SparseDesign> design)
 }
 
 // Tiles and occupancies; the lanes that Timeloop does not reject for them, a bit each.
-unsigned Evaluator::lay_tiles(const Workspace& dense) {
+unsigned SparseEvaluator::lay_tiles(const Workspace& dense) {
     const Layer& layer = design_->layer;
     unsigned lanes = 0;
     for (int lane = 0; lane < dense.pack.count; ++lane)
@@ -182,10 +182,10 @@ unsigned Evaluator::lay_tiles(const Workspace& dense) {
 }
 
 // Lanes whose tiles fit, with their largest occupancy. A level with a size has a limit of metadata, too.
-unsigned Evaluator::find_fitting(unsigned lanes) const {
+unsigned SparseEvaluator::find_fitting(unsigned lanes) const {
     const Layer& layer = design_->layer;
     for (int level = 0; level < layer.levels; ++level) {
-        if (layer.usable[level] < 0) continue;
+        if (layer.level[level].usable < 0) continue;
         Lanes words = 0.0, bits = 0.0;
         for (int t = 0; t < layer.tensors; ++t) {
             const std::size_t cell = std::size_t(level) * layer.tensors + t;
@@ -193,14 +193,14 @@ unsigned Evaluator::find_fitting(unsigned lanes) const {
             words += where(kept, tiles_.occupancies[cell].most_words);
             if (tiles_.occupancies[cell].ranks) bits += where(kept, tiles_.occupancies[cell].most_bits);
         }
-        const Mask broken = (words > layer.usable[level]) | (bits > design_->levels[level].metadata_limit)
-            | (words < layer.least[level]);
+        const Mask broken = (words > layer.level[level].usable) | (bits > design_->levels[level].metadata_limit)
+            | (words < layer.level[level].least);
         lanes &= ~broken.bits();
     }
     return lanes;
 }
 
-void Evaluator::evaluate(Workspace& dense, Scores* scores) {
+void SparseEvaluator::evaluate(Workspace& dense, Scores* scores) {
     const Layer& layer = design_->layer;
     fadiff::lay_tiles(design_->wires, dense.pack, dense.tiles);
     unsigned possible = find_fitting(lay_tiles(dense));

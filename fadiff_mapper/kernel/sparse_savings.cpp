@@ -32,18 +32,19 @@ public:
     // False where the target is stored nowhere at the level or further out, or Timeloop ends on a leader's tile.
     bool effect(const ConditionedAccess& access, int level, Option& option) {
         int source = level;
-        while (source < layer_.levels && !tile(source, access.target).kept) ++source;
+        const auto& [target, leaders] = access;
+        while (source < layer_.levels && !tile(source, target).kept) ++source;
         if (source == layer_.levels) return false;
-        find_window(source, access.target);
+        find_window(source, target);
         double effectual = 1.0;
-        for (int leader : access.leaders) {
+        for (int leader : leaders) {
             double points[MOST_DIMS];
-            if (!leader_points(source, access.target, leader, points)) continue;
+            if (!leader_points(source, target, leader, points)) continue;
             const double empty = empty_share(design_, leader, box_of(design_, leader, points), met_);
             if (empty < 0) return false;
             effectual *= 1 - empty;
         }
-        option = {source, access.target, 1 - effectual, 0};
+        option = {source, target, 1 - effectual, 0};
         option.worth = worth(option);
         return true;
     }
@@ -59,7 +60,7 @@ private:
         const double ratio = std::floor(hardware.metadata_word_bits / hardware.word_bits);  // of whole numbers in Timeloop
         const double words = occupancies_[std::size_t(option.level) * layer_.tensors + option.target].nonzeros[lane_]
             + occupancies_[std::size_t(inner) * layer_.tensors + option.target].metadata_units[lane_] * ratio;
-        return layer_.read[option.level] / layer_.block[option.level] * words * option.probability;
+        return layer_.level[option.level].read / layer_.level[option.level].block * words * option.probability;
     }
 
     // The loop whose iterations bring new words.
@@ -126,7 +127,7 @@ private:
         }
         copy_points(window_.leader, nest_.width, points);
         const double words = box_of(design_, target, window_.target).words;
-        double scaling = std::ceil(layer_.block[source] / (words / together));
+        double scaling = std::ceil(layer_.level[source].block / (words / together));
         for (Dims left = together_dims; left; left &= left - 1) {
             const int d = __builtin_ctzll(left);
             points[d] = std::ceil(points[d] / (factors[d] / scaling));
@@ -228,7 +229,7 @@ public:
             for (int axis : {0, 1}) {
                 const double outer = most[unit + 1][axis];
                 if (outer == 0) throw Aborted("Timeloop divides by the instances of a level of which none is left");
-                if (std::floor(most[unit][axis] / outer) > (axis ? layer_.fanout_y : layer_.fanout_x)[unit]) return false;
+                if (std::floor(most[unit][axis] / outer) > (axis ? layer_.level[unit].fanout_y : layer_.level[unit].fanout_x)) return false;
             }
         return true;
     }
@@ -309,8 +310,9 @@ bool skip_instances(const SparseDesign& design, const Workspace& dense, int lane
     std::vector<std::uint8_t> skips(std::size_t(layer.levels + 1) * layer.tensors);
     for (int level = 0; level < layer.levels; ++level)
         for (const Choice& choice : design.levels[level].spatial_skipping) {
-            spaces[choice[0].target].skip(level, choice[0].leaders);
-            skips[std::size_t(level) * layer.tensors + choice[0].target] = true;
+            const auto& [target, leaders] = choice[0];
+            spaces[target].skip(level, leaders);
+            skips[std::size_t(level) * layer.tensors + target] = true;
         }
     for (int t = 0; t < layer.tensors; ++t) {
         bool skipping[MOST_LEVELS + 1] = {};

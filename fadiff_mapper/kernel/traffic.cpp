@@ -222,18 +222,13 @@ static double count_receivers(const Layer& layer, int t, bool with_hops, Traffic
     };
     bool placed = with_hops;
     for (int s = 0; s < count && !placed; ++s) placed = may_link(s);
-    tally.clear();
     if (!placed) {
         for (int s = 0; s < count; ++s) unlinked += walk.repeated[s];
-        if (!layer.multicast[cell]) {
-            tally.push_back({1, fan_out.fan, fan_out.fan * unlinked, 0});
-            return 0;
-        }
-        count_groups(layer, space, fan_out, traffic.groups);
-        for (const auto& entry : traffic.groups.entries)
-            tally.push_back({entry.size, entry.groups, entry.groups * unlinked, 0});
+        count_groups(layer, space, fan_out, layer.multicast[cell], traffic.groups, tally);
+        for (Kind& kind : tally) kind.words = kind.scatter * unlinked;
         return 0;
     }
+    tally.clear();
     Grid& grid = traffic.grids[cell];
     place_receivers(layer, space, fan_out, traffic.last.data(), grid);
     double links = 0;
@@ -243,7 +238,7 @@ static double count_receivers(const Layer& layer, int t, bool with_hops, Traffic
     };
     for (int s = 0; s < count; ++s) {
         const double words = walk.repeated[s];
-        const int linked = may_link(s) ? find_linked(grid, walk.move(s), walk.ranks) : 0;
+        const int linked = may_link(s) ? find_linked(grid, grid, walk.move(s), walk.ranks) : 0;
         if (linked > 0) group();
         if (linked > 0 && groups_left(grid) < grid.groups) {
             add_call(grid, words, with_hops, tally);

@@ -15,6 +15,7 @@ import numpy as np
 
 from fadiff_mapper.base.errors import InvalidMapping
 from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLevel
+from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.loop_nest import Nest, Projection
 from fadiff_mapper.model.tiles import Usage
 
@@ -24,10 +25,9 @@ EACH_BROKEN_LIMIT = 0.1
 """Octaves that every broken limit adds to `excess`, so that a limit broken by a hair still counts and breaking fewer
 limits is better."""
 
-MOST_RECEIVERS = 1 << 20
+MOST_RECEIVERS = _kernel.MOST_RECEIVERS
 """Instances below one instance of a level that a mapping may use: where their places matter they are counted one by
-one, in 50 bytes each. Equal to `MOST_RECEIVERS` of `kernel/receivers.hpp`. Timeloop has no such limit; machines have a
-few thousand."""
+one (`kernel/receivers.hpp`). Timeloop has no such limit; machines have a few thousand."""
 
 SMALLEST = 1e-9
 """Replaces an amount or a limit of 0, so that logarithms stay finite."""

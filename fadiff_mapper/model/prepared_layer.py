@@ -19,9 +19,8 @@ from fadiff_mapper.model.interconnects import PricedInterconnect, priced_interco
 from fadiff_mapper.model.loop_nest import Array, Projection, array_namespace, project
 from fadiff_mapper.model.reuse import Reuse, full_reuse
 
-UNLIMITED = 1e30
-"""Bandwidth of a level without a limit, in words per cycle: far above every demand, but
-finite, so that gradients stay finite."""
+UNLIMITED = _kernel.UNLIMITED
+"""Bandwidth of a level without a limit, in words per cycle: far above every demand, finite for the gradients."""
 
 
 @dataclass(frozen=True)
@@ -133,12 +132,6 @@ class ExpectedShares:
                        address_generations=counts.address_generations * left)
 
 
-KINDS = ("Legacy", "ReductionTree", "SimpleMulticast")
-"""Kinds of interconnects in the order of `Interconnect::Kind` of the kernel."""
-MACHINE_TABLES = {name: name for name in (
-    "clusters", "block", "read", "fill", "update", "leak", "read_bandwidth", "write_bandwidth", "shared_bandwidth",
-    "gated", "bandwidth_scale")} | {"address": "addr_gen"}
-"""Name of a table of the kernel -> attribute of `Machine`."""
 NO_LIMIT = -1.0
 """Usable words of a level without a size, for the kernel."""
 
@@ -206,23 +199,34 @@ def compiled_layer(arch: Architecture, projection: Projection, machine: Machine,
 
     Energies and bandwidths of `machine` are numbers, not torch tensors.
     """
-    levels = arch.levels
-    units: tuple[Arithmetic | StorageLevel, ...] = (arch.arithmetic, *levels)
-    usable = [level.usable for level in levels]
-    table: dict[str, Any] = {
-        "levels": len(levels), "dims": projection.relevant.shape[1],
-        "ranks": [[list(rank) for rank in ranks] for ranks in projection.ranks],
-        "written": list(projection.read_write),
-        "units": [(unit.instances, unit.mesh_x, unit.mesh_y) for unit in units],
-        "usable": [NO_LIMIT if words is None else words for words in usable],
-        "least": [(words or 0) * level.min_utilization for words, level in zip(usable, levels, strict=True)],
-        "fanout_x": [arch.fanout(level)[0] for level in range(len(levels))],
-        "fanout_y": [arch.fanout(level)[1] for level in range(len(levels))],
-        **{name: np.ravel(getattr(machine, own)).tolist() for name, own in MACHINE_TABLES.items()},
-        **{name: np.ravel(values).astype(np.float64).tolist() for name, values in vars(reuse).items()},
-        "gate": list(machine.gate),
-        "interconnects": [(KINDS.index(one.kind), one.level, one.reduces, one.hop, one.router, one.ingress, one.adder,
-                           [list(of.items()) for of in one.transfers]) for one in interconnects],
-        "compute_energy": float(machine.compute_energy), "network_latency": machine.network_latency,
-    }
-    return _kernel.Layer(table)
+    def constants(number: int, level: StorageLevel) -> _kernel.Level:
+        def of(values: Any) -> float:
+            return float(values[number, 0])
+
+        (fanout_x, fanout_y), words = arch.fanout(number), level.usable
+        return _kernel.Level(
+            usable=NO_LIMIT if words is None else words, least=(words or 0) * level.min_utilization,
+            fanout_x=fanout_x, fanout_y=fanout_y, clusters=of(machine.clusters), block=of(machine.block),
+            read=of(machine.read), fill=of(machine.fill), update=of(machine.update), leak=of(machine.leak),
+            address=of(machine.addr_gen), read_bandwidth=of(machine.read_bandwidth),
+            write_bandwidth=of(machine.write_bandwidth), shared_bandwidth=of(machine.shared_bandwidth),
+            gated=of(machine.gated), gate=machine.gate[number])
+
+    units: tuple[Arithmetic | StorageLevel, ...] = (arch.arithmetic, *arch.levels)
+    return _kernel.Layer(
+        dims=projection.relevant.shape[1], ranks=[[list(rank) for rank in ranks] for ranks in projection.ranks],
+        written=list(projection.read_write), levels=[constants(*level) for level in enumerate(arch.levels)],
+        units=[_kernel.Unit(instances=unit.instances, mesh_x=unit.mesh_x, mesh_y=unit.mesh_y) for unit in units],
+        bandwidth_scale=_flat(machine.bandwidth_scale), held=_flat(reuse.held), multicast=_flat(reuse.multicast),
+        linked=_flat(reuse.linked), first_written=_flat(reuse.first_written), coalesced=_flat(reuse.coalesced),
+        interconnects=[_kernel.InterconnectTable(
+            kind=_kernel.InterconnectKind.__members__[one.kind], level=one.level, reduces=one.reduces, hop=one.hop,
+            router=one.router, ingress=one.ingress, adder=one.adder,
+            transfers=[list(of.items()) for of in one.transfers]) for one in interconnects],
+        compute_energy=float(machine.compute_energy), network_latency=machine.network_latency)
+
+
+def _flat(values: Any) -> list[Any]:
+    """All numbers of an array in order."""
+    flat: list[Any] = np.asarray(values).ravel().tolist()
+    return flat

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -11,7 +12,12 @@ import numpy as np
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLevel
 from fadiff_mapper.inputs.spec.problem import Problem
-from fadiff_mapper.inputs.spec.sparse_optimizations import FORMATS, Choice, LevelOptimizations, SparseOptimizations
+from fadiff_mapper.inputs.spec.sparse_optimizations import (
+    Choice,
+    LevelOptimizations,
+    Representation,
+    SparseOptimizations,
+)
 from fadiff_mapper.inputs.spec.tables import (
     COMPUTE_ACTIONS,
     ComponentEnergy,
@@ -28,6 +34,8 @@ from fadiff_mapper.model.prepared_layer import ExpectedShares, PreparedLayer
 KINDS = {"actual": ("random_", ""), "gated": ("gated_",), "skipped": ("skipped_", "gated_")}
 """Kind of access -> the prefixes under which Timeloop looks its actions up; the first one in the ERT counts."""
 ACCESSES = ("read", "fill", "update")
+
+_kernel.raise_aborted_as(FadiffError)  # where Timeloop ends on a density
 
 
 @dataclass(frozen=True)
@@ -137,29 +145,42 @@ class SparseDesign:
                 raise FadiffError(f"sparse designs with {what.format(size)} are not searched; accepted: at most {most}")
         names, dims = problem.dataspace_names(), problem.dimensions
         formats = [options.formats.get(name) for options in sparse.levels for name in names]
-        every = [(kind, access) for kind in KINDS for access in ACCESSES]
+        return _kernel.SparseTables(
+            self.layer.compiled,
+            levels=[_compiled_level(level, options, own, names)
+                    for level, options, own in zip(arch.levels, sparse.levels, self.energies, strict=True)],
+            formats=[_compiled_format(own, dims) for own in formats],
+            gates_computes=sparse.gates_computes, skips_computes=sparse.skips_computes, computes=problem.computes,
+            compute_energy=list(self.compute_energies), models=self.models,
+            operand_density=[millionths(density) for density in self.word_densities])
 
-        def choices(groups: tuple[Choice, ...]) -> list[list[tuple[int, list[int]]]]:
-            return [[(names.index(one.target), [names.index(name) for name in one.conditions]) for one in group]
-                    for group in groups]
 
-        return _kernel.SparseTables(self.layer.compiled, {
-            "levels": [{
-                "decompresses": level.decompresses, "compresses": level.compresses,
-                "metadata_limit": level.usable_metadata_bits, "word_bits": level.word_bits,
-                "metadata_width": level.metadata.width, "metadata_word_bits": level.metadata.word_bits,
-                "data": [own.data[key] for key in every], "metadata": [own.metadata[key] for key in every],
-                "decompression": own.decompression, "compression": own.compression, "leak": own.leak,
-                "gating": choices(options.gating), "skipping": choices(options.skipping),
-                "spatial_skipping": choices(options.spatial_skipping)}
-                for level, options, own in zip(arch.levels, sparse.levels, self.energies, strict=True)],
-            "formats": [own and {
-                "inner_to_outer": own.inner_to_outer, "compressed": own.compressed,
-                "ranks": [(FORMATS.index(rank.kind), [[dims.index(name) for name in group] for group in rank.flattened],
-                           rank.metadata_bits, rank.payload_bits) for rank in own.ranks]} for own in formats],
-            "gates_computes": sparse.gates_computes, "skips_computes": sparse.skips_computes,
-            "computes": problem.computes, "compute_energy": list(self.compute_energies),
-            "models": self.models, "operand_density": [millionths(density) for density in self.word_densities]})
+def _compiled_format(own: Representation | None, dims: Sequence[str]) -> _kernel.FormatTable:
+    """The format of one tensor for the kernel, without a rank where it is stored plainly."""
+    ranks = [] if own is None else [_kernel.RankTable(
+        kind=_kernel.RankKind.__members__[rank.kind],
+        groups=[sum(1 << dims.index(name) for name in group) for group in rank.flattened],
+        metadata_bits=rank.metadata_bits, payload_bits=rank.payload_bits) for rank in own.ranks]
+    return _kernel.FormatTable(ranks=ranks, inner_to_outer=own is not None and own.inner_to_outer,
+                                  compressed=own is not None and own.compressed)
+
+
+def _compiled_level(level: StorageLevel, options: LevelOptimizations, energies: StorageEnergies,
+                    names: Sequence[str]) -> _kernel.SparseLevel:
+    """One level for the kernel."""
+    def choices(groups: tuple[Choice, ...]) -> list[list[tuple[int, list[int]]]]:
+        return [[(names.index(one.target), [names.index(name) for name in one.conditions]) for one in group]
+                for group in groups]
+
+    def actions(of: Mapping[tuple[str, str], float]) -> list[list[float]]:
+        return [[of[kind, access] for access in ACCESSES] for kind in KINDS]
+
+    return _kernel.SparseLevel(
+        decompresses=level.decompresses, compresses=level.compresses, metadata_limit=level.usable_metadata_bits,
+        word_bits=level.word_bits, metadata_width=level.metadata.width, metadata_word_bits=level.metadata.word_bits,
+        data=actions(energies.data), metadata=actions(energies.metadata), decompression=energies.decompression,
+        compression=energies.compression, leak=energies.leak, gating=choices(options.gating),
+        skipping=choices(options.skipping), spatial_skipping=choices(options.spatial_skipping))
 
 
 def millionths(value: float) -> float:
@@ -194,7 +215,8 @@ def score_sparse(design: SparseDesign, nest: Nest) -> Scores:
     Mappings on which Timeloop aborts count as illegal. A mapping that only compression makes fit is legal.
     """
     out = np.empty((5, nest.batch))
-    _kernel.SparseEvaluator(design.compiled).score(nest_arrays(nest), out)
+    _kernel.score(design.layer.compiled, nest_arrays(nest), None, None, out, 0, nest.batch, False,
+                  sparse=design.compiled)
     return Scores(out[0], out[1], out[2], out[4].astype(np.bool_), out[3])
 
 

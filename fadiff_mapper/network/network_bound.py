@@ -144,10 +144,16 @@ def network_least(workload: Workload, hardware: Hardware, results: Sequence[Resu
     forms: dict[str, dict[bool, None]] = {name: {} for name in specs}   # whether all runs of a layer are one problem
     reads: dict[str, str] = {}
     written: dict[str, bool] = {}
+    part: dict[str, float] = {}     # of a layer's work that a group has to do: strides may leave out points at the end
     for segment in segments:
-        for (before, after), link in zip(pairwise(segment.nodes), segment.links, strict=True):
+        for index, ((before, after), link) in enumerate(zip(pairwise(segment.nodes), segment.links, strict=True)):
             reads[after] = link.tensor
             written[before] = link.written_whole and before not in inside
+            problem, reader = segment.problems[index:index + 2]
+            spans = [(slides.read(range(reader.bounds[link.dims[own]])), problem.bounds[own])
+                     for own, slides in segment.slides[index].items()]
+            read = prod((min(points.stop, extent) - max(points.start, 0)) / extent for points, extent in spans)
+            part[before] = min(part.get(before, 1.0), read)
         for name in segment.nodes:
             forms[name][segment.batched] = None
         links = tuple(pairwise(segment.nodes))
@@ -177,7 +183,9 @@ def network_least(workload: Workload, hardware: Hardware, results: Sequence[Resu
             if key not in known:
                 known[key] = _least_in_group(spec, levels, handed, runs)
             found.append(known[key])
-        fused[name][operand, output] = LeastLayer(min(one.energy_pj for one in found), min(one.cycles for one in found))
+        done = part[name] if output else 1.0
+        fused[name][operand, output] = LeastLayer(done * min(one.energy_pj for one in found),
+                                                  done * min(one.cycles for one in found))
     return NetworkLeast([names for names, _ in chains(workload)], alone, fused, credits,
                         other_reads(workload, results[0].spec))
 

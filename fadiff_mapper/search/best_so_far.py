@@ -13,6 +13,7 @@ from math import inf
 
 import numpy as np
 
+from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import Scores, score
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Array, Nest, array_namespace
@@ -29,7 +30,7 @@ SHARE_WEIGHT = 2.0
 """Weight of the logarithm of a share in a network: at equal shares in energy and cycles, values then change with both
 together as the logarithm of EDP does, for which the temperatures of the refinement were chosen."""
 
-TINY = 1e-30
+TINY = _kernel.TINY
 """Keeps the logarithm of a metric finite where it is 0 (a design whose energies are all 0)."""
 
 Watcher = Callable[[int, Nest, Progress], None]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fadiff_mapper.base.errors import FadiffError, listed, nearest
 from fadiff_mapper.inputs.spec.spec import METRICS
+from fadiff_mapper.kernel import _kernel
 
 if TYPE_CHECKING:
     from fadiff_mapper.calibration.correction import Calibration
@@ -20,12 +21,11 @@ LayerDescent: TypeAlias = "Callable[..., Nest]"
 every mapping evaluated, and a random generator. Returns the best mapping of every restart, equally many columns for
 every member in turn (see `gradient.layer_descent`)."""
 
-ILLEGAL = 1e6
+ILLEGAL = _kernel.ILLEGAL
 """Value above that of every legal mapping (a logarithm), to which illegal ones add their excess."""
 
-SAME = 1e-9
-"""Values, in natural logarithms of a metric, that differ by less are those of equally good mappings; equal to SAME of
-`kernel/chains.cpp`. Nothing was measured."""
+SAME = _kernel.SAME
+"""Values, in natural logarithms of a metric, that differ by less are those of equally good mappings."""
 
 
 def check_metrics(metrics: object) -> tuple[str, ...]:

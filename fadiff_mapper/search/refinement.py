@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fadiff_mapper.kernel._kernel import Chains
+from fadiff_mapper.kernel._kernel import Chains, Decision, Quantity, SpaceTables
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays
 from fadiff_mapper.search.best_so_far import PRIORITY, SHARE_WEIGHT
 from fadiff_mapper.search.layer_family import LayerFamily, first_of, temporal_orders
@@ -27,12 +27,6 @@ from fadiff_mapper.search.options import ILLEGAL, SAME, Effort, Progress, Search
 ORDER_DRAWS = 2
 """How often the order of a level stands among the decisions that moves draw from; layouts and choices to keep or bypass
 stand there once, because a level has many more orders. Nothing was measured."""
-
-QUANTITIES = ("edp", "energy", "delay", "last_level_accesses", "share")
-"""Metrics, and the share in a network, in the order of the kernel's `Objective::Quantity`."""
-
-STAGES = ("start", "refine", "polish")
-"""Names of the stages for the history, in the order of the kernel's `Chains::Stage`."""
 
 COOLING, EXTRA_COOLING = (0.3, 0.01), (0.03, 0.003)
 """Temperatures of the first and the last round, in natural logarithms of the metric, of the rounds and of the extra
@@ -49,7 +43,12 @@ POLISH_STEPS = 200
 """Steps of the last descent at most; a limit for safety, nothing was measured."""
 
 
-def compiled_space(family: LayerFamily, member: int, *, residuals: bool = False) -> dict[str, Any]:
+def compiled_space(family: LayerFamily, member: int, *, residuals: bool = False) -> SpaceTables:
+    """The map space of one member of a family for the compiled search, see `space_table`."""
+    return SpaceTables(family.layer.compiled, **space_table(family, member, residuals=residuals))
+
+
+def space_table(family: LayerFamily, member: int, *, residuals: bool = False) -> dict[str, Any]:
     """The tables of one member of a family for the compiled search (`kernel/map_space.hpp`): arguments by name.
 
     With `residuals` factors may be any whole numbers, of a family of one.
@@ -67,10 +66,9 @@ def compiled_space(family: LayerFamily, member: int, *, residuals: bool = False)
                                   "points": np.array(list(space.problem.bounds.values()), dtype=np.float64)}
     else:
         movable = factors.movable[member]
-        tables = {"width": factors.divisor.shape[-1], "divisor": factors.divisor[member],
-                  "quotient": factors.quotient[member], "product": factors.product[member],
-                  "allowed": factors.allowed[member], "completable": factors.completable[member],
-                  "bound": factors.bound[member].astype(np.int64)}
+        tables = {name: getattr(factors, name)[member]
+                  for name in ("divisor", "quotient", "product", "allowed", "completable")}
+        tables["bound"] = factors.bound[member].astype(np.int64)
     return tables | {
         "movable": [(int(place), int(d)) for place, d in zip(*np.nonzero(movable), strict=True)],
         "orders": [level[member].tolist() for level in family.orders],
@@ -78,11 +76,11 @@ def compiled_space(family: LayerFamily, member: int, *, residuals: bool = False)
                     for level in family.layouts],
         "keep": np.array([[name in level.keep for name in names] for level in space.levels]),
         "open": [(int(level), int(t)) for level, t in family.keeps],
-        "decisions": [  # kinds as in the kernel's `Decision::Kind`: orders, layouts, data spaces kept or not
-            *[(0, level, 0) for level, own in enumerate(family.orders) if own.shape[1] > 1
+        "decisions": [
+            *[(Decision.ORDER, level, 0) for level, own in enumerate(family.orders) if own.shape[1] > 1
               for _ in range(ORDER_DRAWS)],
-            *[(1, level, 0) for level, own in enumerate(family.layouts) if own.order.shape[1] > 1],
-            *[(2, int(level), int(t)) for level, t in family.keeps]],
+            *[(Decision.LAYOUT, level, 0) for level, own in enumerate(family.layouts) if own.order.shape[1] > 1],
+            *[(Decision.KEEP, int(level), int(t)) for level, t in family.keeps]],
         "available": float(available(space)), "min_parallelism": float(space.constraints.min_parallelism),
     }
 
@@ -91,17 +89,18 @@ def compiled_objective(metrics: Sequence[str], weights: Sequence[float] | None =
                        sums: tuple[float, float] | None = None) -> dict[str, Any]:
     """The objective in the form that the compiled search takes (`kernel/chains.hpp`): arguments by name.
 
-    The terms (weight, number of the quantity) of a sum of weighted logarithms, and the sums, of metrics in order of
+    The terms (weight, quantity) of a sum of weighted logarithms, and the sums, of metrics in order of
     priority; in place of them of `weights`, exponents of energy and delay; in place of both of `sums`, energy and
     cycles of a network in which the share counts.
     """
     named = ([("share", SHARE_WEIGHT)] if sums is not None
              else list(zip(("energy", "delay"), weights, strict=True)) if weights is not None
              else [(name, PRIORITY ** i) for i, name in enumerate(metrics)])
-    return {"terms": [(float(weight), QUANTITIES.index(name)) for name, weight in named], "sums": sums or (1.0, 1.0)}
+    return {"terms": [(float(weight), Quantity.__members__[name]) for name, weight in named],
+            "sums": sums or (1.0, 1.0)}
 
 
-def chains_of(task: MappingTask, options: SearchOptions, deadline: float, space: dict[str, Any]) -> Chains:
+def chains_of(task: MappingTask, options: SearchOptions, deadline: float, space: SpaceTables) -> Chains:
     """Compiled chains without mappings on a task's layer, under its terms, in a `compiled_space`.
 
     They end in the middle of a round at the deadline, seconds of `time.monotonic`.
@@ -151,7 +150,7 @@ class Refinement:
     def take_history(self) -> bool:
         """Takes over the improvements since the last time; returns whether there are any."""
         news = self.chains.history(len(self.history))
-        self.history += [Progress(seconds, evaluations, legal, value, STAGES[stage])
+        self.history += [Progress(seconds, evaluations, legal, value, stage.name)
                          for seconds, evaluations, legal, value, stage in news]
         return bool(news)
 

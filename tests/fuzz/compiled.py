@@ -22,13 +22,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # helpers of the tests are i
 import numpy as np
 from fuzz.doors import native
 from fuzz.mutations import mutated_tree
+from kernel_parts import parts
 
 from fadiff_mapper import load
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.prepared_layer import compiled_layer, prepare_layer
 from fadiff_mapper.search.layer_family import family_of
 from fadiff_mapper.search.mapspace import build_mapspace
-from fadiff_mapper.search.refinement import compiled_space
+from fadiff_mapper.search.refinement import space_table
 
 INDICES = (-1, -2, 1, 2, 3, 4, 5, 7, 63, 64, 65, 127, 128, 255, 256, 257, 2 ** 15 - 1, -2 ** 15)
 FACTORS = (0.0, -1.0, 0.5, 1.5, 3.0, 1000.0, 2.0 ** 31, 2.0 ** 53, 1e300, np.nan, np.inf, -np.inf)
@@ -45,19 +46,35 @@ def layer_table() -> dict[str, Any]:
     """The table of a small layer with a sliding window, as the package hands it over."""
     spec = load(native()["input"])
     layer = prepare_layer(spec.arch, spec.problem, spec.tables)
-    tables: list[dict[str, Any]] = []
-    with mock.patch("fadiff_mapper.model.prepared_layer._kernel.Layer", tables.append):
-        compiled_layer(layer.arch, layer.projection, layer.machine, layer.reuse, layer.interconnects)
-    return tables[0]
+    with mock.patch.multiple("fadiff_mapper.model.prepared_layer._kernel", Layer=_table, Level=dict, Unit=dict,
+                             InterconnectTable=dict):
+        return compiled_layer(layer.arch, layer.projection, layer.machine, layer.reuse, layer.interconnects)  # type: ignore
+
+
+def _table(layer: Any = None, **table: Any) -> dict[str, Any]:
+    """The arguments of a class of the kernel by name."""
+    return table
+
+
+def layer_of(table: dict[str, Any]) -> _kernel.Layer:
+    """The layer of a table."""
+    classes = {"levels": _kernel.Level, "units": _kernel.Unit, "interconnects": _kernel.InterconnectTable}
+    return _kernel.Layer(**{name: [classes[name](**one) for one in value] if name in classes else value
+                            for name, value in table.items()})
 
 
 @cache
-def space_table(residuals: bool = False) -> dict[str, Any]:
-    """The map space of that layer."""
+def small_space(residuals: bool = False) -> dict[str, Any]:
+    """The table of a map space of that layer."""
     spec = load(native()["input"])
     layer = prepare_layer(spec.arch, spec.problem, spec.tables)
-    return compiled_space(family_of(layer, [build_mapspace(spec.arch, spec.problem, spec.constraints)]), 0,
-                          residuals=residuals)
+    return space_table(family_of(layer, [build_mapspace(spec.arch, spec.problem, spec.constraints)]), 0,
+                       residuals=residuals)
+
+
+def space_of(layer: _kernel.Layer, table: dict[str, Any]) -> _kernel.SpaceTables:
+    """The map space of a table."""
+    return _kernel.SpaceTables(layer, **table)
 
 
 def changed_array(array: np.ndarray, rng: random.Random) -> Any:
@@ -101,9 +118,10 @@ def changed_table(table: dict[str, Any], rng: random.Random) -> dict[str, Any]:
 
 def chains_calls(layer: Any, space: dict[str, Any], nest: list[Any], rng: random.Random) -> None:
     """A search, in any order of its steps."""
-    terms = [(1.0, 0)] if rng.random() < 0.9 else [(np.nan, rng.choice(INDICES))]
+    quantity = _kernel.Quantity.edp if rng.random() < 0.9 else rng.choice(INDICES)
+    terms: Any = [(1.0 if rng.random() < 0.9 else np.nan, quantity)]
     room = (None, None) if rng.random() < 0.7 else (np.ones(2), changed_array(np.ones((2, 3), bool), rng))
-    chains = _kernel.Chains(layer, space, terms, *room, 1)
+    chains = _kernel.Chains(layer, space_of(layer, space), terms, *room, 1)
     small = rng.choice((-1, 0, 1, 3, 9))
     steps: list[Callable[[], Any]] = [
         lambda: chains.start_random(small), lambda: chains.start_at(nest), lambda: chains.anneal(small),
@@ -133,10 +151,10 @@ def parts_call(rng: random.Random) -> None:
         return array if rng.random() < 0.7 else changed_array(array, rng)
     size = rng.choice((1, 2, 6))
     width, height = (rng.choice((-1, 0, 1, 3, 7, 2 ** 30, 2 ** 31 - 1)) for _ in range(2))
-    rng.choice((lambda: _kernel.walk_held(some(size), some(size, 2), some(2)),
-                lambda: _kernel.walk_unheld(some(size), some(size, 2), some(2)),
-                lambda: _kernel.find_linked(some(size, 2), width, height, some(2)),
-                lambda: _kernel.count_hops(some(size), width, height)))()
+    rng.choice((lambda: parts.walk_held(some(size), some(size, 2), some(2)),
+                lambda: parts.walk_unheld(some(size), some(size, 2), some(2)),
+                lambda: parts.find_linked(some(size, 2), width, height, some(2)),
+                lambda: parts.count_hops(some(size), width, height)))()
 
 
 def case(rng: random.Random) -> None:
@@ -145,10 +163,10 @@ def case(rng: random.Random) -> None:
         return rng.choice((draw_call, parts_call))(rng)
     which = rng.choice(("layer", "space", "nest", "nest"))
     table = changed_table(layer_table(), rng) if which == "layer" else layer_table()
-    space = space_table(residuals=rng.random() < 0.3)
+    space = small_space(residuals=rng.random() < 0.3)
     space = changed_table(space, rng) if which == "space" else space
-    layer = _kernel.Layer(table)
-    nest = list(_kernel.random_points(_kernel.Layer(layer_table()), space_table(), BATCH, rng.randrange(1000))[:6])
+    layer, same = layer_of(table), layer_of(layer_table())
+    nest = list(_kernel.random_points(same, space_of(same, small_space()), BATCH, rng.randrange(1000))[:6])
     if which == "nest":
         nest += [nest[0].copy(), nest[1].copy()] if rng.random() < 0.4 else []
         at = rng.randrange(len(nest))
@@ -160,11 +178,11 @@ def case(rng: random.Random) -> None:
         lambda: _kernel.score(layer, nest, *room, out, rng.choice((0, 3, 99)), rng.choice((0, 5, BATCH, 99)),
                               rng.random() < 0.5),
         lambda: _kernel.traffic(layer, nest, rng.random() < 0.5),
-        lambda: _kernel.tile_walk(layer, nest, small, small),
-        lambda: _kernel.random_points(layer, space, small, 1),
-        lambda: _kernel.random_neighbours(layer, space, nest, small, 1),
-        lambda: _kernel.all_neighbours(layer, space, nest, 1),
-        lambda: _kernel.layouts_fitted(layer, space, nest, 1),
+        lambda: parts.tile_walk(layer, nest, small, small),
+        lambda: _kernel.random_points(layer, space_of(layer, space), small, 1),
+        lambda: parts.random_neighbours(layer, space_of(layer, space), nest, small, 1),
+        lambda: _kernel.all_neighbours(layer, space_of(layer, space), nest, 1),
+        lambda: parts.layouts_fitted(layer, space_of(layer, space), nest, 1),
         lambda: chains_calls(layer, space, nest, rng)))()
 
 

@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fuzz.compiled import BATCH, attacked, layer_table, space_table
+from fuzz.compiled import BATCH, attacked, layer_of, layer_table, small_space, space_of
+from kernel_parts import parts
 
 from fadiff_mapper.kernel import _kernel
 
-LAYER = _kernel.Layer(layer_table())
-NEST = _kernel.random_points(LAYER, space_table(), BATCH, 1)[:6]
+LAYER = layer_of(layer_table())
+SPACE = space_of(LAYER, small_space())
+NEST = _kernel.random_points(LAYER, SPACE, BATCH, 1)[:6]
 TEMPORAL, SPATIAL, ORDER, SPATIAL_ORDER = 0, 1, 2, 5
 
 
@@ -28,8 +30,8 @@ def changed(array: int, value: float, at: tuple[int, ...] = (0, 0, -1)) -> list[
 CALLS: dict[str, Callable[[list[np.ndarray]], Any]] = {
     "score": lambda nest: _kernel.score(LAYER, nest, None, None, np.empty((5, BATCH)), 0, BATCH, True),
     "traffic": lambda nest: _kernel.traffic(LAYER, nest, True),
-    "neighbours": lambda nest: _kernel.all_neighbours(LAYER, space_table(), nest, 0),
-    "chains": lambda nest: _kernel.Chains(LAYER, space_table(), [(1.0, 0)], None, None, 0).start_at(nest)}
+    "neighbours": lambda nest: _kernel.all_neighbours(LAYER, SPACE, nest, 0),
+    "chains": lambda nest: _kernel.Chains(LAYER, SPACE, [(1.0, _kernel.Quantity.edp)], None, None, 0).start_at(nest)}
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -66,21 +68,39 @@ def test_more_receivers_than_can_be_counted_make_a_mapping_illegal(wrong: float)
     assert _kernel.traffic(LAYER, changed(SPATIAL, wrong), True)[0].shape == (2, 3, BATCH)
 
 
+WIRES: dict[str, Any] = {"kind": _kernel.InterconnectKind.Legacy, "level": 0, "reduces": True, "hop": 0.0,
+                         "router": 0.0, "ingress": 0.0, "adder": 0.0, "transfers": []}
+
+
+def with_level(**changed: Any) -> list[dict[str, Any]]:
+    """The levels of the layer with constants of the innermost one replaced."""
+    innermost, outermost = layer_table()["levels"]
+    return [innermost | changed, outermost]
+
+
 @pytest.mark.parametrize(("name", "wrong", "message"), [
-    ("levels", 0, "levels"), ("levels", -1, "levels"), ("dims", 0, "dims"), ("dims", 65, "dims"),
+    ("levels", [], "levels"), ("dims", 0, "dims"), ("dims", 65, "dims"),
     ("ranks", [[[(5, 1.0)]]] * 3, "ranks"), ("ranks", [[[(-1, 1.0)]]] * 3, "ranks"), ("ranks", [], "written"),
-    ("written", [True], "written"), ("gate", [0, 2], "gate"), ("gate", [-1, 0], "gate"),
-    ("fanout_x", [float("nan"), 1], "fanout_x"), ("held", [-1] * 6, "held"),
-    ("interconnects", [(3, 0, True, 0.0, 0.0, 0.0, 0.0, [])], "interconnects: kind"),
-    ("interconnects", [(0, 2, True, 0.0, 0.0, 0.0, 0.0, [])], "interconnects: level"),
-    ("interconnects", [(2, 0, True, 0.0, 0.0, 0.0, 0.0, [[]])], "interconnects: transfers")])
+    ("written", [True], "written"), ("levels", with_level(gate=2), "gate"),
+    ("levels", with_level(gate=-1), "gate"), ("levels", with_level(fanout_x=float("nan")), "fanout_x"),
+    ("interconnects", [WIRES | {"level": 2}], "interconnects: level"),
+    ("interconnects", [WIRES | {"transfers": [[]]}], "interconnects: transfers")])
 def test_a_layer_is_refused_whose_tables_lead_out_of_others(name: str, wrong: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        _kernel.Layer(layer_table() | {name: wrong})
+        layer_of(layer_table() | {name: wrong})
+
+
+@pytest.mark.parametrize(("name", "wrong"), [
+    ("held", [-1] * 6), ("interconnects", [WIRES | {"kind": 3}]), ("levels", with_level(leak="x")),
+    ("units", [{}] * 3)])
+def test_a_layer_is_refused_whose_tables_have_entries_of_another_type(name: str, wrong: Any) -> None:
+    with pytest.raises(TypeError):
+        layer_of(layer_table() | {name: wrong})
 
 
 def test_fan_outs_beyond_the_range_of_the_type_are_as_good_as_no_limit() -> None:
-    wide = [_kernel.Layer(layer_table() | {"fanout_x": [units, units], "fanout_y": [units, units]})
+    levels = layer_table()["levels"]
+    wide = [layer_of(layer_table() | {"levels": [level | {"fanout_x": units, "fanout_y": units} for level in levels]})
             for units in (2 ** 30, 2 ** 53)]
     for few, many in zip(*(_kernel.traffic(layer, NEST, False) for layer in wide), strict=True):
         np.testing.assert_array_equal(few, many)
@@ -88,46 +108,58 @@ def test_fan_outs_beyond_the_range_of_the_type_are_as_good_as_no_limit() -> None
 
 def spoiled(name: str, at: Any, value: Any) -> dict[str, Any]:
     """The map space with one number of a table replaced."""
-    table = np.array(space_table()[name])
+    table = np.array(small_space()[name])
     table[at] = value
-    return space_table() | {name: table}
+    return small_space() | {name: table}
 
 
 @pytest.mark.parametrize("space", [
-    pytest.param(space_table() | {"width": width}, id=f"width {width}") for width in (0, -1, 2 ** 15, 2 ** 20)] + [
+    pytest.param(small_space() | {"divisor": np.ones((5, width))}, id=f"width {width}") for width in (0, 2 ** 15)] + [
     pytest.param(spoiled(name, (0, 0, 0), value), id=f"{name} {value}")
     for name in ("quotient", "product") for value in (99, 2 ** 15 - 1)] + [
     pytest.param(spoiled("bound", 0, value), id=f"bound {value}") for value in (-1, 99)] + [
     pytest.param(spoiled("divisor", (0, 1), value), id=f"divisor {value}") for value in (0.5, np.nan)] + [
     pytest.param(spoiled("completable", (0, 0, 0, 1), True), id="completable"),
-    pytest.param(space_table() | {"movable": [(4, 0)]}, id="place"),
-    pytest.param(space_table() | {"movable": [(0, -1)]}, id="dimension"),
-    pytest.param(space_table() | {"open": [(2, 0)]}, id="open"),
-    pytest.param(space_table() | {"decisions": [(0, -1, 0)]}, id="level of a decision"),
-    pytest.param(space_table() | {"decisions": [(3, 0, 0)]}, id="kind of a decision"),
-    pytest.param(space_table() | {"orders": [[], [[0, 1, 2, 3, 4]]]}, id="no order"),
-    pytest.param(space_table() | {"orders": [[[0, 1, 2, 3, 4]], [[0, 1, 2, 3, 5]]]}, id="order"),
-    pytest.param(space_table() | {"layouts": [[], []]}, id="no layout"),
-    pytest.param(space_table() | {"layouts": [[([0] * 5, [0] * 5)]] * 2}, id="layout")])
+    pytest.param(small_space() | {"movable": [(4, 0)]}, id="place"),
+    pytest.param(small_space() | {"movable": [(0, -1)]}, id="dimension"),
+    pytest.param(small_space() | {"open": [(2, 0)]}, id="open"),
+    pytest.param(small_space() | {"decisions": [(_kernel.Decision.ORDER, -1, 0)]}, id="level of a decision"),
+    pytest.param(small_space() | {"orders": [[], [[0, 1, 2, 3, 4]]]}, id="no order"),
+    pytest.param(small_space() | {"orders": [[[0, 1, 2, 3, 4]], [[0, 1, 2, 3, 5]]]}, id="order"),
+    pytest.param(small_space() | {"layouts": [[], []]}, id="no layout"),
+    pytest.param(small_space() | {"layouts": [[([0] * 5, [0] * 5)]] * 2}, id="layout")])
 def test_a_map_space_is_refused_whose_tables_lead_out_of_others(space: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"out of range|wrong size"):
-        _kernel.random_points(LAYER, space, 1, 0)
+        space_of(LAYER, space)
 
 
-@pytest.mark.parametrize("term", [(1.0, -1), (1.0, 5)])
-def test_a_search_minimises_known_quantities(term: tuple[float, int]) -> None:
-    with pytest.raises(ValueError, match="terms"):
-        _kernel.Chains(LAYER, space_table(), [term], None, None, 0)
+def test_decisions_and_quantities_are_those_that_the_kernel_knows() -> None:
+    with pytest.raises(TypeError):
+        space_of(LAYER, small_space() | {"decisions": [(3, 0, 0)]})
+    with pytest.raises(TypeError):
+        _kernel.Chains(LAYER, SPACE, [(1.0, 5)], None, None, 0)  # type: ignore[list-item]
+
+
+def test_a_map_space_is_refused_that_is_of_another_layer() -> None:
+    table = layer_table()
+    cells = ("bandwidth_scale", "held", "multicast", "linked", "first_written", "coalesced")
+    fewer = layer_of(table | {"levels": table["levels"][:1], "units": table["units"][:2], "interconnects": [],
+                              **{name: table[name][:3] for name in cells}})
+    for call in (lambda: _kernel.random_points(fewer, SPACE, 1, 0),
+                 lambda: _kernel.all_neighbours(fewer, SPACE, NEST, 0),
+                 lambda: _kernel.Chains(fewer, SPACE, [(1.0, _kernel.Quantity.edp)], None, None, 0)):
+        with pytest.raises(ValueError, match=r"another layer|wrong shape"):
+            call()
 
 
 @pytest.mark.parametrize("sums", [(0.0, 1.0), (1.0, -1.0), (np.nan, 1.0)])
 def test_shares_are_of_positive_sums(sums: tuple[float, float]) -> None:
     with pytest.raises(ValueError, match="sums"):
-        _kernel.Chains(LAYER, space_table(), [(1.0, 4)], None, None, 0, sums=sums)
+        _kernel.Chains(LAYER, SPACE, [(1.0, _kernel.Quantity.share)], None, None, 0, sums=sums)
 
 
 def test_a_search_cannot_keep_fewer_chains_than_none() -> None:
-    chains = _kernel.Chains(LAYER, space_table(), [(1.0, 0)], None, None, 0)
+    chains = _kernel.Chains(LAYER, SPACE, [(1.0, _kernel.Quantity.edp)], None, None, 0)
     chains.start_random(3)
     chains.keep_strongest(-1)
     assert chains.best_value < np.inf
@@ -171,7 +203,7 @@ def test_chains_are_used_by_one_call_at_a_time(call: str) -> None:
     refusal = ""
     with ThreadPoolExecutor(1) as pool:
         while not refusal:    # until the call falls into the time of the other thread's
-            chains = _kernel.Chains(LAYER, space_table(), [(1.0, 0)], None, None, 0)
+            chains = _kernel.Chains(LAYER, SPACE, [(1.0, _kernel.Quantity.edp)], None, None, 0)
             chains.start_random(4)
             chains.begin(400, 1.0, 0.1, 400, 5, 8, False)
             other = pool.submit(chains.anneal, 400)
@@ -212,10 +244,10 @@ def test_hops_are_those_of_their_definition(seed: int) -> None:
     count = rng.integers(1, width * height + 1)
     group = rng.integers(-1, min(count, 4), count)
     group[0] = max(group[0], 0)
-    assert _kernel.count_hops(group, width, height).tolist() == hops_one_by_one(group, width, height)
+    assert parts.count_hops(group, width, height).tolist() == hops_one_by_one(group, width, height)
 
 
 def test_hops_over_a_long_column_are_counted_in_time_that_grows_with_its_length() -> None:
     count = 1 << 19
-    hops = _kernel.count_hops(np.zeros(count, np.int64), 1, count)
+    hops = parts.count_hops(np.zeros(count, np.int64), 1, count)
     assert hops.tolist() == [count - 1]

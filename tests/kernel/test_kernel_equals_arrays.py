@@ -15,6 +15,7 @@ import pytest
 from fadiff_validation.random_mappings import random_mapping
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_parts import parts as kernel_parts
 from strategies import Case, batches, cases, switched_cases
 
 from fadiff_mapper import load
@@ -79,7 +80,8 @@ def drawn(layer: PreparedLayer, spec: Spec, count: int) -> Nest:
     parts = [nest]
     for step in range(4):
         best = nest.take(np.argsort(score(layer, nest).excess, kind="stable")[:count // 4])
-        nest = joined([best, Nest(*_kernel.random_neighbours(layer.compiled, table, nest_arrays(best), 8, step)[:6])])
+        near = kernel_parts.random_neighbours(layer.compiled, table, nest_arrays(best), 8, step)
+        nest = joined([best, Nest(*near[:6])])
         parts.append(nest)
     return joined(parts)
 

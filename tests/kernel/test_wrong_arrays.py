@@ -6,19 +6,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fuzz.compiled import layer_of, layer_table
+from kernel_parts import parts
 from small_specs import product, whole_space
 
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.loop_nest import nest_arrays
-from fadiff_mapper.model.prepared_layer import compiled_layer, prepare_layer
+from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.search.layer_family import family_of
 from fadiff_mapper.search.mapspace import build_mapspace
-from fadiff_mapper.search.refinement import compiled_space
+from fadiff_mapper.search.refinement import compiled_space, space_table
 
 SPEC = product()
 LAYER = prepare_layer(SPEC.arch, SPEC.problem, SPEC.tables)
 FAMILY = family_of(LAYER, [build_mapspace(SPEC.arch, SPEC.problem, SPEC.constraints)])
 BATCH = 3
+TERMS = [(1.0, _kernel.Quantity.edp)]
 NEST = whole_space(SPEC).take(slice(0, BATCH))
 NAMES = tuple(type(NEST).__dataclass_fields__)[:6]
 
@@ -37,7 +40,8 @@ def wrong_nests() -> list[Any]:
 
 
 def chains(**space: Any) -> _kernel.Chains:
-    return _kernel.Chains(LAYER.compiled, compiled_space(FAMILY, 0) | space, [(1.0, 0)], None, None, 0)
+    table = space_table(FAMILY, 0) | space
+    return _kernel.Chains(LAYER.compiled, _kernel.SpaceTables(LAYER.compiled, **table), TERMS, None, None, 0)
 
 
 def scored(arrays: Any, out: Any, *, words: Any = None, counted: Any = None, last: int = BATCH) -> None:
@@ -49,10 +53,10 @@ def test_a_nest_whose_arrays_do_not_match_is_refused_everywhere(arrays: list[np.
     space = compiled_space(FAMILY, 0)
     for call in (lambda: scored(arrays, np.empty((5, arrays[0].shape[-1]))),
                  lambda: _kernel.traffic(LAYER.compiled, arrays, True), lambda: chains().start_at(arrays),
-                 lambda: _kernel.tile_walk(LAYER.compiled, arrays, 0, 0),
-                 lambda: _kernel.random_neighbours(LAYER.compiled, space, arrays, 1, 0),
+                 lambda: parts.tile_walk(LAYER.compiled, arrays, 0, 0),
+                 lambda: parts.random_neighbours(LAYER.compiled, space, arrays, 1, 0),
                  lambda: _kernel.all_neighbours(LAYER.compiled, space, arrays, 0),
-                 lambda: _kernel.layouts_fitted(LAYER.compiled, space, arrays, 0)):
+                 lambda: parts.layouts_fitted(LAYER.compiled, space, arrays, 0)):
         with pytest.raises(ValueError, match="wrong shape"):
             call()
 
@@ -105,21 +109,22 @@ def test_a_room_of_the_wrong_shape_is_refused(words: np.ndarray, counted: np.nda
                                                 (np.ones(2), np.ones((2, 2), dtype=bool))])
 def test_chains_refuse_a_room_of_the_wrong_size(words: np.ndarray, counted: np.ndarray) -> None:
     with pytest.raises(ValueError, match="room: wrong"):
-        _kernel.Chains(LAYER.compiled, compiled_space(FAMILY, 0), [(1.0, 0)], words, counted, 0)
+        _kernel.Chains(LAYER.compiled, compiled_space(FAMILY, 0), TERMS, words, counted, 0)
 
 
 @pytest.mark.parametrize("name", ["divisor", "quotient", "product", "allowed", "completable", "bound", "keep", "orders",
                                   "layouts"])
 def test_chains_refuse_tables_of_the_wrong_size(name: str) -> None:
     with pytest.raises(ValueError, match="wrong size"):
-        chains(**{name: compiled_space(FAMILY, 0)[name][:-1]})
+        chains(**{name: space_table(FAMILY, 0)[name][:-1]})
 
 
 def test_chains_refuse_a_table_that_is_not_there() -> None:
-    table = compiled_space(FAMILY, 0)
-    del table["divisor"]
-    with pytest.raises(KeyError):
-        _kernel.Chains(LAYER.compiled, table, [(1.0, 0)], None, None, 0)
+    for name, error in (("divisor", ValueError), ("movable", TypeError)):
+        table = space_table(FAMILY, 0)
+        del table[name]
+        with pytest.raises(error):
+            _kernel.SpaceTables(LAYER.compiled, **table)
 
 
 def test_a_factor_that_divides_no_bound_is_refused() -> None:
@@ -135,15 +140,11 @@ def test_before_the_first_chain_there_is_no_best_mapping() -> None:
             ask()
 
 
-@pytest.mark.parametrize("name", ["units", "usable", "read", "bandwidth_scale", "held", "coalesced"])
-def test_a_layer_with_a_table_of_the_wrong_length_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    tables: list[dict[str, Any]] = []
-    monkeypatch.setattr("fadiff_mapper.model.prepared_layer._kernel.Layer", tables.append)
-    compiled_layer(LAYER.arch, LAYER.projection, LAYER.machine, LAYER.reuse, LAYER.interconnects)
-    monkeypatch.undo()
-    _kernel.Layer(tables[0])
+@pytest.mark.parametrize("name", ["units", "levels", "bandwidth_scale", "held", "coalesced", "written"])
+def test_a_layer_with_a_table_of_the_wrong_length_is_refused(name: str) -> None:
+    layer_of(layer_table())
     with pytest.raises(ValueError, match="wrong length"):
-        _kernel.Layer(tables[0] | {name: tables[0][name][:-1]})
+        layer_of(layer_table() | {name: layer_table()[name][:-1]})
 
 
 DRAW: dict[str, Any] = {
@@ -171,15 +172,15 @@ def test_a_draw_is_never_written_into_a_copy() -> None:
 
 
 @pytest.mark.parametrize("call", [
-    lambda: _kernel.walk_held(np.ones((2, 1)), np.ones((2, 1)), np.ones(1)),
-    lambda: _kernel.walk_held(np.ones(2), np.ones((3, 1)), np.ones(1)),
-    lambda: _kernel.walk_unheld(np.ones(2), np.ones((2, 2)), np.ones(1)),
-    lambda: _kernel.find_linked(np.ones(4), 2, 2, np.ones(1)),
-    lambda: _kernel.find_linked(np.ones((4, 2)), 2, 2, np.ones(1)),
-    lambda: _kernel.find_linked(np.ones((5, 2)), 2, 2, np.ones(2)),
-    lambda: _kernel.count_hops(np.zeros(5, int), 2, 2), lambda: _kernel.count_hops(np.full(4, 9), 2, 2),
-    lambda: _kernel.tile_walk(LAYER.compiled, nest_arrays(NEST), 2, 0),
-    lambda: _kernel.tile_walk(LAYER.compiled, nest_arrays(NEST), 0, -1)])
+    lambda: parts.walk_held(np.ones((2, 1)), np.ones((2, 1)), np.ones(1)),
+    lambda: parts.walk_held(np.ones(2), np.ones((3, 1)), np.ones(1)),
+    lambda: parts.walk_unheld(np.ones(2), np.ones((2, 2)), np.ones(1)),
+    lambda: parts.find_linked(np.ones(4), 2, 2, np.ones(1)),
+    lambda: parts.find_linked(np.ones((4, 2)), 2, 2, np.ones(1)),
+    lambda: parts.find_linked(np.ones((5, 2)), 2, 2, np.ones(2)),
+    lambda: parts.count_hops(np.zeros(5, int), 2, 2), lambda: parts.count_hops(np.full(4, 9), 2, 2),
+    lambda: parts.tile_walk(LAYER.compiled, nest_arrays(NEST), 2, 0),
+    lambda: parts.tile_walk(LAYER.compiled, nest_arrays(NEST), 0, -1)])
 def test_parts_refuse_arrays_that_do_not_match(call: Any) -> None:
     with pytest.raises(ValueError, match=r"wrong shape|out of range"):
         call()

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from fadiff_validation.random_mappings import random_mapping
 from hypothesis import given, settings
+from kernel_parts import parts
 from strategies import CONV_1D, STRIDED, THREE_TERMS, TWO_RANKS, Case, cases, forgetful_cases
 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.inputs.spec.tables import Tables
-from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.access_counts import delivery, demand
 from fadiff_mapper.model.evaluate import evaluate_nest, exact_traffic
 from fadiff_mapper.model.loop_nest import all_active, nest_arrays, pack, project
@@ -48,8 +48,8 @@ def test_words_that_repeat_the_call_before_are_those_of_the_walk(case: Case) -> 
     reuse = reuse_of(case.mapping, case.problem.dataspace_names())
     found = window_steps(nest, projection, INPUTS, tile, all_active(nest), reuse)
     for level, again in zip(found.levels, found.again[..., 0], strict=True) if found else ():
-        bounds, moves, extent, _, _ = _kernel.tile_walk(layer.compiled, nest_arrays(nest), level, INPUTS)
-        assert again.sum() == _kernel.walk_held(bounds, moves, extent)[1].sum()
+        bounds, moves, extent, _, _ = parts.tile_walk(layer.compiled, nest_arrays(nest), level, INPUTS)
+        assert again.sum() == parts.walk_held(bounds, moves, extent)[1].sum()
 
 
 @given(cases(WINDOWS))

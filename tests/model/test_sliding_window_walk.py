@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_parts import parts
 from small_specs import chip, storage
 from strategies import CONV_1D, STRIDED, TWO_RANKS, UNSHARED, Case, cases
 
@@ -13,7 +14,6 @@ from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.tables import Tables
-from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.access_counts import demand
 from fadiff_mapper.model.evaluate import exact_traffic
 from fadiff_mapper.model.loop_nest import Nest, nest_arrays, pack, project
@@ -58,7 +58,7 @@ def words_demanded(case: Case, *, everywhere: bool = False) -> np.ndarray:
 
 def repeats_and_rest(bounds: list[int], moves: np.ndarray, extent: np.ndarray) -> tuple[float, float]:
     """Words of the calls that repeat no delivery, and of all others, from the compiled walk."""
-    plain, repeated = _kernel.walk_held(np.array(bounds, dtype=float), moves, extent)
+    plain, repeated = parts.walk_held(np.array(bounds, dtype=float), moves, extent)
     return plain, float(repeated.sum())
 
 
@@ -117,7 +117,7 @@ def walks(draw: st.DrawFn) -> tuple[list[int], np.ndarray, np.ndarray]:
 @settings(max_examples=400, deadline=None)
 def test_the_walk_over_states_is_the_walk_over_calls(walk: tuple[list[int], np.ndarray, np.ndarray]) -> None:
     bounds, moves, extent = walk
-    plain, repeated = _kernel.walk_held(np.array(bounds, dtype=float), moves, extent)
+    plain, repeated = parts.walk_held(np.array(bounds, dtype=float), moves, extent)
     total, repeats = walked(bounds, moves, extent)
     assert plain + repeated.sum() == total
     assert repeated.tolist() == repeats, "only these words may be at a neighbour"
@@ -125,7 +125,7 @@ def test_the_walk_over_states_is_the_walk_over_calls(walk: tuple[list[int], np.n
 
 @given(st.lists(st.integers(2, 5), max_size=5))
 def test_what_is_not_held_is_sent_in_every_iteration(bounds: list[int]) -> None:
-    plain, repeated = _kernel.walk_unheld(np.array(bounds, dtype=float), np.zeros((len(bounds), 1)), np.array([3.0]))
+    plain, repeated = parts.walk_unheld(np.array(bounds, dtype=float), np.zeros((len(bounds), 1)), np.array([3.0]))
     assert plain == 3 and plain + repeated.sum() == 3 * np.prod(bounds)
 
 
@@ -147,7 +147,7 @@ def test_where_one_loop_moves_each_window_the_closed_form_is_the_walk(case: Case
     for level in range(1, len(nest.temporal)):
         moving = (nest.temporal[level:, :, 0] > 1).sum(axis=0)
         for t, ranks in enumerate(projection.ranks):
-            bounds, moves, extent, _, several = _kernel.tile_walk(layer, nest_arrays(nest), level, t)
+            bounds, moves, extent, _, several = parts.tile_walk(layer, nest_arrays(nest), level, t)
             words = sum(repeats_and_rest(bounds, moves, extent))
             assert demanded[level, t] == words == walked([int(bound) for bound in bounds], moves, extent)[0]
             assert several == any(len(rank) > 1 and sum(moving[d] for d, _ in rank) > 1 for rank in ranks)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from kernel_parts import parts
 from strategies import CONV_1D, MATMUL, UNSHARED, Case, cases, forgetful_cases
 
 from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLevel
 from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.inputs.spec.problem import DataSpace, Problem
 from fadiff_mapper.inputs.spec.tables import Tables
-from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.access_counts import delivery, demand
 from fadiff_mapper.model.evaluate import Evaluation, evaluate_nest, exact_traffic
 from fadiff_mapper.model.loop_nest import pack, project
@@ -143,7 +143,7 @@ def grid(width: int, height: int) -> np.ndarray:
     ((0, 0), 0), ((1, 1), 0), ((2, 0), 0),
 ])
 def test_words_come_from_the_four_neighbours_only(move: tuple[int, int], taken: int) -> None:
-    assert _kernel.find_linked(grid(3, 3), 3, 3, np.array(move, dtype=float)) == taken
+    assert parts.find_linked(grid(3, 3), 3, 3, np.array(move, dtype=float)) == taken
 
 
 @pytest.mark.parametrize(("members", "hops"), [
@@ -153,4 +153,4 @@ def test_words_come_from_the_four_neighbours_only(move: tuple[int, int], taken: 
 def test_hops_of_a_multicast_in_a_3_by_4_grid(members: list[int], hops: float) -> None:
     group = np.full(12, -1)
     group[members] = 0
-    assert _kernel.count_hops(group, 3, 4).tolist() == [hops]
+    assert parts.count_hops(group, 3, 4).tolist() == [hops]

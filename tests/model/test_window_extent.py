@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_parts import parts
 from strategies import SHAPES, Case, cases
 
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.tables import Tables
-from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.loop_nest import nest_arrays, pack, project
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.tiles import rank_extent, tiles, volume
@@ -46,7 +46,7 @@ def test_the_compiled_extent_is_that_of_the_arrays(case: Case) -> None:
     tile, layer = tiles(nest, projection), prepare_layer(case.arch, case.problem, Tables()).compiled
     for t, ranks in enumerate(projection.ranks):
         for level in range(len(nest.temporal)):
-            _, _, extent, words, _ = _kernel.tile_walk(layer, nest_arrays(nest), level, t)
+            _, _, extent, words, _ = parts.tile_walk(layer, nest_arrays(nest), level, t)
             below = tile.below[level][None]
             assert list(extent) == [float(rank_extent(below, rank)[0, 0]) for rank in ranks]
             assert words == tile.below_size[level, t, 0]

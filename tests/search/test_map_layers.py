@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kernel_parts import parts
 from small_specs import QUICK, product, whole_space
 
 from fadiff_mapper import FadiffError, SearchOptions, evaluate, load, map_layer, map_layers
@@ -214,7 +215,7 @@ def numbered(of: LayerFamily, member: int, number: np.ndarray) -> np.ndarray:
 def moved(of: LayerFamily, member: int, here: Nest, tries: int, seed: int,
           divided: float = 0.0) -> tuple[Nest, np.ndarray, np.ndarray]:
     """Random neighbours: `tries` of each mapping less those that changed nothing, numbers of divisors, origins."""
-    *arrays, number, row = _kernel.random_neighbours(of.layer.compiled, compiled_space(of, member), nest_arrays(here),
+    *arrays, number, row = parts.random_neighbours(of.layer.compiled, compiled_space(of, member), nest_arrays(here),
                                                      tries, seed, divided)
     return Nest(*arrays), number, row
 
@@ -286,7 +287,7 @@ def test_loops_of_an_overfull_axis_change_places() -> None:
     here.spatial[level] = 1
     for name, factor in {"M": 4, "P": 2, "C": 2}.items():
         here.spatial[level, names.index(name)] = factor
-    *arrays, _, _ = _kernel.layouts_fitted(of.layer.compiled, compiled_space(of, 0), nest_arrays(here), 0)
+    *arrays, _, _ = parts.layouts_fitted(of.layer.compiled, compiled_space(of, 0), nest_arrays(here), 0)
     before, after = here.on_y[level], Nest(*arrays).on_y[level]
 
     def fit(on_y: np.ndarray) -> np.ndarray:

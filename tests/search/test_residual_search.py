@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from kernel_parts import parts
 
 from fadiff_mapper import SearchOptions, evaluate, load, map_layer, map_layers
 from fadiff_mapper.base.bundled_files import find
@@ -133,7 +134,7 @@ def near(design: str, seed: int) -> tuple[MappingTask, Nest]:
     here = drawn.take(np.flatnonzero(score(task.layer, drawn).legal)[:20])
     here = cut_off(here, list(task.space.problem.bounds.values()))
     space = compiled_space(task.family, 0, residuals=True)
-    return task, Nest(*_kernel.random_neighbours(task.layer.compiled, space, nest_arrays(here), 20, seed)[:8])
+    return task, Nest(*parts.random_neighbours(task.layer.compiled, space, nest_arrays(here), 20, seed)[:8])
 
 
 @pytest.mark.parametrize("design", ["eyeriss_like", "simba_like", "gemmini_small"])

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.spec.sparse_optimizations import BANDED, FIXED, HYPERGEOMETRIC
 from fadiff_mapper.kernel._kernel import DensityModel
+from fadiff_mapper.model import sparse_design  # noqa: F401  (gives the kernel the error that it raises)
 
 
 def hypergeometric(nonzeros: int, words: int) -> DensityModel:

@@ -1,0 +1,123 @@
+// Parts of the kernel one by one for the tests: the module `fadiff_mapper.kernel._parts`, which a checkout's build makes beside
+// `_kernel` (setup.py). It takes the classes of `_kernel`.
+
+#include "bindings.hpp"
+#include "traffic.hpp"
+
+namespace fadiff {
+
+static void fit(bool holds, const char* what) { need(holds, what, ": wrong shape"); }
+
+// A walk with the given moves [S][R] and extent [R].
+static WindowWalk walk_over(const Array<double>& bounds, const Array<double>& moves, const Array<double>& extent) {
+    fit(bounds.ndim() == 1, "bounds");
+    fit(extent.ndim() == 1, "extent");
+    fit(moves.ndim() == 2 && moves.shape(0) == bounds.shape(0) && moves.shape(1) == extent.shape(0), "moves");
+    WindowWalk walk;
+    walk.ranks = int(extent.shape(0));
+    walk.extent.assign(extent.data(), extent.data() + extent.size());
+    walk.moves.assign(moves.data(), moves.data() + moves.size());
+    walk.repeated.resize(bounds.size());
+    walk.words = 1;
+    for (double words : walk.extent) walk.words *= words;
+    return walk;
+}
+
+// Words of the calls that repeat no delivery, and of those that repeat one by loop.
+template <double (*WALK)(const double*, int, WindowWalk&)>
+static py::tuple walked(const Array<double>& bounds, const Array<double>& moves, const Array<double>& extent) {
+    WindowWalk walk = walk_over(bounds, moves, extent);
+    const double plain = WALK(bounds.data(), int(bounds.size()), walk);
+    return py::make_tuple(plain, Array<double>(bounds.size(), walk.repeated.data()));
+}
+
+// The walk of one tile of the first mapping of a batch: (bounds [S], moves [S][R], extent [R], words, several move one rank).
+static py::tuple tile_walk(const Layer& layer, const py::sequence& nest, int level, int tensor) {
+    const Batch batch = batch_of(layer, nest);
+    fit(batch.size > 0, "batch");
+    need(level >= 0 && level < layer.levels && tensor >= 0 && tensor < layer.tensors, "level, tensor");
+    MappingPack pack(layer);
+    pack_mapping(layer, mapping_of(layer, batch, 0), pack);
+    Tiles tiles(layer);
+    lay_tiles(layer, pack, tiles);
+    Loops loops(layer);
+    line_up(layer, pack, tiles, 0, loops);
+    FanOut fan_out(layer);
+    spread_out(layer, pack, tiles, 0, level, fan_out);
+    WindowWalk walk;
+    start_walk(layer, layer.spaces[tensor], loops, fan_out, walk);
+    const py::ssize_t first = loops.start[level], count = loops.count - first;
+    return py::make_tuple(Array<double>(count, loops.bound.data() + first),
+                          Array<double>({count, py::ssize_t(walk.ranks)}, walk.moves.data()),
+                          Array<double>(walk.ranks, walk.extent.data()), walk.words,
+                          several_move_one_rank(layer, pack, layer.spaces[tensor], level)[0]);
+}
+
+// Receivers row by row in a grid that has room for them all.
+static Grid grid_over(std::size_t count, int width, int height) {
+    need(count <= MOST_RECEIVERS && width <= MOST_UNITS && height <= MOST_UNITS, "receivers of the grid");
+    fit(count > 0 && width > 0 && height > 0 && count <= std::size_t(width) * height, "receivers of the grid");
+    Grid grid;
+    grid.count = int(count), grid.width = width, grid.height = height;
+    grid.linked.assign(count, 0);
+    return grid;
+}
+
+static int linked(const Array<double>& offsets, int width, int height, const Array<double>& move) {
+    fit(offsets.ndim() == 2, "offsets");
+    fit(move.ndim() == 1 && move.shape(0) == offsets.shape(1), "move");
+    Grid grid = grid_over(offsets.shape(0), width, height);
+    grid.coordinates = int(offsets.shape(1));
+    grid.offset.assign(offsets.data(), offsets.data() + offsets.size());
+    return find_linked(grid, grid, move.data(), grid.coordinates);
+}
+
+// Receivers outside every group (negative) are those that a neighbour serves.
+static Array<double> hops(const Array<std::int64_t>& group, int width, int height) {
+    fit(group.ndim() == 1, "group");
+    Grid grid = grid_over(group.size(), width, height);
+    grid.group.assign(group.size(), 0);
+    for (int e = 0; e < grid.count; ++e) {
+        const std::int64_t own = group.data()[e];
+        need(own < grid.count, "group");
+        grid.linked[e] = own < 0;
+        grid.group[e] = int(std::max<std::int64_t>(own, 0));
+        grid.groups = std::max(grid.groups, grid.group[e] + 1);
+    }
+    count_hops(grid);
+    return Array<double>(grid.hops.size(), grid.hops.data());
+}
+
+static py::tuple random_neighbours(const Layer& layer, const MapSpace& space, const py::sequence& nest, int tries,
+                                   std::uint64_t seed, double divided) {
+    return changed(layer, space, nest, seed, [&](const Point& from, Random& random, auto take) {
+        Point point = from;
+        Changes changes;
+        for (int i = 0; i < tries; ++i) {
+            if (move(layer, space, from, divided, random, point, changes)) take(point);
+            take_back(space, from, changes, point);
+        }
+    });
+}
+
+static py::tuple layouts_fitted(const Layer& layer, const MapSpace& space, const py::sequence& nest, std::uint64_t seed) {
+    return changed(layer, space, nest, seed, [&](Point point, Random& random, auto take) {
+        Changes changes;
+        fit_layouts(layer, space, random, point, changes);
+        take(point);
+    });
+}
+
+PYBIND11_MODULE(_parts, module) {
+    module.def("walk_held", &walked<&walk_held>);
+    module.def("walk_unheld", &walked<&walk_unheld>);
+    module.def("tile_walk", &tile_walk);
+    module.def("find_linked", &linked);
+    module.def("count_hops", &hops);
+    const auto in = [](const char* name) { return py::arg(name); };
+    module.def("random_neighbours", &random_neighbours, in("layer"), in("space"), in("nest"), in("tries"), in("seed"),
+               py::arg("divided") = 0);
+    module.def("layouts_fitted", &layouts_fitted);
+}
+
+}  // namespace fadiff
