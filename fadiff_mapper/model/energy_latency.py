@@ -55,17 +55,8 @@ def cost(counts: Counts, use: Usage, machine: Machine, computes: Array | float, 
 
     Accesses spread evenly over the compute cycles; block sizes play no role for bandwidths, as in Timeloop. They are
     paid per block of words, rounded up over the whole run (FADiff eq. (19), per vector access instead of per word), and
-    the energy of an access is shared by the used members of a cluster.
-
-    Args:
-        counts: Accesses in words.
-        use: Instances in use and compute cycles.
-        machine: Constants of the architecture.
-        computes: Multiply-accumulates of the problem, a number or [B].
-        rounding: How vector accesses and cycles become whole numbers.
-
-    Returns:
-        Cycles, energy and its parts.
+    the energy of an access is shared by the used members of a cluster. `computes` are the multiply-accumulates of the
+    problem, a number or [B].
     """
     xp = array_namespace(counts.reads)
     reads, writes = counts.reads, counts.updates + counts.fills
@@ -93,19 +84,8 @@ def summed_cost(read: Array, write: Array, access: Array, instances: Array, addr
 
     A level that is asked for more than it can give slows the machine down in proportion, by the tightest limit: read,
     write, or both together. The slowest level sets the time (FADiff eq. (16)); used instances leak over that time. The
-    interconnects' fill and drain latencies come on top, without leakage. Energy is eq. (17) with leakage.
-
-    Args:
-        read: [L, T, B]. See `Cost`; so are `write`, `access`, `address`, `arithmetic` and `clusters`.
-        write: The same for fills and updates.
-        access: [L, T, B]. pJ of one used instance.
-        instances: [L, 1 or T, B]. Instances that spend it.
-        address: [L, T, B]. pJ.
-        arithmetic: [B]. pJ.
-        use: Leaking instances and compute cycles.
-        machine: Constants of the architecture.
-        clusters: [L, 1 or T, B].
-        rounding: Rounds cycles up, or not.
+    interconnects' fill and drain latencies come on top, without leakage. Energy is eq. (17) with leakage. Shapes and
+    units as in `Cost`; `access` [L, T, B] is pJ of one used instance, spent by `instances` [L, 1 or T, B].
     """
     xp = array_namespace(read)
     slow = slowdown(over_dataspaces(read), over_dataspaces(write), machine)

@@ -65,13 +65,8 @@ class PricedInterconnect:
 def priced_interconnects(arch: Architecture, problem: Problem, tables: Tables) -> tuple[PricedInterconnect, ...]:
     """All interconnects, innermost first; two below a level with one for each direction.
 
-    Args:
-        arch: The architecture.
-        problem: Gives the order of the data spaces.
-        tables: Energies of multicasts, and areas, from which the length of a hop follows where none is stated.
-
-    Raises:
-        SpecError: The ERT prices a multicast in a way that Timeloop refuses.
+    `tables` give the energies of multicasts, and areas, from which the length of a hop follows where none is stated.
+    Raises SpecError where the ERT prices a multicast in a way that Timeloop refuses.
     """
     widths, found = _tile_widths(arch, tables), list[PricedInterconnect]()
     inner = [arch.arithmetic.name, *arch.level_names()]
@@ -170,17 +165,10 @@ def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Pr
                      tally: Delivery, partition: np.ndarray, instances: np.ndarray) -> InterconnectUse:
     """Traffic and energy of the interconnects from the tally after bypassing.
 
-    Where a level cannot reduce, its partial sums travel back as well, all but the first of each word of its
-    partition: 2 * words - partition. Hops were counted before bypassing, which changes the words, not the sum of
-    words times hops. Outside the outermost level that keeps a data space nothing travels.
-
-    Args:
-        interconnects: Their energies.
-        projection: Marks the data spaces that are outputs.
-        keep: [L, T, B]. Whether the level keeps the data space.
-        tally: Traffic after bypassing, with hops.
-        partition: [L, T, B]. Words that one instance is responsible for.
-        instances: [L, B]. Instances in use.
+    Where a level cannot reduce, its partial sums travel back as well, all but the first of each word of its partition:
+    2 * words - partition. Hops were counted before bypassing, which changes the words, not the sum of words times hops.
+    Outside the outermost level that keeps a data space nothing travels. `tally` is the traffic after bypassing, with
+    hops; `partition` [L, T, B] the words that one instance is responsible for; `instances` [L, B] are in use.
     """
     assert tally.hop_words is not None
     levels = [noc.level for noc in interconnects]

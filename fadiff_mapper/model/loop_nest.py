@@ -151,16 +151,8 @@ def joined(parts: Sequence[Nest]) -> Nest:
 def pack(mappings: Sequence[Mapping], problem: Problem, *, residuals: bool = False) -> Nest:
     """Mappings as one NumPy batch.
 
-    Args:
-        mappings: B mappings of `problem`, all with the same number of levels.
-        problem: Gives the order of dimensions and data spaces.
-        residuals: Whether mappings may have residual factors.
-
-    Returns:
-        Factors as float64, orders as int64, `keep` and `on_y` as bool.
-
-    Raises:
-        FadiffError: A mapping has residual factors, and may not.
+    All mappings have the same number of levels; `residuals` permits residual factors. Factors are float64, orders
+    int64, `keep` and `on_y` bool. Raises FadiffError for a residual factor that is not permitted.
     """
     imperfect = any(mapping.imperfect for mapping in mappings)
     if imperfect and not residuals:
@@ -213,11 +205,8 @@ def cut_off(nest: Nest, bounds: Sequence[float] | np.ndarray) -> Nest:
 
     The factors, any whole numbers from 1, decide the residuals: points are numbered in mixed radix, from the innermost
     loop outwards, and the digits of the last point are the residuals less one. Loops beyond the last point vanish, and
-    the outermost temporal loop takes the remaining points.
-
-    Returns:
-        Mappings that cover the bounds [D] exactly. Where the factors divide the bounds last runs are as long as the
-        others.
+    the outermost temporal loop takes the remaining points. The mappings cover the bounds [D] exactly; where the factors
+    divide the bounds, last runs are as long as the others.
     """
     left = np.repeat(np.asarray(bounds, dtype=np.float64)[:, None], nest.batch, axis=1)
     whole = {name: np.empty_like(nest.temporal) for name in ("temporal", "spatial")}

@@ -133,8 +133,7 @@ class SparseDesign:
     def compiled(self) -> _kernel.SparseTables:
         """The same constants for the compiled kernel, made once.
 
-        Raises:
-            FadiffError: The design is larger than the kernel's tables.
+        Raises FadiffError where the design is larger than the kernel's tables.
         """
         arch, problem, sparse = self.layer.arch, self.layer.problem, self.sparse
         ranks = max((len(own.ranks) for options in sparse.levels for own in options.formats.values()), default=0)
@@ -191,13 +190,8 @@ def millionths(value: float) -> float:
 def prepare_sparse(layer: PreparedLayer, sparse: SparseOptimizations | None, tables: Tables) -> SparseDesign:
     """The part of a sparse evaluation that all mappings of a layer share.
 
-    Args:
-        layer: The layer, prepared for dense evaluation.
-        sparse: The hardware's treatment of zeros; None where the input has no such section.
-        tables: The tables in force.
-
-    Raises:
-        FadiffError: A banded tensor is no square matrix, on which Timeloop aborts.
+    `sparse` is None where the input has no such section. Raises FadiffError for a banded tensor that is no square
+    matrix, on which Timeloop aborts.
     """
     sparse = sparse or SparseOptimizations((LevelOptimizations(),) * len(layer.arch.levels), applied=False)
     densities = [(layer.problem.density(space.name), space.tile_extents(layer.problem.bounds))

@@ -186,11 +186,8 @@ def average_usage(nest: Nest, problem_computes: float | None = None) -> AverageU
 
     A spatial loop with bound n and residual r that runs m times uses (r + n (m - 1)) / m receivers on average. Timeloop
     rounds the instances in use down in the end, and counts as multiply-accumulates the computes of the first unit times
-    the units in use, both rounded down: too few where last runs have fewer of both.
-
-    Args:
-        nest: B mappings, NumPy arrays.
-        problem_computes: Multiply-accumulates of the problem, for numbers without Timeloop's rounding; None: with it.
+    the units in use, both rounded down: too few where last runs have fewer of both. `problem_computes` are the
+    problem's multiply-accumulates, for numbers without Timeloop's rounding; None: with it.
     """
     whole, rows = usage(nest), np.arange(nest.batch)
     runs = np.ones(nest.temporal.shape[1:])  # [D, B]; iterations of all loops so far, the last ones counted as they are

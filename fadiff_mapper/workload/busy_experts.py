@@ -21,8 +21,7 @@ def spread_over(network: Workload, busy: int) -> Workload:
     """Spreads the rows of every mixture of experts evenly over so many busy experts; over as many as there are experts,
     or rows, where these are fewer.
 
-    Raises:
-        FadiffError: The network has no mixture of experts (`Node.experts`), or rows do not divide evenly.
+    Raises FadiffError where the network has no mixture of experts (`Node.experts`), or rows do not divide evenly.
     """
     if busy < 1:
         raise FadiffError(f"busy_experts: found {busy}; accepted: a whole number >= 1")

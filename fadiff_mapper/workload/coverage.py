@@ -139,13 +139,8 @@ def _head(network: Workload) -> str:
 def require_coverage(network: Workload, allow_partial: bool, remedy: str) -> None:
     """Refuses a network of which too little is understood, unless any part of it will do.
 
-    Args:
-        network: the network.
-        allow_partial: whether any part of it will do.
-        remedy: how to ask for a part of it, for the message.
-
-    Raises:
-        FadiffError: less than `LEAST` of its multiply-accumulates are understood, possible ones among them.
+    `remedy` says in the message how to ask for a part of it. Raises FadiffError where less than `LEAST` of its
+    multiply-accumulates are understood, possible ones included.
     """
     found = coverage(network)
     if found.share < LEAST and not allow_partial:

@@ -92,10 +92,7 @@ def find_links(nodes: Sequence[Node], route_of: Mapping[str, Route],
                readers: Mapping[str, list[str]]) -> tuple[Link, ...]:
     """All links of a network, in the order of the consumers, then of their inputs.
 
-    Args:
-        nodes: the nodes in topological order, with shapes.
-        route_of: the routes of all tensors (`tensor_routes.routes`).
-        readers: the readers of all tensors (`readers_of`).
+    `nodes` are in topological order, with shapes; routes come from `tensor_routes.routes`, readers from `readers_of`.
     """
     by_name = {node.name: node for node in nodes}
     behind: dict[str, list[str]] = {}
@@ -222,8 +219,7 @@ class OtherInput:
 def other_inputs(nodes: Sequence[Node]) -> tuple[OtherInput, ...]:
     """All tensors that joins read besides those that flow on; operands of unknown shape are left out.
 
-    Args:
-        nodes: the nodes of a network in topological order, with shapes.
+    `nodes` are in topological order, with shapes.
     """
     by_name: dict[str, Node] = {}
     place: dict[str, int] = {}

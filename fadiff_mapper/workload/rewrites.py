@@ -32,12 +32,7 @@ SHARED = "Weights"  # the operand that products share: the right factor
 def with_shared_operands(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[Node, ...]:
     """Puts together the products of each node that share their right factor.
 
-    Args:
-        nodes: the nodes of a network in topological order, with shapes.
-        outputs: names of the tensors that it returns.
-
-    Returns:
-        The nodes in topological order, without those that repeated a factor and are read no more.
+    Nodes are in topological order, with shapes. Nodes that repeated a factor and are read no more are left out.
     """
     by_name = {node.name: node for node in nodes}
     result: list[Node] = []

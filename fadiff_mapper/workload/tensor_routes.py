@@ -108,8 +108,7 @@ class Arrival:
 def routes(nodes: Sequence[Node]) -> dict[str, Route]:
     """The routes of all tensors that come from some operator, by the tensors' names.
 
-    Args:
-        nodes: the nodes in topological order, with shapes.
+    `nodes` are in topological order, with shapes.
     """
     result: dict[str, Route] = {}
     shapes = {node.name: node.shape for node in nodes}

@@ -68,12 +68,9 @@ class WindowSlide:
 def composed(slides: Sequence[WindowSlide]) -> WindowSlide:
     """The window, without dilation, that reaches as far as several windows in a row.
 
-    Args:
-        slides: `composable` windows in the order in which they were applied, from the producer's axis on.
-
-    Returns:
-        A window from the producer's points to the last window's outputs. Its `reach`, stride and padding are exact; the
-        points that it covers in between may be more where strides exceed kernels.
+    Windows come in the order in which they were applied, from the producer's axis on. Returns a window from the
+    producer's points to the last window's outputs. Its `reach`, stride and padding are exact; the points that it covers
+    in between may be more where strides exceed kernels.
     """
     whole = WindowSlide(1, 1)
     for slide in slides:

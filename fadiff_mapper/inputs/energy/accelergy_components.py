@@ -112,9 +112,7 @@ class DescribedHardware:
 def described(arch: Architecture, literal: Mapping[str, Any]) -> DescribedHardware:
     """Works out the components of an input.
 
-    Args:
-        arch: The architecture, written as a tree.
-        literal: Sections of the user's input, of which `variables` and `compound_components` are read.
+    `literal` gives `variables` and `compound_components`.
 
     Raises:
         SpecError: A text is no arithmetic, a class contains itself or what is not there, an attribute is missing, or

@@ -32,13 +32,8 @@ def check_choice(choice: str) -> None:
 def find_tables(arch: Architecture, given: Tables, choice: str, literal: Mapping[str, Any]) -> SourcedTables:
     """Finds the energies and areas of an architecture. An area in the input counts under every choice.
 
-    Args:
-        given: The tables in the input, which come first; some choices complete them.
-        choice: One of `CHOICES`.
-        literal: Sections of the input, of which Accelergy reads the compound components.
-
-    Raises:
-        FadiffError: The choice is unknown, or Accelergy is asked for and is not there, cannot be asked, or fails.
+    The tables in the input come first; some choices complete them. Raises FadiffError where the choice is unknown, or
+    Accelergy is asked for and is not there, cannot be asked, or fails.
     """
     check_choice(choice)
     if choice == "built-in" or (given.ert and choice not in COMPLETES):

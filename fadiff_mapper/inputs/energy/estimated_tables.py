@@ -101,13 +101,8 @@ def register_file(depth: Any, address_bits: Any) -> tuple[Any, ...]:
 def arithmetic(unit_class: str, bits: Any, cycle_seconds: float) -> tuple[Any, ...]:
     """Energy and area of a multiply-accumulate unit.
 
-    Args:
-        unit_class: "intmac" or "fpmac".
-        bits: Bits of an operand, an array of NumPy or torch; exponent and mantissa of a floating-point unit together.
-        cycle_seconds: Length of a clock cycle.
-
-    Returns:
-        `ARITHMETIC`, each of the shape of `bits`.
+    `unit_class` is "intmac" or "fpmac"; `bits` of an operand, exponent and mantissa together, may be an array of NumPy
+    or torch. Returns `ARITHMETIC`, each of the shape of `bits`.
     """
     clock = clock_ns(cycle_seconds)
     integer = unit_class == "intmac"
@@ -415,10 +410,8 @@ def estimated(arch: Architecture, given: Tables) -> Tables:
     """Completes the tables in the input with estimates.
 
     They get an ERT row for every component that they do not price completely, and an ART row for every one whose area
-    neither they nor the architecture state. Levels that only add a fan-out need none.
-
-    Raises:
-        SpecError: An estimate is beyond the range of numbers that are read: continued too far.
+    neither they nor the architecture state. Levels that only add a fan-out need none. Raises SpecError where an
+    estimate is beyond the range of numbers that are read: continued too far.
     """
     parts = primitives(arch)
     unpriced = [level.name for level in reversed(arch.levels)

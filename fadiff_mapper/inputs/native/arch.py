@@ -102,14 +102,10 @@ def _one_edit(key: str) -> str:
 def read_architecture(node: Any, where: Where, key: str = "architecture", leniency: Leniency = STRICT) -> Architecture:
     """Reads an architecture and flattens it as Timeloop's model does.
 
-    Args:
-        node: The section: a tree under `subtree`, or the old format with the lists `storage` and `arithmetic`.
-        key: Its top-level key, "architecture" or "arch", under which it is written out again.
-        leniency: Decides about keys and attributes that Timeloop ignores.
-
-    Raises:
-        SpecError: An unknown key (where strict), a size or word width that does not fit, a memory without a size, two
-            components of one name, or meshes that do not divide.
+    `node` is a tree under `subtree`, or the old format with the lists `storage` and `arithmetic`; `key`, "architecture"
+    or "arch", is the top-level key under which it is written out again. Raises SpecError for an unknown key
+    (where strict), a size or word width that does not fit, a memory without a size, two components of one name, or
+    meshes that do not divide.
     """
     components, name = _components(underscored(mapping(node, where)), leniency)
     memories = [component for component in components if component.is_one_of(STORAGE_CLASSES)]
@@ -361,11 +357,9 @@ def named_interconnects(components: Sequence[Component], units: Sequence[tuple[s
                         leniency: Leniency) -> tuple[NamedInterconnect, ...]:
     """The interconnects (of a class of `INTERCONNECT_CLASSES`) that levels refer to by name.
 
-    `units`: name and attributes of the arithmetic and of the storage levels, innermost first.
-
-    Raises:
-        SpecError: A level names an interconnect that does not exist, neighbours name different ones, one stands in
-            two places, or an interconnect cannot do what it is used for.
+    `units`: name and attributes of the arithmetic and of the storage levels, innermost first. Raises SpecError
+    where a level names an interconnect that does not exist, neighbours name different ones, or an interconnect is in
+    two places or cannot carry the traffic that it is used for.
     """
     by_name = {component.name: component for component in components}
     if len(by_name) < len(components):

@@ -51,10 +51,8 @@ def read_sparse_optimizations(node: Any, where: Where, arch: Architecture, probl
     """Reads the section, `{targets: [...]}`, each target with a name and any of its three parts.
 
     Where a level is listed twice, each part of the later entry replaces the same part of the earlier one, as in
-    Timeloop.
-
-    Raises:
-        SpecError: An unknown level, data space, dimension, format or option, or a format that Timeloop refuses.
+    Timeloop. Raises SpecError for an unknown level, data space, dimension, format or option, or a format that Timeloop
+    refuses.
     """
     names = _Names(arch, problem, leniency)
     reader = Reader(underscored(mapping(node, where)), leniency, keys.SPARSE)

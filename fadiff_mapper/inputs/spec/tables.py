@@ -123,8 +123,7 @@ def storage_energy(level: StorageLevel, tables: Tables) -> ComponentEnergy:
 def compute_energy(arithmetic: Arithmetic, tables: Tables) -> tuple[float, bool]:
     """The energy of a multiply-accumulate: from the ERT, else the attribute `energy`, else Timeloop's built-in value.
 
-    Returns:
-        (pJ per operation, whether it is the built-in value, 1 pJ at 16 bits and quadratic in the bits)
+    Returns (pJ per operation, whether it is the built-in value, 1 pJ at 16 bits and quadratic in the bits).
     """
     energy = _first(component_actions(arithmetic.name, tables), COMPUTE_ACTIONS)
     energy = arithmetic.energy if energy is None else energy
@@ -193,9 +192,8 @@ def _first(actions: dict[str, float], names: tuple[str, ...]) -> float | None:
 def missing_actions(arch: Architecture, tables: Tables) -> list[str]:
     """Actions that the ERT does not price, for which Timeloop takes its built-in value.
 
-    Returns:
-        A phrase per component, such as `"Buffer" (fill, update)`, innermost level first; none where there is no ERT.
-        Levels that only add a fan-out are not expected in an ERT.
+    Returns a phrase per component, such as `"Buffer" (fill, update)`, innermost level first; none where there is no
+    ERT. Levels that only add a fan-out are not expected in an ERT.
     """
     if not tables.ert:
         return []

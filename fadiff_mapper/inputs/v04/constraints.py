@@ -101,8 +101,7 @@ class ExpressionScope:
 def design_constraints(tree: BranchNode, targets: Sequence[Map], scope: ExpressionScope) -> dict[str, Group]:
     """All constraints of a design by node: inline ones and targets combined, macros and !Parallel written out.
 
-    Raises:
-        SpecError: Unknown targets, contradictions, and constraints that a node cannot obey.
+    Raises SpecError for unknown targets, contradictions, and constraints that a node cannot obey.
     """
     nodes, problem = list(leaves(tree)), scope.problem
     groups: dict[str, Group] = {leaf.name: {} for leaf in nodes}

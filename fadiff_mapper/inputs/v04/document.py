@@ -60,14 +60,9 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
 
     Every fan-out X becomes a `dummy_storage` level `inter_X_spatial`; container attributes are handed inwards;
     constraints and mapping become flat lists of directives with strings. The problem is read into values here, as
-    constraints speak of its dimensions and data spaces; the caller need not read it again.
-
-    Args:
-        document: The merged input, in the v0.4 dialect (see `is_v04`).
-        leniency: Decides about input that the front end puts up with and Timeloop then ignores.
-
-    Raises:
-        SpecError: Something that the front end would refuse, or ignore where strict, or that is valid but not modelled.
+    constraints speak of its dimensions and data spaces; the caller need not read it again. `leniency` decides about
+    input that the front end puts up with and Timeloop then ignores. Raises SpecError for input that the front end would
+    refuse, or ignore where strict, or that is valid but not modelled.
     """
     reader = Reader(without_ignored(document))
     shared = _globals(reader)

@@ -130,9 +130,8 @@ class BranchNode:
 def read_tree(architecture: Map, names: Names) -> BranchNode:
     """Reads the tree of an architecture, a section with a list under `nodes`; expressions can use the names.
 
-    Raises:
-        SpecError: Unknown tags, keys and classes, names given twice, missing attributes, and parts that are not
-            modelled: containers or fan-outs directly under a !Parallel.
+    Raises SpecError for unknown tags, keys and classes, names given twice, missing attributes, and parts that are not
+    modelled: containers or fan-outs directly under a !Parallel.
     """
     reader = Reader(without_ignored(architecture))
     reader.take("version", version, None)

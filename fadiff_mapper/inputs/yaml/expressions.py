@@ -178,16 +178,10 @@ _COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 def evaluate(text: str, names: Mapping[str, object]) -> Any:
     """Computes an expression.
 
-    Args:
-        text: The expression, at most `MAX_TEXT` characters.
-        names: Values by name. Mappings among them are read by attribute or index, as in
-            `len(spec.problem.instance)`; attributes of Python objects are out of reach.
-
-    Returns:
-        A number, string, boolean or list.
-
-    Raises:
-        ExpressionError: The text is no expression, cannot be computed, or exceeds a limit; nothing else is raised.
+    `text` has at most `MAX_TEXT` characters. Mappings among the `names` are read by attribute or index, as in
+    `len(spec.problem.instance)`; attributes of Python objects are out of reach. Returns a number, string, boolean or
+    list. Raises ExpressionError, and nothing else, where the text is no expression, cannot be computed, or exceeds a
+    limit.
     """
     if len(text) > MAX_TEXT:
         raise ExpressionError(f"the expression has {len(text)} characters; accepted: at most {MAX_TEXT}")

@@ -22,11 +22,7 @@ YAML = "a YAML file"
 def open_input(path: Path, accepted: str, most: int) -> tuple[BinaryIO, int]:
     """Opens a file of at most so many bytes to read; `accepted` is the wanted file in messages.
 
-    Returns:
-        The open file and its bytes.
-
-    Raises:
-        SpecError: There is no such file, it cannot be opened, is too large, or is no regular file.
+    Raises SpecError where there is no such file, or it cannot be opened, is too large, or is no regular file.
     """
     where = Where(str(path))
     try:

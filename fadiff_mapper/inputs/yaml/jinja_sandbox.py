@@ -59,11 +59,8 @@ def render(text: str, file: str, functions: Mapping[str, Function], data: Mappin
            budget: Budget) -> Rendered:
     """Renders a template, a file's text; text without template syntax is returned as it is.
 
-    Functions that it may call report a mistake of its author as ValueError.
-
-    Raises:
-        SpecError: A mistake, undefined name, unavailable feature, or exhausted budget, with file and line of the
-            template.
+    Functions that it may call report a mistake of its author as ValueError. Raises SpecError for a mistake, undefined
+    name, unavailable feature, or exhausted budget, with file and line of the template.
     """
     if not is_template(text):
         return Rendered(text, tuple((file, line) for line in range(1, text.count("\n") + 2)))

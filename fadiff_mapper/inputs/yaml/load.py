@@ -37,12 +37,9 @@ SUFFIXES = (".yaml", ".yml", ".jinja", ".jinja2", ".j2", ".txt")
 def load_files(paths: Sequence[str | Path], *, jinja_data: Mapping[str, object] | None = None) -> Map:
     """Reads YAML files into one mapping of their top-level keys. Raises SpecError.
 
-    A key that several files give is combined as Timeloop's front end does: mappings key by key, lists one after
-    the other, an empty or equal value once; anything else is a contradiction. A file given twice counts once.
-
-    Args:
-        paths: The files, in the order in which lists are joined.
-        jinja_data: Variables of the files' templates.
+    A key that several files give is combined as Timeloop's front end does: mappings key by key, lists one after the
+    other, an empty or equal value once; anything else is a contradiction. A file given twice counts once. Lists are
+    joined in the order of `paths`.
     """
     trees: dict[Path, Map] = {}
     for file in [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]:

@@ -263,13 +263,8 @@ class Reader:
     def take(self, name: str | tuple[str, ...], check: Check[T], default: Any = REQUIRED) -> T:
         """Reads the value of a key; a null counts as absent.
 
-        Args:
-            name: The key, or several spellings of it, of which the first that is there counts.
-            check: Turns the value into the wanted type.
-            default: Returned, unchecked, where the key is absent.
-
-        Raises:
-            SpecError: The check fails, or a key without a default is absent.
+        Of several spellings of the name the first that is there counts. `check` turns the value into the wanted type;
+        `default` is returned unchecked. Raises SpecError where the check fails, or a key without a default is absent.
         """
         names = (name,) if isinstance(name, str) else name
         self.asked += names

@@ -98,14 +98,9 @@ class Assembly:
         """Adds the results of an operation that is not understood, a node for each, all multiply-accumulates on the
         first.
 
-        Args:
-            name: its name, made unique.
-            what: the framework's name of the operation.
-            operands: the values that it reads; constants among them are no inputs of the nodes.
-            shapes: extents of its results, None where they are not known.
-            macs: its multiply-accumulates, where they are known.
-            possible: where they are not, how many it may well have; by default the number of one product of its
-                tensors.
+        Constants among the operands are no inputs of the nodes; extents in `shapes` are None where they are not known.
+        Where its multiply-accumulates `macs` are not known, `possible` says how many it may well have, by default the
+        number of one product of its tensors.
         """
         inputs = tuple(t.node for t in operands if t.node)
         if macs is None and possible is None:
@@ -259,13 +254,9 @@ def linear(to: Assembly, name: str, x: Tensor, weight: Tensor, shape: Shape) -> 
 def attention(to: Assembly, name: str, operands: Sequence[Tensor], mask: Tensor | None, shape: Shape) -> Tensor:
     """Adds softmax(q k^T + mask) v: two products, and whole rows in between.
 
-    Args:
-        to: the network.
-        name: prefix of the nodes' names.
-        operands: queries, keys and values, [..., heads, tokens, size]; fewer heads of keys and values than of queries
-            are shared among these, which `rewrites.with_shared_operands` makes rows of one product.
-        mask: added to the scores where it is computed; a constant mask adds no node.
-        shape: extents of the output.
+    Queries, keys and values are [..., heads, tokens, size]; fewer heads of keys and values than of queries are shared
+    among these, which `rewrites.with_shared_operands` makes rows of one product. A constant mask adds no node. `shape`
+    has the extents of the output.
     """
     q, k, v = operands
     heads = q.shape[:-2]

@@ -90,12 +90,8 @@ class Phase:
 def phases(outputs: int, kernel: int, stride: int, pad: int, dilation: int) -> Counter[Phase]:
     """The phases of a transposed convolution along one axis, each with the number of those that are alike.
 
-    Args:
-        outputs: number of outputs.
-        kernel: points of the kernel.
-        stride: outputs from one input to the next.
-        pad: outputs that are cut off before the first.
-        dilation: outputs from one point of the kernel to the next.
+    `stride` counts outputs from one input to the next, `pad` outputs cut off before the first, `dilation` outputs from
+    one point of the kernel to the next.
     """
     found: Counter[Phase] = Counter()
     for phase in range(min(stride, outputs)):
@@ -259,17 +255,9 @@ def repeated(to: Assembly, name: str, body: Assembly, times: int, operands: Sequ
              shapes: Sequence[Shape | None], in_turn: bool = True) -> list[Tensor]:
     """Adds the operators of a loop's body, each repeated for all passes.
 
-    Args:
-        to: the network.
-        name: prefix of the names of the results' nodes.
-        body: the nodes of one pass.
-        times: passes.
-        operands: the values that the loop reads.
-        shapes: extents of the loop's results.
-        in_turn: False where no pass reads a result of another.
-
-    Returns:
-        The results, each computed from all operators. No tile is followed within a pass, nor from or into the loop.
+    `body` has the nodes of one pass, `shapes` the extents of the loop's results; `in_turn` is False where no pass reads
+    a result of another. Each result is computed from all operators. No tile is followed within a pass, nor from or into
+    the loop.
     """
     between, what, where = "recurrence" if in_turn else "other", "loop", to.where
     made: list[Tensor] = []

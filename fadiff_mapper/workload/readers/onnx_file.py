@@ -54,15 +54,8 @@ VARINT, LENGTH, FIXED = 0, 2, {1: 8, 5: 4}  # kinds of fields: a number, a state
 def read_thin(path: Path, where: Where) -> Any:
     """Reads a model without its weights.
 
-    Args:
-        path: The file.
-        where: The file, for messages.
-
-    Returns:
-        An `onnx.ModelProto` in which constants of more than `SMALL` elements have shapes and types, but no values.
-
-    Raises:
-        SpecError: The file is no whole ONNX model, or too large.
+    In the `onnx.ModelProto` constants of more than `SMALL` elements have shapes and types, but no values. Raises
+    SpecError where the file is no whole ONNX model, or too large.
     """
     file, size = open_input(path, "an ONNX model", MAX_BYTES)
     try:
@@ -113,12 +106,8 @@ def _kept(message: Any) -> Mapping[int, Any]:
 def _thin(file: BinaryIO, length: int, message: Any, budget: MemoryLeft, depth: int) -> bytes:
     """The next message in a file without the fields that are skipped.
 
-    Args:
-        file: Stands at the first field; afterwards behind the last.
-        length: Bytes of the message.
-        message: Its descriptor.
-        budget: Pays for what is kept.
-        depth: How many messages may lie within one another.
+    `file` is at the first field, afterwards behind the last; `length` is in bytes; `budget` pays for the kept fields;
+    messages nest at most `depth` deep.
 
     Raises:
         DecodeError: The fields do not end where the message ends, or lie too deep.

@@ -58,8 +58,7 @@ def clean(name: str) -> str:
 def read_file(path: Path, name: str | None, given: Given) -> Workload:
     """Reads an ONNX file, with what is said of inputs that it leaves open; the network is named as the file by default.
 
-    Raises:
-        SpecError: `onnx_file.read_thin` or `read_model` refuses it.
+    Raises SpecError where `onnx_file.read_thin` or `read_model` refuses it.
     """
     return read_model(read_thin(path, Where(str(path))), name or path.stem, str(path), given)
 
@@ -67,11 +66,7 @@ def read_file(path: Path, name: str | None, given: Given) -> Workload:
 def read_model(model: Any, name: str, file: str, given: Given) -> Workload:
     """Reads an `onnx.ModelProto`.
 
-    Args:
-        model: the model.
-        name: name of the network.
-        file: the source, for messages.
-        given: what is said of inputs that the model leaves open.
+    `file` is the source, for messages; `given` states inputs that the model leaves open.
 
     Raises:
         SpecError: the model is broken or refused, or has dynamic dimensions; the message names the source, and the node
@@ -163,8 +158,7 @@ def _close_inputs(graph: Any, constants: set[str], given: Given, where: Where) -
     """Gives the inputs of an ONNX graph that are no constants (weights) their values and shapes, and named dimensions
     their numbers; the graph is changed.
 
-    Raises:
-        SpecError: the model has no such input or dimension, or an input has another number of axes.
+    Raises SpecError where the model has no such input or dimension, or an input has another number of axes.
     """
     names = [value.name for value in graph.input if value.name not in constants]
     unknown = sorted((set(given.shapes) | set(given.values)) - set(names))
@@ -206,8 +200,7 @@ def _close_inputs(graph: Any, constants: set[str], given: Given, where: Where) -
 def _refuse_open(graph: Any, constants: set[str], where: Where) -> None:
     """Refuses an ONNX graph of which inputs that are no constants (weights) are still open.
 
-    Raises:
-        SpecError: inputs have axes without a number; all of them are named.
+    The SpecError names all axes without a number.
     """
     open_inputs = {}
     for value in graph.input:

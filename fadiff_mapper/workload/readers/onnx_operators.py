@@ -444,8 +444,7 @@ def understood(call: OnnxCall) -> list[Tensor]:
     operator or shapes are not known. Those behind the first are constants where they carry no data on (masks, running
     statistics).
 
-    Raises:
-        SpecError: an operator with multiply-accumulates lacks a shape, or attributes contradict operands.
+    Raises SpecError where an operator with multiply-accumulates lacks a shape, or attributes contradict operands.
     """
     name, first = call.operator, call.tensors[0]
     table = LAYERS if name in LAYERS else OPERATORS if first.known and call.outs[0] is not None else {}

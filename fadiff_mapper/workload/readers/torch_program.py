@@ -101,11 +101,8 @@ def _with_graphs(program: ExportedProgram, module: torch.fx.GraphModule) -> Expo
 def _put_body(graph: torch.fx.Graph, call: torch.fx.Node, body: torch.fx.Graph, given: Sequence[Any]) -> None:
     """Copies a body in front of a call of a graph, and has its results read in place of the call's.
 
-    Args:
-        graph: the graph of the call.
-        call: a call with one result, or with several, of which all readers pick one by its index.
-        body: the graph to put in its place; nodes without a module become part of the call's.
-        given: nodes of `graph` or numbers, one for each placeholder of the body.
+    The call has one result, or several, of which all readers pick one by its index. `given` has a node of `graph` or a
+    number for each placeholder of the body; nodes of the body without a module become part of the call's.
     """
     inputs = [node for node in body.nodes if node.op == "placeholder"]
     copies = dict(zip(inputs, given, strict=True))
