@@ -1,7 +1,7 @@
 """From access counts to cycles and energy: the equations that the exact and the smooth evaluation share.
 
 Energies in pJ, cycles whole in the exact evaluation. Axes as in `access_counts.py`: L, D, T and B (batch, last). The
-equations are those of FADiff (arXiv 2511.22348): the roofline of eq. (16) for the latency and eqs. (17)-(19) for the
+equations follow FADiff (arXiv 2511.22348): the roofline of eq. (16) for the latency and eqs. (17)-(19) for the
 energy, extended to vector accesses, clusters, address generation and leakage as `timeloop-model` counts them.
 """
 
@@ -89,7 +89,7 @@ def cost(counts: Counts, use: Usage, machine: Machine, computes: Array | float, 
 
 def summed_cost(read: Array, write: Array, access: Array, instances: Array, address: Array, arithmetic: Array,
                 use: Usage, machine: Machine, clusters: Array, rounding: Rounding) -> Cost:
-    """Cycles and energy from what the data spaces ask for and spend, of dense and sparse designs.
+    """Cycles and energy from the bandwidth and the energy of the data spaces, of dense and sparse designs.
 
     A level that is asked for more than it can give slows the machine down in proportion, by the tightest limit: read,
     write, or both together. The slowest level sets the time (FADiff eq. (16)); used instances leak over that time. The

@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from fadiff_mapper.model.sparse_accesses import SparseCounts
 
 WORTH_A_THREAD = 1024
-"""Mappings below which another thread costs more than it brings: its start takes as long as a hundred evaluations.
-`benchmarks/evaluation_throughput.py` measures mappings per second."""
+"""Mappings below which the start of another thread costs more than the thread saves."""
 
 
 def _nearest(values: np.ndarray) -> np.ndarray:

@@ -28,16 +28,16 @@ KnownLayers = dict[Hashable, tuple[Spec, PreparedLayer]]
 
 
 def layers_of(specs: Sequence[Spec]) -> list[PreparedLayer]:
-    """The layers of `layer_of`; those of problems on one design that differ in their bounds alone share constants.
+    """The layers of `layer_of`; problems on one design that differ only in their bounds share constants.
 
-    Where designs change, the problems of each had better stand side by side.
+    Problems of one design are best listed side by side.
     """
     known: KnownLayers = {}
     return [shared_layer(spec, known) for spec in specs]
 
 
 def shared_layer(spec: Spec, known: KnownLayers) -> PreparedLayer:
-    """The layer of `layer_of`, with the constants of one that differs in its bounds alone.
+    """The layer of `layer_of`, with the constants of a known layer that differs only in its bounds.
 
     Args:
         spec: The problem on its design.
@@ -121,7 +121,7 @@ def evaluate_nests(specs: Sequence[Spec], layers: Sequence[PreparedLayer], nests
         nests: For each of them a mapping within its constraints, a nest of one row.
 
     Returns:
-        Statistics in the order of the problems, equal to those of `evaluate_mapping`.
+        Statistics in the order of the problems, equal to the results of `evaluate_mapping`.
 
     Raises:
         InvalidMapping: Timeloop would reject a mapping.

@@ -1,4 +1,4 @@
-"""Interconnects with what their traffic costs, one entry for every interconnect below every level."""
+"""The interconnects below every level, their traffic and its energy."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ def priced_interconnects(arch: Architecture, problem: Problem, tables: Tables) -
     for i, level in enumerate(arch.levels):
         reduces = level.interconnect.reduction_supported
         named = [noc for noc in arch.named_interconnects if i in (noc.inwards, noc.outwards)]
-        ways = INWARDS if any(noc.outwards == i for noc in named) else BOTH_WAYS  # one inwards serves both alone
+        # a single interconnect inwards serves both ways
+        ways = INWARDS if any(noc.outwards == i for noc in named) else BOTH_WAYS
         for noc in named:
             own = BOTH_WAYS if noc.inwards == noc.outwards else ways if noc.inwards == i else OUTWARDS
             priced = _wires(noc.name, noc.kind, i, own, reduces or noc.kind != "Legacy", noc.wires, widths[i])
@@ -150,7 +151,7 @@ class InterconnectUse:
         energy: [N, T, B]. pJ of wires, routers, ingresses and transfers, per instance of the level.
         link_energy: [N, T, B]. pJ of transfers between neighbouring receivers, per instance of the level.
         adder_energy: [N, T, B]. pJ of additions in a reduction tree, per instance of the level.
-        spent: [N, T, B]. pJ that Timeloop counts: those of all instances, but of a reduction tree those of one.
+        spent: [N, T, B]. pJ that Timeloop counts: of all instances, but of one instance for a reduction tree.
         total: [B]. pJ of all interconnects, the sum of `spent`.
     """
 
@@ -186,7 +187,7 @@ def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Pr
     written = np.array(projection.read_write)
     trees, multicasts = (np.array([noc.kind == kind for noc in interconnects])
                          for kind in ("ReductionTree", "SimpleMulticast"))
-    carried = ~trees[:, None] | written  # a reduction tree carries partial sums alone
+    carried = ~trees[:, None] | written  # a reduction tree carries only partial sums
     reaches = np.logical_or.accumulate(keep[::-1], axis=0)[::-1][levels] & carried[..., None]
     words, hop_words = tally.words[:, levels] * reaches, tally.hop_words[:, levels] * reaches
     multicast = np.broadcast_to(tally.multicast[:, levels], words.shape)

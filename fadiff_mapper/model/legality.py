@@ -23,14 +23,14 @@ NOWHERE = "one of the tensors is bypassed in all storage levels"
 
 EACH_BROKEN_LIMIT = 0.1
 """Octaves that every broken limit adds to `excess`, so that a limit broken by a hair still counts and breaking fewer
-limits is better. A plain choice: nothing was measured."""
+limits is better."""
 
 MOST_RECEIVERS = _kernel.MOST_RECEIVERS
 """Instances below one instance of a level that a mapping may use: where their places matter they are counted one by
 one (`kernel/receivers.hpp`). Timeloop has no such limit; machines have a few thousand."""
 
 SMALLEST = 1e-9
-"""Stands in for an amount or a limit of 0, so that logarithms stay finite. A plain safety limit."""
+"""Replaces an amount or a limit of 0, so that logarithms stay finite."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def limits(nest: Nest, needed: np.ndarray, use: Usage, arch: Architecture, room:
            metadata: np.ndarray | None = None) -> list[LegalityCheck]:
     """Every check in the order in which Timeloop makes them; Timeloop reports the first one that is broken.
 
-    The last ones are ours alone, see `MOST_RECEIVERS`.
+    Timeloop lacks the last check, see `MOST_RECEIVERS`.
 
     Args:
         nest: B mappings.

@@ -20,8 +20,7 @@ from fadiff_mapper.model.loop_nest import Array, Projection, array_namespace, pr
 from fadiff_mapper.model.reuse import Reuse, full_reuse
 
 UNLIMITED = _kernel.UNLIMITED
-"""Bandwidth of a level without a limit, in words per cycle: not infinite, so that gradients stay finite. Any number
-far above every demand does; nothing was measured."""
+"""Bandwidth of a level without a limit, in words per cycle: far above every demand, finite for the gradients."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +147,7 @@ class PreparedLayer:
         machine: Energies and bandwidths of the architecture as arrays.
         energies: pJ per vector access of every storage level, innermost first.
         reuse: The reuse that all mappings of this layer make use of.
-        interconnects: Interconnects below the levels, and what their traffic costs.
+        interconnects: Interconnects below the levels, with the energy of their traffic.
         shares: Shares of the differentiable model's counts that zeros leave; None: everything.
     """
 

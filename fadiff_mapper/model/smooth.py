@@ -5,9 +5,9 @@ vector accesses, in the energy of interconnects, and where windows are handed on
 below do not follow. `fadiff-validate` measures the distance (row "smooth" of its table). Between integers nothing is
 promised: searches draw integers and follow the gradient there.
 
-Windows that slide in time are the twin of `kernel/window_walk.cpp`, windows that receivers share that of
-`kernel/receivers.cpp`. Both kernels count step by step and are the authority; `tests/model/test_closed_forms.py` says
-how often they agree. Every temporal loop moves the tile of a data space by its own step less one step of each loop
+Windows that slide in time follow `kernel/window_walk.cpp`, windows that receivers share follow
+`kernel/receivers.cpp`. Both kernels count step by step and are the authority; `tests/model/test_closed_forms.py`
+says how often they agree. Every temporal loop moves the tile of a data space by its own step less one step of each loop
 inside, which start again. In Timeloop's way of counting the innermost loop that moves a tile brings new words only, and
 the tile remembers that loop's move before a step of any loop further out. So a step further out brings
 
@@ -124,7 +124,7 @@ class WindowSteps:
 
 
 def shared_ranks(ranks: Ranks) -> list[Rank]:
-    """The ranks that several dimensions move, and those of a dimension that moves several ranks."""
+    """The ranks that several dimensions move, and the ranks of a dimension that moves several ranks."""
     everywhere = [d for rank in ranks for d, _ in rank]
     return [rank for rank in ranks if len(rank) > 1 or everywhere.count(rank[0][0]) > 1]
 

@@ -35,7 +35,7 @@ TOLERANCE = 0.00001
 READ, FILL, UPDATE = range(3)
 """Positions in `sparse_design.ACCESSES`."""
 ACTUAL, GATED = range(2)
-"""Positions in `sparse_design.KINDS` of what takes a cycle."""
+"""Positions in `sparse_design.KINDS` of the kinds that take a cycle."""
 
 VECTOR_THRESHOLDS = {
     2: (251, 125, 84, 63, 51, 42, 36, 32, 28, 1), 4: (375, 188, 125, 94, 75, 63, 54, 47, 42, 1),
@@ -237,7 +237,7 @@ def saved_accesses(words: np.ndarray, units: np.ndarray, column: AnyMapping[int,
         left[:len(stored), formatted] = unsigned(stored - np.floor(stored * sparsity))
 
     def split(level: int, saving: Saving, *, below_another: bool) -> None:
-        """The accesses of a level that saves some; of metadata those of the ranks that are sent to the child."""
+        """The accesses of a level that saves some; of metadata only the ranks that are sent to the child."""
         kind, p = saving
         if not math.isfinite(p):
             raise FadiffError("Timeloop's counts are undefined here: a level further out saves every access")
@@ -246,7 +246,7 @@ def saved_accesses(words: np.ndarray, units: np.ndarray, column: AnyMapping[int,
         if sent > len(column[level].ranks):
             raise FadiffError("Timeloop reads beyond its tables: accesses are saved at a level without metadata whose "
                               "child has some")
-        if below_another:  # Timeloop takes the metadata of reads from that of updates (a fault of its own)
+        if below_another:  # Timeloop takes the metadata of reads from the updates' (a fault of its own)
             touched[READ] = touched[UPDATE]
         share = accesses * p
         saved = unsigned(np.array([math.ceil(share[READ]) if written else math.floor(share[READ]), 0,
@@ -371,7 +371,7 @@ def saved_computes(algorithmic: int, operands: Sequence[Operand], *, gates: bool
 
 
 def block_ratio(level: StorageLevel, tile: StoredTile, model: _kernel.DensityModel) -> float:
-    """Vector accesses per compressed tile over those of words that fill their blocks.
+    """Vector accesses of a compressed tile over the vector accesses of words that fill their blocks.
 
     Returns:
         The ratio; 1 where nonzeros are taken to fill their blocks, or the tile is stored plainly.

@@ -1,4 +1,4 @@
-"""A layer on a sparse design: what is the same for all its mappings, and their scores by the compiled kernel."""
+"""A layer on a sparse design: constants of all its mappings, and their scores by the compiled kernel."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ NAMES = {(middle, kind, access): tuple(f"{prefix}{middle}{name}" for prefix in p
 def storage_energies(level: StorageLevel, tables: Tables, plain: ComponentEnergy | None = None) -> StorageEnergies:
     """The energies of a level. Its own `vector_access_energy` replaces the ERT and leaves actual accesses of data only.
 
-    `plain`: those of the dense design, where they are known.
+    `plain`: energies of the dense design, where they are known.
     """
     actions = {} if level.vector_access_energy is not None else component_actions(level.name, tables)
     plain = plain or storage_energy(level, tables)

@@ -3,7 +3,7 @@
 Timeloop's sparse analysis looks at loops one by one: which one is met first, which one is spatial. A format has a fixed
 number of ranks, each of which takes one loop, or several that its flattening rule allows; loops of bound 1 are passed
 over. Where the level further out is compressed, its tile must consist of the tiles further in (pretiling): its inner
-ranks are then those of the child.
+ranks are then the ranks of the child.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class NestLoop:
 
 @dataclass(frozen=True)
 class StoredTile:
-    """The tile of a data space at a level that keeps it: its place, its fiber tree, and what fills it.
+    """The tile of a data space at a level that keeps it: its place, its fiber tree, and its occupancy.
 
     Attributes:
         box: Its extents along the ranks of the tensor.
@@ -210,7 +210,7 @@ def _with_fibers(nest: list[list[NestLoop]], space: DataSpace, level: int, colum
                 raise InvalidMapping(names[level], f"pretiling for {space.name}required but level compression format "
                                                    f"does not align: {names[level]} {names[tile.child]}")
             boxes, fibers = child.boxes, child.fibers
-        else:  # the innermost loop of each dimension stands for the loops of the child and everything inside it, too
+        else:  # the innermost loop of each dimension also covers the loops of the child and all loops inside it
             points = dict(nest[tile.child][-1].points)
     left = [(loop.dim, bound, space.tile_extents(loop.points)) for loop in loops
             if (bound := loop.bound * points.pop(loop.dim, 1)) > 1]

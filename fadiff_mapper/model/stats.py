@@ -23,7 +23,7 @@ KINDS = ("actual", "gated", "skipped")
 class Stats:
     """The statistics of one mapping: energies in pJ, counts in words, bandwidths in words per cycle.
 
-    On a sparse design reads, fills, updates and the arithmetic's computes are each split into algorithmic (those of the
+    On a sparse design reads, fills, updates and the arithmetic's computes are each split into algorithmic (of the
     dense problem), actual, gated and skipped.
 
     Attributes:

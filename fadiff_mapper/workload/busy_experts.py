@@ -1,7 +1,7 @@
 """Another balance of a mixture of experts: its rows spread over more or fewer of the experts.
 
 The data decide which expert a row goes to, so a network assumes a balance. The multiply-accumulates are the same
-whatever it is; the weights that are read are those of the busy experts, each once.
+for every balance; the weights of the busy experts are read, each once.
 """
 
 from __future__ import annotations

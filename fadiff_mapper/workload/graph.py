@@ -56,7 +56,7 @@ class NotUnderstood:
 
 @dataclass(frozen=True)
 class Folded:
-    """An operator that reads constants alone: computed once, before the network runs, and no layer of it."""
+    """An operator that reads only constants: computed once, before the network runs, and no layer of it."""
 
     node: str  # its name
     what: str  # the framework's name of its operation
@@ -84,7 +84,7 @@ class Workload:
         name: its name.
         nodes: all nodes in topological order, inputs among them, with shapes where these are known.
         outputs: names of the tensors that it returns.
-        folded: operators that read constants alone and are no nodes.
+        folded: operators that read only constants and are no nodes.
     """
 
     name: str
@@ -183,7 +183,7 @@ class Workload:
                                    None if node.macs is None else node.macs / total) for node in unknown)
 
     def totals(self, costs: Sequence[tuple[float, int]]) -> Totals:
-        """Energy and cycles of the network from those of its problems.
+        """Energy and cycles of the network from the costs of its problems.
 
         Args:
             costs: (energy in pJ, cycles) of one run of each of `distinct()`, in that order.
@@ -202,7 +202,7 @@ def build_workload(name: str, nodes: Iterable[Node], outputs: Sequence[str] = ()
         nodes: its nodes in any order, with shapes or without.
         outputs: names of the tensors that it returns; without any, the tensors that no node reads.
         where: the source, for messages.
-        folded: operators that read constants alone.
+        folded: operators that read only constants.
 
     Returns:
         Nodes in topological order, with the shapes that follow from their operands.

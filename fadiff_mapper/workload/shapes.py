@@ -2,7 +2,7 @@
 
 An operator's tensors fit its problem by extent, axis by axis, except along sliding axes: the problem counts the padded
 points that its windows read (padding as data), the tensor has only the real ones, so a range of extents is accepted.
-Extents of windows are those of `WindowSlide.reach`.
+Extents of windows come from `WindowSlide.reach`.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def merged(axes: Sequence[TensorAxis]) -> TensorAxis:
 
 
 def scattered(axes: Sequence[TensorAxis], extent: int) -> TensorAxis:
-    """An axis whose points come from those of other axes, in an order that no tile follows; from none of them where
+    """An axis whose points come from points of other axes, in an order that no tile follows; from none of them where
     they are repeated or come from elsewhere."""
     among = frozenset().union(*(axis.spans for axis in axes))
     return TensorAxis(extent, (AxisPiece(SCATTERED, extent, 1, among),)) if extent > 1 else TensorAxis(extent, ())

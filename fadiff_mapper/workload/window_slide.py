@@ -26,7 +26,7 @@ class WindowSlide:
     stride: int  # input points from one output point to the next
     dilation: int = 1  # input points from one covered point to the next
     pad: int = 0  # points before the first input that the first output covers, too
-    shrink: int = 1  # points that each input point stands for, as behind a resizing; of minor axes, their extent
+    shrink: int = 1  # output points of each input point, as behind a resizing; of minor axes, their extent
     block: int = 1  # adjacent points that count as one input point, as the rows of a strip of windows do
 
     def reach(self, points: Points) -> Points:
@@ -88,8 +88,8 @@ def composed(slides: Sequence[WindowSlide]) -> WindowSlide:
 
 
 def composable(slides: Sequence[WindowSlide]) -> bool:
-    """True if `composed` can put these windows together: one that shrinks stands behind windows of one point only, one
-    that counts blocks stands first."""
+    """True if `composed` can put these windows together: one that shrinks comes behind windows of one point only, one
+    that counts blocks comes first."""
     moved = [(slide.kernel, slide.stride, slide.block) != (1, 1, 1) for slide in slides]
     return all((slide.shrink == 1 or not any(moved[:index])) and (slide.block == 1 or not index)
                for index, slide in enumerate(slides))

@@ -48,7 +48,7 @@ PRECISION = "17"
 DIGITS = 6
 """Significant digits of the figures that Accelergy writes, unless it is asked for more."""
 MOST_BYTES = 16 * 2 ** 20
-"""Bytes of one file, a plain safety limit; nothing was measured."""
+"""Bytes of one file, a plain safety limit."""
 COMPLAINT = re.compile(r"\w*(Error|Exception)\b: *\S.*")
 """The last line of a Python traceback, from the name of the exception on."""
 ANSWER_FORMAT = "3"

@@ -60,7 +60,7 @@ def read_constraints(
     """Reads the constraints of a native document; architecture and map-space sections count alike, as in Timeloop.
 
     A partial permutation fixes loops on the inside, and after `_` on the outside; the other loops lie in between
-    in any order. Factors of 1 are no loops, so they stand anywhere. `split` counts every dimension of the full
+    in any order. Factors of 1 are no loops, so their place does not matter. `split` counts every dimension of the full
     spatial permutation, those with factor 1 too. Levels and fan-outs (X, Y) below them are innermost first.
 
     Returns:

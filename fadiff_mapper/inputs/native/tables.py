@@ -26,7 +26,7 @@ from fadiff_mapper.inputs.yaml.located import Reader, mapping, plain
 from fadiff_mapper.inputs.yaml.place import Where
 
 IN_INPUT = "ERT in the input"
-"""The source of energies that stand in the user's own files."""
+"""The source of energies given in the user's own files."""
 MOST_ENERGY = 1e15
 """pJ per action, a plain safety limit: a kilojoule is no energy of a chip; unbounded ones overflow in sums."""
 AREAS_IN_INPUT = "ART in the input"
@@ -132,7 +132,7 @@ def areas(arch: Architecture, tables: Tables) -> dict[str, float]:
 def area_sources(arch: Architecture, tables: Tables) -> dict[str, str]:
     """Where the area of every component comes from, in words, by its name, outermost first; arguments as for `areas`.
 
-    Levels that stand only for a fan-out have no entry.
+    Levels that only add a fan-out have no entry.
     """
     in_table = {component_name(full_name): tables.area_source.get(full_name, AREAS_IN_INPUT)
                 for full_name in _read_areas(tables)}
@@ -142,7 +142,7 @@ def area_sources(arch: Architecture, tables: Tables) -> dict[str, str]:
 
 
 def _read_areas(tables: Tables) -> dict[str, float]:
-    """The ART, unless it stands in the input without an ERT."""
+    """The ART, unless the input has one without an ERT."""
     return tables.art if tables.ert or tables.area_source else {}
 
 

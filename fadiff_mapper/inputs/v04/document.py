@@ -37,7 +37,7 @@ from fadiff_mapper.inputs.yaml.place import Where
 CONSTRAINTS, COMPONENTS = "constraints", "components"
 """Every top-level key that contains one of these words is such a section (the front end's rule)."""
 HARMLESS_VARIABLES = ("TIMELOOP_HIDE_INCONSEQUENTIAL_STATS",)
-"""The environment variables of Timeloop that change what is printed, but no result."""
+"""The environment variables of Timeloop that change the printed output, but no result."""
 
 
 def is_v04(document: Map) -> bool:
@@ -122,7 +122,7 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
 
 
 def translated_architecture(document: Map, leniency: Leniency = STRICT) -> Map:
-    """The `architecture` section of `translate` alone: constraints, mapping and the problem's values are not read."""
+    """The `architecture` section of `translate`; constraints, mapping and the problem's values are not read."""
     reader = Reader(without_ignored(document))
     variables = _variables(reader, leniency)
     names = _names(variables, _problem_node(reader, variables))
@@ -183,7 +183,7 @@ def _densities(value: Any, where: Where, names: Names) -> Any:
 def _globals(reader: Reader) -> Map | None:
     """The globals, for Accelergy. Code from files and switches that change Timeloop's results are refused.
 
-    They are read first: where expressions call such code, its absence would be reported as that of a name.
+    They are read first: an expression that calls such code would otherwise report an unknown name.
     """
     node = reader.take("globals", mapping, None)
     if node is None:

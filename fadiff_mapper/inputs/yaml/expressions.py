@@ -21,7 +21,7 @@ from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError, listed, nearest
 
-# Plain safety limits, generous for specifications; nothing was measured to choose them.
+# Plain safety limits, generous for specifications.
 MAX_BITS = 4_096
 """Bits of a whole-numbered result."""
 MAX_SIZE = 100_000
@@ -33,7 +33,7 @@ MAX_DEPTH = 50
 
 
 class ExpressionError(FadiffError):
-    """An expression that cannot be computed. The message is the reason alone: the caller knows the place."""
+    """An expression that cannot be computed. The message is only the reason: the caller knows the place."""
 
 
 class Literal(str):
@@ -163,7 +163,8 @@ _OPERATORS: Mapping[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] =
     ast.BitOr: ("|", operator.or_), ast.BitXor: ("^", operator.xor),
 }
 BINARY = dict(_OPERATORS.values())
-"""Binary operators by Python's spelling, with the bounds above. They raise ExpressionError and what Python's raise."""
+"""Binary operators by Python's spelling, with the bounds above. They raise ExpressionError and the errors of Python's
+operators."""
 _UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.UAdd: operator.pos, ast.USub: operator.neg, ast.Not: operator.not_, ast.Invert: operator.invert,
 }

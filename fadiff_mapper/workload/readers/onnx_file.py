@@ -38,7 +38,7 @@ FIELDS = 1 << 20
 have 700,000."""
 
 STEPS = 1 << 23
-"""Bytes of numbers, lengths and names of fields in a file, those of skipped fields too, which are read one by one: in
+"""Bytes of numbers, lengths and names of fields in a file, skipped fields included, which are read one by one: in
 5 s of processor time on a busy core. A field has two or three."""
 
 DEEPEST = 100  # messages within one another: the limit of protobuf's own parsers
@@ -48,7 +48,7 @@ VALUES = ("float_data", "int32_data", "string_data", "int64_data", "raw_data", "
 """The fields of a constant that may hold its values."""
 
 SKIPPED = ("doc_string", "metadata_props")  # fields of any message that say nothing about the network
-VARINT, LENGTH, FIXED = 0, 2, {1: 8, 5: 4}  # kinds of fields: a number, a stated length, and those of so many bytes
+VARINT, LENGTH, FIXED = 0, 2, {1: 8, 5: 4}  # kinds of fields: a number, a stated length, and fields of so many bytes
 
 
 def read_thin(path: Path, where: Where) -> Any:
@@ -111,7 +111,7 @@ def _kept(message: Any) -> Mapping[int, Any]:
 
 
 def _thin(file: BinaryIO, length: int, message: Any, budget: MemoryLeft, depth: int) -> bytes:
-    """The next message in a file without what is skipped.
+    """The next message in a file without the fields that are skipped.
 
     Args:
         file: Stands at the first field; afterwards behind the last.

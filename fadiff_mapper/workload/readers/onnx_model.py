@@ -3,7 +3,7 @@
 Method. A light copy of the model, with large constants as inputs without values, goes through ONNX's own shape
 inference (`onnx_shapes`), in turns with the computation of the small constants that reshapes need. Its nodes are
 then walked in topological order; `onnx_operators` turns each into nodes of ours. Values that follow from
-constants alone are constants. Models come from elsewhere, so their names are made printable before they are printed.
+only constants are constants. Models come from elsewhere, so their names are made printable before they are printed.
 """
 
 from __future__ import annotations
@@ -285,7 +285,7 @@ def _network(nodes: Sequence[Any], model: Any, constants: set[str], title: str, 
             walk.values[value.name] = walk.to.input(clean(value.name), extents)
     for node in nodes:
         walk.enter(node)
-    if not any(node.layer for node in walk.to.nodes):  # the inputs on which the conditions of an If hang
+    if not any(node.layer for node in walk.to.nodes):  # the inputs on which the conditions of an If depend
         reads = {output: list(node.input) for node in nodes for output in node.output}
         todo, seen = [node.input[0] for node in nodes if node.op_type == "If" and node.input], set[str]()
         while todo:
@@ -395,7 +395,7 @@ def _free(graph: Any) -> Iterator[str]:
 
 
 def _passes(call: OnnxCall) -> int | None:
-    """The passes of a loop: the extent of what a Scan scans, the limit of a Loop that no computed value ends before."""
+    """The passes of a loop: the scanned extent of a Scan, the limit of a Loop that no computed value ends before."""
     if call.operator == "Scan" and call.version >= 9:
         count, axes = call.whole("num_scan_inputs", 1), call.attributes.get("scan_input_axes") or [0]
         scanned = call.operands[len(call.operands) - count] if 0 < count <= len(call.operands) else None

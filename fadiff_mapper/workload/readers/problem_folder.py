@@ -1,4 +1,4 @@
-"""Reads a folder of Timeloop problem files and `edges.yaml`, which says how their tensors hang together.
+"""Reads a folder of Timeloop problem files and `edges.yaml`, which says how their tensors are connected.
 
     network:
       name: two_layers
