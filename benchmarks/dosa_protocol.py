@@ -44,7 +44,7 @@ from fadiff_mapper.model.evaluate import NestEvaluation, score
 from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import Nest, joined, pack
 from fadiff_mapper.model.smooth import SMOOTH, evaluate_smooth
-from fadiff_mapper.search.layer_family import DiscreteDecisions, LayerFamily, family_of, kin
+from fadiff_mapper.search.layer_family import DiscreteDecisions, LayerFamily, batch_key, family_of
 from fadiff_mapper.search.mapping_task import mapping_task
 
 STARTS, STEPS, ROUNDED_EVERY = 7, 1490, 500
@@ -162,7 +162,7 @@ def families(reader: DesignReader, nests: Sequence[Nest]) -> list[Descended]:
     tasks = [mapping_task(spec) for spec in reader.specs(tuple(len(each.values) - 1 for each in space.parameters))]
     groups: dict[object, list[int]] = {}
     for number, task in enumerate(tasks):
-        groups.setdefault(kin(task.space, task.layer.projection), []).append(number)
+        groups.setdefault(batch_key(task.space, task.layer.projection), []).append(number)
     bounds = [[task.space.problem.bounds[name] for name in task.space.problem.dimensions] for task in tasks]
     largest, parts = torch.tensor(bounds, dtype=torch.float64).amax(dim=0), []
     for numbers in groups.values():

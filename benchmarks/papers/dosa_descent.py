@@ -16,7 +16,7 @@ from functools import partial
 from fadiff_mapper.gradient.layer_descent import descend
 from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest
-from fadiff_mapper.search.layer_family import kin
+from fadiff_mapper.search.layer_family import batch_key
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Effort, Progress, SearchOptions
 from fadiff_mapper.search.search_many import LARGEST, search_all
@@ -66,5 +66,5 @@ def families(tasks: Sequence[MappingTask]) -> list[list[int]]:
     """The layers that descend side by side, as the search groups them."""
     groups: dict[object, list[int]] = {}
     for index, task in enumerate(tasks):
-        groups.setdefault(kin(task.space, task.layer.projection), []).append(index)
+        groups.setdefault(batch_key(task.space, task.layer.projection), []).append(index)
     return [members[first:first + LARGEST] for members in groups.values() for first in range(0, len(members), LARGEST)]

@@ -1,19 +1,18 @@
 """Designs that are judged by lower bounds before they are mapped.
 
-**Rounds.** The first designs are the best of some that are spread over the space, judged by their lower bounds. Later
-ones come from the least hardware that the best design's mappings need (DOSA's way to draw hardware), walks to better
-estimates, some at random and, where the caller hands in a descent, its ends.
+**Rounds.** The first designs are the best, by their lower bounds, of some that are spread over the space. Later designs
+come from the least hardware that the best design's mappings need (DOSA's way to draw hardware), walks to better
+estimates, random draws and, with a descent, its ends.
 
-**Estimates.** The bounds of all layers by themselves (`search.lower_bound`) are computed without a search, and how
-far a design lies above its bound follows from the mapped ones: 0 to 3 % for most designs of DOSA's space, but 14 to
-59 % for seven designs with U-Net, the more the smaller the memories are. Bounds allow each layer tiles that no single
-order of loops pays for. So the gap has a trend, which reaches beyond the designs mapped, and a part that holds near
-them: a Gaussian process with a linear and a squared exponential kernel around the mean gap. Fused groups and
-corrections to measured hardware shift all designs by a similar part, which the same difference takes in.
+**Estimates.** The bounds of all unfused layers (`search.lower_bound`) need no search, and the gap of a design to its
+bound is predicted from the mapped designs. Bounds allow each layer tiles that no single loop order reaches, so the gap
+has a trend, which grows as memories shrink, and a local part: a Gaussian process with a linear and a squared
+exponential kernel around the mean gap. Fused groups and corrections to measured hardware shift all designs by a similar
+part, which the gap includes.
 
-**Borrowed mappings.** Designs without a bound (sparse ones, outputs whose rank is a sum of dimensions) are worth what
-the mappings of other designs give on them: a mapping found for one design is legal on every design with room for it,
-so the best of all mappings found so far gives an upper bound, at a thousandth of a search's cost.
+**Borrowed mappings.** Designs without a bound (sparse designs, outputs whose rank is a sum of dimensions) are judged by
+mappings of other designs: a mapping is legal on every design with room for it, so the best of all mappings found so far
+gives an upper bound, at a thousandth of a search's cost.
 """
 
 from __future__ import annotations
@@ -40,12 +39,9 @@ from fadiff_mapper.model.loop_nest import Nest, joined, nest_arrays, pack
 
 
 def pooled(specs: Sequence[Spec], designs: Sequence[Sequence[Mapping]], pool: Sequence[Nest] = ()) -> list[Nest]:
-    """The mappings of some designs, one batch for each layer, equal ones once.
+    """The distinct mappings of some designs, one batch for each layer, after those of `pool`.
 
-    Args:
-        specs: Every layer on any of the designs.
-        designs: For each design the mapping of every layer.
-        pool: Mappings of earlier designs, which come first.
+    `specs` are all layers on any of the designs, `designs` each design's mapping of every layer.
     """
     nests = [pack([mappings[layer] for mappings in designs], spec.problem) for layer, spec in enumerate(specs)]
     if pool:
@@ -59,16 +55,9 @@ def pooled(specs: Sequence[Spec], designs: Sequence[Sequence[Mapping]], pool: Se
 
 def borrowed_point(specs: Sequence[Spec], pool: Sequence[Nest], times: Sequence[float],
                    metric: str) -> OperatingPoint | None:
-    """Energy and cycles of all layers with the best mappings of the pool.
+    """Energy and cycles summed over all layers with the best mappings of the pool; None if some layer has no legal one.
 
-    Args:
-        specs: Every layer on the design.
-        pool: Mappings of each layer from other designs.
-        times: How often each layer runs.
-        metric: "edp", "energy" or "delay" of the sums.
-
-    Returns:
-        The sums over the layers; None where no mapping of some layer is legal on the design.
+    `times` is how often each layer runs, `metric` "edp", "energy" or "delay" of the sums.
     """
     choices = []
     for spec, nest, often in zip(specs, pool, times, strict=True):
@@ -86,22 +75,16 @@ def borrowed_point(specs: Sequence[Spec], pool: Sequence[Nest], times: Sequence[
 
 
 TREND, NEAR, NOISE = 0.15, 0.1, 0.01
-"""Standard deviations in natural logarithms: of the trend per octave, of the part that holds near a design, and of what
-a search may miss. On DOSA's space with U-Net the gap falls by 0.1 to 0.17 per octave of a memory."""
+"""Standard deviations in natural logarithms: of the trend per octave, of the local part, and of the search's misses."""
 
 REACH = 1.0
-"""Octaves over which the part near a design fades. Set by hand."""
+"""Octaves over which the local part fades."""
 
 
 def expected_gaps(places: Sequence[np.ndarray], gaps: Sequence[float]) -> Callable[[np.ndarray], float]:
-    """The gap that is expected at any place.
+    """The expected gap as a function of coordinates [P]: never below 0, and 0 everywhere without data.
 
-    Args:
-        places: Coordinates of n mapped designs in octaves, [P] each.
-        gaps: Logarithm of their metric less that of their bound.
-
-    Returns:
-        A function of coordinates, [P]; never below 0, and 0 everywhere where nothing is known.
+    `places` are the coordinates of the mapped designs in octaves, [P] each, `gaps` the logarithm of metric over bound.
     """
     if not places:
         return lambda _: 0.0
@@ -118,34 +101,28 @@ def expected_gaps(places: Sequence[np.ndarray], gaps: Sequence[float]) -> Callab
 
 
 SMALLEST = 1e-300
-"""Stands in for a bound of 0 in logarithms."""
+"""Replaces a bound of 0 in logarithms."""
 
 Judge = Callable[[Point], tuple[LeastFigures, float] | None]
-"""The bound of a design and its area in mm2, 0 where it is not known; None where it has none."""
+"""The bound of a design and its area in mm2, 0 if unknown; None without a bound."""
 
 
 def place_of(space: DesignSpace, point: Point) -> np.ndarray:
-    """The coordinates of a design in octaves, [P]; a word that differs lies its distance in the list away."""
+    """The coordinates of a design in octaves, [P]; two words are as far apart as in the list."""
     return np.array([coordinate(parameter, index) for parameter, index in zip(space.parameters, point, strict=True)])
 
 
 def metric_logarithm(exponents: np.ndarray, energy: float, cycles: float, area: float) -> float:
-    """Logarithm of energy, cycles and area to their exponents; an area of 0 is not known and does not count."""
+    """Logarithm of energy, cycles and area to their exponents; an area of 0 is unknown and ignored."""
     return float(exponents @ np.log([energy, cycles, area or 1.0]))
 
 
 def expected_logarithms(space: DesignSpace, judge: Judge, exponents: np.ndarray,
                         mapped: dict[Point, float]) -> Callable[[Point], float]:
-    """Estimates of one round: the expected logarithm of the metric of a design.
+    """Estimates of one round: the expected logarithm of a design's metric, exact if mapped, infinite without a bound.
 
-    Args:
-        space: The space.
-        judge: Bounds of designs, kept by the caller.
-        exponents: Exponents of energy, cycles and area in the metric of this round.
-        mapped: The logarithm of the metric of every mapped design.
-
-    Returns:
-        A function of designs, exact for a mapped one; infinite where there is no bound.
+    `exponents` are the exponents of energy, cycles and area in the metric, `mapped` the logarithm of the metric of
+    every mapped design.
     """
     energy, cycles, area_exponent = exponents
 
@@ -158,7 +135,7 @@ def expected_logarithms(space: DesignSpace, judge: Judge, exponents: np.ndarray,
 
     @cache
     def gap_at() -> Callable[[np.ndarray], float]:
-        """The expected distance above the bound, from the mapped designs that have one."""
+        """The expected gap to the bound, from the mapped designs with a bound."""
         gaps = {point: value - bound for point, value in mapped.items() if (bound := bound_of(point)) < inf}
         return expected_gaps([place_of(space, point) for point in gaps], list(gaps.values()))
 
@@ -171,21 +148,17 @@ def expected_logarithms(space: DesignSpace, judge: Judge, exponents: np.ndarray,
 
 
 STRIDES = (3.0, 1.5, 0.75, 0.35, 0.15, 0.0)
-"""Octaves of a step, the coarse ones first; the last one goes to the next value. Set by hand."""
+"""Octaves of a step, coarse steps first; the last one goes to the next value."""
 
 LEAST_GAIN = 0.003
-"""Part of a metric that a step must gain: bounds have wide plains whose slight slope leads to memories so small that
-mappings lie far above them (accumulators of DOSA's space with BERT: 0.1 % of the bound, 14 % of the mapped metric)."""
+"""Part of a metric that a step must gain: bounds have plains whose slight slope leads to memories so small that
+mappings lie far above their bounds."""
 
 
 def walk(space: DesignSpace, start: Point, value_at: Callable[[Point], float], enough: Callable[[], bool]) -> None:
-    """Walks to lower values along one parameter at a time.
+    """Walks from `start` to lower values along one parameter at a time, until `enough` is true.
 
-    Args:
-        space: The space.
-        start: Where the walk begins.
-        value_at: The value of a design, which the caller keeps; infinite for designs that are none.
-        enough: Asked before every value; once true, the walk ends.
+    `value_at`, which the caller caches, is infinite for invalid designs.
     """
     here, value = start, value_at(start)
     for octaves in STRIDES:
@@ -202,20 +175,14 @@ def walk(space: DesignSpace, start: Point, value_at: Callable[[Point], float], e
 
 
 NO_WORSE = 1e-9
-"""Rise of the logarithm of a metric that counts as none: above rounding. Nothing was measured."""
+"""Rise of the logarithm of a metric that counts as rounding."""
 
 
 def least_hardware(space: DesignSpace, point: Point, value_at: Callable[[Point], float]) -> Point:
     """Lowers one parameter after the other as far as the mappings still run, and no worse than before.
 
-    Args:
-        space: The space.
-        point: A design that the mappings run on.
-        value_at: Logarithm of the metric of these mappings on a design; infinite where they do not run.
-
-    Returns:
-        A design of values that are at most those of the first; found by bisection, so that a parameter whose worth
-        rises and falls again may stop early.
+    `value_at` is the logarithm of the mappings' metric on a design; infinite where they do not run. Values are found by
+    bisection, so that a parameter with several minima may stop early.
     """
     value = value_at(point)
     for axis, parameter in enumerate(space.parameters):
@@ -236,41 +203,38 @@ def least_hardware(space: DesignSpace, point: Point, value_at: Callable[[Point],
 SpecsAt = Callable[[Point], tuple[Spec, ...]]
 DesignDescent = Callable[[DesignQuestion, Point, SpecsAt, Sequence[Mapping], np.ndarray, int, Callable[[], bool]],
                          Sequence[Point]]
-"""Proposes designs, the most promising first, from a mapped one: see `gradient.hardware_descent.descended_designs`."""
+"""Proposes designs, the most promising first, from a mapped design: see
+`gradient.hardware_descent.descended_designs`."""
 
 POOL = 48
-"""Designs whose mappings are kept for judging designs without a bound. Set by hand."""
+"""Designs whose mappings are kept to judge designs without a bound."""
 
 FIRST, ROUND = 3, 3
-"""Designs of the first round and of every later one at most: what they show is worth more than to map many at once.
-Set by hand on DOSA's space."""
+"""Designs of the first round and of every later round at most: few, as each round learns from the one before."""
 
 SPREAD, SCATTERED = 12, 2
-"""Designs at random that the first round judges, and every later one, so that no corner of a space goes unseen."""
+"""Random designs judged in the first round, and in every later one, so that all corners of a space are seen."""
 
 ENDS, DESCENDS = 3, 3
-"""Ends of a descent that are judged, those of the lowest loss; and of how many rounds one descends. A descent takes as
-long as some ten bounds with BERT, and the designs found there were the same without any."""
+"""Ends of a descent that are judged, lowest loss first, and rounds with a descent: a descent takes as long as some ten
+bounds."""
 
 JUDGED = 8
-"""Bounds that a round computes while it walks. A bound takes a third to a quarter of the time of a search of mappings,
-so that a proposal costs about as much as the mapping of what it proposes."""
+"""Bounds that a round computes while it walks: a proposal then costs about as much as mapping the proposed designs."""
 
 APART = 2.0
-"""Octaves between the designs of the first round at least, less from round to round: designs side by side say the same
-about how far designs lie above their bounds. Set by hand."""
+"""Least octaves between the designs of the first round, fewer from round to round: near designs have similar gaps."""
 
 HYPERCUBES = 32
-"""Latin hypercubes that are drawn at most to find designs that keep the limits. Set by hand."""
+"""Latin hypercubes that are drawn at most to find designs within the limits."""
 
 IDLE = 10
-"""Idle rounds after which a search ends: each judges some ten designs before it proposes the best of them. ResNet-18 on
-1,536 designs, ten seeds: none found a better design after more than one idle round, and without this end a run went on
-judging for minutes."""
+"""Idle rounds after which a search ends: each judges some ten designs, and better designs rarely follow a second
+one."""
 
 TRUST = 0.35
-"""Part of the metric that a search is expected to gain over borrowed mappings for each octave that a design without a
-bound lies from the nearest mapped one. Set by hand."""
+"""Part of the metric that a search is expected to gain over borrowed mappings, for each octave from a design without a
+bound to the nearest mapped design."""
 
 
 @dataclass
@@ -278,13 +242,13 @@ class BoundDesigns:
     """The proposer of the methods "bounds" and, with a descent, "gradient".
 
     Attributes:
-        specs_at: Every distinct layer on a design, in the order of `DesignQuestion.layers`; raises FadiffError where it
-            is none.
+        specs_at: Every distinct layer on a design, in the order of `DesignQuestion.layers`; raises FadiffError if the
+            design is invalid.
         mappings_at: The exact mappings of a feasible design of the archive, in the same order.
-        least_at: The bound of a design by its layers, fused or not; None where it has none. Raises OutOfTime once
-            the function that it is given is true.
-        over: Asked again and again; once true, descents end and no further design is read or judged.
-        descent: Proposes further designs from a mapped one; None: nobody does.
+        least_at: The bound of a design by its layers, fused or not; None without a bound. Raises OutOfTime once its
+            second argument returns true.
+        over: Asked repeatedly; once true, descents end and no further design is read or judged.
+        descent: Proposes further designs from a mapped one, or None.
     """
 
     question: DesignQuestion
@@ -294,10 +258,10 @@ class BoundDesigns:
     over: Callable[[], bool] = lambda: False
     descent: DesignDescent | None = None
     rounds: int = 0  # so far
-    judged: dict[Point, tuple[LeastFigures, float] | None] = field(default_factory=dict)  # bounds and areas
-    allowed: dict[Point, bool] = field(default_factory=dict)  # whether designs can be read and keep all limits
-    parents: set[Point] = field(default_factory=set)  # designs with a descent, or whose least hardware was looked for
-    pool: list[Nest] = field(default_factory=list)  # mappings of each layer, to judge designs without a bound
+    judged: dict[Point, tuple[LeastFigures, float] | None] = field(default_factory=dict)
+    allowed: dict[Point, bool] = field(default_factory=dict)  # whether designs are valid and within all limits
+    parents: set[Point] = field(default_factory=set)  # already used for a descent or for least hardware
+    pool: list[Nest] = field(default_factory=list)  # mappings of each layer, for designs without a bound
     pooled: list[Point] = field(default_factory=list)  # designs whose mappings are in the pool
     idle_rounds: int = IDLE
 
@@ -317,7 +281,7 @@ class BoundDesigns:
             if point not in expected:
                 expected[point] = self._value(point, estimate, ranked, exponents)
             return expected[point]
-        with suppress(OutOfTime):  # what has been judged by then must do
+        with suppress(OutOfTime):  # the designs judged so far are used
             for point in self._candidates(rng, ranked, exponents, known):
                 value_at(point)
             self._walk(expected, value_at)
@@ -327,15 +291,15 @@ class BoundDesigns:
                               min(count, ROUND if mapped else FIRST))
         if allowed or archive:
             return allowed
-        if self.over():  # nothing was judged: any design that may do, the smallest one where others broke limits
+        if self.over():  # nothing judged: any design, the smallest one if others broke limits
             other = tuple(0 if self.allowed else len(parameter.values) // 2 for parameter in space.parameters)
             return [next((point for point, keeps in self.allowed.items() if keeps), other)]
-        # Some limit is to blame: small machines show best how much too low it is.
+        # All broke limits: the smallest machine shows how far the limits are too low.
         refused = (point for point, keeps in self.allowed.items() if not keeps)
         return sorted(refused, key=lambda point: (sum(point), point))[:count]
 
     def read(self, point: Point) -> tuple[Spec, ...]:
-        """Every distinct layer on a design. Raises FadiffError where it is none, and OutOfTime."""
+        """Every distinct layer on a design. Raises FadiffError for an invalid design, and OutOfTime."""
         if self.over():
             raise OutOfTime
         return self.specs_at(point)
@@ -344,8 +308,8 @@ class BoundDesigns:
                     known: Collection[Point]) -> list[Point]:
         """Designs from which a round's walks begin, the best mapped one first.
 
-        After it come its least hardware, in some rounds the ends of a descent from the best design from which none
-        began yet, and new designs at random.
+        Next are its least hardware, in some rounds the ends of a descent from the best design not used for one before,
+        and new random designs.
         """
         scattered = self._scattered(rng, SCATTERED if ranked else SPREAD, known)
         if not ranked:
@@ -377,7 +341,7 @@ class BoundDesigns:
             walk(self.question.space, start, value_at, enough)
 
     def _apart(self, points: Sequence[Point], count: int) -> list[Point]:
-        """The first points that keep their distance from those before, then the first of the others."""
+        """The first points that keep their distance from earlier ones, then the first of the others."""
         apart, chosen = APART / (1 + self.rounds), list[Point]()
         for point in points:
             if len(chosen) < count and all(self._distance(point, other) >= apart for other in chosen):
@@ -389,7 +353,7 @@ class BoundDesigns:
         return float(np.linalg.norm(place_of(self.question.space, point) - place_of(self.question.space, other)))
 
     def _allowed(self, point: Point) -> bool:
-        """Whether a point is a design that keeps all limits."""
+        """Whether a point is a valid design within all limits."""
         if point not in self.allowed:
             space = self.question.space
             try:
@@ -410,9 +374,9 @@ class BoundDesigns:
 
     def _value(self, point: Point, estimate: Callable[[Point], float], ranked: Sequence[Point],
                exponents: np.ndarray) -> float:
-        """The logarithm of the metric that a design is expected to have; infinite where it is not allowed.
+        """The expected logarithm of a design's metric; infinite if it is not allowed.
 
-        Designs without a bound are judged by the mappings of all designs mapped so far, the best `POOL` ones at most.
+        Designs without a bound are judged by the mappings of the best `POOL` designs so far.
         """
         if not self._allowed(point):
             return inf
@@ -427,7 +391,7 @@ class BoundDesigns:
         return self._borrowed(point, self.pool, exponents) - TRUST * distance
 
     def _scattered(self, rng: np.random.Generator, count: int, known: Collection[Point]) -> list[Point]:
-        """New designs that keep the limits, spread over the space by Latin hypercubes."""
+        """New designs within the limits, spread over the space by Latin hypercubes."""
         parameters, found = self.question.space.parameters, dict[Point, None]()
         for _ in range(HYPERCUBES):
             strata = np.stack([rng.permutation(count) for _ in parameters], axis=1)
@@ -441,7 +405,7 @@ class BoundDesigns:
         return list(found)[:count]
 
     def _borrowed(self, point: Point, pool: Sequence[Nest], exponents: np.ndarray) -> float:
-        """Logarithm of the metric of a design with the best mappings of a pool; infinite where some layer has none."""
+        """Logarithm of a design's metric with the best mappings of a pool; infinite if some layer has none."""
         if not self._allowed(point):
             return inf
         specs = self.read(point)

@@ -1,10 +1,9 @@
-"""Designs read many times over: what does not change from design to design is read once.
+"""Reads many designs of a space: content common to designs is read once.
 
-A design differs from the next in a few numbers, and its layers differ in their bounds. So of most designs only the
-architecture and its energies are read. Constraints depend on the layer and the shape of the architecture alone: not on
-attributes of components, and not on how wide a fan-out is, but where `maximize_dims` fills it. So layers are read in
-full on the first design of every shape. Documents in which more depends on the layer, and sparse ones, are read in full
-for each.
+Designs differ in a few numbers, and their layers in bounds. So of most designs only the architecture and its energies
+are read. Constraints depend on the layer and the shape of the architecture: neither on attributes of components nor on
+the width of a fan-out, except with `maximize_dims`. So layers are read in full only on the first design of every shape.
+Sparse documents, and documents with other dependences on the layer, are read in full for each design.
 """
 
 from __future__ import annotations
@@ -23,30 +22,28 @@ from fadiff_mapper.inputs.yaml.leniency import Leniency
 from fadiff_mapper.network.one_design import with_problem
 
 MOST_SHAPES = 64
-"""Shapes of the architecture whose constraints are kept, the latest ones: a limit on memory, not measured."""
+"""Shapes of the architecture whose constraints are kept, the latest ones: a limit on memory."""
 
 MOST_DESIGNS = 64
-"""Designs kept as read, the latest ones, so that a design that is judged and then mapped is read once: a limit on
-memory, not measured."""
+"""Parsed designs that are kept, the latest ones, so that a design that is judged and then mapped is read once."""
 
 UNSEEN = ("attributes", "spatial")
-"""Entries of a component that constraints do not look at: its attributes, and its meshes as long as there is a fan-out
-or none. A list of constraints under the name `spatial` stands among `constraints`, which are looked at."""
+"""Entries of a component on which constraints do not depend: its attributes, and its meshes as long as a fan-out stays
+one. A list of constraints named `spatial` is under `constraints`, which count."""
 
 FILLING = "maximize_dims"
 """The constraint whose factors depend on the width of a fan-out."""
 
 SPARSE = "sparse_optimizations"
-"""The key of what a design does about zeros, whose densities are those of a layer."""
+"""The key of sparse optimizations, whose densities depend on the layer."""
 
 
 class DesignReader:
     """Reads designs of one space with all layers of a question.
 
     Attributes:
-        readings: All layers as read with the first design of each shape, each spec with its notes but those on
-            energies.
-        designs: The latest designs as read.
+        readings: All layers as read with the first design of each shape, each spec with its notes except on energies.
+        designs: The latest parsed designs.
     """
 
     def __init__(self, question: DesignQuestion) -> None:
@@ -58,7 +55,7 @@ class DesignReader:
         """A design with every layer of the question, in the order of `DesignQuestion.layers`, as a full reading gives.
 
         Raises:
-            SpecError: The point is no design, or one that a layer's constraints do not fit.
+            SpecError: The point is no valid design, or a layer's constraints do not fit it.
         """
         if point not in self.designs:
             specs = self._specs(point)
@@ -109,7 +106,7 @@ def _without_unseen(node: Any) -> Any:
 
 
 def _texts(node: Any) -> Iterator[str]:
-    """All strings in a tree but keys: expressions among them may look at the layer's problem."""
+    """All strings in a tree except keys: expressions among them may refer to the layer's problem."""
     if isinstance(node, str):
         yield node
     elif isinstance(node, dict | list):

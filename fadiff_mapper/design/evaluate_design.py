@@ -1,4 +1,4 @@
-"""One design from its point in the space to its figures: the task that workers carry out."""
+"""One design from its point in the space to its figures: the task of a worker."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ from fadiff_mapper.workload.readers.network_text import network_text, shape_id
 
 @dataclass
 class KeptPlans:
-    """The plans of the best design so far; those of other designs are dropped, as each has every mapping in it."""
+    """The plans of the best design so far; others are dropped, as plans hold every mapping."""
 
-    metric: str  # by which designs are compared
+    metric: str
     value: float = math.inf
     point: Point | None = None
     networks: tuple[NetworkResult, ...] = ()
 
     def offer(self, outcome: DesignOutcome, networks: tuple[NetworkResult, ...]) -> None:
-        """Keeps the plans of a design where it is the best so far; none, where the store had its figures."""
+        """Keeps the plans of a design if it is the best so far; no plans if the store had its figures."""
         value = outcome.of(self.metric)
         if networks and value < self.value:
             self.value, self.point, self.networks = value, outcome.point, networks
@@ -55,7 +55,7 @@ class KeptPlans:
 
 @dataclass(frozen=True)
 class DesignBench:
-    """The place where designs are evaluated: the question, what has been read of it, and the store.
+    """Evaluates designs: the question, its parsed inputs, and the store.
 
     Attributes:
         question: The question.
@@ -66,22 +66,20 @@ class DesignBench:
     folder: Path | None
 
     def __reduce__(self) -> tuple[type[DesignBench], tuple[DesignQuestion, Path | None]]:
-        """Without what has been read, which every worker keeps for itself: each task carries the bench."""
+        """Without parsed inputs, as each task carries the bench and every worker reads them itself."""
         return DesignBench, (self.question, self.folder)
 
     @cached_property
     def reader(self) -> DesignReader:
-        """Reads designs."""
         return DesignReader(self.question)
 
     @cached_property
     def store(self) -> ResultStore:
-        """Holds what has been evaluated."""
         return ResultStore(self.folder)
 
     @cached_property
     def plans(self) -> KeptPlans:
-        """Keeps the plans of the best design that was mapped here."""
+        """The plans of the best design that was mapped here."""
         return KeptPlans(self.question.metrics[0])
 
     def specs_at(self, point: Point) -> tuple[Spec, ...]:
@@ -89,17 +87,12 @@ class DesignBench:
         return self.reader.specs(point)
 
     def least_at(self, point: Point, stopped: Callable[[], bool] = lambda: False) -> LeastFigures | None:
-        """The bound on all layers of a design, each by itself; no bound on plans with fused groups.
+        """The bound on all layers of a design, unfused; no bound on plans with fused groups.
 
-        Args:
-            point: The design.
-            stopped: Asked before every layer.
-
-        Returns:
-            The sums with the layers' loads; None where no bound of some layer is proven, and for sparse designs.
+        None if some layer has no proven bound, and for sparse designs.
 
         Raises:
-            FadiffError: The point is no design, or the store cannot be written.
+            FadiffError: The point is no valid design, or the store cannot be written.
             OutOfTime: `stopped` was true before all layers were bounded.
         """
         specs, total = self.reader.specs(point), LeastFigures(0.0, 0.0, 0.0)
@@ -114,7 +107,7 @@ class DesignBench:
         return total
 
     def mappings_at(self, point: Point) -> tuple[Mapping, ...]:
-        """The best mapping of every layer of `specs_at` by itself; from the store, or found again.
+        """The best unfused mapping of every layer of `specs_at`; from the store, or searched again.
 
         Raises:
             FadiffError: A layer has no mapping.
@@ -123,14 +116,10 @@ class DesignBench:
         return tuple(mapping_of(entry, spec) for entry, spec in zip(self._required(specs), specs, strict=True))
 
     def networks_at(self, point: Point, stopped: Callable[[], bool] = lambda: False) -> tuple[NetworkResult, ...]:
-        """All networks as they run on a design, with every mapping; plans that are not kept are found again.
-
-        Args:
-            point: The design.
-            stopped: Asked again and again; once true, planning ends with the best plan so far.
+        """All networks on a design, with every mapping; plans that are not kept are made again, until `stopped`.
 
         Raises:
-            FadiffError: A layer has no mapping, or that of the store is none of the layer.
+            FadiffError: A layer has no mapping, or its stored mapping is invalid.
         """
         if point == self.plans.point:
             return self.plans.networks
@@ -140,7 +129,7 @@ class DesignBench:
                      for number in range(len(self.question.networks)))
 
     def _required(self, specs: Sequence[Spec]) -> list[LayerEntry]:
-        """The entries of all layers. Raises FadiffError where one has no mapping."""
+        """The entries of all layers. Raises FadiffError if a layer has no mapping."""
         entries = layer_entries(specs, self.question.layer_options, self.store)
         if reason := _missing_layer(self.question, entries):
             raise FadiffError(reason)
@@ -148,7 +137,7 @@ class DesignBench:
 
 
 def _missing_layer(question: DesignQuestion, entries: Sequence[LayerEntry]) -> str:
-    """The first layer without a mapping, with the reason; empty where all have one."""
+    """The first layer without a mapping, with the reason; empty if all have a mapping."""
     return next((f"{shape_id(layer)}: {entry.reason}" for layer, entry in zip(question.layers, entries, strict=True)
                  if entry.reason), "")
 
@@ -156,20 +145,16 @@ def _missing_layer(question: DesignQuestion, entries: Sequence[LayerEntry]) -> s
 def network_figures(question: DesignQuestion, number: int, specs: Sequence[Spec], entries: Sequence[LayerEntry],
                     store: ResultStore, stopped: Callable[[], bool] = lambda: False, give_up: bool = True,
                     ) -> tuple[NetworkFigures, NetworkResult | None]:
-    """The figures of one network on a design.
+    """The figures of one network on a design, and its plan if one had to be made.
 
     Args:
         question: The question.
-        number: Index of one of its networks.
+        number: Index of the network.
         specs: The design with every distinct layer of the question.
-        entries: The mapping of each of them by itself.
-        store: Plans of earlier runs and of others that run now.
-        stopped: Asked again and again; once true, planning comes to an end.
-        give_up: Whether planning that came to an end before its time is given up; else the best plan so far is taken.
-            Neither it nor any plan of layers that were cut short is stored.
-
-    Returns:
-        (the figures, the plan where one had to be made for them)
+        entries: The unfused mapping of each layer.
+        store: Plans of earlier and concurrent runs.
+        stopped: Asked repeatedly; once true, planning ends.
+        give_up: Whether an interrupted planning is given up, or its best plan so far taken, which is not stored.
 
     Raises:
         FadiffError: The store cannot be written.
@@ -198,7 +183,7 @@ def network_figures(question: DesignQuestion, number: int, specs: Sequence[Spec]
 
 
 def _figures_of(content: dict[str, object]) -> NetworkFigures | None:
-    """Figures as they were stored; None where they are none, so that the network is planned again."""
+    """Figures as they were stored; None if invalid, so that the network is planned again."""
     try:
         figures = NetworkFigures(**content)  # type: ignore[arg-type]
     except TypeError:
@@ -213,15 +198,15 @@ def mapped_network(question: DesignQuestion, number: int, specs: Sequence[Spec],
     """One network on a design with every mapping; arguments as for `network_figures`.
 
     Raises:
-        SpecError: A mapping of the store is none.
-        InvalidMapping: A mapping of the store cannot run on the design.
+        SpecError: A stored mapping is invalid.
+        InvalidMapping: A stored mapping cannot run on the design.
     """
     network, runs = question.networks[number], question.runs[number]
     own = tuple(specs[entry.layer] for entry in runs)
     mapped = tuple(mapped_layer(entries[entry.layer], spec, question.layer_options)
                    for entry, spec in zip(runs, own, strict=True))
     if question.fuse:
-        # The planner loads much that designs of single layers need not.
+        # The planner loads modules that designs of single layers do not need.
         from fadiff_mapper.network.map_network import plan_network
         from fadiff_mapper.network.planning_clock import PlanningClock
         plan = plan_network(network, own, question.network_options, mapped=mapped, clock=PlanningClock(None, stopped))
@@ -238,20 +223,12 @@ def planned_figures(question: DesignQuestion, plan: NetworkResult) -> tuple[floa
 
 
 SAME = 1e-9
-"""Part of a figure by which sums over layers may differ that were added up otherwise."""
+"""Relative difference of figures due to the order of a sum over layers."""
 
 
 def disagreement(question: DesignQuestion, outcome: DesignOutcome, plans: Sequence[NetworkResult]) -> str:
-    """Compares a design's figures, which may come from the store, with those of its plans, which never do.
-
-    Args:
-        question: The question.
-        outcome: A feasible design.
-        plans: Its networks as `DesignBench.networks_at` gives them.
-
-    Returns:
-        A sentence on what differs; empty where nothing does.
-    """
+    """A sentence on differences between a feasible design's figures, maybe stored, and its fresh `plans`; empty if
+    equal."""
     for figures, plan in zip(outcome.networks, plans, strict=True):
         pairs = list(zip(planned_figures(question, plan), (figures.energy_pj, figures.cycles), strict=True))
         if not all(math.isclose(again, stored, rel_tol=SAME) for again, stored in pairs):
@@ -262,30 +239,27 @@ def disagreement(question: DesignQuestion, outcome: DesignOutcome, plans: Sequen
 
 
 SLACK = 1 - 1e-9
-"""Factor on sums that are compared: thousands of additions may differ in their last bits."""
+"""Factor on sums before they are compared: thousands of additions may differ in their last bits."""
 
 
 def bound_that_loses(bench: DesignBench, specs: Sequence[Spec], area_mm2: float, rivals: Sequence[tuple[float, ...]],
                      stopped: Callable[[], bool] = lambda: False) -> LeastFigures | None:
-    """Looks for a proof that a design is no better than one that has been mapped.
+    """The bound that proves a design to be no better than a mapped one; None without a proof.
 
-    Bounds of layers are computed one by one, those with the most arithmetic first, and none further once there is a
-    proof. Fused layers hand their tensors on without the memory that the bound of a layer counts on: a layer that could
-    be fused is bounded by its arithmetic alone, which no plan avoids.
+    Bounds of layers are computed one by one, those with the most arithmetic first, until there is a proof. Fused layers
+    pass tensors on without the memory of a layer's bound: a layer that could be fused is bounded only by its
+    arithmetic, which no plan avoids.
 
     Args:
         bench: The question, and the store of bounds.
         specs: The design with every distinct layer.
         area_mm2: Its area.
-        rivals: The metrics of designs that have been mapped, in the order of the question's metrics.
+        rivals: The metrics of mapped designs, in the order of the question's metrics.
         stopped: Asked before every layer.
-
-    Returns:
-        The bound that proves it; None where there is no proof.
 
     Raises:
         FadiffError: The store cannot be written.
-        OutOfTime: `stopped` was true before there was a proof, or none.
+        OutOfTime: `stopped` was true before the end.
     """
     question = bench.question
     if not rivals or any(is_sparse(spec) for spec in specs):
@@ -313,17 +287,16 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
                     stopped: Callable[[], bool] = lambda: False, give_up: bool = True) -> DesignOutcome:
     """Evaluates one design exactly.
 
-    Limits are checked first, then lower bounds; only then layers are mapped and networks planned, where the store has
-    them not.
+    Limits are checked first, then lower bounds; only then layers are mapped and networks planned, unless they are in
+    the store.
 
     Args:
         bench: The question and the store.
         point: The design.
-        rivals: Metrics of designs that are known; a design that is proven to be no better than one of them is not
-            mapped. Empty: every design is.
-        stopped: Asked again and again while layers are mapped and networks planned.
-        give_up: Whether the design is given up once `stopped` is true; else it is worth what the best mappings so far
-            are.
+        rivals: Metrics of known designs; a design proven no better than one of them is not mapped. Empty: every design
+            is mapped.
+        stopped: Asked repeatedly while layers are mapped and networks planned.
+        give_up: Whether the design is given up once `stopped` is true, or judged by its best mappings so far.
 
     Raises:
         FadiffError: The store cannot be written.
@@ -353,7 +326,7 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
     planned = [network_figures(question, number, specs, entries, bench.store, stopped, give_up)
                for number in range(len(question.networks))]
     cut_short = OUT_OF_TIME in {entry.status for entry in entries} | {plan.status for _, plan in planned if plan}
-    if cut_short:  # the store has nothing of it, from which these plans could be made later
+    if cut_short:  # not stored, so these plans cannot be made later
         planned = [(each, plan or mapped_network(question, number, specs, entries, stopped))
                    for number, (each, plan) in enumerate(planned)]
     figures, plans = tuple(each for each, _ in planned), tuple(plan for _, plan in planned if plan)

@@ -28,21 +28,21 @@ BACKENDS = ("processes", "dask", "ray")
 """Processes of this machine, and the two kinds of cluster."""
 
 LOADED = "fadiff_mapper.network.map_network"
-"""The module that a worker loads while the first designs are chosen: it loads nearly all that mapping needs."""
+"""The module that a worker loads while the first designs are proposed: it loads nearly all that mapping needs."""
 
 WHOLE = ("ray",)
-"""Backends that hand outcomes back when all of a round are there: joblib's generators are not for them."""
+"""Backends that return the outcomes of a round together: joblib's generators do not support them."""
 
 
 @dataclass(frozen=True)
 class TimeLeft:
-    """The time that a round of evaluations has.
+    """The time for a round of evaluations.
 
     Attributes:
-        end: Time of day in seconds since the epoch after which no design is begun, and designs that are being mapped
-            are given up; None: no limit.
-        first_kept: Whether the first design is evaluated even so, by the best mappings that are found until
-            then: an answer that could be better is worth more than none.
+        end: Seconds since the epoch after which no design is begun, and designs being mapped are given up; None: no
+            limit.
+        first_kept: Whether the first design is evaluated even then, by its best mappings so far, so that there is an
+            answer.
     """
 
     end: float | None = None
@@ -50,10 +50,10 @@ class TimeLeft:
 
 
 class Evaluated(Protocol):
-    """Evaluates the designs of a round against rivals (see `evaluate_design`), in the time that is left.
+    """Evaluates the designs of a round against rivals (see `evaluate_design`) within a time.
 
-    Outcomes come in the order of the points, each as soon as it and those before it are there (all at once with
-    `WHOLE` backends); None for a design that was not begun in time, or given up.
+    Outcomes come in the order of the points, each as soon as it and all before it are ready (all at once with `WHOLE`
+    backends); None for a design that was not begun in time, or given up.
     """
 
     def __call__(self, points: Sequence[Point], rivals: Sequence[tuple[float, ...]],
@@ -62,13 +62,12 @@ class Evaluated(Protocol):
 
 @dataclass(frozen=True)
 class SharedBench:
-    """A bench as every task carries it: pickled once for the whole run, and unpacked once by each worker."""
+    """A bench as every task carries it: pickled once per run, and unpacked once by each worker."""
 
     bench: DesignBench
 
     @cached_property
     def content(self) -> bytes:
-        """The bench, pickled."""
         return pickle.dumps(self.bench)
 
     def __reduce__(self) -> tuple[Callable[[bytes], SharedBench], tuple[bytes]]:
@@ -77,18 +76,18 @@ class SharedBench:
 
 @lru_cache(maxsize=2)
 def _received(content: bytes) -> SharedBench:
-    """The bench as a worker first got it, with all that it has read since."""
-    return SharedBench(pickle.loads(content))  # from the process that began the run, as the task around it is
+    """The bench as a worker first received it, with everything read since."""
+    return SharedBench(pickle.loads(content))  # from the run's main process
 
 
 Report = tuple[DesignOutcome | None, tuple[NetworkResult, ...], tuple[Path, ...]]
-"""A worker's report: the outcome, None where time was over; its plans where it is the best design that this worker has
-mapped, as they are large; files of the store that were not as they had been written."""
+"""A worker's report: the outcome, None out of time; the plans if it is the best design that this worker mapped, as
+plans are large; changed files of the store."""
 
 
 def _task(shared: SharedBench, point: Point, rivals: Sequence[tuple[float, ...]], end: float | None,
           kept: bool) -> Report:
-    """A worker's task: evaluates one design until the end of its time; `kept`: whatever it is worth then."""
+    """A worker's task: evaluates one design within its time; `kept`: then by its best mappings so far."""
     bench = shared.bench
 
     def over() -> bool:
@@ -105,19 +104,15 @@ def _task(shared: SharedBench, point: Point, rivals: Sequence[tuple[float, ...]]
 @contextmanager
 def executor(bench: DesignBench, jobs: int | None = None, backend: str = "processes",
              address: str | None = None) -> Iterator[Evaluated]:
-    """The workers of one run, as a context manager.
+    """The workers of one run, as a context manager; yields the function that evaluates points.
 
-    Neither the number of workers, nor the order in which they end, nor the worker of a design changes an outcome.
+    The answer depends neither on the number and order of workers nor on the worker of a design.
 
     Args:
         bench: The question and the store, which all workers must be able to reach.
-        jobs: Designs at work at a time; 1: here, in this process; None: one for each core, or as many as the cluster
-            has.
+        jobs: Parallel designs; 1: in this process; None: one for each core, or as many as the cluster has.
         backend: One of `BACKENDS`.
         address: The cluster's scheduler, such as `tcp://host:8786`; None: a cluster started on this machine.
-
-    Yields:
-        The function that evaluates points.
 
     Raises:
         FadiffError: The backend is unknown, not installed or not reachable.
@@ -139,7 +134,7 @@ def executor(bench: DesignBench, jobs: int | None = None, backend: str = "proces
                       left: TimeLeft = TimeLeft()) -> Iterator[DesignOutcome | None]:
             found = shared(_task, [(carried, point, rivals, left.end, left.first_kept and place == 0)
                                    for place, point in enumerate(points)])
-            with closing(found):  # a caller who has seen enough gives up the rest
+            with closing(found):  # an early exit of the caller cancels the rest
                 for outcome, plans, changed in found:
                     if outcome is not None:
                         bench.plans.offer(outcome, plans)
@@ -178,11 +173,11 @@ def _cluster(backend: str, jobs: int | None, address: str | None) -> Iterator[Sh
                 raise FadiffError(f"address: {address}: no Ray cluster answers: {error}") from None
             import_module("ray.util.joblib").register_ray()
         stack.enter_context(joblib.parallel_config(backend, n_jobs=jobs or -1))
-        # One task a message: a design takes seconds, so there is nothing to gain from sending several.
+        # One task a message: a design takes seconds, so batches of tasks gain nothing.
         pool = stack.enter_context(joblib.Parallel(return_as="list" if backend in WHOLE else "generator", batch_size=1))
 
         def shared(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Generator[Any, None, None]:
-            # Such a backend works here to the end of the round, and no Ctrl-C may get lost for so long.
+            # Such a backend blocks here until the end of the round, during which Ctrl-C must not be lost.
             with nullcontext() if backend in WHOLE else _interrupts_kept_from_workers():
                 found = pool(joblib.delayed(function)(*call) for call in calls)
             try:
@@ -197,14 +192,14 @@ def _cluster(backend: str, jobs: int | None, address: str | None) -> Iterator[Sh
 
 
 def _installed(module: str, extra: str) -> Any:
-    """A module of an extra. Raises FadiffError where it is missing."""
+    """A module of an extra. Raises FadiffError if missing."""
     require(module, extra, f"the backend {extra}")
     return import_module(module)
 
 
 @contextmanager
 def _safe_path() -> Iterator[None]:
-    """Python processes that begin inside look for no module in the working folder; Python 3.10 cannot be told so."""
+    """Python processes started inside do not import from the working folder; Python 3.10 lacks an option for it."""
     before = os.environ.get("PYTHONSAFEPATH")
     os.environ["PYTHONSAFEPATH"] = "1"
     try:
@@ -218,11 +213,11 @@ def _safe_path() -> Iterator[None]:
 
 @contextmanager
 def _interrupts_kept_from_workers() -> Iterator[None]:
-    """Processes that begin inside ignore Ctrl-C, which a terminal sends to all: this one ends the run in order.
+    """Processes started inside ignore Ctrl-C, which a terminal sends to all: this process ends the run in order.
 
-    This process ignores it inside, too, for milliseconds: programs inherit what is ignored.
+    This process ignores it inside, too, for milliseconds, as children inherit ignored signals.
     """
-    if threading.current_thread() is not threading.main_thread():  # none but the main thread may set this
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may set this
         yield
         return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,6 +1,6 @@
-"""One layer on one design, from the store or worked out: its best mapping with energy and cycles, and its lower bound.
+"""One layer on one design, from the store or computed: its best mapping with energy and cycles, and its lower bound.
 
-A stored entry lies under a hash of all that bears on it: the design as Timeloop reads it, the problem, the constraints,
+The key of a stored entry is a hash of everything that determines it: the parsed design, the problem, the constraints,
 the options of the search, and the version of the package.
 """
 
@@ -36,28 +36,27 @@ from fadiff_mapper.search.result import CorrectedCycles, Result
 from fadiff_mapper.search.search_many import search_all
 
 OUT_OF_TIME = "out of time: the best so far"
-"""The status of a layer or a plan whose search was cut short."""
+"""The status of a layer or a plan whose search was interrupted."""
 
 MOST_REASON = 500
-"""Characters of a reason that are kept, enough for a sentence with a few names in it."""
+"""Characters of a reason that are kept: a sentence with a few names."""
 
 
 @dataclass(frozen=True, slots=True)
 class LayerEntry:
-    """The end of the search of one layer on one design, as plain values; infinite figures without a mapping."""
+    """The result of one layer's search on one design, as plain values; infinite figures without a mapping."""
 
     energy_pj: float  # pJ of one run
-    cycles: float  # of one run; with a calibration the corrected ones
-    mapping: list[dict[str, Any]]  # directives, as `inputs.native.mapping.literal_mapping` makes them
+    cycles: float  # of one run; corrected with a calibration
+    mapping: list[dict[str, Any]]  # directives, see `inputs.native.mapping.literal_mapping`
     status: str = ""  # how the search ended
     evaluations: int = 0  # mappings evaluated
-    reason: str = ""  # why there is no mapping; empty where there is one
-    exact_choice_cycles: float = 0.0  # with a calibration: corrected, of the mapping that the exact model prefers
+    reason: str = ""  # why there is no mapping; else empty
+    exact_choice_cycles: float = 0.0  # with a calibration: corrected, of the exact model's choice
     exact_choice_energy_pj: float = 0.0  # of that mapping
 
 
 def no_mapping(reason: str) -> LayerEntry:
-    """The entry of a layer without a mapping."""
     return LayerEntry(inf, inf, [], reason=reason.splitlines()[0][:MOST_REASON])
 
 
@@ -67,31 +66,28 @@ def digest_of(content: Any) -> str:
 
 
 def design_digest(spec: Spec) -> str:
-    """Hashes what all layers of a design have in common: architecture, energies and sparse optimizations."""
+    """The hash of the parts of a spec shared by all layers of a design: architecture, energies, sparse
+    optimizations."""
     return digest_of([plain(spec.arch.native), [[table.component, table.actions] for table in spec.tables.ert],
                       plain(spec.literal.get("sparse_optimizations"))])
 
 
 def layer_key(design: str, spec: Spec, options: SearchOptions) -> str:
-    """Hashes all that bears on the mapping of a layer; `design` is the `design_digest` of the spec."""
+    """The hash of everything that determines a layer's mapping; `design` is the `design_digest` of the spec."""
     return digest_of(["layer", __version__, design, spec.literal["problem"], spec.constraints.native,
                       options.as_dict()])
 
 
 def layer_entries(specs: Sequence[Spec], options: SearchOptions, store: ResultStore,
                   stopped: Callable[[], bool] = lambda: False, give_up: bool = True) -> list[LayerEntry]:
-    """Maps layers of one design, those that the store has not; the others are searched in one batch and stored.
+    """One entry per layer of a design: from the store, or searched in one batch and stored.
 
     Args:
         specs: The design with each layer.
-        options: Options of the search; without a time limit, so that an entry is the answer for good.
-        store: Entries of earlier runs and of others that run now.
-        stopped: Asked again and again; once true, the search comes to an end.
-        give_up: Whether a search that came to an end before its time is given up; else the best mappings so far are
-            taken. Nothing of it is stored in either case.
-
-    Returns:
-        One entry per spec. They do not depend on which of them the store had.
+        options: Options of the search without a time limit, so that stored entries are final.
+        store: Entries of earlier and concurrent runs.
+        stopped: Asked repeatedly; once true, the search ends.
+        give_up: Whether an interrupted search is given up, or its best mappings so far taken; neither is stored.
 
     Raises:
         FadiffError: The store cannot be written.
@@ -115,7 +111,7 @@ def layer_entries(specs: Sequence[Spec], options: SearchOptions, store: ResultSt
 
 
 def _entry_of(content: dict[str, Any] | None) -> LayerEntry | None:
-    """An entry as it was stored; None where it is none, so that the layer is searched again."""
+    """An entry as it was stored; None if invalid, so that the layer is searched again."""
     try:
         entry = LayerEntry(**content) if content else None
     except TypeError:
@@ -127,10 +123,10 @@ def _entry_of(content: dict[str, Any] | None) -> LayerEntry | None:
 
 def _searched(specs: Sequence[Spec], options: SearchOptions, stopped: Callable[[], bool],
               give_up: bool) -> list[LayerEntry]:
-    """One entry for each layer; all that can have a mapping are searched together.
+    """One entry for each layer; all layers that can have a mapping are searched together.
 
-    Unless it may be given up, a short search of all layers comes first, whatever the time: one that is cut short ends
-    among random mappings.
+    Unless it may be given up, a short search of all layers comes first, so that an interruption leaves no random
+    mappings.
     """
     entries: dict[int, LayerEntry] = {}
     tasks: dict[int, MappingTask] = {}
@@ -158,7 +154,7 @@ def _searched(specs: Sequence[Spec], options: SearchOptions, stopped: Callable[[
 
 
 def _entry(spec: Spec, task: MappingTask, outcome: SearchOutcome, options: SearchOptions) -> LayerEntry:
-    """The entry of a layer whose search has ended."""
+    """The entry of a layer at the end of its search."""
     nest, corrected = outcome.nest, CorrectedCycles(0.0, 0.0, 0.0)
     mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
     if not outcome.legal:
@@ -176,7 +172,7 @@ def _entry(spec: Spec, task: MappingTask, outcome: SearchOutcome, options: Searc
     elif is_sparse(spec):
         stats = evaluate_mapping(spec, mapping)
         energy, cycles = stats.energy_pj, float(stats.cycles)
-    else:  # the compiled scores are those of the statistics, without their details
+    else:  # the compiled scores equal the statistics'
         scores = score(task.layer, nest)
         energy, cycles = float(scores.energy[0]), float(scores.cycles[0])
     return LayerEntry(energy, cycles, literal_mapping(mapping, spec.arch, spec.problem), outcome.status,
@@ -188,16 +184,16 @@ def mapping_of(entry: LayerEntry, spec: Spec) -> Mapping:
     """The mapping of an entry as a value.
 
     Raises:
-        SpecError: The entry was changed, and its mapping is none of this layer.
+        SpecError: The entry was changed, and its mapping does not fit this layer.
     """
     where = Where("store")
     return read_mapping(with_places(entry.mapping, where), where, spec.arch, spec.problem)
 
 
 def mapped_layer(entry: LayerEntry, spec: Spec, options: SearchOptions) -> Result:
-    """The result of a layer's search as `search.map_layers` returns it, without history and lower bound.
+    """The result of a layer's search like `search.map_layers`, without history and lower bound.
 
-    All numbers of the mapping are evaluated again, so that none of them hangs on the store.
+    All numbers of the mapping are evaluated again, so that none depends on the store.
     """
     mapping, calibration = mapping_of(entry, spec), options.calibration
     corrected = None if calibration is None else CorrectedCycles(
@@ -209,11 +205,11 @@ def mapped_layer(entry: LayerEntry, spec: Spec, options: SearchOptions) -> Resul
 
 @dataclass(frozen=True)
 class LeastFigures:
-    """Values that a sum over layers cannot undercut: energy in pJ, cycles, and the root of the energy-delay product.
+    """Lower bounds on sums over layers: energy in pJ, cycles, and the root of the energy-delay product.
 
-    Every layer by itself has a proven bound on energy, cycles and their product (`search.lower_bound`). Sums over
-    layers bound the sums, and by the Cauchy-Schwarz inequality the product of the sums, the EDP, is at least the square
-    of the sum of the roots of the layers' bounds on EDP; this is the sharper one where layers trade energy for cycles.
+    Every unfused layer has a proven bound on energy, cycles and their product (`search.lower_bound`). Sums over layers
+    bound the sums, and by the Cauchy-Schwarz inequality the product of the sums, the EDP, is at least the square of the
+    sum of the roots of the layers' bounds on EDP; this is sharper if layers trade energy for cycles.
     """
 
     energy_pj: float
@@ -221,7 +217,7 @@ class LeastFigures:
     root_edp: float
 
     def times(self, count: float) -> LeastFigures:
-        """The same for several runs."""
+        """The bound of `count` runs."""
         return LeastFigures(self.energy_pj * count, self.cycles * count, self.root_edp * count)
 
     def __add__(self, other: LeastFigures) -> LeastFigures:
@@ -245,25 +241,16 @@ class LeastFigures:
 
 
 def arithmetic_bound(spec: Spec) -> LeastFigures:
-    """The bound of a layer by its multiply-accumulates alone, fused or not."""
+    """The bound of a layer by its multiply-accumulates only, fused or not."""
     energy = spec.problem.computes * compute_energy(spec.arch.arithmetic, spec.tables)[0]
     cycles = spec.problem.computes / spec.arch.arithmetic.instances
     return LeastFigures(energy, cycles, sqrt(energy * cycles))
 
 
 def layer_bound(spec: Spec, design: str, store: ResultStore) -> LeastFigures | None:
-    """The proven bound of a layer that is not fused, stored: who proposes a design and who maps it need the same.
+    """The proven bound of an unfused layer, stored for both proposal and mapping; None if unproven, and if sparse.
 
-    Args:
-        spec: The layer on the design.
-        design: The `design_digest` of the spec.
-        store: Bounds of earlier runs and of others that run now.
-
-    Returns:
-        The bound; None where none is proven, and for sparse designs.
-
-    Raises:
-        FadiffError: The store cannot be written.
+    `design` is the `design_digest` of the spec. Raises FadiffError if the store cannot be written.
     """
     if is_sparse(spec):
         return None
@@ -271,7 +258,7 @@ def layer_bound(spec: Spec, design: str, store: ResultStore) -> LeastFigures | N
     known = store.get(key) or {}
     try:
         return None if known["proven"] is None else LeastFigures(**known["proven"])
-    except (TypeError, KeyError):  # not stored yet, or no entry of this kind
+    except (TypeError, KeyError):  # not stored yet, or not such an entry
         task = mapping_task(spec)
         bound = lower_bound(task.layer, task.space)
         least = None if bound is None else LeastFigures(bound.energy, bound.delay, sqrt(bound.edp))

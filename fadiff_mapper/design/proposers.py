@@ -1,4 +1,4 @@
-"""Proposers that know of a design its figures alone: at random, all of them, or by a sampler of optuna."""
+"""Proposers that use only the figures of designs: at random, exhaustive, or by a sampler of optuna."""
 
 from __future__ import annotations
 
@@ -19,37 +19,31 @@ from fadiff_mapper.design.result import DesignOutcome
 from fadiff_mapper.design.space import DesignSpace, Point
 
 IDLE_ROUNDS = 200
-"""Idle rounds of a proposer that does not judge what it proposes. Set by hand."""
+"""Idle rounds allowed for a proposer that does not judge its designs."""
 
 
 class Proposer(Protocol):
-    """Proposes designs, round by round; knows of a design's worth from the archive alone.
+    """Proposes designs, round by round, from the archive of outcomes.
 
     Attributes:
-        idle_rounds: Rounds one after the other without a design to map, after which a search ends: all that is
-            proposed was then refused or left out for its lower bound.
+        idle_rounds: Successive rounds without a design to map after which a search ends: all proposals were refused or
+            pruned.
     """
 
     idle_rounds: int
 
     def propose(self, count: int, archive: Sequence[DesignOutcome]) -> list[Point]:
-        """The designs of the next round.
+        """Up to `count` new designs for the next round; fewer or none if no more are known.
 
-        Args:
-            count: Designs wanted at most.
-            archive: The outcomes of all earlier rounds in the order of their proposal, infeasible and pruned ones
-                among them, each design once.
-
-        Returns:
-            Up to `count` points, none of them twice and none of the archive; fewer or none where no more are known.
+        `archive` holds the distinct outcomes of all earlier rounds in order, infeasible and pruned ones included.
         """
 
 
 MOST_DESIGNS = 1_000_000
-"""Designs of a space that is enumerated: a limit for safety; nothing was measured."""
+"""Designs of a space that is enumerated: a safety limit."""
 
 DRAWS = 64
-"""Draws for each design wanted, after which what is left of a small space is enumerated. Not measured."""
+"""Draws for each wanted design before the rest of a small space is enumerated."""
 
 
 def all_points(space: DesignSpace) -> Iterator[Point]:
@@ -58,7 +52,7 @@ def all_points(space: DesignSpace) -> Iterator[Point]:
 
 
 class ExhaustiveDesigns:
-    """Proposes every design of a small space, in order. Raises FadiffError for a space that is too large."""
+    """Proposes every design of a small space, in order. Raises FadiffError for a larger space."""
 
     idle_rounds = IDLE_ROUNDS
 
@@ -69,22 +63,21 @@ class ExhaustiveDesigns:
         self.left = all_points(space)
 
     def propose(self, count: int, archive: Sequence[DesignOutcome]) -> list[Point]:
-        """See `Proposer.propose`; the archive plays no role."""
         return list(itertools.islice(self.left, count))
 
 
 class RandomDesigns:
-    """Proposes designs drawn evenly, each once."""
+    """Proposes distinct designs drawn uniformly."""
 
     idle_rounds = IDLE_ROUNDS
 
     def __init__(self, space: DesignSpace, seed: int) -> None:
         self.space, self.rng = space, np.random.default_rng(seed)
         self.proposed: set[Point] = set()
-        self.seen = 0  # outcomes of the archive whose points are among `proposed`
+        self.seen = 0  # outcomes of the archive already in `proposed`
 
     def propose(self, count: int, archive: Sequence[DesignOutcome]) -> list[Point]:
-        """See `Proposer.propose`; of the archive only that its designs are not proposed again plays a role."""
+        """See `Proposer.propose`; the archive only excludes its designs."""
         self.proposed.update(outcome.point for outcome in archive[self.seen:])
         self.seen = len(archive)
         sizes = [len(parameter.values) for parameter in self.space.parameters]
@@ -96,7 +89,7 @@ class RandomDesigns:
             if point not in self.proposed:
                 self.proposed.add(point)
                 points.append(point)
-        if self.space.size <= MOST_DESIGNS:  # drawn nearly empty: some of what is left
+        if self.space.size <= MOST_DESIGNS:  # drawn nearly empty: enumerate the rest
             left = [point for point in all_points(self.space) if point not in self.proposed]
             points += [left[index] for index in self.rng.permutation(len(left))[:count - len(points)]]
             self.proposed.update(points)
@@ -104,28 +97,24 @@ class RandomDesigns:
 
 
 FEASIBLE = "feasible"
-"""The constraint of a trial that says whether its design is feasible: broken above 0, as optuna has it."""
+"""The constraint of a trial that its design is feasible: broken above 0, optuna's convention."""
 
 POPULATION = 20
-"""Designs of a generation of NSGA-II, so that a hundred evaluations are five generations. Not measured."""
+"""Designs of a generation of NSGA-II: a hundred evaluations are five generations."""
 
 ASKED = 8
-"""Designs asked for each one wanted, before what optuna repeats is filled up at random. Not measured."""
+"""Designs asked for each wanted one, before random designs replace optuna's repetitions."""
 
 WORSE = 1.0
-"""How much worse than the worst design an infeasible one is told to be, in natural logarithms. Not measured."""
+"""Distance of an infeasible design's reported value to the worst design's, in natural logarithms."""
 
 
 class OptunaDesigns:
-    """Proposes what a sampler of optuna asks for, by its interface of asking and telling.
+    """Proposes the designs of an optuna sampler, by its ask-and-tell interface.
 
-    Optuna sees a value's index, so that neighbours in the space are neighbours there; words are categories. Optuna
-    is told the logarithm of every metric. A design that its lower bound left out is told with this bound, which is no
-    better than the best design; an infeasible one as worse than all others, and as breaking a constraint.
-
-    Args:
-        question: The question.
-        sampler: Makes the sampler, from optuna's samplers and a seed.
+    Optuna sees a value's index, so that neighbours in the space stay neighbours; words are categories. It is told the
+    logarithm of every metric: of its lower bound for a pruned design, worse than all others, and as breaking a
+    constraint, for an infeasible one. `sampler` makes the sampler from optuna's samplers and a seed.
 
     Raises:
         FadiffError: optuna is not installed.
@@ -145,12 +134,11 @@ class OptunaDesigns:
                               if parameter.numeric
                               else optuna.distributions.CategoricalDistribution(range(len(parameter.values)))
                               for parameter in question.space.parameters}
-        self.open_trials: dict[Point, Any] = {}  # whose designs are being evaluated
+        self.open_trials: dict[Point, Any] = {}  # designs under evaluation
         self.known: dict[Point, DesignOutcome] = {}
-        self.worst = [0.0] * len(question.metrics)  # the largest value of each metric that optuna was told
+        self.worst = [0.0] * len(question.metrics)  # largest value of each metric told to optuna
 
     def propose(self, count: int, archive: Sequence[DesignOutcome]) -> list[Point]:
-        """See `Proposer.propose`."""
         for outcome in archive[len(self.known):]:
             self.known[outcome.point] = outcome
             if outcome.point in self.open_trials:
@@ -166,7 +154,7 @@ class OptunaDesigns:
                 self.study.tell(trial, state=self.optuna.trial.TrialState.FAIL)
             else:
                 self.open_trials[point] = trial
-        while len(self.open_trials) < count:  # filled up at random, which optuna takes for its own
+        while len(self.open_trials) < count:  # random designs, which optuna takes for its own
             drawn = self.fallback.propose(count - len(self.open_trials), archive)
             if not drawn:
                 break
@@ -177,7 +165,7 @@ class OptunaDesigns:
         return list(self.open_trials)
 
     def _tell(self, trial: Any, outcome: DesignOutcome) -> None:
-        """Ends a trial with the logarithm of every metric of a design, for a pruned one of its bound."""
+        """Ends a trial with the logarithm of every metric of a design, for a pruned design of its bound."""
         known = outcome.feasible or outcome.pruned
         trial.set_constraint(FEASIBLE, -1.0 if known else 1.0)
         if not known:

@@ -1,4 +1,4 @@
-"""A question of design, and the options of the search that answers it."""
+"""The question of a search of designs, and the options of the search."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class NetworkLayer:
     """One distinct layer of one network."""
 
     layer: int  # its number in `DesignQuestion.layers`
-    times: int  # how often one run of the network runs it
-    fusable: bool  # whether it could run fused with a neighbour
+    times: int  # how often it runs in one run of the network
+    fusable: bool  # whether it could be fused with a neighbour
 
 
 @dataclass(frozen=True)
@@ -33,17 +33,16 @@ class DesignQuestion:
     networks: tuple[Workload, ...]
     weights: tuple[float, ...]  # how often each network runs; energies and cycles are summed with them
     metrics: tuple[str, ...] = ("edp",)  # to minimise, see `result.metric_exponents`; several for a front
-    fuse: bool = True  # whether layers may be fused (`network.map_network`); else every layer runs by itself
+    fuse: bool = True  # whether layers may be fused (`network.map_network`)
     seed: int = 0  # of every random number
-    energy: str = "estimate"  # the source of energies that no table in the design gives, as in `inputs.load.load`
+    energy: str = "estimate"  # source of energies missing in the design's tables, see `inputs.load.load`
     strict: bool = True  # whether input of the design that Timeloop ignores is an error
     calibration: Calibration | None = None
-    """A correction to measured hardware; all cycles of designs are corrected ones then, and nothing is fused or left
-    out for its lower bound. None: the exact model."""
+    """A correction to measured hardware; with it all cycles are corrected, and nothing is fused or pruned by bounds."""
 
     @cached_property
     def layers(self) -> tuple[Operator, ...]:
-        """The distinct layers of all networks in the order of their first appearance; equal ones are mapped once."""
+        """The distinct layers of all networks in the order of their first appearance."""
         found: dict[Hashable, Operator] = {}
         for network in self.networks:
             for entry in network.distinct():
@@ -71,7 +70,7 @@ class DesignQuestion:
 
     @property
     def mapping_metric(self) -> str:
-        """The metric that mappings and plans minimise: "edp", "energy" or "delay", whichever the metrics ask for."""
+        """The metric that mappings and plans minimise: "edp", "energy" or "delay", as the metrics need."""
         exponents = [metric_exponents(metric) for metric in self.metrics]
         energy, cycles = (any(each[axis] > 0 for each in exponents) for axis in range(2))
         if energy == cycles:
@@ -80,22 +79,18 @@ class DesignQuestion:
 
     @property
     def layer_options(self) -> SearchOptions:
-        """The search of every layer by itself."""
+        """The search of every unfused layer."""
         return layer_search(self.network_options)
 
     @property
     def network_options(self) -> NetworkOptions:
-        """The search of every network, as `map_network` has it; designs run side by side, so each takes one thread.
-
-        Lighter searches (fewer candidates of a segment, shorter groups) took as long on MobileNetV1 and
-        `gemmini_large`: 5.1 to 6.7 s of processor time.
-        """
+        """The search of every network, as in `map_network`; designs run in parallel, so each takes one thread."""
         return NetworkOptions(self.mapping_metric, self.fuse, self.seed, threads=1,
                               calibration=self.calibration)
 
 
 def check_question(question: DesignQuestion) -> None:
-    """Raises FadiffError for metrics, networks, weights or a seed that make no sense."""
+    """Raises FadiffError for invalid metrics, networks, weights or seed."""
     check_options(question.layer_options)
     for metric in question.metrics:
         metric_exponents(metric)
@@ -114,40 +109,38 @@ def check_question(question: DesignQuestion) -> None:
 METHODS = ("bounds", "gradient", "random", "exhaustive", "tpe", "nsga2")
 
 UNTAUGHT = ("random", "exhaustive")
-"""Methods whose designs do not depend on what earlier ones are worth, so that a run can be split into shards."""
+"""Methods whose designs do not depend on earlier outcomes, so that a run can be split into shards."""
 
 EVALUATIONS = 100
-"""Designs that are mapped where neither a number nor a time limit is given. A plain default, not measured."""
+"""Designs that are mapped by default, without a time limit."""
 
 TAUGHT_ROUND, UNTAUGHT_ROUND = 8, 64
-"""Designs proposed at a time. Methods that learn go on with what a round has shown, so theirs are short; rounds do not
-follow the number of workers, as then the answer would. Not measured."""
+"""Designs of a round. Rounds are short for methods that learn from earlier rounds, and do not depend on the number of
+workers, so that the answer does not."""
 
 
 @dataclass(frozen=True)
 class DesignOptions:
-    """How the answer to a `DesignQuestion` is searched; see `api.search_design`."""
+    """How to search the answer to a `DesignQuestion`; see `api.search_design`."""
 
-    method: str | None = None  # one of `METHODS`; None: "gradient" where PyTorch is installed, else "bounds"
+    method: str | None = None  # one of `METHODS`; None: "gradient" if PyTorch is installed, else "bounds"
     evaluations: int | None = None  # None: `EVALUATIONS`, or no limit (exhaustive, or with a time limit)
     time_limit: float | None = None  # seconds for the search with its last steps; None: no limit
-    prune: bool = True  # whether a design whose lower bound is no better than a known design is left out
-    neighbours: bool = True  # whether designs beside the best one are mapped at the end, see `search_design.settled`
+    prune: bool = True  # whether to skip a design whose lower bound is no better than a known design
+    neighbours: bool = True  # whether to map designs beside the best one at the end, see `search_design.settled`
     per_round: int | None = None  # designs proposed at a time; None: by the method. The answer depends on it
-    jobs: int | None = None  # designs at work at a time; None: one for each core. The answer does not depend on it
+    jobs: int | None = None  # parallel designs; None: one for each core. The answer does not depend on it
     backend: str = "processes"  # one of `executors.BACKENDS`
     address: str | None = None  # of the cluster, see `executors.executor`
-    shard: tuple[int, int] | None = None  # (i, n): of every n designs proposed only the i-th is evaluated, from 1
-    store: Path | None = None  # of all that is evaluated, shared with other runs; None: for this run alone
+    shard: tuple[int, int] | None = None  # (i, n): evaluates only the i-th of every n proposed designs, from 1
+    store: Path | None = None  # of all evaluations, shared with other runs; None: only for this run
 
     @property
     def round(self) -> int:
-        """Designs proposed at a time."""
         return self.per_round or (UNTAUGHT_ROUND if self.method in UNTAUGHT else TAUGHT_ROUND)
 
     @property
     def most_mapped(self) -> float:
-        """Designs to map at most, by this shard."""
         if self.evaluations is None:
             endless = self.method == "exhaustive" or self.time_limit is not None
             return float("inf") if endless else EVALUATIONS
@@ -155,7 +148,7 @@ class DesignOptions:
 
 
 def check_design_options(options: DesignOptions) -> None:
-    """Raises FadiffError for an option out of its range, or options that do not go together."""
+    """Raises FadiffError for an option out of its range, or options that exclude each other."""
     if options.method not in METHODS:
         raise FadiffError(f"method: found {options.method!r}; accepted: {listed(METHODS)}")
     for name in ("evaluations", "per_round", "jobs"):

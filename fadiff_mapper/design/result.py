@@ -1,4 +1,4 @@
-"""The result of designing a machine: every design that was looked at, the best ones, and the best one's mappings."""
+"""The result of a search of designs: every evaluated design, the best ones, and the best design's mappings."""
 
 from __future__ import annotations
 
@@ -26,13 +26,10 @@ EXPONENTS = {"edp": (1, 1, 0), "energy": (1, 0, 0), "delay": (0, 1, 0), "area": 
 
 
 def metric_exponents(metric: str) -> tuple[int, int, int]:
-    """The exponents of energy, cycles and area in a metric.
-
-    Args:
-        metric: One of `EXPONENTS`, or several joined by `*`, such as "energy*area".
+    """The exponents of energy, cycles and area in a metric: one of `EXPONENTS`, or several joined by `*`.
 
     Raises:
-        FadiffError: A name that is none.
+        FadiffError: A name is unknown.
     """
     parts = [part.strip() for part in metric.split("*")] if isinstance(metric, str) else []
     unknown = [part for part in parts if part not in EXPONENTS]
@@ -44,7 +41,7 @@ def metric_exponents(metric: str) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class NetworkFigures:
-    """The figures of one run of one network on a design: energy in pJ, cycles, both also with every layer by itself."""
+    """The figures of one run of one network on a design: energy in pJ and cycles, both also unfused."""
 
     name: str
     weight: float  # how often the network runs
@@ -62,19 +59,19 @@ class NetworkFigures:
 
 @dataclass(frozen=True, slots=True)
 class DesignOutcome:
-    """One design of a space, and what became of it; figures are sums over the networks, each times its weight."""
+    """One design of a space and its figures: sums over the networks, each times its weight."""
 
     point: tuple[int, ...]  # index into the values of every parameter, in the order of the space
-    parameters: dict[str, ParameterValue]  # their values by name
-    feasible: bool  # whether it keeps all limits and runs every layer; False also for one that was not mapped
-    reason: str = ""  # why it is not feasible; empty where it is
-    energy_pj: float = inf  # infinite where not feasible
+    parameters: dict[str, ParameterValue]  # values by name
+    feasible: bool  # whether within all limits with every layer mapped; False also if not mapped
+    reason: str = ""  # why it is infeasible; else empty
+    energy_pj: float = inf  # infinite if infeasible
     cycles: float = inf  # likewise
-    area_mm2: float = inf  # infinite where it is not known, as the design was refused before
-    networks: tuple[NetworkFigures, ...] = ()  # empty where not feasible
-    mapped: bool = False  # whether its layers were mapped: neither refused by a limit nor left out for its lower bound
-    bounds: tuple[float, float] | None = None  # least energy and cycles of a design left out for its lower bound
-    cut_short: bool = False  # whether time was over before its mappings had been searched to the end
+    area_mm2: float = inf  # infinite if unknown, as the design was refused before
+    networks: tuple[NetworkFigures, ...] = ()  # empty if infeasible
+    mapped: bool = False  # whether its layers were mapped: neither refused by a limit nor pruned
+    bounds: tuple[float, float] | None = None  # least energy and cycles of a pruned design
+    cut_short: bool = False  # whether time ended the search of its mappings
 
     @property
     def edp(self) -> float:
@@ -83,11 +80,11 @@ class DesignOutcome:
 
     @property
     def pruned(self) -> bool:
-        """Whether its lower bound left it out."""
+        """Whether it was pruned for its lower bound."""
         return self.bounds is not None
 
     def of(self, metric: str) -> float:
-        """The value of a metric, see `metric_exponents`; infinite where the design is not feasible."""
+        """The value of a metric, see `metric_exponents`; infinite if the design is infeasible."""
         if not self.feasible:
             return inf
         energy, cycles, area = metric_exponents(metric)
@@ -105,22 +102,22 @@ class DesignResult:
         limits: The limits by name, such as `area_mm2`.
         metrics: Metrics that are minimised; several give a front.
         outcomes: Every design proposed, in order, each once.
-        front: The best design; for several metrics all feasible designs that no other one beats in all of them, the
-            best in the first metric first. Empty where no design is feasible.
+        front: The best design; for several metrics all undominated feasible designs, the best in the first metric
+            first. Empty if no design is feasible.
         documents: The document of each design of the front, in order, as `design.space.design_document` makes it.
         mapped_networks: The best design's mappings, network by network.
         neighbours: The designs one value away from the best one in one parameter, evaluated likewise.
-        final: The designs of the front evaluated once more with the best source of energies at hand, in order.
-        final_source: The best source at hand, in words.
+        final: The designs of the front evaluated again with the best available source of energies, in order.
+        final_source: The best available source, in words.
         hypervolume: The share of the box from 0 to `reference` that the front dominates; None for one metric.
         reference: The worst value of each metric among the feasible designs; empty for one metric.
         history: Every improvement in order: `time_s`, `evaluations` so far, `value` of the first metric, for several
             metrics also `hypervolume`.
-        options: The options that bear on the result, by name.
+        options: The options that determine the result, by name.
         status: How the search ended, in words.
-        time_s: Seconds that it took.
-        warnings: Sentences on what there was no time for, and on a store that was changed.
-        confirmed: False where the best design, evaluated again, had other figures than the store.
+        time_s: Seconds of the search.
+        warnings: Sentences on steps skipped for want of time, and on changed files of the store.
+        confirmed: False if the best design, evaluated again, differed from the store.
     """
 
     name: str
@@ -156,12 +153,12 @@ class DesignResult:
 
     @property
     def pruned(self) -> int:
-        """Designs that their lower bound left out."""
+        """Designs pruned for their lower bounds."""
         return sum(outcome.pruned for outcome in self.outcomes)
 
     @property
     def refused(self) -> int:
-        """Designs that break a limit that needs no mapping, or are no design at all."""
+        """Invalid designs, or designs that break a limit before mapping."""
         return sum(not (outcome.mapped or outcome.pruned) for outcome in self.outcomes)
 
     def write(self, folder: str | Path) -> None:
@@ -177,16 +174,13 @@ class DesignResult:
         write_design(self, folder)
 
     def verify(self) -> dict[str, dict[str, Verdict]]:
-        """For every network what `NetworkResult.verify` gives of its plan on the best design, by name."""
+        """`NetworkResult.verify` of every network's plan on the best design, by name."""
         from fadiff_mapper.timeloop.verify import real_model, verify_plan
         return {network.workload.name: dict(verify_plan(network, real_model())) for network in self.mapped_networks}
 
 
 def better_neighbour(result: DesignResult) -> DesignOutcome | None:
-    """The best of the neighbours of the best design that are better than it, as after too short a search; else None.
-
-    For several metrics there is none: such a neighbour may still be off the front.
-    """
+    """The best neighbour that beats the best design, as after too short a search; else None, as for several metrics."""
     if not result.front or len(result.metrics) > 1:
         return None
     metric = result.metrics[0]
@@ -202,7 +196,7 @@ EACH = 5
 
 
 class OutcomeTable(Sequence[DesignOutcome]):
-    """Outcomes in order as columns of numbers, a tenth of what they take as objects; reading one makes it anew.
+    """Outcomes in order as columns of numbers, a tenth of the objects' memory; reading an entry makes a new object.
 
     Args:
         values: The values of every parameter of the space by name.
@@ -260,11 +254,8 @@ class OutcomeTable(Sequence[DesignOutcome]):
 
 
 def undominated(values: Sequence[tuple[float, ...]]) -> list[int]:
-    """The numbers of the points that no other one beats, in ascending order of the first metric.
-
-    Args:
-        values: The points, of metrics to be minimised. Of equal ones the first counts.
-    """
+    """The numbers of the undominated points, metrics to be minimised, ascending in the first; of equal points the
+    first."""
     kept: list[int] = []
     for number in sorted(range(len(values)), key=lambda number: (values[number], number)):
         if not any(all(mine <= yours for mine, yours in zip(values[other], values[number], strict=True))
@@ -274,18 +265,16 @@ def undominated(values: Sequence[tuple[float, ...]]) -> list[int]:
 
 
 def front_of(outcomes: Sequence[DesignOutcome], metrics: Sequence[str]) -> list[DesignOutcome]:
-    """The feasible designs that no other one beats in every metric, the best in the first metric first."""
+    """The undominated feasible designs, the best in the first metric first."""
     feasible = [outcome for outcome in outcomes if outcome.feasible]
     return [feasible[number] for number in undominated(
         [tuple(outcome.of(metric) for metric in metrics) for outcome in feasible])]
 
 
 def hypervolume(values: Sequence[tuple[float, ...]], reference: tuple[float, ...]) -> float:
-    """The share of the box from 0 to a reference that points dominate.
+    """The share of the box from 0 to a reference, above 0, that points of one to three minimised metrics dominate.
 
-    Args:
-        values: The points, of one to three metrics to be minimised.
-        reference: The corner of the box, above 0; points beyond it count nothing.
+    Points beyond the reference do not count.
     """
     points = np.array([point for point in values if all(v < r for v, r in zip(point, reference, strict=True))])
     return _volume(points / np.array(reference)) if len(points) else 0.0

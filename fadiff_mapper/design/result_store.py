@@ -1,13 +1,11 @@
-"""The store of everything evaluated, once for good: a JSON file for each entry, under a hash of all that bears on it.
+"""The store of all evaluations: a JSON file for each entry, named by a hash of everything that determines it.
 
-Any number of processes on any number of machines read and write one folder at once. They need no lock: equal keys
-have equal entries, a file is renamed into place whole, and a file that is not as it was written counts as missing. A
-library's store on SQLite (diskcache) was measured beside it: 0.39 ms of processor time to write and read an entry,
-against 0.13 ms; and its locks do not hold on network file systems, where clusters keep such a folder. Entries are data:
-nothing of them is run.
+Any number of processes on any number of machines share one folder without locks: equal keys have equal entries, a file
+is renamed into place whole, and a changed file counts as missing. A store on SQLite would be slower, and its locks fail
+on network file systems. Entries are data: none of their content is executed.
 
-With each entry goes a hash of its key and content, against damage and against edits; who edits an entry can work it out
-anew. So the figures of the best design are evaluated again at the end of a run (`evaluate_design.disagreement`).
+Each entry has a hash of its key and content, against damage and accidental edits; a deliberate edit can forge it. So
+the figures of the best design are evaluated again at the end of a run (`evaluate_design.disagreement`).
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ FORM = re.compile(rb'\{"digest": "(?P<digest>[0-9a-f]{64})", "entry": (?P<entry>
 """The text of a file."""
 
 LARGEST = 2 ** 24
-"""Bytes of an entry that are read: a safety limit against files that are none, not measured."""
+"""Bytes of an entry that are read: a safety limit."""
 
 
 class ResultStore:
@@ -36,7 +34,7 @@ class ResultStore:
 
     Attributes:
         folder: The folder; None keeps nothing.
-        changed: Files that were asked for and were not as they had been written, each once.
+        changed: Distinct files that were read and had been changed.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -45,7 +43,7 @@ class ResultStore:
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """Makes the folder, so that a long run does not fail at its first entry; removes a new one that stays empty.
+        """Makes the folder, so that a long run does not fail at its first entry; removes a new folder that stays empty.
 
         Raises:
             FadiffError: The folder cannot be made or written to.
@@ -59,15 +57,15 @@ class ResultStore:
             yield
         finally:
             if new:
-                with suppress(OSError):  # there are entries
+                with suppress(OSError):  # not empty
                     self.folder.rmdir()
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """Reads an entry; None where there is none, or none that is as it was written."""
+        """Reads an entry; None if missing or changed."""
         if self.folder is None:
             return None
         path = self._path(key)
-        if not path.is_file():    # mostly so; `read_bytes` would look for names like it
+        if not path.is_file():    # mostly so; a failing `read_bytes` searches similar names
             return None
         try:
             parts = FORM.fullmatch(read_bytes(path, "an entry", LARGEST))
@@ -79,17 +77,17 @@ class ResultStore:
         return None
 
     def put(self, key: str, entry: dict[str, Any]) -> None:
-        """Writes an entry of plain values; JSON keeps every float exactly. Raises FadiffError where it cannot."""
+        """Writes an entry of plain values; JSON keeps every float exactly. Raises FadiffError if it cannot."""
         if self.folder is not None:
             text = json.dumps(entry)
             write_shared(self._path(key),
                          f'{{"digest": "{_digest(key, text.encode()).decode()}", "entry": {text}}}\n')
 
     def _path(self, key: str) -> Path:
-        """The file of an entry; 256 folders keep each of them small."""
+        """The file of an entry; 256 subfolders keep each small."""
         return Path(self.folder or "") / key[:2] / f"{key}.json"
 
 
 def _digest(key: str, text: bytes) -> bytes:
-    """The hash that goes with an entry's text, in hexadecimal digits."""
+    """The hash of an entry's text, in hexadecimal digits."""
     return hashlib.sha256(key.encode() + text).hexdigest().encode()

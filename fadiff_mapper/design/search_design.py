@@ -1,7 +1,7 @@
-"""The loop: designs proposed round by round, evaluated exactly by an executor, the best kept.
+"""The loop: designs are proposed round by round, evaluated exactly by an executor, and the best kept.
 
-A round's designs are proposed from the archive of all rounds before, and evaluated against its front. So neither the
-number of workers, nor their order, nor what the store held before has any influence on the answer.
+Proposals of a round depend on the archive of all earlier rounds, and their evaluation on its front: the answer depends
+neither on the number and order of workers nor on the content of the store.
 """
 
 from __future__ import annotations
@@ -29,32 +29,31 @@ from fadiff_mapper.design.space import DesignSpace, Point, design_document, limi
 from fadiff_mapper.inputs.energy.find_accelergy import installed
 
 WRITING = 1.5
-"""Seconds that the last steps take for each second that the command took until its search began: both grow with the
-networks and on a slow machine. 0.5 to 1.5 for ResNet-18 and MobileNetV1, fused, on a machine with four times the work
-that it has cores for (1.4 to 3 s)."""
+"""Seconds for the last steps per second from the command's start to its search: both grow with the networks and on a
+slow machine."""
 
 JUDGING = 0.5
-"""Part of the time that is left in which designs are judged, as long as none has been mapped. Set by hand."""
+"""Part of the remaining time for judging designs, as long as none has been mapped."""
 
 
 @dataclass
 class DesignClock:
-    """Tells how much time a search still has, by what it took so far; all times in seconds."""
+    """Tells the remaining time of a search from its past rounds; all times in seconds."""
 
-    limit: float | None  # time that the search has; None: no limit
-    designs_after: Callable[[], int]  # how many designs must be mapped after the search, as far as is known now
+    limit: float | None  # time for the search; None: no limit
+    designs_after: Callable[[], int]  # expected number of designs to map after the search
     start: float  # by `time.time`, as workers on other machines share no other clock
-    proposals: list[float] = field(default_factory=list)  # time that each round needed to propose its designs
+    proposals: list[float] = field(default_factory=list)  # time of each round's proposals
     mappings: list[float] = field(default_factory=list)  # time until each round had its first mapped design
-    judging_end: float = inf  # when the designs of a round have to be proposed
-    missed: bool = False  # whether a design was not begun in time or given up, or no round begun for want of time
+    judging_end: float = inf  # end of the time to propose a round's designs
+    missed: bool = False  # whether a design or round was not begun in time, or given up
 
     def over(self) -> bool:
         """Whether the time of the search and of its last steps is over."""
         return self.limit is not None and time.time() > self.start + self.limit
 
     def left(self) -> float:
-        """Seconds that are left to the search of designs; infinite without a limit, below 0 where they are over."""
+        """Remaining seconds for the search of designs; infinite without a limit, below 0 if over."""
         return self._end() - time.time()
 
     def round(self, any_known: bool) -> TimeLeft:
@@ -62,11 +61,11 @@ class DesignClock:
         return TimeLeft() if self.limit is None else TimeLeft(self._end(), not any_known)
 
     def begin_proposals(self) -> None:
-        """Notes that designs are judged from now on."""
+        """Starts the time for judging designs."""
         self.judging_end = time.time() + self.left() * (1.0 if self.mappings else JUDGING)
 
     def over_for_proposals(self) -> bool:
-        """Whether no further design is to be judged, so that those that are proposed can be mapped."""
+        """Whether judging must end, so that the proposed designs can be mapped."""
         return time.time() > self.judging_end
 
     def too_late(self) -> bool:
@@ -74,29 +73,27 @@ class DesignClock:
         return self.left() < sum(median(seconds) for seconds in (self.proposals, self.mappings) if seconds)
 
     def _end(self) -> float:
-        """When the search of designs has to end."""
         if self.limit is None:
             return inf
         return self.start + self.limit - (self.designs_after() * median(self.mappings) if self.mappings else 0.0)
 
 
 def kept_back(begun: float) -> float:
-    """Seconds of a command's limit that a search which starts now has not: spent already, or needed for the files.
+    """Seconds of a command's limit unavailable to a search that starts now: already spent, or needed for the files.
 
-    Args:
-        begun: When the command began, by the monotonic clock.
+    `begun` is the start of the command on the monotonic clock.
     """
     return (time.monotonic() - begun) * (1 + WRITING)
 
 
 @dataclass(frozen=True)
 class DesignProgress:
-    """How far a search of designs is."""
+    """The progress of a search of designs."""
 
     evaluations: int  # designs mapped
-    wanted: float  # designs that will be mapped at most; infinite where the space or time is the limit
-    pruned: int  # designs that their lower bound left out
-    refused: int  # designs that break a limit or cannot be read
+    wanted: float  # designs to map at most; infinite if space or time is the limit
+    pruned: int  # designs pruned for their lower bounds
+    refused: int  # designs that break a limit or are invalid
     best: DesignOutcome | None  # in the first metric; None before a feasible one
     time_s: float  # since the start
 
@@ -107,20 +104,20 @@ class DesignProgress:
 
     @property
     def left_s(self) -> float:
-        """Seconds that are left at this rate; infinite where that is not known."""
+        """Remaining seconds at this rate; infinite if unknown."""
         return (self.wanted - self.evaluations) / self.rate if self.rate else inf
 
 
 OnDesign = Callable[[DesignProgress], None]
-"""Told after every design."""
+"""Called after every design."""
 
 InTime = Callable[[Sequence[Point], Sequence[tuple[float, ...]]], Iterator[DesignOutcome | None]]
-"""Evaluates points against rivals as `Evaluated` does, in the time that its maker knows of."""
+"""Evaluates points against rivals as `Evaluated` does, within the maker's time."""
 
 
 @dataclass
 class DesignRun:
-    """The books of a search at work."""
+    """The archive, front and history of a running search."""
 
     metrics: tuple[str, ...]
     wanted: float  # designs to map at most
@@ -142,7 +139,7 @@ class DesignRun:
         return [tuple(outcome.of(metric) for metric in self.metrics) for outcome in self.front]
 
     def add(self, outcome: DesignOutcome) -> None:
-        """Takes an outcome into the books and tells of it."""
+        """Adds an outcome and reports it."""
         self.archive.append(outcome)
         self.mapped += outcome.mapped
         self.pruned += outcome.pruned
@@ -157,15 +154,14 @@ class DesignRun:
 
 
 MOST_LOOKED_AT = 1000
-"""Designs whose limits are computed once more for the message: some seconds. Not measured."""
+"""Designs whose limits are computed again for the message, within some seconds."""
 
 
 def blame(bench: DesignBench, outcomes: Sequence[DesignOutcome]) -> str:
-    """Says why none of some designs is feasible.
+    """The reasons why none of some designs is feasible.
 
-    Returns:
-        One line for each limit that is broken, with the designs that break it and the least value met, those first
-        that no design meets; and the most frequent other reasons.
+    One line for each broken limit, with the number of designs and the least value met, limits that no design meets
+    first; then the most frequent other reasons.
     """
     space, met = bench.question.space, dict[str, list[tuple[float, float]]]()
     for outcome in outcomes[:MOST_LOOKED_AT]:
@@ -190,13 +186,10 @@ def blame(bench: DesignBench, outcomes: Sequence[DesignOutcome]) -> str:
 
 def final_figures(bench: DesignBench, front: Sequence[DesignOutcome],
                   over: Callable[[], bool] = lambda: False) -> tuple[tuple[DesignOutcome, ...], str]:
-    """Evaluates designs once more, with Accelergy's energies and areas where Accelergy is installed.
+    """The outcomes evaluated again with Accelergy's energies and areas, if installed, else unchanged; and the source in
+    words.
 
-    Their layers are mapped anew, as other energies may want other mappings. Once `over` is true, there is no time for
-    this.
-
-    Returns:
-        The outcomes in order, the same where there is no better source; and the source in words.
+    Their layers are mapped again, as other energies may need other mappings; not once `over` is true.
     """
     source = bench.question.energy
     if installed() is None:
@@ -217,8 +210,7 @@ def final_figures(bench: DesignBench, front: Sequence[DesignOutcome],
 
 
 STRIDES = (1.0, 0.25)
-"""Octaves at which designs beside the best one are looked at before those one value away: on a fine grid steps of one
-value alone would creep (DOSA's memories have 128 values, 8 KB apart)."""
+"""Octaves of steps beside the best design, before steps of one value, which would creep on a fine grid."""
 
 
 def settled(run: DesignRun, space: DesignSpace, evaluated: InTime, stopped: Callable[[], bool],
@@ -226,22 +218,22 @@ def settled(run: DesignRun, space: DesignSpace, evaluated: InTime, stopped: Call
     """Moves to better designs beside the best one until there is none.
 
     At most as many designs are mapped on the way as the search was asked for, so that short searches stay short; the
-    last look around the best design is mapped whole.
+    last neighbourhood is mapped whole.
 
     Args:
         run: The books, with a feasible design.
         space: The space.
         evaluated: Evaluates designs.
-        stopped: Asked after every look around the best design; once true, the best so far stays.
-        prune: Whether designs an octave and a quarter away are left out where their lower bound is no better.
+        stopped: Asked after every neighbourhood; once true, the best so far stays.
+        prune: Whether designs an octave and a quarter away are pruned if their lower bound is no better.
 
     Returns:
-        The designs one value away from the best one in one parameter, all of them mapped, be they worse or not.
+        The designs one value away from the best one in one parameter, all mapped, better or not.
     """
     most = 2 * run.wanted
 
     def moved(outcomes: Iterable[DesignOutcome | None], until: float) -> bool:
-        """Takes new outcomes into the books until so many designs are mapped; whether one of them is the best."""
+        """Adds outcomes until so many designs are mapped; whether one of them is the best."""
         best, known = run.front[0], {outcome.point for outcome in run.archive}
         for outcome in outcomes:
             if outcome is not None and outcome.point not in known:
@@ -264,14 +256,14 @@ def settled(run: DesignRun, space: DesignSpace, evaluated: InTime, stopped: Call
 
 
 MOST_NAMED = 3
-"""Files of the store that a sentence names."""
+"""Files of the store named in a sentence."""
 
 NO_DESCENT = ("PyTorch is not installed, so the method is bounds instead of gradient: no designs come from descents; "
               'accepted: pip install "fadiff-mapper[gradient]", or the method bounds')
-"""Said where no method was asked for and the default one cannot run."""
+"""Error if no method was requested and the default one cannot run."""
 
 SEARCH_ENDED = "search ended"
-"""The status of a search that was not cut short."""
+"""The status of a search that was not interrupted."""
 
 
 def search_design(question: DesignQuestion, options: DesignOptions, *, on_progress: OnDesign = lambda _: None,
@@ -281,19 +273,19 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
 
     Args:
         question: The space, the networks and the metrics.
-        options: Method and effort, and who carries the work.
-        on_progress: Told after every design.
+        options: Method, effort and workers.
+        on_progress: Called after every design.
         stopped: Asked after every design; once true, the search ends with the best so far.
-        kept_back: Seconds of the time limit that the caller has spent already, or needs for the files.
-        descent: Proposes further designs, for the method "gradient" (or none, where that is not to be the default).
+        kept_back: Seconds of the time limit that the caller has spent, or needs for the files.
+        descent: Proposes further designs for the method "gradient"; None if that is not the default.
 
     Returns:
-        The best design, or the front, every number exact; a shard may end without any.
+        The best design, or the front, every number exact; empty for some shards.
 
     Raises:
         SpecError: The space is wrong.
-        FadiffError: An option is out of range, something is not installed, or no design evaluated is feasible; the
-            message says which limit is to blame.
+        FadiffError: An option is out of range, a library is missing, or no evaluated design is feasible; the message
+            names the limit to blame.
     """
     notes = () if options.method is not None or descent else (NO_DESCENT,)
     options = replace(options, method=options.method or ("gradient" if descent else "bounds"))
@@ -310,7 +302,7 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
         stack.enter_context(bench.store.opened())
 
         def mapped_after() -> int:
-            """Designs that are mapped once more after a search: for their last figures, and for plans not kept."""
+            """Designs to map again after a search: for their last figures, and for plans not kept."""
             again = len(run.front) if installed() else 0
             return again + bool(run.front and question.fuse and bench.plans.point != run.front[0].point)
 
@@ -336,7 +328,7 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
 
 
 def _in_time(run: DesignRun, clock: DesignClock, evaluated: Evaluated) -> InTime:
-    """Evaluates designs in the time that the clock gives, and notes how long the first mapping of a round takes."""
+    """Evaluates designs within the clock's time, and notes how long the first mapping of a round takes."""
     def in_time(points: Sequence[Point], rivals: Sequence[tuple[float, ...]]) -> Iterator[DesignOutcome | None]:
         if run.front and clock.left() < 0:
             clock.missed |= bool(points)
@@ -353,7 +345,7 @@ def _in_time(run: DesignRun, clock: DesignClock, evaluated: Evaluated) -> InTime
 
 def _rounds(run: DesignRun, clock: DesignClock, proposer: Proposer, in_time: InTime, options: DesignOptions,
             stopped: Callable[[], bool]) -> str:
-    """Evaluates round by round until there is nothing left to do; returns the reason in words."""
+    """Evaluates round by round to the end; returns the reason in words."""
     known: set[Point] = set()
     proposed = idle = 0
     number, shards = options.shard or (1, 1)
@@ -383,7 +375,7 @@ def _rounds(run: DesignRun, clock: DesignClock, proposer: Proposer, in_time: InT
 
 def _result(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbours: tuple[DesignOutcome, ...],
             status: str, over: Callable[[], bool], notes: tuple[str, ...]) -> DesignResult:
-    """The result of a run that has ended; `over`: whether there is no time for anything that it can do without."""
+    """The result of a run at its end; `over`: whether there is no time for optional steps."""
     question, space, changed = bench.question, bench.question.space, bench.store.changed
     final, source = final_figures(bench, run.front, over)
     networks, lost = attempted("mappings of the best design", lambda: bench.networks_at(run.front[0].point, over)

@@ -1,4 +1,4 @@
-"""Spaces of designs: an architecture with parameters, ties and limits, and the ordinary architecture of every point."""
+"""Spaces of designs: an architecture with parameters, ties and limits, and the plain architecture of every point."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Point: TypeAlias = tuple[int, ...]
 """A design: for every parameter the index of its value."""
 
 SOMEWHERE = Where("space")
-"""The place of a parameter that was made by a program."""
+"""The place of a parameter made in Python."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class Parameter:
     """A quantity of the architecture that a search may choose."""
 
     name: str  # in expressions and results
-    path: str  # the entry that takes its value, such as "Buffer.attributes.depth"; "": through ties or templates
-    values: Sequence[Value]  # numbers in ascending order (a range may have a thousand million), or words as written
+    path: str  # entry set to its value, such as "Buffer.attributes.depth"; "": used in ties or templates
+    values: Sequence[Value]  # ascending numbers (a range may be huge), or words as written
     template: bool = False  # whether it is a variable of the files' Jinja2 templates
     where: Where = SOMEWHERE  # its place, for messages
 
@@ -95,9 +95,9 @@ class DesignSpace:
         ties: Entries that follow from the parameters, by their paths.
         limits: Upper bounds that every accepted design meets.
         document: The architecture and all other sections as written, without `design_space`.
-        energy: The source of energies that the space names, as in `inputs.load.load`; None where it names none.
+        energy: The source of energies of the space, as in `inputs.load.load`, or None.
         files: Paths of the files.
-        sources: Where the document was read from; it is read again for every design where templates have parameters.
+        sources: Sources of the document, read again for every design if templates have parameters.
         jinja_data: The fixed variables of the templates.
         strict: Whether input of a design that Timeloop ignores is an error, as in `inputs.load.load`.
     """
@@ -115,7 +115,7 @@ class DesignSpace:
 
     @property
     def size(self) -> int:
-        """The number of designs, those beyond the limits counted."""
+        """The number of designs, including those beyond the limits."""
         return math.prod(len(parameter.values) for parameter in self.parameters)
 
 
@@ -137,10 +137,10 @@ def nearest_value(accepted: Sequence[Any], wanted: Any) -> int:
 
 
 def nearest_point(space: DesignSpace, values: Mapping[str, float | str]) -> Point:
-    """The point whose values are nearest to a number for every numeric parameter and a word for every other.
+    """The point nearest to a value, number or word, of every parameter.
 
-    Nearest by the difference of logarithms where all values of the parameter and the given one are positive, by the
-    plain difference elsewhere; of two equally near the smaller one.
+    Distances are differences of logarithms if all values are positive, else plain differences; of two equally near
+    values the smaller counts.
     """
     return tuple(nearest_value(parameter.values, values[parameter.name]) for parameter in space.parameters)
 
@@ -152,7 +152,7 @@ def _in_octaves(parameter: Parameter) -> bool:
 
 
 def coordinate(parameter: Parameter, index: int) -> float:
-    """A value of a parameter as a coordinate: log2 where all are positive numbers, else the index."""
+    """A value of a parameter as a coordinate: log2 if all are positive numbers, else the index."""
     return float(np.log2(float(parameter.values[index]))) if _in_octaves(parameter) else float(index)
 
 
@@ -164,11 +164,8 @@ def nearest_index(parameter: Parameter, place: float) -> int:
 
 
 def points_beside(space: DesignSpace, point: Point, octaves: float) -> list[Point]:
-    """The designs beside one along every parameter, about so many octaves away, at least one value; 0: the next value.
-
-    Returns:
-        At most two designs for each parameter, the lower one first.
-    """
+    """At most two designs per parameter, lower first, about so many octaves beside one, at least one value (0: the
+    next)."""
     found = []
     for axis, parameter in enumerate(space.parameters):
         here, place = point[axis], coordinate(parameter, point[axis])
@@ -180,12 +177,12 @@ def points_beside(space: DesignSpace, point: Point, octaves: float) -> list[Poin
 
 
 def design_area_mm2(spec: Spec) -> float:
-    """mm2 of all components, from the spec's area table, else as the architecture writes them; 0 where neither does."""
+    """mm2 of all components, from the spec's area table, else from the architecture; 0 if neither has it."""
     return sum(total_areas(spec.arch, spec.tables).values()) / 1e6
 
 
 def leakage_pj(spec: Spec) -> float:
-    """pJ that all storage levels leak in one cycle, power gating not counted."""
+    """pJ of all storage levels' leakage in one cycle, without power gating."""
     return sum(level.instances * storage_energy(level, spec.tables).leak for level in spec.arch.levels)
 
 
@@ -196,16 +193,10 @@ MACHINE_LIMITS: Mapping[str, Callable[[Spec], float]] = {
 
 def limit_values(space: DesignSpace, point: Point, spec: Spec | None = None,
                  area_mm2: float | None = None) -> dict[str, tuple[float, float]]:
-    """The quantities that the limits bound, at one design.
+    """Limit -> (value at one design, greatest accepted value), in the order of the space.
 
-    Args:
-        space: The space with its limits.
-        point: The design.
-        spec: The design as read, with any problem; None leaves out the limits on figures of the machine.
-        area_mm2: Its area where the caller knows it; None computes it.
-
-    Returns:
-        Limit -> (value at this design, greatest accepted value), in the order of the space.
+    Without `spec`, the design with any problem, limits on figures of the machine are left out; `area_mm2` is its area
+    if known.
 
     Raises:
         SpecError: An expression among the limits cannot be computed, or is no number.
@@ -241,13 +232,13 @@ Steps: TypeAlias = tuple[str | int, ...]
 """Keys and indices from the document's root to an entry."""
 
 NODE_KEYS = ("class", "subclass", "enabled", "area_scale", "energy_scale")
-"""Entries of a node besides its attributes and its mesh that a path may name."""
+"""Entries of a node besides attributes and mesh that a path may name."""
 MESH = ("meshX", "meshY")
 VARIABLES = "variables"
 """The section whose entries the expressions of an architecture read; a path may begin with it."""
 
 UNWRITTEN = tuple(sorted({*LEVEL_ATTRIBUTES, *DECLARED} - {"instances", *MESH}))
-"""Attributes that a path may name where the architecture does not write them: Timeloop knows these."""
+"""Attributes known to Timeloop that a path may name even if the architecture does not write them."""
 
 
 def _named_nodes(branch: Any, steps: Steps) -> Iterator[tuple[str, Steps, dict[Any, Any]]]:
@@ -272,7 +263,7 @@ def find_entry(document: Map, path: str, where: Where) -> Steps:
         where: Place of the path, for messages.
 
     Returns:
-        Keys and indices down to the entry; its last maps need not be written yet.
+        Keys and indices down to the entry; its last maps may be missing yet.
 
     Raises:
         SpecError: There is no such node or entry; the message has the nearest one.
@@ -310,13 +301,9 @@ def find_entry(document: Map, path: str, where: Where) -> Steps:
 
 
 def put(owner: Any, steps: Steps, value: Any, where: Where) -> Any:
-    """A copy of a map or list with the entry at the end of the steps replaced; maps that are not there are made.
+    """A copy of a map or list with the entry at the end of the steps replaced, and missing maps made.
 
-    Args:
-        owner: The document, or a part of it.
-        steps: The entry, as from `find_entry`.
-        value: Its new value.
-        where: Place of the value, which later messages name.
+    `where` is the place of the value for later messages.
     """
     if not steps:
         return value
@@ -335,11 +322,11 @@ def put(owner: Any, steps: Steps, value: Any, where: Where) -> Any:
 
 
 SECTION = "design_space"
-"""The section of a document that makes a space of an architecture."""
+"""The section of a document that turns an architecture into a space."""
 
 
 def is_space(document: Map) -> bool:
-    """Whether a document has the section that makes a space of an architecture."""
+    """Whether a document has the section of a space."""
     return SECTION in document
 
 
@@ -349,15 +336,13 @@ def _without_section(document: Map) -> Map:
 
 
 def design_document(space: DesignSpace, point: Point) -> Map:
-    """The document of one design.
+    """The plain v0.4 document of one design without the section on the space.
 
-    Returns:
-        An ordinary v0.4 document without the section on the space, in which every entry still knows its place; an
-        entry that was put in has the place of its parameter or tie.
+    Every entry still knows its place; a replaced entry has the place of its parameter or tie.
 
     Raises:
-        SpecError: A tie cannot be computed, a template cannot be rendered with these values, or what it renders to
-            has no entry of a path.
+        SpecError: A tie cannot be computed, a template cannot be rendered with these values, or the rendered document
+            lacks the entry of a path.
     """
     values, document = parameter_values(space, point), space.document
     variables = {parameter.name: values[parameter.name] for parameter in space.parameters if parameter.template}
@@ -373,7 +358,8 @@ def design_document(space: DesignSpace, point: Point) -> Map:
 
 
 def _tied_values(space: DesignSpace, values: Mapping[str, Value]) -> dict[str, Any]:
-    """The values of all ties by path; a whole number is an integer, as a depth must be, a text no further expression.
+    """The values of all ties by path; a whole number becomes an integer, as a depth must be, a text no further
+    expression.
 
     Raises SpecError for a tie that cannot be computed.
     """
@@ -407,11 +393,11 @@ FORMS = "values: [V, ...], powers_of_two: [LOW, HIGH], or range: [LOW, HIGH] wit
 TEXT_FORMS = "V,V,... or LOW:HIGH:STEP or LOW:HIGH:x2 (powers of two)"
 
 MOST_LISTED = 100_000
-"""Values of one parameter that are not whole numbers in a row: these are held one by one. Not measured."""
+"""Values of one parameter that are held one by one, unlike ranges of whole numbers."""
 
 
 def values_of_text(given: str, where: Where) -> Sequence[Value]:
-    """Reads the values that a command line gives, such as "8,16,32", "1024:32768:1024" or "8:64:x2".
+    """Reads the values of a command line, such as "8,16,32", "1024:32768:1024" or "8:64:x2".
 
     Raises:
         SpecError: The text has none of the accepted forms.
@@ -427,7 +413,7 @@ def values_of_text(given: str, where: Where) -> Sequence[Value]:
 
 
 def _values_of_section(reader: Reader) -> Sequence[Value]:
-    """Takes `values`, `powers_of_two`, or `range` with `step` of a parameter. Raises SpecError."""
+    """The values of `values`, `powers_of_two`, or `range` with `step` of a parameter. Raises SpecError."""
     given = [key for key in ("values", "powers_of_two", "range") if reader.has(key)]
     if len(given) != 1:
         raise reader.node.where.error(f"found {' and '.join(given) or 'no values'}", FORMS)
@@ -438,7 +424,7 @@ def _values_of_section(reader: Reader) -> Sequence[Value]:
 
 
 def _scalar(given: str) -> Value:
-    """The number that a text spells, else the text."""
+    """The number in a text, else the text."""
     for kind in (int, float):
         try:
             return kind(given)
@@ -515,7 +501,6 @@ def _equally_spaced(low: float, high: float, step: float, where: Where) -> Seque
 
 
 def _whole(value: float) -> float:
-    """The number as an integer where it is whole."""
     return int(value) if value == int(value) else value
 
 
@@ -539,11 +524,11 @@ def read_space(*sources: Source, jinja_data: Mapping[str, Any] | None = None, va
         strict: Whether input of the designs that Timeloop ignores is an error.
 
     Returns:
-        The space, of which every path, expression and value has been checked.
+        The space, with checked paths, expressions and values.
 
     Raises:
         SpecError: Bad input, with file, line and YAML path.
-        FadiffError: There is no bundled file of a name.
+        FadiffError: A bundled file does not exist.
     """
     data, varied = dict(jinja_data or {}), tuple(_varied(vary))
     first = {parameter.name: parameter.values[0] for parameter in varied}
@@ -589,7 +574,6 @@ def _varied(vary: Vary) -> Iterator[Parameter]:
 
 
 def _parameters(value: Any, where: Where) -> tuple[Parameter, ...]:
-    """The parameters of a section."""
     node, found = mapping(value, where), []
     for name, item in node.items():
         reader, place = Reader(mapping(item, node.at(name))), node.at(name)
@@ -621,10 +605,10 @@ def _limits(value: Any, where: Where) -> dict[str, tuple[float, Where]]:
 
 
 def _check(space: DesignSpace, limit_places: Mapping[str, Where], section: Where) -> None:
-    """Raises SpecError for names, paths and expressions that cannot be, all of them in one, then for the designs.
+    """Raises SpecError for invalid names, paths and expressions, all in one message, then for the designs.
 
-    Single designs of a space may be impossible, and are then infeasible in a search: of the designs of the least, of
-    middling and of the greatest values one must be an architecture; else the mistakes of the first are told.
+    Single designs of a space may be invalid, and are then infeasible in a search: of the least, a middle and the
+    greatest design one must be an architecture; else the first one's errors are raised.
     """
     names = [parameter.name for parameter in space.parameters]
     if not names:
@@ -660,7 +644,7 @@ def _check(space: DesignSpace, limit_places: Mapping[str, Where], section: Where
 
 
 def _names_in(expression: str, names: Sequence[str], where: Where, besides: Sequence[str] = ()) -> frozenset[str]:
-    """The parameters that an expression reads. Raises SpecError for one that is none, or reads another name."""
+    """The parameters that an expression reads. Raises SpecError for an invalid expression or another name."""
     try:
         tree = syntax_tree(expression)
     except FadiffError as error:
@@ -677,7 +661,7 @@ def _names_in(expression: str, names: Sequence[str], where: Where, besides: Sequ
 
 
 def _check_parameter(parameter: Parameter, names: Sequence[str], used: set[str], space: DesignSpace) -> None:
-    """Raises SpecError for a parameter of a name or path given twice, of no such path, or that changes nothing."""
+    """Raises SpecError for a parameter with a duplicate name or path, with an unknown path, or without effect."""
     if names.count(parameter.name) > 1:
         raise parameter.where.error(f'the parameter "{parameter.name}" is given twice', "different names")
     if parameter.path:
@@ -692,7 +676,7 @@ def _check_parameter(parameter: Parameter, names: Sequence[str], used: set[str],
 
 
 def _check_tie(tie: Tie, space: DesignSpace) -> None:
-    """Raises SpecError for a tie of no such path, or of a parameter's."""
+    """Raises SpecError for a tie whose path is unknown or a parameter's."""
     find_entry(space.document, tie.path, tie.where)
     for parameter in space.parameters:
         if parameter.path == tie.path:

@@ -1,1 +1,1 @@
-"""In Timeloop's place: launchers, command lines, files and Python functions under its names, for unchanged scripts."""
+"""Replacements for Timeloop: launchers, command lines, files and Python functions under its names."""

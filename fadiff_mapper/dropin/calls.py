@@ -1,4 +1,4 @@
-"""`call_mapper` and `call_model`, as Timeloop's Python front end has them."""
+"""`call_mapper` and `call_model` of Timeloop's Python front end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Specification: TypeAlias = Any
 """A front end's object (`pytimeloop.timeloopfe`, `timeloopfe`), one file, a list of files, or a dict."""
 
 WRITTEN_INPUT = "parsed-processed-input.yaml"
-"""The name under which the front end keeps what it hands over."""
+"""The name of the input file that the front end leaves in the output folder."""
 
 VERSIONS = (".v4.", ".v3.")
 """Parts of a specification's module name that follow the front end's name."""
@@ -39,8 +39,8 @@ VERSIONS = (".v4.", ".v3.")
 def input_files(specification: Specification, folder: Path, for_model: bool) -> tuple[str, ...]:
     """Brings a specification into the form of input files, by absolute paths.
 
-    An object or dict is written into the folder; the text is the one that the front end itself would hand to
-    Timeloop's programs: to `timeloop-model` or to `timeloop-mapper`.
+    An object or dict is written into the folder, as the front end would write it for `timeloop-model` or for
+    `timeloop-mapper`.
 
     Raises:
         SpecError: The value is no specification.
@@ -63,7 +63,7 @@ def input_files(specification: Specification, folder: Path, for_model: bool) -> 
 
 
 def _unquoted(value: Any) -> Any:
-    """The same tree with its strings as expressions, as they are in Python; those quoted in a file stay literal."""
+    """The same tree with its strings as Python expressions; strings quoted in a file stay literal."""
     if isinstance(value, Map):
         return Map({key: _unquoted(item) for key, item in value.items()}, where=value.where, tag=value.tag)
     if isinstance(value, Seq):
@@ -83,7 +83,7 @@ CYCLE_KEYS = ("GLOBAL_CYCLE_SECONDS", "global_cycle_seconds")
 """Names of the variable, or attribute, that holds the seconds of a cycle."""
 
 DEFAULT_CYCLE = 1e-9
-"""Seconds of a cycle where none of them is given."""
+"""Seconds of a cycle where the input gives none."""
 
 
 @dataclass(frozen=True)
@@ -178,18 +178,18 @@ def output_stats(done: ProgramOutcome) -> OutputStats:
 
 
 def _accesses(level: dict[str, Any]) -> dict[str, float]:
-    """Words of one level by action, all its instances and data spaces together."""
+    """Words of one level by action, over all its instances and data spaces."""
     return {action: float(sum(actual_count(space[action]) * space["utilized_instances"]
                               for space in level["dataspaces"].values()))
             for action in ("reads", "fills", "updates")}
 
 
 Log = str | os.PathLike[str] | TextIO | None
-"""Where the lines of a program go: a file, its name, or (None) standard output."""
+"""Output of a program's lines: a file, its name, or (None) standard output."""
 
 
 class CallFailed(FadiffError, RuntimeError):
-    """A call that failed. Also a RuntimeError, as scripts expect of the functions that these replace."""
+    """A call that failed; also a RuntimeError, as scripts expect of the front end's functions."""
 
 
 def call_mapper(specification: Specification, output_dir: str | os.PathLike[str],
@@ -198,13 +198,13 @@ def call_mapper(specification: Specification, output_dir: str | os.PathLike[str]
                 return_proc: bool = False, *, seed: int = 0, time_limit: float | None = None) -> Any:
     """Finds a mapping and writes the files of `timeloop-mapper`.
 
-    Takes the place of `call_mapper` of Timeloop's Python front end (`pytimeloop.timeloopfe`). The `mapper` section of
-    the input says how to search; `seed` and `time_limit` are our additions.
+    Replaces `call_mapper` of Timeloop's Python front end (`pytimeloop.timeloopfe`). The `mapper` section of the input
+    says how to search; `seed` and `time_limit` are our additions.
 
     Args:
         specification: An object of Timeloop's front end, a file, a list of files, or a dict.
         output_dir: The folder for the results; made where it does not exist.
-        environment: Variables in addition to this process's. Names TIMELOOP_* are ignored, and the log says so.
+        environment: Variables in addition to this process's. Names TIMELOOP_* are ignored, with a line in the log.
         extra_input_files: Files that are read with the specification.
         dump_intermediate_to: Has no effect, as in the front end: the input is kept as `parsed-processed-input.yaml`.
         log_to: A file, or its name, for the lines that the program prints; None: standard output.
@@ -233,8 +233,8 @@ def call_model(specification: Specification, output_dir: str | os.PathLike[str],
                return_proc: bool = False) -> Any:
     """Evaluates the mapping in the input and writes the files of `timeloop-model`.
 
-    Takes the place of `call_model` of Timeloop's Python front end; arguments, except for those of a search, results and
-    errors are those of `call_mapper`. An illegal mapping raises CallFailed, too.
+    Replaces `call_model` of Timeloop's Python front end; arguments, results and errors are as for `call_mapper`,
+    without seed and time limit. An illegal mapping raises CallFailed, too.
     """
     del dump_intermediate_to
     settings = ProgramSettings(os.environ | dict(environment or {}))
@@ -244,8 +244,8 @@ def call_model(specification: Specification, output_dir: str | os.PathLike[str],
 
 def _call(program: str, specification: Specification, folder: Path, settings: ProgramSettings,
           extra_files: tuple[str, ...], log_to: Log, extra_args: tuple[str, ...], return_proc: bool) -> Any:
-    """Runs a program here, or starts it in a process of its own; arguments as those of `call_mapper`."""
-    settings = replace(settings, trusted=bool(front_end_of(specification)))  # it has run what the input says already
+    """Runs a program here or in a new process; arguments as for `call_mapper`."""
+    settings = replace(settings, trusted=bool(front_end_of(specification)))  # the front end has run its code
     try:
         check_writable(folder)
         files = (*input_files(specification, folder, for_model=program == MODEL), *map(os.path.abspath, extra_files))
@@ -263,10 +263,10 @@ def _call(program: str, specification: Specification, folder: Path, settings: Pr
 
 
 def _as_front_end(specification: Specification, folder: Path, program: str, exact: OutputStats) -> Any:
-    """The results as the front end itself reads the files; fails where all areas are 0, by whose sum it divides.
+    """The results as the front end itself reads the files; fails where all areas are 0, as it divides by their sum.
 
-    It takes energies from the printed fJ per compute, of which two decimals are few on small analog parts: they are
-    set to the exact ones.
+    The front end takes energies from the printed fJ per compute, with too few decimals for small analog parts: they are
+    set to the exact energies.
     """
     try:
         found = specification._parse_timeloop_output(str(folder), prefix=program)
@@ -282,7 +282,7 @@ def _as_front_end(specification: Specification, folder: Path, program: str, exac
 
 def _started(program: str, folder: Path, settings: ProgramSettings, words: tuple[str, ...],
              log: TextIO) -> subprocess.Popen[bytes]:
-    """Starts a program in a process of its own, as its launcher would."""
+    """Starts a program in a new process, as its launcher would."""
     options = [f"--seed={settings.seed}"]
     options += [f"--time-limit={settings.time_limit}"] if settings.time_limit is not None else []
     options += ["--trusted"] if settings.trusted else []
@@ -292,7 +292,7 @@ def _started(program: str, folder: Path, settings: ProgramSettings, words: tuple
 
 @contextmanager
 def _log(log_to: Log) -> Iterator[TextIO]:
-    """The open file to print to; only one that is opened here is closed."""
+    """The open file to print to; a file that is opened here is closed again."""
     if log_to is None:
         yield sys.stdout
     elif isinstance(log_to, str | os.PathLike):

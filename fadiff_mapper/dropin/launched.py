@@ -1,7 +1,7 @@
 """The program behind the launchers: one of Timeloop's programs by its command line.
 
-The exit code is 0 with files, else 1 without. Ctrl-C ends a search with the best mapping so far and 0, as it does
-Timeloop's; before the search, and the second time, it ends the program with 130.
+The exit code is 0 with files, else 1. Ctrl-C ends a search with the best mapping so far and 0, as in Timeloop; before
+the search, and the second time, it ends the program with 130.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ FAILED, MARK = 1, "ERROR: "
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one of Timeloop's programs; returns the exit code.
 
-    `[--seed N] [--time-limit SECONDS] [--trusted] PROGRAM WORD ...`: the words as the real program takes them, see
-    `programs.ProgramSettings`. None: the words of this process.
+    Arguments: `[--seed N] [--time-limit SECONDS] [--trusted] PROGRAM WORD ...`, with the real program's words and the
+    options of `programs.ProgramSettings`; None: the words of this process.
     """
     parser = argparse.ArgumentParser(prog="fadiff-mapper launcher", add_help=False)
     parser.add_argument("--seed", type=int, default=0)
@@ -41,7 +41,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _said(line: str) -> None:
-    """Prints a line at once; where that fails, as into `| head` or onto a full disk, the search goes on in silence."""
+    """Prints a line at once; where that fails, as into `| head` or onto a full disk, the search continues silently."""
     try:
         say(line, flush=True)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""`timeloop-mapper` and `timeloop-model`, done by this package: files in, files out, lines to print."""
+"""`timeloop-mapper` and `timeloop-model` on this package: files in, files out, lines to print."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ PROGRAMS = (MAPPER, MODEL)
 """The programs of Timeloop that this package replaces."""
 
 OWN_RESULT = "timeloop-mapper.map.yaml"
-"""Timeloop leaves this name out of its input, so that `*.yaml` can be given in a folder of results."""
+"""Timeloop ignores this name among its inputs, so that `*.yaml` can be given in a folder of results."""
 
 
 @dataclass(frozen=True)
 class ProgramArguments:
-    """The command line of a program, read.
+    """A parsed command line.
 
     Attributes:
         files: The input files.
@@ -53,7 +53,7 @@ class ProgramArguments:
 def read_arguments(arguments: Sequence[str], folder: Path = Path(".")) -> ProgramArguments:
     """Reads a command line as Timeloop does in a folder: the last `-o` counts, and its folder must exist.
 
-    Unlike there, a word that looks like an option is an error, not the name of a file.
+    Unlike Timeloop, an unknown option is an error, not the name of a file.
 
     Raises:
         FadiffError: An option is unknown or lacks its folder, the output folder does not exist, or no file is named.
@@ -81,17 +81,17 @@ def read_arguments(arguments: Sequence[str], folder: Path = Path(".")) -> Progra
 
 def with_energies(spec: Spec, program: str, environment: Mapping[str, str], say: Callable[[str], None],
                   trusted_files: Sequence[str] = ()) -> tuple[Spec, dict[str, str]]:
-    """Adds the energies that Timeloop would compute with, and the files that Accelergy wrote for it, by name.
+    """Adds the energies that Timeloop would use, and returns the files that Accelergy wrote for it, by name.
 
-    As Timeloop does, Accelergy is asked only where the input has no ERT and describes components that it can price.
+    As in Timeloop, Accelergy runs only if the input has no ERT and describes components that it can price.
 
     Args:
         spec: The input.
-        program: The program that runs, which Accelergy's files are named after.
-        environment: All variables that the program sees.
-        say: Takes the lines that the program prints.
-        trusted_files: Files that Accelergy gets as Timeloop would hand them over, and may run; none: it gets what
-            `accelergy_tables.answer` makes of the input.
+        program: The program, whose name Accelergy's files carry.
+        environment: Environment variables of the program.
+        say: Prints a line.
+        trusted_files: Files passed to Accelergy unchanged, whose code may run; none: it gets the input as made safe by
+            `accelergy_tables.answer`.
 
     Raises:
         FadiffError: Accelergy fails (see `accelergy_tables.answer`).
@@ -112,7 +112,7 @@ def with_energies(spec: Spec, program: str, environment: Mapping[str, str], say:
 
 
 def installed(environment: Mapping[str, str]) -> str | None:
-    """The accelergy command: on the PATH, else in the folder that ACCELERGYPATH names, as Timeloop looks for it."""
+    """The accelergy command: on the PATH, else in the folder ACCELERGYPATH, as Timeloop looks for it."""
     folders = (environment.get(name, "") for name in ("PATH", "ACCELERGYPATH"))
     return next((command for path in folders if (command := find_accelergy.installed(path))), None)
 
@@ -120,7 +120,7 @@ def installed(environment: Mapping[str, str]) -> str | None:
 def summary_line(stats: Stats) -> str:
     """Utilization, pJ per compute and cycles, as Timeloop prints them at the end of a run.
 
-    On a sparse design per algorithmic compute, too; pJ per compute is per one that happens.
+    A sparse design prints pJ per algorithmic compute, too, beside pJ per actual compute.
     """
     each = stats.energy_pj / stats.actual_computes if stats.actual_computes else math.inf
     algorithmic = (f"pJ/Algorithmic-Compute = {stats.energy_pj / stats.computes:8.3f} | "
@@ -130,7 +130,7 @@ def summary_line(stats: Stats) -> str:
 
 
 SWITCHES = "TIMELOOP_"
-"""The variables with this prefix switch parts of Timeloop's model."""
+"""Prefix of the variables that switch parts of Timeloop's model."""
 
 LEFT_BEHIND = {
     MAPPER: ("stats.txt", "map.txt", "map.yaml", "ERT.yaml", "ART.yaml", "ERT_summary.yaml", "ART_summary.yaml",
@@ -147,10 +147,10 @@ class ProgramSettings:
     """Settings of a run beside its command line.
 
     Attributes:
-        environment: All variables that the program sees.
+        environment: Environment variables of the program.
         seed: Seed of a search.
         time_limit: Seconds for a search; None: no limit.
-        trusted: Whether Accelergy may run what the input says, see `energies.with_energies`.
+        trusted: Whether Accelergy may run code of the input, see `with_energies`.
     """
 
     environment: Mapping[str, str]
@@ -177,20 +177,19 @@ class ProgramOutcome:
 
 
 Say = Callable[[str], None]
-"""Takes a line that Timeloop's programs print."""
+"""Prints a line of Timeloop's programs."""
 
 
 def run(program: str, arguments: ProgramArguments, settings: ProgramSettings, say: Say) -> ProgramOutcome:
     """Runs one program; its files are in the output folder afterwards, all or none.
 
-    The run holds the folder from beginning to end: another one there is refused before it touches anything. The results
-    that an earlier run left are removed in any case, so that no script takes them for new ones; those that are input
-    stay until new ones take their place. A search writes its best mapping so far again and again; Ctrl-C ends it with
-    that. `say` takes the lines that the program prints.
+    The run locks the folder from beginning to end; a second run fails before it changes anything. Results of an earlier
+    run are removed first, so that no script takes them for new ones; results that are also input stay until new files
+    replace them. A search writes its best mapping so far repeatedly; Ctrl-C ends it with that mapping.
 
     Raises:
         FadiffError: The input cannot be read, there is no legal mapping, the results cannot be written, or another run
-            holds the output folder.
+            locks the output folder.
     """
     if program not in LEFT_BEHIND:
         raise FadiffError(f'program: found "{program}"; accepted: {listed(LEFT_BEHIND)}')
@@ -199,7 +198,7 @@ def run(program: str, arguments: ProgramArguments, settings: ProgramSettings, sa
 
 
 def _run_alone(program: str, arguments: ProgramArguments, settings: ProgramSettings, say: Say) -> ProgramOutcome:
-    """Runs one program in a folder that no other run writes to; see `run`."""
+    """Runs one program in a locked folder; see `run`."""
     try:
         atomic_files.check_names(arguments.output, _left_behind(program))
         spec, tables = _read(program, arguments, settings, say)
@@ -215,7 +214,7 @@ def _run_alone(program: str, arguments: ProgramArguments, settings: ProgramSetti
     except Exception:
         _remove(program, arguments)
         raise
-    for line in summary:    # a line that nobody takes costs no result
+    for line in summary:    # a line that cannot be printed costs no result
         say(line)
     return outcome
 
@@ -238,12 +237,12 @@ def _read(program: str, arguments: ProgramArguments, settings: ProgramSettings, 
 
 
 Write = Callable[[Mapping[str, str]], None]
-"""Puts files (name -> text) into the output folder."""
+"""Writes files (name -> text) into the output folder."""
 
 
 def _mapped(spec: Spec, settings: ProgramSettings, say: Say, write: Write) -> tuple[ProgramOutcome, list[str]]:
-    """Searches a mapping, as `timeloop-mapper`; the lines tell how it went."""
-    # Fixed factors that do not divide their dimension Timeloop's mapper answers with shorter last runs.
+    """Searches a mapping, as `timeloop-mapper`; the lines summarise the search."""
+    # Timeloop's mapper turns fixed factors that do not divide their dimension into shorter last runs.
     whole = rounded_up(spec.problem, spec.constraints)
     uneven = [] if is_sparse(spec) else [
         f"{name}={bound}" for name, bound in spec.problem.bounds.items() if whole[name] != bound]
@@ -267,7 +266,7 @@ def _evaluated(spec: Spec, write: Write) -> tuple[ProgramOutcome, list[str]]:
 
 
 def _remove(program: str, arguments: ProgramArguments) -> None:
-    """Removes the results of a program from its folder; what is no regular file stays, and so does input."""
+    """Removes the results of a program from its folder, except input and non-regular files."""
     inputs = set(map(os.path.realpath, arguments.files))
     for path in (arguments.output / name for name in _left_behind(program)):
         with suppress(OSError):
@@ -276,6 +275,5 @@ def _remove(program: str, arguments: ProgramArguments) -> None:
 
 
 def _left_behind(program: str) -> list[str]:
-    """The names of a run's files."""
     names = [f"{program}.{ending}" for ending in LEFT_BEHIND[program]]
     return [*names, *RESULT_FILES] if program == MAPPER else names

@@ -1,4 +1,4 @@
-"""Writes and removes launchers that go by the names of Timeloop's programs."""
+"""Writes and removes launchers under the names of Timeloop's programs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fadiff_mapper.timeloop.find_programs import LAUNCHER_MARK, is_launcher
 
 
 def launcher(program: str, options: Sequence[str] = ()) -> str:
-    """A shell script with this interpreter and this package by their absolute paths, and the options of every run."""
+    """A shell script with the absolute paths of this interpreter and this package, and the options of every run."""
     return "\n".join((
         "#!/bin/sh",
         f"# {LAUNCHER_MARK.decode()}: runs fadiff_mapper in place of Timeloop's {program}.",
@@ -27,7 +27,7 @@ def write_launchers(folder: Path, options: Sequence[str] = ()) -> list[Path]:
     """Writes executable launchers of all programs into a folder, with options (see `launched.main`) of every run.
 
     Raises:
-        FadiffError: Another file has one of the names (launchers of ours are replaced); nothing is written then.
+        FadiffError: One of the names belongs to a file that is not our launcher; nothing is written then.
     """
     if os.pathsep in str(folder.absolute()):
         raise FadiffError(f'{folder}: a folder on the PATH cannot have "{os.pathsep}" in its name')
@@ -38,10 +38,10 @@ def write_launchers(folder: Path, options: Sequence[str] = ()) -> list[Path]:
 
 
 def remove_launchers(folder: Path) -> list[Path]:
-    """Removes the launchers in a folder and returns them; everything else stays.
+    """Removes our launchers in a folder and returns their paths.
 
     Raises:
-        FadiffError: Another file has one of the names; nothing is removed then.
+        FadiffError: One of the names belongs to a file that is not our launcher; nothing is removed then.
     """
     paths = [path for program in PROGRAMS if os.path.lexists(path := folder.absolute() / program)]
     _refuse_foreign(paths, "is not removed")
@@ -54,7 +54,7 @@ def remove_launchers(folder: Path) -> list[Path]:
 
 
 def _refuse_foreign(paths: Sequence[Path], consequence: str) -> None:
-    """Raises FadiffError where one of the paths is a file but no launcher of ours."""
+    """Raises FadiffError if one of the paths is a file but not our launcher."""
     foreign = [path for path in paths if os.path.lexists(path) and (path.is_symlink() or not is_launcher(path))]
     if foreign:
         raise FadiffError("\n".join(f"{path}: {consequence}: it is no launcher of fadiff-mapper" for path in foreign))

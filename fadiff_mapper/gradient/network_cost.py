@@ -93,8 +93,8 @@ def site_costs(network: RelaxedNetwork, into: torch.Tensor, out_of: torch.Tensor
 
     `into` and `out_of` [V, R] are the sigmas of the links into and out of each site; for the others see `relaxed_cost`.
     """
-    parts = [_family_costs(network, batch, into, out_of, drawn, theta, decided, model, machine)
-             for batch, drawn, theta, decided in zip(network.batches, factors, thetas, choices, strict=True)]
+    parts = [_family_costs(network, batch, into, out_of, drawn, theta, decisions, model, machine)
+             for batch, drawn, theta, decisions in zip(network.batches, factors, thetas, choices, strict=True)]
     order = torch.tensor([site for batch in network.batches for site in batch.sites]).argsort()
 
     def together(name: str) -> torch.Tensor:

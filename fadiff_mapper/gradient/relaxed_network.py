@@ -26,7 +26,7 @@ from fadiff_mapper.gradient.gumbel_softmax import FactorPlaces, places_of
 from fadiff_mapper.gradient.loss import Available, MachineLimits
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.search.layer_family import LayerFamily, family_of, kin
+from fadiff_mapper.search.layer_family import LayerFamily, batch_key, family_of
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.result import Result
 
@@ -229,7 +229,7 @@ def _families(sites: Sequence[LayerSite]) -> tuple[FamilySites, ...]:
     tasks = [mapping_task(site.result.spec) for site in sites]
     families: dict[object, list[int]] = {}
     for index, task in enumerate(tasks):
-        families.setdefault(kin(task.space, task.layer.projection), []).append(index)
+        families.setdefault(batch_key(task.space, task.layer.projection), []).append(index)
     batches = []
     for members in families.values():
         family = family_of(tasks[members[0]].layer, [tasks[index].space for index in members])

@@ -69,7 +69,7 @@ def load(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None, energ
 
 
 def source_files(sources: Iterable[Source]) -> tuple[str, ...]:
-    """The paths of the files among the sources, with those that `bundled:` names stand for. Raises FadiffError."""
+    """The paths of the files among the sources, `bundled:` names resolved. Raises FadiffError."""
     given = [str(source) for source in sources if not isinstance(source, AnyMapping)]
     return tuple(path for source in given for path in (
         map(str, bundled_files.all_paths(source)) if source.startswith(bundled_files.PREFIX) else [source]))
@@ -101,7 +101,7 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
     Args:
         document: The merged input, see `read_document`.
         files: Paths that the spec records as its source.
-        like: A strict reading of the same design with another problem: its architecture is taken where that of this
+        like: A strict reading of the same design with another problem: its architecture is reused where the one of this
             document says the same. Reading it again takes a fourth of the time.
 
     Raises:

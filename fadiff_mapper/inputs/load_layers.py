@@ -17,11 +17,11 @@ from fadiff_mapper.inputs.yaml.load import combined, load_file
 from fadiff_mapper.inputs.yaml.located import Map
 
 YAML = (".yaml", ".yml")
-"""Endings of the files that a folder on the command line stands for."""
+"""Endings of the files that are read from a folder on the command line."""
 
 
 def files_of(names: Sequence[str]) -> list[Path]:
-    """The files that names on a command line stand for, each once, in order.
+    """The files behind the names on a command line, each once, in order.
 
     Args:
         names: Each a file, a folder (its YAML files), a pattern such as `layers/*.yaml`, or `bundled:` with the name
@@ -94,7 +94,7 @@ def _is_problem(tree: Map) -> bool:
 def _names(files: Sequence[Path]) -> list[str]:
     """A unique name for each file: its stem, else with its folder's name, else with a number.
 
-    Folders have these names: that of `...yaml` is `_..`, not the folder around.
+    Run folders get these names: `...yaml` becomes `_..`, not the folder around.
     """
     names = [file.stem if file.stem.strip(".") else f"_{file.stem}" for file in files]
     count = Counter(names)

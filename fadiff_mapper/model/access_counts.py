@@ -130,8 +130,7 @@ def sorted_loops(nest: Nest, active: Active) -> TemporalLoops:
 def first_moving(loops: TemporalLoops, projection: Projection, levels: int) -> Array:
     """The innermost loop outside each boundary that moves the data space: a relevant one of bound above 1.
 
-    Returns:
-        [L, T, B]. Positions in `loops`; S where no loop moves the data space.
+    Returns [L, T, B]: positions in `loops`, S where no loop moves the data space.
     """
     xp, count = array_namespace(loops.bound), len(loops.level)
     relevant = xp.take(xp.asarray(projection.relevant), xp.reshape(loops.dim, (-1,)), axis=1)
@@ -160,18 +159,8 @@ def demand(nest: Nest, projection: Projection, tile: Tiles, active: Active | Non
 
     This closed form is exact where at most one loop moves each window (property test in
     `tests/model/test_sliding_window_walk.py`). Where several do, the walk of `kernel/window_walk.cpp`, the authority,
-    and `smooth.window_steps` take its place.
-
-    Args:
-        nest: The mappings.
-        projection: Ranks of the data spaces.
-        tile: Their tiles.
-        active: Loops that may differ from 1; None takes all. Overlaps of windows are not subtracted where
-            `active.counted` is False: `bypassed` rescales the traffic there, so that its size does not matter.
-        reuse: Reuse over the boundaries; None reuses everything.
-
-    Returns:
-        [L, T, B]. Words.
+    and `smooth.window_steps` take its place. Returns words [L, T, B]. Overlaps of windows are not subtracted where
+    `active.counted` is False: `bypassed` rescales the traffic there, so that its size does not matter.
     """
     xp = array_namespace(nest.temporal)
     active = active or all_active(nest)
@@ -199,18 +188,10 @@ def demand(nest: Nest, projection: Projection, tile: Tiles, active: Active | Non
 def overlap(loops: TemporalLoops, ranks: Ranks, tile: Tiles, levels: Sequence[int], first: Array) -> Array:
     """Words that a tile and its predecessor have in common when a loop takes one step.
 
-    A step moves each rank by coefficient times the points `across` of the loop's level; a rank of extent e that
-    moves by m keeps max(e - m, 0) words, and the overlap is the product over the ranks.
-
-    Args:
-        loops: All temporal loops.
-        ranks: Ranks of the data space.
-        tile: The tiles.
-        levels: The levels outside N boundaries.
-        first: [N, B]. Position of the loop that moves the tile below each boundary; S where there is none.
-
-    Returns:
-        [N, B]. Words of the overlap; 0 where no loop moves the tile.
+    A step moves each rank by coefficient times the points `across` of the loop's level; a rank of extent e that moves
+    by m keeps max(e - m, 0) words, and the overlap is the product over the ranks. `levels` lie outside N boundaries;
+    `first` [N, B] is the position of the loop that moves the tile below each boundary, S where there is none. Returns
+    words [N, B], 0 where no loop moves the tile.
     """
     xp, some = array_namespace(loops.bound), first < len(loops.level)
     row = xp.arange(first.shape[1])
@@ -230,17 +211,8 @@ def delivery(nest: Nest, projection: Projection, wanted: Array, active: Active |
 
     Multicast covers the irrelevant spatial dimensions (FADiff eq. (9); for outputs the same number is the spatial
     reduction of eq. (12)). Without reuse in space every receiver is sent its own words. Receivers that share windows
-    without being equal are left to `evaluate.exact_traffic` and `smooth.smooth_delivery`.
-
-    Args:
-        nest: The mappings.
-        projection: Relevant dimensions of the data spaces.
-        wanted: [L, T, B]. Demand of one receiver, in words.
-        active: Loops that may differ from 1; None takes all.
-        reuse: None reuses everything.
-
-    Returns:
-        A tally of one kind of transfer per level and data space, without links and hops.
+    without being equal are left to `evaluate.exact_traffic` and `smooth.smooth_delivery`. `wanted` [L, T, B] is the
+    demand of one receiver in words. Returns one kind of transfer per level and data space, without links and hops.
     """
     xp = array_namespace(wanted)
     active = active or all_active(nest)
@@ -288,14 +260,8 @@ def bypassed(tally: Delivery, keep: Array, reuse: Reuse | None = None) -> Delive
     MAC, 16 cycles. B[K, N] at Reg: 16 words sent to the MAC. Buf sends 16 words of B, each to one Reg. B bypassing
     Reg: f = 16 * 4 / 16 = 4, so that Buf reads 16 * 4 = 64 words of B, four MACs times 16 cycles.
 
-    Args:
-        tally: The tally as if every level kept every data space.
-        keep: [L, T, B]. Whether the level keeps the data space.
-        reuse: Levels that keep a data space without coalescing hand their traffic outwards, too; None: none do.
-
-    Returns:
-        The tally with the words and links of every boundary; multicast, scatter, fan and hop_words are unchanged
-        (Timeloop counts hops before bypassing).
+    `keep` is [L, T, B]; levels that keep a data space without coalescing it (`reuse`) hand their traffic outwards, too.
+    Multicast, scatter, fan and hop_words are unchanged (Timeloop counts hops before bypassing).
     """
     xp = array_namespace(tally.words)
     if reuse is not None and not reuse.coalesced.all():
@@ -313,11 +279,9 @@ def bypassed(tally: Delivery, keep: Array, reuse: Reuse | None = None) -> Delive
 def partitions(tile: Tiles, rounding: Rounding, active: Active) -> Array:
     """Words of each data space that one instance is responsible for, whether it keeps the data space or not.
 
-    The outermost level is responsible for its whole tile. Below a fan-out one receiver has the share of its tile in
-    the tile of all receivers: part(l) = floor(part(l + 1) * size(l) / across_size(l + 1)), in this order of operations.
-
-    Returns:
-        [L, T, B]. Words per instance.
+    The outermost level is responsible for its whole tile. Below a fan-out one receiver has the share of its tile in the
+    tile of all receivers: part(l) = floor(part(l + 1) * size(l) / across_size(l + 1)), in this order of operations.
+    Returns words per instance, [L, T, B].
     """
     xp = array_namespace(tile.size)
     result = [tile.size[-1]]
@@ -342,21 +306,8 @@ def accesses(nest: Nest, projection: Projection, tile: Tiles, raw: Delivery, tal
     An output is updated with all that comes up from below, read back for all but the first touch of each word of the
     partition, and filled for all but the first visit; the outermost level that keeps it is never filled. Where first
     updates are no plain writes, part is left out. A level that coalesces no output is read and filled with
-    round(content + peer).
-
-    Args:
-        nest: The mappings.
-        projection: Marks the data spaces that are outputs.
-        tile: The tiles.
-        raw: Tally as if every level kept every data space; `share` comes from here.
-        tally: Tally after bypassing; content and links come from here.
-        instances: [L, B]. Used instances of each level.
-        rounding: How the counts are rounded.
-        active: Loops that may differ from 1; None takes all.
-        reuse: Levels where first updates are no plain writes, or words pass one by one; None: none.
-
-    Returns:
-        Counts of one instance of each level.
+    round(content + peer). `raw` is the tally as if every level kept every data space, from which `share` comes; content
+    and links come from `tally`, after bypassing. `instances` [L, B] are in use.
     """
     xp = array_namespace(tile.size)
     part = partitions(tile, rounding, active or all_active(nest))

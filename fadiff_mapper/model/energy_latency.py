@@ -1,7 +1,7 @@
 """From access counts to cycles and energy: the equations that the exact and the smooth evaluation share.
 
 Energies in pJ, cycles whole in the exact evaluation. Axes as in `access_counts.py`: L, D, T and B (batch, last). The
-equations are those of FADiff (arXiv 2511.22348): the roofline of eq. (16) for the latency and eqs. (17)-(19) for the
+equations follow FADiff (arXiv 2511.22348): the roofline of eq. (16) for the latency and eqs. (17)-(19) for the
 energy, extended to vector accesses, clusters, address generation and leakage as `timeloop-model` counts them.
 """
 
@@ -55,17 +55,8 @@ def cost(counts: Counts, use: Usage, machine: Machine, computes: Array | float, 
 
     Accesses spread evenly over the compute cycles; block sizes play no role for bandwidths, as in Timeloop. They are
     paid per block of words, rounded up over the whole run (FADiff eq. (19), per vector access instead of per word), and
-    the energy of an access is shared by the used members of a cluster.
-
-    Args:
-        counts: Accesses in words.
-        use: Instances in use and compute cycles.
-        machine: Constants of the architecture.
-        computes: Multiply-accumulates of the problem, a number or [B].
-        rounding: How vector accesses and cycles become whole numbers.
-
-    Returns:
-        Cycles, energy and its parts.
+    the energy of an access is shared by the used members of a cluster. `computes` are the multiply-accumulates of the
+    problem, a number or [B].
     """
     xp = array_namespace(counts.reads)
     reads, writes = counts.reads, counts.updates + counts.fills
@@ -89,23 +80,12 @@ def cost(counts: Counts, use: Usage, machine: Machine, computes: Array | float, 
 
 def summed_cost(read: Array, write: Array, access: Array, instances: Array, address: Array, arithmetic: Array,
                 use: Usage, machine: Machine, clusters: Array, rounding: Rounding) -> Cost:
-    """Cycles and energy from what the data spaces ask for and spend, of dense and sparse designs.
+    """Cycles and energy from the bandwidth and the energy of the data spaces, of dense and sparse designs.
 
     A level that is asked for more than it can give slows the machine down in proportion, by the tightest limit: read,
     write, or both together. The slowest level sets the time (FADiff eq. (16)); used instances leak over that time. The
-    interconnects' fill and drain latencies come on top, without leakage. Energy is eq. (17) with leakage.
-
-    Args:
-        read: [L, T, B]. See `Cost`; so are `write`, `access`, `address`, `arithmetic` and `clusters`.
-        write: The same for fills and updates.
-        access: [L, T, B]. pJ of one used instance.
-        instances: [L, 1 or T, B]. Instances that spend it.
-        address: [L, T, B]. pJ.
-        arithmetic: [B]. pJ.
-        use: Leaking instances and compute cycles.
-        machine: Constants of the architecture.
-        clusters: [L, 1 or T, B].
-        rounding: Rounds cycles up, or not.
+    interconnects' fill and drain latencies come on top, without leakage. Energy is eq. (17) with leakage. Shapes and
+    units as in `Cost`; `access` [L, T, B] is pJ of one used instance, spent by `instances` [L, 1 or T, B].
     """
     xp = array_namespace(read)
     slow = slowdown(over_dataspaces(read), over_dataspaces(write), machine)

@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from fadiff_mapper.model.sparse_accesses import SparseCounts
 
 WORTH_A_THREAD = 1024
-"""Mappings below which another thread costs more than it brings: its start takes as long as a hundred evaluations.
-`benchmarks/evaluation_throughput.py` measures mappings per second."""
+"""Mappings below which the start of another thread costs more than the thread saves."""
 
 
 def _nearest(values: np.ndarray) -> np.ndarray:
@@ -125,18 +124,9 @@ def evaluate_with(layer: PreparedLayer, nest: Nest, active: Active, traffic: Cal
     """Tiles, traffic, accesses and cost of a batch of nests.
 
     The exact and the smooth evaluation differ in two arguments: in how tiles become traffic (whatever slides, is
-    shared, or hops between neighbours), and in the rounding.
-
-    Args:
-        layer: The prepared layer.
-        nest: B mappings of it, NumPy or torch.
-        active: Loops that may differ from 1, and data spaces whose traffic matters.
-        traffic: Tiles to the tally of every boundary before bypassing.
-        rounding: How counts and cycles become whole numbers.
-        use: Instances in use on average, of a batch with residuals; None: all that are laid out.
-
-    Returns:
-        The results; energy without interconnects, no limits checked.
+    shared, or hops between neighbours), and in the rounding. `traffic` turns tiles into the tally of every boundary
+    before bypassing. `use` has the instances in use on average, of a batch with residuals; None: all that are laid out.
+    Energy is without interconnects, and no limits are checked.
     """
     held = holding(nest, layer.reuse)
     tile, use = tiles(held, layer.projection, active), use or usage(held, active)
@@ -152,13 +142,8 @@ def exact_traffic(layer: PreparedLayer, nest: Nest, with_hops: bool) -> tuple[De
 
     Without residuals in closed forms where they hold; elsewhere by the walk of sliding windows
     (`kernel/window_walk.hpp`) and receiver by receiver (`kernel/receivers.hpp`). With residuals by a walk through the
-    loops (`kernel/residual_walk.hpp`).
-
-    Args:
-        layer: The prepared layer.
-        nest: B mappings of it.
-        with_hops: Whether to count the hops of every fan-out (0 otherwise), and windows in full below levels that
-            bypass the data space too: bypassing rescales their words, not their hops.
+    loops (`kernel/residual_walk.hpp`). `with_hops` also counts the hops of every fan-out (else 0), and windows in full
+    below levels that bypass the data space: bypassing rescales their words, not their hops.
 
     Returns:
         The tally of every boundary, of as many kinds as some mapping needs; the words that one receiver below each
@@ -175,8 +160,6 @@ def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, ro
     """Evaluates one batch, as `timeloop-model` does.
 
     Args:
-        layer: The prepared layer.
-        nest: B mappings of it, as a NumPy batch.
         details: Count the hops of every interconnect, priced or not, as `stats.stats_of` needs them.
         room: Words that may be filled where tensors of other layers lie already; None leaves all to the mapping.
         rounding: `EXACT`, or `UNROUNDED` for the numbers of a batch with residuals without Timeloop's faults of
@@ -214,11 +197,7 @@ def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, ro
 
 def evaluate_one(arch: Architecture, problem: Problem, tables: Tables, mapping: Mapping, *, details: bool = False,
                  residuals: bool = False) -> tuple[PreparedLayer, Evaluation]:
-    """Evaluates one mapping with the reuse that its directives leave on; `details` as in `evaluate_nest`.
-
-    Returns:
-        The prepared layer, and the evaluation of a batch of this one mapping.
-    """
+    """Evaluates one mapping with the reuse that its directives leave on; `details` as in `evaluate_nest`."""
     layer = prepare_layer(arch, problem, tables, reuse_of(mapping, problem.dataspace_names()))
     return layer, evaluate_nest(layer, pack([mapping], problem, residuals=residuals), details=details)
 
@@ -252,15 +231,8 @@ def score(layer: PreparedLayer, nest: Nest, *, threads: int = 1, room: Room | No
           rounding: Rounding = EXACT) -> Scores:
     """Cycles, energy and legality of a batch of any size, by the compiled kernel.
 
-    Args:
-        layer: The prepared layer.
-        nest: B mappings of it.
-        threads: Threads that share the batch. The results do not depend on it.
-        room: Words that may be filled, see `evaluate_nest`.
-        rounding: See `evaluate_nest`.
-
-    Returns:
-        Scores in the order of the batch; cycles, energy and accesses of illegal mappings are 0.
+    The results do not depend on `threads`, which share the batch; see `evaluate_nest` for `room` and `rounding`. Scores
+    are in the order of the batch; cycles, energy and accesses of illegal mappings are 0.
     """
     batch = nest.batch
     out = np.empty((5, batch))

@@ -28,20 +28,19 @@ KnownLayers = dict[Hashable, tuple[Spec, PreparedLayer]]
 
 
 def layers_of(specs: Sequence[Spec]) -> list[PreparedLayer]:
-    """The layers of `layer_of`; those of problems on one design that differ in their bounds alone share constants.
+    """The layers of `layer_of`; problems on one design that differ only in their bounds share constants.
 
-    Where designs change, the problems of each had better stand side by side.
+    Problems of one design are best listed side by side.
     """
     known: KnownLayers = {}
     return [shared_layer(spec, known) for spec in specs]
 
 
 def shared_layer(spec: Spec, known: KnownLayers) -> PreparedLayer:
-    """The layer of `layer_of`, with the constants of one that differs in its bounds alone.
+    """The layer of `layer_of`, with the constants of a known layer that differs only in its bounds.
 
-    Args:
-        spec: The problem on its design.
-        known: Layers prepared before; this one takes the place of one of its shape that it can share nothing with.
+    `known` has the layers prepared before; the new layer replaces a known one of its shape that it can share nothing
+    with.
     """
     def switched_off(spec: Spec) -> list[tuple[frozenset[str], ...]]:
         return [(level.temporal.no_reuse, level.spatial.no_reuse, level.spatial.no_link_transfer,
@@ -115,16 +114,9 @@ def evaluate_mapping(spec: Spec, mapping: Mapping) -> Stats:
 def evaluate_nests(specs: Sequence[Spec], layers: Sequence[PreparedLayer], nests: Sequence[Nest]) -> list[Stats]:
     """The statistics of one mapping of each of many problems; dense layers that share their constants make one batch.
 
-    Args:
-        specs: The problems, each on its design.
-        layers: The same, prepared by `layers_of`; not used where the input says anything about zeros.
-        nests: For each of them a mapping within its constraints, a nest of one row.
-
-    Returns:
-        Statistics in the order of the problems, equal to those of `evaluate_mapping`.
-
-    Raises:
-        InvalidMapping: Timeloop would reject a mapping.
+    `nests` has for each problem a mapping within its constraints, a nest of one row; the `layers` of `layers_of` are
+    not used where the input says anything about zeros. Statistics are in the order of the problems, equal to the
+    results of `evaluate_mapping`. Raises InvalidMapping where Timeloop would reject a mapping.
     """
     found: dict[int, Stats] = {}
     batches: dict[Hashable, list[int]] = {}

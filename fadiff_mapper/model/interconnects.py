@@ -1,4 +1,4 @@
-"""Interconnects with what their traffic costs, one entry for every interconnect below every level."""
+"""The interconnects below every level, their traffic and its energy."""
 
 from __future__ import annotations
 
@@ -65,20 +65,16 @@ class PricedInterconnect:
 def priced_interconnects(arch: Architecture, problem: Problem, tables: Tables) -> tuple[PricedInterconnect, ...]:
     """All interconnects, innermost first; two below a level with one for each direction.
 
-    Args:
-        arch: The architecture.
-        problem: Gives the order of the data spaces.
-        tables: Energies of multicasts, and areas, from which the length of a hop follows where none is stated.
-
-    Raises:
-        SpecError: The ERT prices a multicast in a way that Timeloop refuses.
+    `tables` give the energies of multicasts, and areas, from which the length of a hop follows where none is stated.
+    Raises SpecError where the ERT prices a multicast in a way that Timeloop refuses.
     """
     widths, found = _tile_widths(arch, tables), list[PricedInterconnect]()
     inner = [arch.arithmetic.name, *arch.level_names()]
     for i, level in enumerate(arch.levels):
         reduces = level.interconnect.reduction_supported
         named = [noc for noc in arch.named_interconnects if i in (noc.inwards, noc.outwards)]
-        ways = INWARDS if any(noc.outwards == i for noc in named) else BOTH_WAYS  # one inwards serves both alone
+        # a single interconnect inwards serves both ways
+        ways = INWARDS if any(noc.outwards == i for noc in named) else BOTH_WAYS
         for noc in named:
             own = BOTH_WAYS if noc.inwards == noc.outwards else ways if noc.inwards == i else OUTWARDS
             priced = _wires(noc.name, noc.kind, i, own, reduces or noc.kind != "Legacy", noc.wires, widths[i])
@@ -150,7 +146,7 @@ class InterconnectUse:
         energy: [N, T, B]. pJ of wires, routers, ingresses and transfers, per instance of the level.
         link_energy: [N, T, B]. pJ of transfers between neighbouring receivers, per instance of the level.
         adder_energy: [N, T, B]. pJ of additions in a reduction tree, per instance of the level.
-        spent: [N, T, B]. pJ that Timeloop counts: those of all instances, but of a reduction tree those of one.
+        spent: [N, T, B]. pJ that Timeloop counts: of all instances, but of one instance for a reduction tree.
         total: [B]. pJ of all interconnects, the sum of `spent`.
     """
 
@@ -169,24 +165,17 @@ def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Pr
                      tally: Delivery, partition: np.ndarray, instances: np.ndarray) -> InterconnectUse:
     """Traffic and energy of the interconnects from the tally after bypassing.
 
-    Where a level cannot reduce, its partial sums travel back as well, all but the first of each word of its
-    partition: 2 * words - partition. Hops were counted before bypassing, which changes the words, not the sum of
-    words times hops. Outside the outermost level that keeps a data space nothing travels.
-
-    Args:
-        interconnects: Their energies.
-        projection: Marks the data spaces that are outputs.
-        keep: [L, T, B]. Whether the level keeps the data space.
-        tally: Traffic after bypassing, with hops.
-        partition: [L, T, B]. Words that one instance is responsible for.
-        instances: [L, B]. Instances in use.
+    Where a level cannot reduce, its partial sums travel back as well, all but the first of each word of its partition:
+    2 * words - partition. Hops were counted before bypassing, which changes the words, not the sum of words times hops.
+    Outside the outermost level that keeps a data space nothing travels. `tally` is the traffic after bypassing, with
+    hops; `partition` [L, T, B] the words that one instance is responsible for; `instances` [L, B] are in use.
     """
     assert tally.hop_words is not None
     levels = [noc.level for noc in interconnects]
     written = np.array(projection.read_write)
     trees, multicasts = (np.array([noc.kind == kind for noc in interconnects])
                          for kind in ("ReductionTree", "SimpleMulticast"))
-    carried = ~trees[:, None] | written  # a reduction tree carries partial sums alone
+    carried = ~trees[:, None] | written  # a reduction tree carries only partial sums
     reaches = np.logical_or.accumulate(keep[::-1], axis=0)[::-1][levels] & carried[..., None]
     words, hop_words = tally.words[:, levels] * reaches, tally.hop_words[:, levels] * reaches
     multicast = np.broadcast_to(tally.multicast[:, levels], words.shape)

@@ -23,14 +23,14 @@ NOWHERE = "one of the tensors is bypassed in all storage levels"
 
 EACH_BROKEN_LIMIT = 0.1
 """Octaves that every broken limit adds to `excess`, so that a limit broken by a hair still counts and breaking fewer
-limits is better. A plain choice: nothing was measured."""
+limits is better."""
 
 MOST_RECEIVERS = _kernel.MOST_RECEIVERS
 """Instances below one instance of a level that a mapping may use: where their places matter they are counted one by
 one (`kernel/receivers.hpp`). Timeloop has no such limit; machines have a few thousand."""
 
 SMALLEST = 1e-9
-"""Stands in for an amount or a limit of 0, so that logarithms stay finite. A plain safety limit."""
+"""Replaces an amount or a limit of 0, so that logarithms stay finite."""
 
 
 @dataclass(frozen=True)
@@ -104,15 +104,9 @@ def limits(nest: Nest, needed: np.ndarray, use: Usage, arch: Architecture, room:
            metadata: np.ndarray | None = None) -> list[LegalityCheck]:
     """Every check in the order in which Timeloop makes them; Timeloop reports the first one that is broken.
 
-    The last ones are ours alone, see `MOST_RECEIVERS`.
-
-    Args:
-        nest: B mappings.
-        needed: [L, T, B]. Words that the tiles of the data spaces take, 0 where none is kept.
-        use: Instances in use.
-        arch: Capacities and instances.
-        room: Words that may be filled, where tensors of other layers lie already; None leaves all to the mapping.
-        metadata: [L, B]. Bits that metadata take, on a sparse design; a level with a size has a limit of them, too.
+    Timeloop lacks the last check, see `MOST_RECEIVERS`. `needed` [L, T, B] are the words that tiles take, 0 where none
+    is kept. `room` is smaller where tensors of other layers lie. `metadata` [L, B] are bits on a
+    sparse design; a level with a size limits them, too.
 
     Returns:
         First whether every data space is kept somewhere, then instances of the arithmetic, then for each level from
@@ -165,13 +159,8 @@ def untouched_sums(dataspaces: list[int], held: np.ndarray, arch: Architecture, 
     """Checks whether fewer words of an output come up to a level than its partition has.
 
     Timeloop ends on an assertion there, before any other check, so these checks go to the head of `limits`.
-
-    Args:
-        dataspaces: The outputs that can be so, see `outputs_with_holes`.
-        held: [L, T, B]. Whether the level holds the data space.
-        arch: Names of the levels.
-        touched: [L, T, B]. Words that come up from below and from neighbours.
-        partition: [L, T, B]. Words that one instance is responsible for.
+    `dataspaces` come from `outputs_with_holes`; `touched` [L, T, B] are words that come up from below and from
+    neighbours, `partition` [L, T, B] words that one instance is responsible for.
     """
     missing = (partition - touched) * held
     return [LegalityCheck("untouched", level.name, missing[index, t], 0, missing[index, t] > 0)

@@ -49,7 +49,7 @@ class Nest:
     From the innermost loop outwards a level has its spatial loops (the fan-out below the level), then its temporal
     loops. A factor of 1 is no loop, wherever the order lists its dimension.
 
-    A factor f with residual r stands for runs of f iterations, of which the very last one has r: where every loop of
+    A factor f with residual r means runs of f iterations, of which the very last run has r: where every loop of
     the same dimension further out is in its last iteration. So five points on tiles of two are a factor 3 outside a
     factor 2 with the residual 1. Such a nest is one of more points, cut off at the end.
 
@@ -151,16 +151,8 @@ def joined(parts: Sequence[Nest]) -> Nest:
 def pack(mappings: Sequence[Mapping], problem: Problem, *, residuals: bool = False) -> Nest:
     """Mappings as one NumPy batch.
 
-    Args:
-        mappings: B mappings of `problem`, all with the same number of levels.
-        problem: Gives the order of dimensions and data spaces.
-        residuals: Whether mappings may have residual factors.
-
-    Returns:
-        Factors as float64, orders as int64, `keep` and `on_y` as bool.
-
-    Raises:
-        FadiffError: A mapping has residual factors, and may not.
+    All mappings have the same number of levels; `residuals` permits residual factors. Factors are float64, orders
+    int64, `keep` and `on_y` bool. Raises FadiffError for a residual factor that is not permitted.
     """
     imperfect = any(mapping.imperfect for mapping in mappings)
     if imperfect and not residuals:
@@ -213,11 +205,8 @@ def cut_off(nest: Nest, bounds: Sequence[float] | np.ndarray) -> Nest:
 
     The factors, any whole numbers from 1, decide the residuals: points are numbered in mixed radix, from the innermost
     loop outwards, and the digits of the last point are the residuals less one. Loops beyond the last point vanish, and
-    the outermost temporal loop takes what the others leave.
-
-    Returns:
-        Mappings that cover the bounds [D] exactly. Where the factors divide the bounds last runs are as long as the
-        others.
+    the outermost temporal loop takes the remaining points. The mappings cover the bounds [D] exactly; where the factors
+    divide the bounds, last runs are as long as the others.
     """
     left = np.repeat(np.asarray(bounds, dtype=np.float64)[:, None], nest.batch, axis=1)
     whole = {name: np.empty_like(nest.temporal) for name in ("temporal", "spatial")}
@@ -243,7 +232,7 @@ class Projection:
     """How dimensions index the data spaces, as constants for array work.
 
     Attributes:
-        relevant: [T, D]. Whether the dimension moves the data space, that is, stands in one of its ranks.
+        relevant: [T, D]. Whether the dimension moves the data space, that is, occurs in one of its ranks.
         ranks: For each data space its ranks, each a tuple of terms (dimension index, coefficient).
         windowed: For each data space whether some rank is a sum of several dimensions, so that neighbouring tiles
             can overlap (sliding windows with a halo).

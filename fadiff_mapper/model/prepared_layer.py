@@ -20,8 +20,7 @@ from fadiff_mapper.model.loop_nest import Array, Projection, array_namespace, pr
 from fadiff_mapper.model.reuse import Reuse, full_reuse
 
 UNLIMITED = _kernel.UNLIMITED
-"""Bandwidth of a level without a limit, in words per cycle: not infinite, so that gradients stay finite. Any number
-far above every demand does; nothing was measured."""
+"""Bandwidth of a level without a limit, in words per cycle: far above every demand, finite for the gradients."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +69,7 @@ def machine(arch: Architecture, problem: Problem, energies: Sequence[ComponentEn
             compute_energy: float) -> Machine:
     """The constants of one architecture, NumPy arrays in float64.
 
-    Args:
-        arch: The architecture.
-        problem: Gives the order of data spaces for `bandwidth_scale`.
-        energies: pJ per vector access of every level, innermost first.
-        compute_energy: pJ per multiply-accumulate.
+    `energies` are pJ per vector access of every level, innermost first; `compute_energy` is pJ per multiply-accumulate.
     """
     levels, names = arch.levels, arch.level_names()
 
@@ -148,7 +143,7 @@ class PreparedLayer:
         machine: Energies and bandwidths of the architecture as arrays.
         energies: pJ per vector access of every storage level, innermost first.
         reuse: The reuse that all mappings of this layer make use of.
-        interconnects: Interconnects below the levels, and what their traffic costs.
+        interconnects: Interconnects below the levels, with the energy of their traffic.
         shares: Shares of the differentiable model's counts that zeros leave; None: everything.
     """
 
@@ -181,11 +176,8 @@ class PreparedLayer:
 def prepare_layer(arch: Architecture, problem: Problem, tables: Tables, reuse: Reuse | None = None) -> PreparedLayer:
     """Resolves energies and lays out the constants that every evaluation of this layer needs.
 
-    Args:
-        arch: Architecture, with levels from the innermost to the outermost.
-        problem: The layer.
-        tables: ERT and ART in force; Timeloop's built-in energies stand in for missing entries.
-        reuse: Reuse of all mappings; None reuses everything, as Timeloop does by default.
+    Timeloop's built-in energies replace missing entries of the tables; without `reuse` everything is reused, as in
+    Timeloop.
     """
     energies = tuple(storage_energy(level, tables) for level in arch.levels)
     per_mac, _ = compute_energy(arch.arithmetic, tables)

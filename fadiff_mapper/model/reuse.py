@@ -71,8 +71,8 @@ def _reuse(levels: Sequence[LevelMapping], names: Sequence[str]) -> Reuse:
     def without(off: Sequence[frozenset[str]]) -> np.ndarray:
         return np.array([[name not in there for name in names] for there in off], dtype=np.bool_)
 
-    # The directive of level l speaks of the tile of level l, which is what the receivers below boundary l + 1 hold.
-    # That of the outermost level speaks of no boundary and is left out.
+    # The directive of level l concerns the tile of level l, which the receivers below boundary l + 1 hold.
+    # The directive of the outermost level concerns no boundary and is left out.
     return Reuse(without([frozenset(names), *(level.no_temporal_reuse for level in levels[:-1])]),
                  *(without([getattr(level, switch) for level in levels]) for switch in (
                      "no_multicast", "no_link_transfer", "rmw_first_update", "no_coalesce")))

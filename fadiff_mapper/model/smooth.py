@@ -5,9 +5,9 @@ vector accesses, in the energy of interconnects, and where windows are handed on
 below do not follow. `fadiff-validate` measures the distance (row "smooth" of its table). Between integers nothing is
 promised: searches draw integers and follow the gradient there.
 
-Windows that slide in time are the twin of `kernel/window_walk.cpp`, windows that receivers share that of
-`kernel/receivers.cpp`. Both kernels count step by step and are the authority; `tests/model/test_closed_forms.py` says
-how often they agree. Every temporal loop moves the tile of a data space by its own step less one step of each loop
+Windows that slide in time follow `kernel/window_walk.cpp`, windows that receivers share follow
+`kernel/receivers.cpp`. Both kernels count step by step and are the authority; `tests/model/test_closed_forms.py`
+says how often they agree. Every temporal loop moves the tile of a data space by its own step less one step of each loop
 inside, which start again. In Timeloop's way of counting the innermost loop that moves a tile brings new words only, and
 the tile remembers that loop's move before a step of any loop further out. So a step further out brings
 
@@ -58,14 +58,8 @@ SMOOTH = Rounding(*[lambda values: values] * 3)
 def evaluate_smooth(layer: PreparedLayer, nest: Nest, active: Active | None = None) -> NestEvaluation:
     """Counts, cycles and energy of nests, differentiable in their factors; of sparse designs the expected ones.
 
-    Args:
-        layer: The prepared layer.
-        nest: B mappings of it, NumPy or torch.
-        active: Loops that may exceed 1 at all (see `gumbel_softmax.drawable_parts`); the others cost no time. None
-            takes all.
-
-    Returns:
-        The evaluation; with torch factors every number carries its gradient.
+    `active` marks the loops that may exceed 1 (see `gumbel_softmax.drawable_parts`); the others cost no time. With
+    torch factors every number carries its gradient.
     """
     everywhere = active or all_active(nest)
     shared = evaluate_with(layer, nest, everywhere, lambda tile: _traffic(layer, nest, tile, everywhere), SMOOTH)
@@ -124,7 +118,7 @@ class WindowSteps:
 
 
 def shared_ranks(ranks: Ranks) -> list[Rank]:
-    """The ranks that several dimensions move, and those of a dimension that moves several ranks."""
+    """The ranks that several dimensions move, and the ranks of a dimension that moves several ranks."""
     everywhere = [d for rank in ranks for d, _ in rank]
     return [rank for rank in ranks if len(rank) > 1 or everywhere.count(rank[0][0]) > 1]
 
@@ -202,19 +196,9 @@ def smooth_delivery(raw: Delivery, steps: Mapping[int, WindowSteps], nest: Nest,
                     arch: Architecture, tile: Tiles, active: Active, reuse: Reuse) -> Delivery:
     """`access_counts.delivery` with the words that windows share in space.
 
-    Args:
-        raw: The tally without sharing, of one kind of transfer.
-        steps: Steps of the sliding windows by data space; data spaces without any have no links.
-        nest: B mappings, NumPy or torch.
-        projection: Ranks of the data spaces.
-        arch: Fan-outs of the hardware.
-        tile: Tiles of the mappings.
-        active: Loops that may differ from 1.
-        reuse: Without reuse in space windows that coincide are sent to each receiver; no words come over links
-            that are switched off.
-
-    Returns:
-        The tally with the sharing, of one kind of transfer (mean multicast).
+    `raw` is the tally without sharing; data spaces without `steps` have no links. Without reuse in space, windows that
+    coincide are sent to each receiver; no words come over links that are switched off. Returns one kind of transfer
+    (mean multicast).
     """
     xp = array_namespace(nest.temporal)
     sent = {}
@@ -316,13 +300,8 @@ def distinct_windows(spatial: Array, below: Array, rank: Rank) -> Array:
     distinct. Example: Inputs[P + R] with P = 4 and R = 3 in space: k = 1, 12 - 3 * 2 = 6 distinct windows, share 1/2.
     Where neither length is a multiple of the other, all windows are taken for distinct.
 
-    Args:
-        spatial: [D, B]. Spatial factors of the level.
-        below: [D, B]. Points of one receiver, by which neighbours lie apart.
-        rank: Two terms (dimension index, coefficient).
-
-    Returns:
-        [B]. Share in (0, 1].
+    `spatial` and `below` are [D, B]; `below` are the points of one receiver, by which neighbours lie apart. Returns the
+    share [B], in (0, 1].
     """
     xp = array_namespace(spatial)
     (first, a), (second, b) = ((spatial[d], coefficient * below[d]) for d, coefficient in rank)

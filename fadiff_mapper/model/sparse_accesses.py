@@ -35,7 +35,7 @@ TOLERANCE = 0.00001
 READ, FILL, UPDATE = range(3)
 """Positions in `sparse_design.ACCESSES`."""
 ACTUAL, GATED = range(2)
-"""Positions in `sparse_design.KINDS` of what takes a cycle."""
+"""Positions in `sparse_design.KINDS` of the kinds that take a cycle."""
 
 VECTOR_THRESHOLDS = {
     2: (251, 125, 84, 63, 51, 42, 36, 32, 28, 1), 4: (375, 188, 125, 94, 75, 63, 54, 47, 42, 1),
@@ -81,8 +81,7 @@ class SparseCounts:
 def unsigned(values: np.ndarray) -> np.ndarray:
     """Doubles as the compiler makes whole numbers of 64 bits without sign of them.
 
-    Raises:
-        FadiffError: A value is no number.
+    Raises FadiffError where a value is no number.
     """
     if (np.abs(values) < WRAP / 2).all():
         return values.astype(np.int64).astype(np.uint64)
@@ -208,15 +207,9 @@ def saved_accesses(words: np.ndarray, units: np.ndarray, column: AnyMapping[int,
     """The accesses of one data space.
 
     A saving at a level takes away what all levels inside it would have done for the same words, up to the next level
-    that saves by itself. Such a level saves only what is left for it to save: 1 - (1 - own) / (1 - outer).
-
-    Args:
-        words: [A, L]. Words of the dense problem.
-        units: [A, L, R, 2]. Accesses to metadata that they touch without savings.
-        column: Its tiles by level.
-        savings: Accesses that levels gate or skip.
-        skipped: Share of the instances that levels skip.
-        written: Whether the data space is an output.
+    that saves by itself. Such a level saves only the rest: 1 - (1 - own) / (1 - outer). `words` [A, L] are the dense
+    problem's, `units` [A, L, R, 2] the accesses to metadata without savings, `skipped` the share of the instances that
+    levels skip.
 
     Returns:
         (Words [K, A, L], units [K, A, L, R, 2], reductions, compressions, decompressions, wrapped, [L] each, as in
@@ -237,7 +230,7 @@ def saved_accesses(words: np.ndarray, units: np.ndarray, column: AnyMapping[int,
         left[:len(stored), formatted] = unsigned(stored - np.floor(stored * sparsity))
 
     def split(level: int, saving: Saving, *, below_another: bool) -> None:
-        """The accesses of a level that saves some; of metadata those of the ranks that are sent to the child."""
+        """The accesses of a level that saves some; of metadata only the ranks that are sent to the child."""
         kind, p = saving
         if not math.isfinite(p):
             raise FadiffError("Timeloop's counts are undefined here: a level further out saves every access")
@@ -246,7 +239,7 @@ def saved_accesses(words: np.ndarray, units: np.ndarray, column: AnyMapping[int,
         if sent > len(column[level].ranks):
             raise FadiffError("Timeloop reads beyond its tables: accesses are saved at a level without metadata whose "
                               "child has some")
-        if below_another:  # Timeloop takes the metadata of reads from that of updates (a fault of its own)
+        if below_another:  # Timeloop takes the metadata of reads from the updates' (a fault of its own)
             touched[READ] = touched[UPDATE]
         share = accesses * p
         saved = unsigned(np.array([math.ceil(share[READ]) if written else math.floor(share[READ]), 0,
@@ -320,16 +313,9 @@ def saved_computes(algorithmic: int, operands: Sequence[Operand], *, gates: bool
 
     An operand that arrives exists and is nonzero, or exists and is zero, or, where its innermost level has metadata,
     does not exist. A partner whose accesses are saved where this operand is empty is only accessed where it is not.
-    Probabilities are rounded to a millionth, as in Timeloop.
-
-    Args:
-        algorithmic: Computes of the dense problem.
-        operands: The operands.
-        gates: Whether computes on a zero are gated.
-        skips: Whether computes on an operand without a partner are skipped.
-
-    Raises:
-        FadiffError: Timeloop aborts: there are not two operands, or a probability leaves [0, 1].
+    Probabilities are rounded to a millionth, as in Timeloop. `gates`: computes on a zero are gated; `skips`: computes
+    on an operand without a partner are skipped. Raises FadiffError where Timeloop aborts: there are not two operands,
+    or a probability leaves [0, 1].
     """
     if len(operands) != 2:
         raise FadiffError(f"Timeloop aborts on sparse optimizations for a problem of {len(operands)} operands; "
@@ -371,13 +357,10 @@ def saved_computes(algorithmic: int, operands: Sequence[Operand], *, gates: bool
 
 
 def block_ratio(level: StorageLevel, tile: StoredTile, model: _kernel.DensityModel) -> float:
-    """Vector accesses per compressed tile over those of words that fill their blocks.
+    """Vector accesses of a compressed tile over the vector accesses of words that fill their blocks.
 
-    Returns:
-        The ratio; 1 where nonzeros are taken to fill their blocks, or the tile is stored plainly.
-
-    Raises:
-        FadiffError: Timeloop aborts on the block size of a compressed tile.
+    The ratio is 1 where nonzeros are taken to fill their blocks, or the tile is stored plainly. Raises FadiffError
+    where Timeloop aborts on the block size of a compressed tile.
     """
     block = level.block_size
     if not tile.compressed or block <= 1 or not tile.density < 1.0:

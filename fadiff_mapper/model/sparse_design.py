@@ -1,4 +1,4 @@
-"""A layer on a sparse design: what is the same for all its mappings, and their scores by the compiled kernel."""
+"""A layer on a sparse design: constants of all its mappings, and their scores by the compiled kernel."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ NAMES = {(middle, kind, access): tuple(f"{prefix}{middle}{name}" for prefix in p
 def storage_energies(level: StorageLevel, tables: Tables, plain: ComponentEnergy | None = None) -> StorageEnergies:
     """The energies of a level. Its own `vector_access_energy` replaces the ERT and leaves actual accesses of data only.
 
-    `plain`: those of the dense design, where they are known.
+    `plain`: energies of the dense design, where they are known.
     """
     actions = {} if level.vector_access_energy is not None else component_actions(level.name, tables)
     plain = plain or storage_energy(level, tables)
@@ -133,8 +133,7 @@ class SparseDesign:
     def compiled(self) -> _kernel.SparseTables:
         """The same constants for the compiled kernel, made once.
 
-        Raises:
-            FadiffError: The design is larger than the kernel's tables.
+        Raises FadiffError where the design is larger than the kernel's tables.
         """
         arch, problem, sparse = self.layer.arch, self.layer.problem, self.sparse
         ranks = max((len(own.ranks) for options in sparse.levels for own in options.formats.values()), default=0)
@@ -191,13 +190,8 @@ def millionths(value: float) -> float:
 def prepare_sparse(layer: PreparedLayer, sparse: SparseOptimizations | None, tables: Tables) -> SparseDesign:
     """The part of a sparse evaluation that all mappings of a layer share.
 
-    Args:
-        layer: The layer, prepared for dense evaluation.
-        sparse: The hardware's treatment of zeros; None where the input has no such section.
-        tables: The tables in force.
-
-    Raises:
-        FadiffError: A banded tensor is no square matrix, on which Timeloop aborts.
+    `sparse` is None where the input has no such section. Raises FadiffError for a banded tensor that is no square
+    matrix, on which Timeloop aborts.
     """
     sparse = sparse or SparseOptimizations((LevelOptimizations(),) * len(layer.arch.levels), applied=False)
     densities = [(layer.problem.density(space.name), space.tile_extents(layer.problem.bounds))

@@ -33,13 +33,9 @@ def read_savings(stored: StoredMapping) -> dict[tuple[int, int], Saving]:
     """The savings of all levels, gating before skipping, inner levels before outer ones.
 
     Of the alternatives of one choice the one counts that saves most energy, of equal ones the last, as in Timeloop.
-    Where several choices save accesses of the same tile, the most probable one counts, of equal ones the first.
-
-    Returns:
-        Saving by (level, data space).
-
-    Raises:
-        InvalidMapping: A target is stored nowhere at the level or further out.
+    Where several choices save accesses of the same tile, the most probable one counts, of equal ones the first. Returns
+    the savings by (level, data space). Raises InvalidMapping where a target is stored nowhere at the level or further
+    out.
     """
     savings: dict[tuple[int, int], Saving] = {}
     levels = stored.design.sparse.levels
@@ -153,9 +149,6 @@ def sparse_usage(stored: StoredMapping, spanned: np.ndarray) -> SparseUsage:
     """Instances in use of those [L + 1, 2] that a mapping spans. Whole numbers are cut off at each step.
 
     Skipping at storage level l saves instances of unit l, the next one inwards.
-
-    Returns:
-        The instances, without compute cycles.
 
     Raises:
         InvalidMapping: A fan-out is too small for the instances that remain.

@@ -3,7 +3,7 @@
 Timeloop's sparse analysis looks at loops one by one: which one is met first, which one is spatial. A format has a fixed
 number of ranks, each of which takes one loop, or several that its flattening rule allows; loops of bound 1 are passed
 over. Where the level further out is compressed, its tile must consist of the tiles further in (pretiling): its inner
-ranks are then those of the child.
+ranks are then the ranks of the child.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class NestLoop:
 
 @dataclass(frozen=True)
 class StoredTile:
-    """The tile of a data space at a level that keeps it: its place, its fiber tree, and what fills it.
+    """The tile of a data space at a level that keeps it: its place, its fiber tree, and its occupancy.
 
     Attributes:
         box: Its extents along the ranks of the tensor.
@@ -193,8 +193,7 @@ def _with_fibers(nest: list[list[NestLoop]], space: DataSpace, level: int, colum
                  names: Sequence[str]) -> StoredTile:
     """Gives the loops of a tile to the ranks of its format; without a format one rank takes all loops.
 
-    Raises:
-        InvalidMapping: There are fewer ranks than loops, or inner ranks are not those of the child.
+    Raises InvalidMapping where there are fewer ranks than loops, or inner ranks differ from the child's.
     """
     tile, unit = column[level], (1,) * len(space.ranks)
     boxes: tuple[tuple[int, ...], ...] = (unit,)
@@ -210,7 +209,7 @@ def _with_fibers(nest: list[list[NestLoop]], space: DataSpace, level: int, colum
                 raise InvalidMapping(names[level], f"pretiling for {space.name}required but level compression format "
                                                    f"does not align: {names[level]} {names[tile.child]}")
             boxes, fibers = child.boxes, child.fibers
-        else:  # the innermost loop of each dimension stands for the loops of the child and everything inside it, too
+        else:  # the innermost loop of each dimension also covers the loops of the child and all loops inside it
             points = dict(nest[tile.child][-1].points)
     left = [(loop.dim, bound, space.tile_extents(loop.points)) for loop in loops
             if (bound := loop.bound * points.pop(loop.dim, 1)) > 1]
@@ -252,13 +251,9 @@ def _with_fibers(nest: list[list[NestLoop]], space: DataSpace, level: int, colum
 def filled(tile: StoredTile, model: _kernel.DensityModel, *, known_empty: bool) -> StoredTile:
     """The tile with its occupancy: the sum over all numbers of nonzeros that it may have.
 
-    Where the parent has a format and a tile may be empty, the first probability of the list is taken for that of
-    the empty tile, as Timeloop does, even where the list begins with another number of nonzeros.
-
-    Args:
-        tile: The tile with its fibers.
-        model: Density of the data space.
-        known_empty: Whether the parent sends no empty tiles.
+    Where the parent has a format and a tile may be empty, the first probability of the list is taken as the empty
+    tile's, as Timeloop does, even where the list begins with another number of nonzeros. `known_empty`: whether the
+    parent sends no empty tiles.
     """
     occupancies, probabilities = model.histogram(tile.box)
     least = model.least(tile.box)
@@ -286,9 +281,8 @@ def metadata_units(tile: StoredTile, model: _kernel.DensityModel,
                    occupancies: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     """The units that a tile in a format needs for each number of nonzeros in it, `occupancies` [X].
 
-    Returns:
-        For each rank, innermost first, units of metadata and of payload, [X] each. The innermost rank with any units
-        has no payload: its payloads are the data.
+    Returns units of metadata and of payload, [X] each, by rank, innermost first. The innermost rank with any units has
+    no payload: its payloads are the data.
     """
     fibers, nothing = 1, np.zeros(len(occupancies))
     units: list[tuple[np.ndarray, np.ndarray]] = []
@@ -310,12 +304,8 @@ def rank_units(kind: str, fibers: int, coordinates: int, empty: np.ndarray,
                empty_below: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Units of metadata and payload of one rank, [X] each.
 
-    Args:
-        kind: Its format.
-        fibers: Fibers of the rank, empty ones included.
-        coordinates: Coordinates of a fiber.
-        empty: [X]. Probability that a fiber is empty.
-        empty_below: [X]. Probability that a coordinate is empty.
+    `fibers` counts empty fibers, too; `empty` and `empty_below` [X] are the probabilities that a fiber and a coordinate
+    are empty.
     """
     present, filled = fibers * (1 - empty), coordinates * (1 - empty_below)
     if kind == OFFSET_PAIR:

@@ -23,7 +23,7 @@ KINDS = ("actual", "gated", "skipped")
 class Stats:
     """The statistics of one mapping: energies in pJ, counts in words, bandwidths in words per cycle.
 
-    On a sparse design reads, fills, updates and the arithmetic's computes are each split into algorithmic (those of the
+    On a sparse design reads, fills, updates and the arithmetic's computes are each split into algorithmic (of the
     dense problem), actual, gated and skipped.
 
     Attributes:
@@ -163,17 +163,8 @@ def stats_of(layer: PreparedLayer, evaluation: Evaluation, row: int,
              area_source: dict[str, str] | None = None, *, sections: bool = True) -> Stats:
     """The statistics of one mapping of a batch.
 
-    Args:
-        layer: The prepared layer.
-        evaluation: Its evaluation with `details=True`.
-        row: Column of a legal mapping in the batch.
-        energy_source: Source of the energies of every component, by its name.
-        areas_um2: Area of all instances of every component in um^2, by its name.
-        area_source: Source of the area of every component, by its name.
-        sections: Whether the input of a sparse design has a section of sparse optimizations.
-
-    Returns:
-        Statistics under the names that `timeloop-model` prints.
+    `evaluation` has `details=True`, and a legal mapping in column `row`. Sources and areas (um^2 of all instances) are
+    by component. `sections`: whether the input of a sparse design has a section of sparse optimizations.
     """
     assert evaluation.network is not None
     use, sparse, unit, names = evaluation.use, evaluation.sparse, layer.arch.arithmetic, layer.problem.dataspace_names()

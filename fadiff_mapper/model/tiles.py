@@ -40,7 +40,7 @@ def tiles(nest: Nest, projection: Projection, active: Active | None = None) -> T
     """The boxes of points at every boundary and their words.
 
     FADiff eq. (5) multiplies the factors of a data space's dimensions; here a rank that is a sum of dimensions
-    spans its window (see `rank_extent`). Tiles are those of whole runs, where there is one. `active` has the loops that
+    spans its window (see `rank_extent`). A tile belongs to a whole run, where there is one. `active` has the loops that
     may differ from 1; None takes all.
     """
     xp = array_namespace(nest.temporal)
@@ -130,7 +130,7 @@ class Usage:
 class AverageUsage(Usage):
     """How much of the machine a nest with residuals uses; last runs of spatial loops leave some instances idle.
 
-    Expansions, which limits hold for, and cycles are those of whole runs, as Timeloop counts them.
+    Limits apply to the expansions; expansions and cycles are counted for whole runs, as in Timeloop.
 
     Attributes:
         average: [L, B]. Instances in use on average.
@@ -185,12 +185,9 @@ def average_usage(nest: Nest, problem_computes: float | None = None) -> AverageU
     """Instances in use on average, and computes, of a batch with residuals.
 
     A spatial loop with bound n and residual r that runs m times uses (r + n (m - 1)) / m receivers on average. Timeloop
-    rounds the instances in use down in the end, and counts as multiply-accumulates those of the first unit times the
-    units in use, both rounded down: too few where last runs have fewer of both.
-
-    Args:
-        nest: B mappings, NumPy arrays.
-        problem_computes: Multiply-accumulates of the problem, for numbers without Timeloop's rounding; None: with it.
+    rounds the instances in use down in the end, and counts as multiply-accumulates the computes of the first unit times
+    the units in use, both rounded down: too few where last runs have fewer of both. `problem_computes` are the
+    problem's multiply-accumulates, for numbers without Timeloop's rounding; None: with it.
     """
     whole, rows = usage(nest), np.arange(nest.batch)
     runs = np.ones(nest.temporal.shape[1:])  # [D, B]; iterations of all loops so far, the last ones counted as they are

@@ -1,4 +1,4 @@
-"""All files of a designed machine: architectures, tables of all designs, mappings, and one page that shows them."""
+"""The files of a designed machine: architectures, tables of all designs, mappings, and one page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fadiff_mapper.output.network_files import network_files, safe_name
 from fadiff_mapper.output.run_files import versions
 
 FRONT = "front"
-"""The folder with the architecture of every design of a front of several metrics."""
+"""The subfolder with the architecture of every design of a front of several metrics."""
 
 
 def design_files(result: DesignResult) -> Iterator[tuple[str, dict[str, str]]]:
@@ -27,7 +27,7 @@ def design_files(result: DesignResult) -> Iterator[tuple[str, dict[str, str]]]:
 
     Yields:
         Folder, and its texts by file name: the folder "" with the best design's architecture, both tables and the run
-        as JSON; `FRONT`; and a folder per network with all that `network` writes.
+        as JSON; `FRONT`; and the folders of each network, as `network` writes them.
     """
     best = {"architecture.yaml": architecture_yaml(result, 1)} if result.documents else {}
     yield "", {**best, "front.csv": front_csv(result), "designs.csv": designs_csv(result.outcomes),
@@ -41,7 +41,7 @@ def design_files(result: DesignResult) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def network_folders(result: DesignResult) -> tuple[str, ...]:
-    """A folder for each network: its name, with its number where another network, folder or file has that name."""
+    """A folder for each network: its name, with its number if another network, folder or file has that name."""
     names = [safe_name(network.workload.name) for network in result.mapped_networks]
     taken = [name if names.count(name) == 1 and name not in (FRONT, STORE, *RUN_FILES) else f"{name}_{number}"
              for number, name in enumerate(names, 1)]
@@ -51,7 +51,7 @@ def network_folders(result: DesignResult) -> tuple[str, ...]:
 
 
 def architecture_yaml(result: DesignResult, number: int) -> str:
-    """The architecture of a design of the front, numbered from 1, with its parameters in a comment."""
+    """The architecture of design `number` of the front, counted from 1, with its parameters in a comment."""
     outcome = result.front[number - 1]
     values = ", ".join(f"{name} {value}" for name, value in outcome.parameters.items())
     comment = "".join(letter if letter.isprintable() else " " for letter in f"{result.name}: {values}")
@@ -61,7 +61,7 @@ def architecture_yaml(result: DesignResult, number: int) -> str:
 def design_json(result: DesignResult) -> str:
     """The run as JSON: space, options, front, final figures, history, versions.
 
-    All seconds stand under `timing`, so that the rest is equal for equal runs.
+    All seconds are under `timing`: equal runs have equal files but for this key.
     """
     content = {
         "space": result.name, "size": result.space_size, "limits": result.limits, "metrics": list(result.metrics),
@@ -79,7 +79,7 @@ def design_json(result: DesignResult) -> str:
 
 
 def _record(outcome: DesignOutcome) -> dict[str, Any]:
-    """A design as plain values; figures that are not known are null."""
+    """A design as plain values; unknown figures are null."""
     figures = {name: value if (value := getattr(outcome, name)) < float("inf") else None for name in
                ("energy_pj", "cycles", "edp", "area_mm2")}
     return {"parameters": dict(outcome.parameters), "feasible": outcome.feasible, "reason": outcome.reason, **figures,
@@ -88,7 +88,7 @@ def _record(outcome: DesignOutcome) -> dict[str, Any]:
 
 FIGURES = ("energy_pj", "cycles", "edp", "area_mm2")
 ABOUT = ("number", "feasible", "reason", "mapped", "least_energy_pj", "least_cycles")
-"""Columns besides the figures and the parameters. `least_` are lower bounds, of designs that they left out."""
+"""Columns besides the figures and the parameters; `least_` columns are lower bounds of pruned designs."""
 
 
 def front_csv(result: DesignResult) -> str:
@@ -101,7 +101,7 @@ def front_csv(result: DesignResult) -> str:
 
 
 def designs_csv(outcomes: Sequence[DesignOutcome]) -> str:
-    """Every design that was proposed, in the order of proposal; a figure that is not known is an empty cell."""
+    """Every proposed design, in the order of proposal; an unknown figure is an empty cell."""
     return _table(outcomes, ABOUT[1:], (
         (outcome, {"number": number, "feasible": outcome.feasible, "reason": outcome.reason, "mapped": outcome.mapped,
                    "least_energy_pj": outcome.bounds[0] if outcome.bounds else None,
@@ -111,10 +111,9 @@ def designs_csv(outcomes: Sequence[DesignOutcome]) -> str:
 
 def _table(outcomes: Sequence[DesignOutcome], further: Sequence[str],
            rows: Iterable[tuple[DesignOutcome, dict[str, Any]]]) -> str:
-    """CSV of designs, each with its cells in further columns: numbers, parameters, figures, these columns, networks.
+    """CSV of designs with the cells of further columns: numbers, parameters, figures, further columns, networks.
 
-    A parameter of the name of another column is told apart from it. A figure that is not known is an empty cell. A
-    single network is what the figures are of already, but for its fused groups.
+    A parameter named like another column gets a prefix; an unknown figure is an empty cell.
     """
     def parameters(outcome: DesignOutcome) -> dict[str, Any]:
         return {f"parameter.{name}" if name in (*FIGURES, *ABOUT) else name: value
@@ -134,14 +133,10 @@ def _table(outcomes: Sequence[DesignOutcome], further: Sequence[str],
 
 
 def write_design(result: DesignResult, folder: str | Path) -> None:
-    """Writes the files of `design_files` into a folder and its subfolders, and the page.
-
-    Args:
-        result: The end of a search.
-        folder: The run folder; created where it is missing, locked while files are written.
+    """Writes the files of `design_files` and the page into a folder, created where missing and locked meanwhile.
 
     Raises:
-        FadiffError: Another run holds the folder, or a file cannot be written.
+        FadiffError: Another run locks the folder, or a file cannot be written.
     """
     with lock(Path(folder)):
         write_open_folder(result, folder)
@@ -149,15 +144,9 @@ def write_design(result: DesignResult, folder: str | Path) -> None:
 
 def write_open_folder(result: DesignResult, folder: str | Path,
                       over: Callable[[], bool] = lambda: False) -> DesignResult:
-    """The same for a caller that holds the folder's lock.
+    """Writes the same files for a caller that holds the folder's lock.
 
-    Args:
-        result: The end of a search.
-        folder: The run folder.
-        over: Asked again and again; once true, sensitivities are left out of the page, which take long.
-
-    Returns:
-        The result with a warning where they were left out.
+    Once `over` is true, the page leaves out its slow sensitivities, and the returned result has a warning.
     """
     for name, files in design_files(result):
         write_files(Path(folder) / name, files)

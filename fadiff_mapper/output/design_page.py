@@ -47,14 +47,13 @@ HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 400.0, 92.0, 1060.0, 16.0, 356.0
 """Pixels of the drawing of the front, and of the edges of its field."""
 
 MOST_NUMBERED = 40
-"""Designs of the front that have a number beside their dot: more would cover one another."""
+"""Designs of the front with a number beside their dot: more would overlap."""
 
 
 def draw_front(result: DesignResult) -> Drawing | None:
     """EDP against area: every feasible design a dot, the front numbered, the best design ringed, the limit a line.
 
-    Returns:
-        The drawing, or None where fewer than two designs are feasible or no area is known.
+    None if fewer than two designs are feasible or no area is known.
     """
     feasible = [outcome for outcome in result.outcomes if outcome.feasible and outcome.area_mm2 > 0]
     if len(feasible) < 2:
@@ -95,14 +94,13 @@ def draw_front(result: DesignResult) -> Drawing | None:
 
 
 def described(outcome: DesignOutcome, unit: DisplayUnit) -> str:
-    """A design in one line: its parameters, its EDP and its area."""
     values = ", ".join(f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
                        for name, value in outcome.parameters.items())
     return f"{values}: {unit.written(outcome.edp)}, {outcome.area_mm2:.4g} mm²"
 
 
 def least_of_both(outcomes: Sequence[DesignOutcome]) -> list[DesignOutcome]:
-    """The designs that no other one beats in both EDP and area, by rising area."""
+    """The designs that no other design beats in both EDP and area, by rising area."""
     front: list[DesignOutcome] = []
     for outcome in sorted(outcomes, key=lambda each: (each.area_mm2, each.edp)):
         if not front or outcome.edp < front[-1].edp:
@@ -162,20 +160,16 @@ NAMES, GAP, VALUE, HEAD, ROW, BAR = 176.0, 40.0, 110.0, 26.0, 22.0, 12.0
 
 @dataclass(frozen=True)
 class LevelShare:
-    """One component of the machine over a whole run of all networks."""
+    """One component of the machine in a whole run of all networks."""
 
-    name: str  # the level, the arithmetic, or the wires
+    name: str  # level, arithmetic, or wires
     css_class: str
     energy_pj: float  # as planned
-    cycles: float | None  # that it is busy, layer by layer, every layer by itself; None for wires
+    cycles: float | None  # busy cycles, summed over unfused layers; None for wires
 
 
 def level_shares(networks: Sequence[tuple[float, NetworkResult]]) -> tuple[LevelShare, ...]:
-    """The shares of every component, the outermost level first.
-
-    Args:
-        networks: How often each network runs, and its mappings; all on one machine.
-    """
+    """The shares of every component, the outermost level first, from (times each network runs, its mappings)."""
     names = tuple(dict.fromkeys(name for _, network in networks for name in component_names(
         network, layer_views(network))))
     arch = networks[0][1].hardware.arch
@@ -195,7 +189,6 @@ def level_shares(networks: Sequence[tuple[float, NetworkResult]]) -> tuple[Level
 
 
 def draw_levels(shares: Sequence[LevelShare]) -> Drawing:
-    """Two panels of bars, energy and busy cycles, with a row per component."""
     width = (WIDTH - NAMES - GAP) / 2
     energy = unit_for((share.energy_pj for share in shares), ENERGY)
     shapes: list[Shape] = [Label(NAMES - 10, HEAD + row * ROW + 14, fitting(share.name, NAMES - 14), "", "end")
@@ -221,15 +214,15 @@ class ParameterStep:
 
     value: int | float | str
     outcome: DesignOutcome
-    edp: str  # against the best design's in percent; empty where it is not feasible
-    area: str  # likewise; empty where it is not known
+    edp: str  # difference to the best design in percent; empty where infeasible
+    area: str  # likewise; empty where unknown
 
 
 @dataclass(frozen=True)
 class ParameterWorth:
-    """One parameter at the best design, and the designs with the values before and after.
+    """One parameter of the best design, and the designs with the values before and after.
 
-    A step is None at the end of the values, or where it was not evaluated, be it for its lower bound.
+    A step is None past the end of the values, or if it was not evaluated, for instance for its lower bound.
     """
 
     name: str
@@ -266,20 +259,14 @@ MOST_REFUSALS = 8
 
 def design_html(result: DesignResult, folders: Sequence[str],
                 sensitivities: Sequence[Sensitivity] = (), unknown: str = "") -> str:
-    """The page as text.
+    """The page as text: HTML in which every number of the tables is in a `data` element with an exact `value`.
 
-    Args:
-        result: The end of a search.
-        folders: The folder of each network's files, relative to the page.
-        sensitivities: Of the best design's EDP, the largest first.
-        unknown: Why there are none, where there should be.
-
-    Returns:
-        HTML in which every number of the tables stands in a `data` element whose `value` is exact.
+    `folders` are each network's files, relative to the page; `sensitivities` belong to the best design's EDP, the
+    largest first; `unknown` says why they are missing.
     """
     weighted = [(figures.weight, network) for figures, network in
                 zip(result.best.networks, result.mapped_networks, strict=True)] if result.mapped_networks else []
-    shown = result.front[:MOST_LISTED]    # for one metric the designs that are best in EDP or area, or both
+    shown = result.front[:MOST_LISTED]    # for one metric: the designs best in EDP or area
     if len(result.metrics) == 1 and result.front:
         both = least_of_both([outcome for outcome in result.outcomes if outcome.feasible])
         shown = (result.best, *(outcome for outcome in both if outcome.point != result.best.point))[:MOST_LISTED]
@@ -300,15 +287,11 @@ def design_html(result: DesignResult, folders: Sequence[str],
 
 
 def best_sensitivities(result: DesignResult, over: Callable[[], bool] = lambda: False) -> tuple[Sensitivity, ...]:
-    """The sensitivities of the best design's EDP, every layer by itself.
-
-    Args:
-        result: The end of a search; takes about 0.2 s per distinct layer.
-        over: Asked again and again; once true, there is no time for them.
+    """The sensitivities of the best design's EDP, every layer unfused; about 0.2 s per distinct layer.
 
     Raises:
         FadiffError: The design is sparse.
-        OutOfTime: There was no time.
+        OutOfTime: `over` became true.
     """
     if not result.mapped_networks:
         return ()
@@ -325,7 +308,7 @@ def best_sensitivities(result: DesignResult, over: Callable[[], bool] = lambda: 
 def _figures(result: DesignResult) -> list[dict[str, Any]]:
     """EDP, energy, cycles and area of the best design: exact values, and rounded ones with their units.
 
-    `final`: the difference in percent with the best source of energies at hand; empty where the search had it.
+    `final`: the difference in percent with the best available source of energies; empty if the search used it.
     """
     best, final, found = result.best, result.final[0] if result.final else None, []
     for name, key, units in (("EDP", "edp", EDP), ("energy", "energy_pj", ENERGY), ("cycles", "cycles", COUNT),
@@ -338,7 +321,7 @@ def _figures(result: DesignResult) -> list[dict[str, Any]]:
 
 
 def _network(weight: float, network: NetworkResult, folder: str) -> dict[str, Any]:
-    """The section of the page on one network; `folder` has its files, `saved` is the EDP saved by fusion."""
+    """The section of the page on one network with its files in `folder`; `saved` is the EDP saved by fusion."""
     views, stats = layer_views(network), network.stats
     components, spaces = component_names(network, views), dataspace_names(views)
     outermost = network.hardware.arch.levels[-1].name

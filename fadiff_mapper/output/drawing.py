@@ -1,7 +1,7 @@
 """Drawings as values: shapes with coordinates in pixels and a CSS class each, the units of their numbers, and axes.
 
-`svg` turns shapes into SVG and escapes their texts; the template of the page decides by class how they look, in light
-and in dark. Code that draws thus needs no markup, and tests read coordinates instead of text.
+`svg` turns shapes into SVG and escapes their texts; the page's template styles the classes, in light and in dark.
+Drawing code needs no markup, and tests read coordinates instead of text.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import TypeAlias
 from markupsafe import Markup, escape
 
 COLOURS = 6
-"""Colours of each family of CSS classes, such as group0 to group5; with more groups the colours come again."""
+"""Colours of each family of CSS classes, such as group0 to group5; more groups repeat the colours."""
 
 LETTER = 6.3
-"""Width of a letter of the drawings' text in pixels, at most on average."""
+"""Width of a letter of the drawings' text in pixels: an upper estimate of the average."""
 
 
 @dataclass(frozen=True)
 class Rect:
-    """A rectangle with its upper left corner at (x, y); `title` is the text for a pointer that rests on it."""
+    """A rectangle with its upper left corner at (x, y); `title` is its tooltip."""
 
     x: float
     y: float
@@ -44,7 +44,7 @@ class Stroke:
 
 @dataclass(frozen=True)
 class Dot:
-    """A circle around (x, y); `title` is the text for a pointer that rests on it."""
+    """A circle around (x, y); `title` is its tooltip."""
 
     x: float
     y: float
@@ -55,7 +55,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class Label:
-    """A line of text on the base line y; `anchor` says whether its start, middle or end lies at x."""
+    """A line of text on the base line y; `anchor`: whether x is its start, middle or end."""
 
     x: float
     y: float
@@ -70,7 +70,7 @@ Shape: TypeAlias = Rect | Stroke | Dot | Label
 
 @dataclass(frozen=True)
 class Drawing:
-    """Shapes from back to front; width and height in pixels, `title` describes the drawing for those who cannot see."""
+    """Shapes from back to front, the size in pixels, and a `title` for screen readers."""
 
     width: float
     height: float
@@ -79,7 +79,7 @@ class Drawing:
 
 
 def tint(family: str, number: int) -> str:
-    """The CSS class that gives one member of a family its colour."""
+    """The CSS class with the colour of one member of a family."""
     return f"{family}{number % COLOURS}"
 
 
@@ -87,9 +87,9 @@ def fitting(text: str, width: float) -> str:
     """A name in as few letters as fit into `width` pixels.
 
     Names of equal blocks differ by a number in their middle and by their last word, as in
-    `model.layers.7.self_attn.q_proj`. So the words in front of the last one shrink to their first letters, from the
-    left and only as far as needed, but keep their numbers: `m.l.7.self_attn.q_proj`. Words without a number go next,
-    and at last letters in the middle of the last word.
+    `model.layers.7.self_attn.q_proj`. So the words before the last one shrink to their first letters, from the left and
+    only as far as needed, but keep their numbers: `m.l.7.self_attn.q_proj`. Next, words without a number are dropped,
+    at last letters in the middle of the last word.
     """
     most = max(3, int(width / LETTER))
     *front, last = re.split(r"(?<=[./])", text)
@@ -120,19 +120,19 @@ def upright_line(x: float, y: float, end: float, css_class: str) -> Stroke:
 
 
 MARKUP = re.compile("[&<>'\"]")
-"""Signs that have a meaning in markup."""
+"""Characters with a meaning in markup."""
 
 
 def svg(shapes: Iterable[Shape]) -> Markup:
-    """The elements of some shapes from back to front, one in each line, with all texts escaped.
+    """The elements of some shapes from back to front, one per line, with all texts escaped.
 
-    Pages of large networks have some ten thousand shapes; a template takes five times as long for them.
+    Written in Python, as pages of large networks have some ten thousand shapes and templates are slower.
     """
     return Markup("".join(map(_element, shapes)))
 
 
 def _element(shape: Shape) -> str:
-    """One shape as an element; its title is the element `title` inside."""
+    """One shape as an element, with its title inside."""
     css_class = _escaped(shape.css_class)
     if isinstance(shape, Stroke):
         return f'<path d="{_escaped(shape.path)}" class="{css_class}"/>\n'
@@ -148,7 +148,7 @@ def _element(shape: Shape) -> str:
 
 
 def _escaped(text: str) -> str:
-    """The text for markup; few texts have a sign to escape, and looking for one takes a fourth of the time."""
+    """The text escaped for markup; most texts have no such character, and checking first is faster."""
     return escape(text) if MARKUP.search(text) else text
 
 
@@ -162,12 +162,12 @@ COUNT = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))
 """Prefixes of plain counts."""
 
 DIGITS = 4
-"""Significant digits of the largest number that stands side by side with others."""
+"""Significant digits of the largest of several numbers in one unit."""
 
 
 @dataclass(frozen=True)
 class DisplayUnit:
-    """A unit for all numbers that stand side by side."""
+    """One unit for several numbers."""
 
     name: str  # written behind the number
     size: float  # in terms of pJ, pJ * cycles or 1
@@ -186,12 +186,9 @@ class DisplayUnit:
 
 
 def unit_for(values: Iterable[float], units: tuple[tuple[str, float], ...], counted: str = "") -> DisplayUnit:
-    """The largest unit in which the largest value is at least 1.
+    """The largest unit in which the largest of all values is at least 1.
 
-    Args:
-        values: All numbers that stand side by side.
-        units: `(name, size)`, smallest first.
-        counted: Noun behind the unit, such as "words".
+    `units` are pairs (name, size), the smallest first; `counted` is the noun behind the unit, such as "words".
     """
     largest = max((abs(value) for value in values), default=0.0)
     name, size = next(((name, size) for name, size in reversed(units) if largest >= size), units[0])
@@ -200,7 +197,7 @@ def unit_for(values: Iterable[float], units: tuple[tuple[str, float], ...], coun
 
 
 def change(planned: float, before: float) -> str:
-    """The difference between plan and unfused network in percent of the latter, with a typographic minus sign."""
+    """The difference of the plan to the unfused network in percent, with a typographic minus sign."""
     if not before:
         return "0 %"
     percent = 100 * (planned - before) / before
@@ -208,10 +205,10 @@ def change(planned: float, before: float) -> str:
 
 
 WIDE = 5.0
-"""Quotient of the ends from which on ticks are at 1, 2 and 5 times powers of ten; below, they are equally spaced."""
+"""From this quotient of the ends on, ticks are at 1, 2 and 5 times powers of ten; below, equally spaced."""
 
 MOST_TICKS = 9
-"""Ticks at most: with more, only powers of ten are marked."""
+"""Ticks at most: beyond, only powers of ten are marked."""
 
 
 @dataclass(frozen=True)
@@ -221,10 +218,10 @@ class LogAxis:
     low: float
     high: float  # above `low`
     start: float  # pixel of `low`
-    end: float  # pixel of `high`; below `start` for an axis that points upwards
+    end: float  # pixel of `high`; below `start` for an upward axis
 
     def at(self, value: float) -> float:
-        """The pixel of a value; a value beyond the axis stands at its end."""
+        """The pixel of a value, clipped to the axis."""
         share = math.log(min(max(value, self.low), self.high) / self.low) / math.log(self.high / self.low)
         return self.start + share * (self.end - self.start)
 
@@ -240,7 +237,7 @@ class LogAxis:
 
 
 def axis_of(values: Iterable[float], start: float, end: float) -> LogAxis:
-    """An axis around one or more positive values from pixel `start` to pixel `end`, with a little room at both."""
+    """An axis around positive values from pixel `start` to pixel `end`, with a margin at both ends."""
     given = list(values)
     low, high = min(given), max(given)
     room = max((high / low) ** 0.06, 1.02)

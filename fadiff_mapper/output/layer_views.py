@@ -1,7 +1,7 @@
-"""A mapped network layer by layer: every layer as planned beside the same layer by itself.
+"""A mapped network layer by layer: every layer as planned beside the same layer unfused.
 
-The drawings and tables of the page, and the figures for notebooks, take their numbers from these views. Nothing is
-computed anew here; the shares of a plan's layers add up to the plan. Numbers of a group are those of all its repeats.
+Drawings, tables of the page, and notebook figures take their numbers from these views. The shares of a plan's layers
+add up to the plan; numbers of a group are sums over all its repeats.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class LayerView:
     bounds: str  # dimensions with bounds above 1, such as "M64 C32"
     repeat: int  # how often it runs
     macs: int  # multiply-accumulates of all runs
-    group: int | None  # number of its fused group, counted from 1; None where it runs by itself
-    recomputed: int  # multiply-accumulates of the plan beyond `macs`, for halos that are computed again
+    group: int | None  # number of its fused group, counted from 1; None where unfused
+    recomputed: int  # multiply-accumulates of the plan beyond `macs`, for recomputed halos
     planned: LayerShare
-    alone: LayerShare  # without fusion; equal to `planned` where it is in no group
+    alone: LayerShare  # without fusion; equal to `planned` outside groups
 
 
 def layer_views(result: NetworkResult) -> tuple[LayerView, ...]:
-    """A view of every layer of the network, in topological order; equal layers have one share by themselves."""
+    """A view of every layer of the network, in topological order; equal layers have one unfused share."""
     groups = {name: number for number, outcome in enumerate(result.groups, 1) for name in outcome.nodes}
     problems = {name: index for index, outcome in enumerate(result.layers) for name in outcome.nodes}
     shares: dict[tuple[int, int], LayerShare] = {}
@@ -68,29 +68,29 @@ def layer_views(result: NetworkResult) -> tuple[LayerView, ...]:
 
 
 def component_names(result: NetworkResult, views: tuple[LayerView, ...]) -> tuple[str, ...]:
-    """Names of the components of all shares: arithmetic, levels from the innermost, wires where they cost anything."""
+    """Names of the components of all shares: arithmetic, levels from the innermost, wires if they cost anything."""
     wired = any(NOC in share.components for view in views for share in (view.planned, view.alone))
     return (*_built(result), NOC) if wired else _built(result)
 
 
 def _built(result: NetworkResult) -> tuple[str, ...]:
-    """Names of the arithmetic and of the levels that stand for more than a fan-out."""
+    """Names of the arithmetic and of the levels that are more than a fan-out."""
     arch = result.hardware.arch
     return (arch.arithmetic.name, *(level.name for level in arch.levels if not level.is_dummy))
 
 
 def dataspace_names(views: tuple[LayerView, ...]) -> tuple[str, ...]:
-    """Names of the data spaces that any layer moves at the outermost level, in the order in which they occur."""
+    """Names of the data spaces that any layer moves at the outermost level, in the order of occurrence."""
     return tuple(dict.fromkeys(name for view in views for name in view.alone.outermost))
 
 
 def outermost_words(views: tuple[LayerView, ...]) -> tuple[float, float]:
-    """Words at the outermost level over the whole network: (as planned, every layer by itself)."""
+    """Words at the outermost level over the whole network: (as planned, unfused)."""
     return sum(view.planned.outermost_words for view in views), sum(view.alone.outermost_words for view in views)
 
 
 def _alone(stats: Stats, repeat: int, built: tuple[str, ...]) -> LayerShare:
-    """The costs of `repeat` runs of a layer by itself, with the components `built` and all wires together."""
+    """The costs of `repeat` runs of an unfused layer, by `built` components, with all wires as one."""
     energies, wires = stats.component_energies(), sum(network_energy(network) for network in stats.networks)
     components = {name: repeat * energies[name] for name in built} | ({NOC: repeat * wires} if wires else {})
     outermost = {name: float(repeat * space["utilized_instances"] * sum(dense_count(space[move]) for move in MOVES))

@@ -1,7 +1,7 @@
 """A fused group as an input of LoopTree (`v4fused`): problem, mapping, architecture and energies.
 
-The same input runs in LoopTree, Timeloop's model of fused layers, and in `fadiff_mapper.evaluate_fused`, so that
-another program can judge a plan.
+LoopTree, Timeloop's model of fused layers, and `fadiff_mapper.evaluate_fused` run the same input, so that another
+program can judge a plan.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from fadiff_mapper.inputs.yaml.load import dump
 from fadiff_mapper.inputs.yaml.located import Map
 from fadiff_mapper.inputs.yaml.place import Where
 
-# LoopTree reads one problem per layer and joins them by the names of their tensors: an intermediate carries the same
-# name in the layer that writes it and in the layer that reads it. Ranks belong to one layer alone. Layers are counted
-# from 0 here and from 1 in LoopTree's names.
+# LoopTree reads one problem per layer and joins them by the names of their tensors: an intermediate has the same name
+# in the layer that writes it and in the layer that reads it. Ranks belong to one layer only. Layers are counted from 0
+# here and from 1 in LoopTree's names.
 
 def rank_name(dim: str, index: int) -> str:
     """LoopTree's rank for a dimension of layer `index`; LoopTree wants ranks unique over all layers."""
@@ -40,12 +40,8 @@ def tensor_name(group: FusedGroup, index: int, space: str) -> str:
 def looptree_problem(group: FusedGroup) -> list[dict[str, Any]]:
     """The section `problem` of LoopTree's input: one Einsum per layer, first to last.
 
-    Args:
-        group: A group for which `beyond_looptree` finds no reason against a tree.
-
-    Returns:
-        For each layer its `shape` (name, dimensions, data spaces with projections) and its `instance`: the bounds as
-        constraints of isl, `0 <= rank < bound`.
+    The group must pass `beyond_looptree`. Each layer has its `shape` (name, dimensions, data spaces with projections)
+    and its `instance`: the bounds as constraints of isl, `0 <= rank < bound`.
     """
     einsums = []
     for index, problem in enumerate(layer.problem for layer in group.layers):
@@ -64,8 +60,8 @@ def looptree_problem(group: FusedGroup) -> list[dict[str, Any]]:
 def _axes(group: FusedGroup, index: int, space: DataSpace) -> list[str]:
     """The affine expression of every axis of a data space in the layer's ranks.
 
-    An intermediate has the axes that its reader gives it, from the first point that is no padding: its writer puts its
-    own dimensions into the reader's order.
+    An intermediate has its reader's axes, from the first point that is no padding: its writer puts its dimensions into
+    the reader's order.
     """
     def affine(rank: tuple[Term, ...], zeros: int = 0) -> str:
         terms = [(f"{term.coefficient}*" if term.coefficient != 1 else "") + rank_name(term.dimension, index)
@@ -83,22 +79,22 @@ def _axes(group: FusedGroup, index: int, space: DataSpace) -> list[str]:
 
 
 def handed_on(link: FusedLink, rank: tuple[Term, ...]) -> list[str]:
-    """Dimensions of the writer's output that lead to a rank of the reader: more than one where an axis is flattened."""
+    """Dimensions of the writer's output that lead to a rank of the reader; several if an axis is flattened."""
     moving = {term.dimension for term in rank}
     return [own for own, theirs in link.dims.items() if theirs in moving]
 
 
-# A storage node of LoopTree keeps the words that two steps of the loop right above it share, and all words that the
-# loops below it need. In the trunk a tensor's node therefore stands right below the outermost loop along which its
-# words survive (`Stay.across`). Inside a branch all spatial loops stand directly above the arithmetic, where LoopTree
-# multicasts and reduces over them; the instances of a level are therefore one unit.
+# A storage node of LoopTree keeps the words that two steps of the loop directly above it share, and all words for the
+# loops below it. In the trunk a tensor's node is therefore directly below the outermost loop along which its words
+# survive (`Stay.across`). Inside a branch all spatial loops are directly above the arithmetic, where LoopTree
+# multicasts and reduces over them; so the instances of a level are one unit.
 
 @dataclass(frozen=True)
 class Kept:
     """A storage node of a branch."""
 
-    target: int  # the level, counted from 0, the outermost one that stores anything
-    spaces: tuple[str, ...]  # names of the layer's data spaces that the node keeps
+    target: int  # level, counted from 0, the outermost storing level
+    spaces: tuple[str, ...]  # the layer's data spaces that the node keeps
 
 
 @dataclass(frozen=True)
@@ -115,25 +111,25 @@ Branch: TypeAlias = tuple[Kept | TreeLoop, ...]
 
 
 def stored_levels(hardware: Hardware) -> list[int]:
-    """Indices of the levels that store anything, outermost first: the level with `target` t is entry t.
+    """Indices of the storing levels, outermost first: the level with `target` t is entry t.
 
-    Levels that stand for a fan-out alone hold no words and have no node in the tree.
+    Fan-out-only levels hold no words and have no node in the tree.
     """
     levels = hardware.arch.levels
     return [index for index in reversed(range(len(levels))) if not levels[index].is_dummy]
 
 
 def home_target(hardware: Hardware, stay: Stay) -> int:
-    """LoopTree's `target` of the home level in which a tensor stays."""
+    """LoopTree's `target` of a resident tensor's home level."""
     level = hardware.level(stay.level)
     assert level is not None      # a legal group names levels of its hardware
     return stored_levels(hardware).index(level)
 
 
 def depth(loops: Sequence[TileLoop], stay: Stay) -> int:
-    """How many of the shared loops, outermost first, stand above the node of a resident tensor.
+    """The number of shared loops, outermost first, above the node of a resident tensor.
 
-    One more than the index of the outermost loop along which words are kept; all loops where none keeps any.
+    One more than the index of the outermost loop along which words are kept; all loops if no words are kept.
     """
     return next((index + 1 for index, loop in enumerate(loops) if loop.dim in stay.across), len(loops))
 
@@ -154,15 +150,10 @@ def adds(group: FusedGroup, loop: TileLoop) -> bool:
 
 
 def looptree_mapping(group: FusedGroup, hardware: Hardware) -> dict[str, Any]:
-    """The section `mapping` of LoopTree's input: the tree of a group.
+    """The section `mapping` of LoopTree's input: the tree of a group that passes `beyond_looptree`.
 
-    Args:
-        group: A group for which `beyond_looptree` finds no reason against a tree.
-        hardware: The architecture, whose levels the nodes name by number.
-
-    Returns:
-        Nodes of the trunk, outermost first, and last a `sequential` node with a branch per layer. The outermost level
-        keeps the tensors that come from outside the group or leave it.
+    Nodes of the trunk come outermost first, the last is a `sequential` node with a branch per layer. The outermost
+    level keeps the tensors that enter the group from outside or leave it.
     """
     def stored(target: int, tensors: list[str]) -> dict[str, Any]:
         return {"type": "storage", "target": target, "dspace": tensors}
@@ -193,19 +184,19 @@ def looptree_mapping(group: FusedGroup, hardware: Hardware) -> dict[str, Any]:
 def _trunk(group: FusedGroup, hardware: Hardware) -> list[tuple[int, int, str]]:
     """(loops above, target, tensor) of every tensor that survives a step of the shared loops.
 
-    Sums to which later steps add survive as well, at every level inside the outermost one that keeps them.
+    Unfinished sums survive as well, at every keeping level inside the outermost one.
     """
     entries, last = [], len(group.layers) - 1
     for index in range(len(group.layers)):
         for space, stay in trunk_stays(group, index).items():
-            if not (index and space == group.links[index - 1].tensor):      # an intermediate is its writer's
+            if not (index and space == group.links[index - 1].tensor):      # intermediates: at the writer
                 entries.append((depth(group.loops, stay), home_target(hardware, stay),
                                 tensor_name(group, index, space)))
     sums = [index for index, loop in enumerate(group.loops) if adds(group, loop)]
     if sums and not group.spilled:
         layer = group.layers[-1]
         output, any_mapping = layer.problem.output.name, next(iter(layer.mappings.values()))
-        held = fused_mapping(hardware, group, last, any_mapping)    # unfinished sums stay in the same levels in all
+        held = fused_mapping(hardware, group, last, any_mapping)    # the same levels in all
         entries += [(sums[0], target, tensor_name(group, last, output))
                     for target, level in enumerate(stored_levels(hardware))
                     if target and output in held.levels[level].keep]
@@ -213,11 +204,7 @@ def _trunk(group: FusedGroup, hardware: Hardware) -> list[tuple[int, int, str]]:
 
 
 def branches_by_shape(group: FusedGroup, hardware: Hardware, index: int) -> dict[Shape, Branch]:
-    """The loop nest of every tile of a layer of a legal group, the largest tile first.
-
-    Returns:
-        Extents of a tile, in the order of the layer's dimensions -> the nest of its mapping.
-    """
+    """The loop nest of every tile of a layer of a legal group by the tile's extents, the largest tile first."""
     layer = group.layers[index]
     shapes = {step.shape for step in step_classes(group, layer, layer_steps(group)[index])}
     ordered = sorted(shapes, key=lambda shape: (sum(shape), shape), reverse=True)
@@ -227,7 +214,7 @@ def branches_by_shape(group: FusedGroup, hardware: Hardware, index: int) -> dict
 def _branch(group: FusedGroup, hardware: Hardware, index: int, shape: Shape) -> Branch:
     """The nest of one tile: storage and temporal loops level by level, then one spatial loop per dimension.
 
-    `above`: the innermost target at which the trunk has a tensor already; the branch keeps it further in only.
+    The branch keeps a tensor only inside `above`, the innermost target at which the trunk has it.
     """
     layer, targets = group.layers[index], stored_levels(hardware)
     mapping = fused_mapping(hardware, group, index, layer.mappings[shape])
@@ -238,7 +225,7 @@ def _branch(group: FusedGroup, hardware: Hardware, index: int, shape: Shape) -> 
     nodes: list[Kept | TreeLoop] = []
 
     def cut(factors: Iterable[tuple[str, int]], spatial: bool) -> None:
-        """Adds loops with these factors, outermost first; `left` are the points inside them of every dimension."""
+        """Adds loops with these factors, outermost first; `left` are the points of every dimension inside them."""
         for dim, factor in factors:
             if factor > 1:
                 left[dim] //= factor
@@ -258,25 +245,20 @@ def _branch(group: FusedGroup, hardware: Hardware, index: int, shape: Shape) -> 
     return tuple(nodes)
 
 
-# Of a tensor LoopTree keeps the words that two steps of the loop right above its storage node share, and forgets all
-# others. A tree has one loop nest per layer and keeps an intermediate in one level. LoopTree counts words that are
-# touched, where Timeloop's tiles also hold the words that a stride or dilation leaves out. Each generator below finds
-# the departures of a group from one of these rules.
+# LoopTree keeps the words of a tensor that two steps of the loop directly above its storage node share, and forgets all
+# others. A tree has one loop nest per layer and keeps an intermediate in one level. LoopTree counts touched words,
+# while Timeloop's tiles also hold the words that a stride or dilation skips. Each generator below yields the departures
+# of a group from one of these rules.
 
 MOST_SIDE_BY_SIDE = 2
-"""Spatial loops per branch: as many as `evaluate_fused` accepts over the units of one level, which lie in a plane."""
+"""Spatial loops per branch: `evaluate_fused` accepts two over the units of one level, which lie in a plane."""
 
 
 def beyond_looptree(group: FusedGroup, hardware: Hardware, alike: bool) -> list[str]:
-    """All reasons against writing a legal group as a tree.
+    """All reasons against writing a legal group as a tree, each a phrase with the layer's name; empty if there are
+    none.
 
-    Args:
-        group: A group without violations.
-        hardware: The architecture on which it runs.
-        alike: Whether tiles of different shapes of a layer must have the same loops.
-
-    Returns:
-        A phrase per reason that names the layer; empty where LoopTree can express the group.
+    `alike`: whether tiles of different shapes of a layer must have the same loops.
     """
     reasons: list[str] = []
     for index, steps in enumerate(layer_steps(group)):
@@ -295,14 +277,15 @@ def beyond_looptree(group: FusedGroup, hardware: Hardware, alike: bool) -> list[
 
 
 def _names(problem: Problem) -> Iterator[str]:
-    """Names that isl, which reads LoopTree's bounds and projections, does not take."""
+    """Names that isl, which reads LoopTree's bounds and projections, rejects."""
     for name in (*problem.dimensions, *problem.dataspace_names()):
         if not (name.isascii() and name.isidentifier()):
             yield f'"{name}" is no name in isl; accepted: letters, digits and underscores'
 
 
 def _link(group: FusedGroup, index: int) -> Iterator[str]:
-    """The link to the next layer: unpooled, kept in one level, an axis of the intermediate per rank that reads it."""
+    """The link to the next layer must be unpooled, kept in one level, with an axis of the intermediate per reading
+    rank."""
     if index == len(group.links):
         return
     link, problem, after = group.links[index], group.layers[index].problem, group.layers[index + 1].problem
@@ -326,7 +309,7 @@ def _link(group: FusedGroup, index: int) -> Iterator[str]:
 
 
 def _kept(group: FusedGroup, hardware: Hardware, index: int, steps: LayerSteps) -> Iterator[str]:
-    """Tensors that a tree would keep along other loops, or in other amounts or levels, than the group does."""
+    """Tensors that a tree would keep along other loops, in other amounts or in other levels than the group."""
     problem, stays, names = group.layers[index].problem, trunk_stays(group, index), hardware.arch.level_names()
     nests = list(branches_by_shape(group, hardware, index).values())
     for space in problem.dataspaces:
@@ -335,7 +318,7 @@ def _kept(group: FusedGroup, hardware: Hardware, index: int, steps: LayerSteps) 
         if space.read_write and index == len(group.links):
             continue                        # the group's output: no words of it are fetched
         if space.name not in stays and all(_turned_over(space, branch) for branch in nests):
-            continue                        # the tile's own loops have replaced its words when the next step begins
+            continue                        # the tile's loops have replaced its words before the next step
         stay = stays.get(space.name, Stay(""))
         if stay.lines:
             yield f"{space.name} stays in line buffers; LoopTree takes room for all that the loops inside walk through"
@@ -351,11 +334,10 @@ def _kept(group: FusedGroup, hardware: Hardware, index: int, steps: LayerSteps) 
 def _along(group: FusedGroup, space: DataSpace, stay: Stay, problem: Problem, steps: LayerSteps) -> Iterator[str]:
     """Loops along which a tree keeps shared words and the group does not.
 
-    LoopTree keeps words along the loop right above the node, or the next loop outside that has several steps, and along
-    all loops inside.
+    LoopTree keeps words along the loop directly above the node, or the next outer loop with several steps, and along
+    all inner loops.
     """
     def shares(windows: Sequence[range]) -> bool:
-        """Whether any two successive steps touch the same points."""
         return any(_meet(step, following) for step, following in pairwise(windows))
 
     windows = [_windows(space, problem, steps, loop) for loop in range(len(group.loops))]
@@ -373,7 +355,7 @@ def _along(group: FusedGroup, space: DataSpace, stay: Stay, problem: Problem, st
 
 
 def _turned_over(space: DataSpace, branch: Branch) -> bool:
-    """Whether a loop of the branch, outside the tensor's node, goes from one part of it to another without overlap."""
+    """Whether a loop of the branch, outside the tensor's node, moves between parts of it without overlap."""
     steady = {rank[0].dimension for rank in space.ranks if len(rank) == 1}
     storage = next((at for at, node in enumerate(branch) if isinstance(node, Kept) and space.name in node.spaces), 0)
     return any(isinstance(node, TreeLoop) and not node.spatial and node.dim in steady for node in branch[:storage])
@@ -382,7 +364,7 @@ def _turned_over(space: DataSpace, branch: Branch) -> bool:
 def _windows(space: DataSpace, problem: Problem, steps: LayerSteps, loop: int) -> list[range]:
     """Points of a tensor that each working step of a shared loop touches, along the rank that the loop moves.
 
-    Outputs: the points that the next layer needs. A loop that moves no rank touches the same single point every time.
+    Outputs: the points that the next layer needs. A loop that moves no rank touches one and the same point.
     """
     cut, spans = steps.cut[loop], steps.spans[loop]
     if space.read_write:
@@ -394,12 +376,12 @@ def _windows(space: DataSpace, problem: Problem, steps: LayerSteps, loop: int) -
 
 
 def _meet(first: range, second: range) -> bool:
-    """Whether two ranges have a point in common."""
     return max(first.start, second.start) < min(first.stop, second.stop)
 
 
 def _nests(group: FusedGroup, hardware: Hardware, index: int, alike: bool) -> Iterator[str]:
-    """Loop nests that no branch can be: too many spatial loops, tiles with holes, or (`alike`) a nest per shape."""
+    """Loop nests that no branch can express: too many spatial loops, tiles with holes, or (`alike`) a nest per
+    shape."""
     problem = group.layers[index].problem
     nests = branches_by_shape(group, hardware, index)
     largest, branch = next(iter(nests.items()))
@@ -408,7 +390,7 @@ def _nests(group: FusedGroup, hardware: Hardware, index: int, alike: bool) -> It
         yield "more than two dimensions run side by side"
     for space in problem.dataspaces:
         for rank in space.ranks:
-            reach = 1    # of the terms inside; a wider stride or dilation leaves points of the rank untouched
+            reach = 1    # of the inner terms; a wider stride or dilation skips points of the rank
             for term in sorted(rank, key=lambda term: term.coefficient):
                 if extents[term.dimension] > 1 and term.coefficient > reach:
                     yield f"the tile of {space.name} has words that nobody touches, which Timeloop counts"
@@ -422,7 +404,7 @@ def _nests(group: FusedGroup, hardware: Hardware, index: int, alike: bool) -> It
 
 
 def _fitted(branch: Branch, dims: tuple[str, ...], shape: Shape) -> Branch:
-    """The nest of a larger tile as it runs on a smaller one: loops with a single step left out."""
+    """The nest of a larger tile on a smaller one: loops with a single step are dropped."""
     left = dict(zip(dims, shape, strict=True))
     nodes = []
     for node in branch:
@@ -439,20 +421,17 @@ FIRST_LINE = ("# An input of LoopTree (v4fused), with tags such as !Component: r
 
 
 def looptree_yaml(group: FusedGroup, hardware: Hardware, *, alike: bool = True) -> str:
-    """The document of `to_looptree` as YAML text; its first line names the readers, for the tags are LoopTree's own.
-
-    The arguments and errors are those of `to_looptree`.
-    """
+    """The document of `to_looptree` as YAML text; its first line names the readers, as the tags are LoopTree's."""
     return FIRST_LINE + dump(to_looptree(group, hardware, alike=alike))
 
 
 def to_looptree(group: FusedGroup, hardware: Hardware, *, alike: bool = True) -> dict[str, Any]:
     """One run of a legal group as a document for LoopTree and `evaluate_fused`.
 
-    Layer i, counted from 1, is `E<i>`, its dimension D `D_<i>`, its data space T `T_<i>`; an intermediate has the name
-    that its writer gives it. DRAM traffic, operations and the occupancy of resident tensors are those of `group_cost`.
-    Traffic inside a tile is the same where LoopTree and Timeloop count alike: LoopTree also lets neighbouring units
-    hand words on, and words of inner levels outlive the steps of the other layers.
+    Layer i, counted from 1, is `E<i>`, its dimension D `D_<i>`, its data space T `T_<i>`; an intermediate has its
+    writer's name. DRAM traffic, operations and the occupancy of resident tensors are those of `group_cost`. Traffic
+    inside a tile may differ: in LoopTree neighbouring units also pass on words, and words of inner levels outlive the
+    steps of other layers.
 
     Args:
         group: A group without violations.
@@ -462,8 +441,8 @@ def to_looptree(group: FusedGroup, hardware: Hardware, *, alike: bool = True) ->
 
     Returns:
         The sections `problem`, `mapping`, `architecture` and `ERT` (pJ per word; LoopTree's writes take the price of
-        Timeloop's fills, not of its updates). The architecture has the levels that store anything, outermost first, and
-        the arithmetic; a level's depth are blocks of all its instances, as the tree treats them as one unit.
+        Timeloop's fills, not of its updates). The architecture has the storing levels, outermost first, and the
+        arithmetic; a level's depth is in blocks of all its instances, which the tree treats as one unit.
 
     Raises:
         FadiffError: LoopTree cannot express the group; the text gives the first reason.

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from fadiff_mapper.network.result import NetworkResult
 
 WIDTH, NAMES = 1080.0, 176.0
-"""Pixels: of the drawings (of the graph at least), and of the names on their left."""
+"""Pixels of the drawings' width (the graph may be wider), and of the names on their left."""
 
 GAP, VALUE, HEAD, ROW, BAR, THIN = 26.0, 52.0, 34.0, 24.0, 9.0, 4.0
-"""Pixels of the drawing of layers: between panels, of the number behind the longest bar, of the headings, of a row, of
-a bar as planned and by itself."""
+"""Pixels of the drawing of layers: between panels, the number behind the longest bar, the headings, a row, a bar as
+planned and an unfused one."""
 
 
 @dataclass(frozen=True)
@@ -54,17 +54,12 @@ def draw_layers(views: Sequence[LayerView], components: Sequence[str], spaces: S
                 outermost: str) -> Drawing:
     """Layer by layer: energy by component, cycles, and words at the outermost level.
 
-    Three panels of horizontal bars share one row per layer. The bar of the plan stands above, the same layer by itself,
-    if it is fused, as a pale one below, so that a reader sees in each quantity what fusion changes.
-
-    Args:
-        views: The plan's layers, from `layer_views`.
-        components: Names of the components in the order in which energies are stacked.
-        spaces: Names of the data spaces in the order in which traffic is stacked.
-        outermost: Name of the outermost level.
+    Three panels of horizontal bars share one row per layer. Below the bar of the plan a fused layer has a pale bar of
+    the same layer unfused. `components` and `spaces` are the orders in which bars are stacked, `outermost` names the
+    level.
     """
     shares = [share for view in views for share in (view.planned, view.alone)]
-    energy = unit_for((share.energy_pj for share in shares), ENERGY)    # each fits its largest number, planned or not
+    energy = unit_for((share.energy_pj for share in shares), ENERGY)    # fits the largest number, planned or not
     cycles = unit_for((share.cycles for share in shares), COUNT)
     words = unit_for((share.outermost_words for share in shares), COUNT)
     panels = (
@@ -90,7 +85,7 @@ def draw_layers(views: Sequence[LayerView], components: Sequence[str], spaces: S
 
 
 def component_kind(components: Sequence[str], outermost: str, name: str) -> str:
-    """The CSS class that colours a component; the outermost level always has the same one."""
+    """The CSS class with the colour of a component; the outermost level always has the same class."""
     return "outer" if name == outermost else tint("part", list(components).index(name))
 
 
@@ -100,7 +95,6 @@ def _panel(panel: LayerPanel, views: Sequence[LayerView], left: float, width: fl
         return sum(panel.values(share).values())
 
     def bar(share: LayerShare, name: str, top: float, height: float, suffix: str) -> Iterator[Shape]:
-        """The parts of one bar side by side."""
         values, at = panel.values(share), left
         for part, css_class in panel.parts:
             length = values.get(part, 0.0) * scale
@@ -134,21 +128,18 @@ NAME, OPERATOR, SHAPE, NUMBER, GROUP = 230.0, 130.0, 170.0, 110.0, 130.0
 
 
 def draw_graph(result: NetworkResult, views: Sequence[LayerView]) -> Drawing:
-    """The network as a graph in rows: one node with its numbers a row, every tensor a lane from its writer to readers.
+    """The network as a graph in rows: one node with its numbers per row, every tensor a lane from its writer to
+    readers.
 
-    Nodes stand in topological order, so all edges lead down; a lane belongs to one tensor at a time, so lines may cross
-    but never run over one another, over a node or over a text, however large the network is. Layers are filled dots,
-    other operators rings, the layers of a group have its colour.
-
-    Args:
-        result: The plan; its nodes stand in topological order.
-        views: The plan's layers, from `layer_views`.
+    Nodes come in topological order, so all edges lead down; a lane belongs to one tensor at a time, so lines may cross
+    but never overlap one another, a node or a text. Layers are filled dots, other operators rings; the layers of a
+    group have its colour.
     """
     nodes, shown = result.workload.nodes, {view.name: view for view in views}
     lanes = node_lanes(nodes)
     x = {name: MARGIN + lane * LANE for name, lane in lanes.items()}
     y = {node.name: TOP + (row + 0.5) * NODE_ROW for row, node in enumerate(nodes)}
-    # Where the texts of a row stand: the first three begin there, the others end there.
+    # Columns of a row's texts: the first three are left-aligned here, the others right-aligned.
     name = MARGIN + (max(lanes.values(), default=0) + 1) * LANE + 14
     operator, shape = name + NAME, name + NAME + OPERATOR
     macs, energy = shape + SHAPE + NUMBER, shape + SHAPE + 2 * NUMBER
@@ -187,16 +178,10 @@ def draw_graph(result: NetworkResult, views: Sequence[LayerView]) -> Drawing:
 
 
 def node_lanes(nodes: Sequence[Node]) -> dict[str, int]:
-    """A lane for every node's tensor, so that no two tensors share a lane at the same time.
+    """Node name -> lane of its tensor, counted from 0 on the left; no two tensors share a lane at the same time.
 
-    A node takes over the lane of an operand that no later node reads; else it gets the first free lane. Chains thus run
-    straight down.
-
-    Args:
-        nodes: In topological order, each one a row.
-
-    Returns:
-        Node name -> lane, counted from 0 on the left.
+    A node takes over the lane of an operand that no later node reads; else it gets the first free lane: chains run
+    straight down. Nodes are in topological order.
     """
     last_reader = {tensor: row for row, node in enumerate(nodes) for tensor in node.inputs}
     lanes: dict[str, int] = {}
@@ -210,11 +195,11 @@ def node_lanes(nodes: Sequence[Node]) -> dict[str, int]:
 
 
 STEP_HEAD, TALL, LOW, SPACE, STAY = 26.0, 52.0, 32.0, 8.0, 20.0
-"""Pixels of a schedule: of the step numbers above, of a strip in a group with several steps and with one, between
-strips, and of a resident's row."""
+"""Pixels of a schedule: the step numbers above, a strip in a group with several steps and with one, between strips, and
+a resident's row."""
 
 MOST_STEPS = 16
-"""Steps that are drawn at most, so that each has 56 pixels. A plain limit of the width; nothing was measured."""
+"""Steps that are drawn at most, so that each has 56 pixels."""
 
 
 @dataclass(frozen=True)
@@ -222,19 +207,14 @@ class ResidentBar:
     """A tensor that stays on the chip."""
 
     name: str  # node and data space
-    words: int  # words of it that live at once
+    words: int  # its live words
     stay: Stay
     css_class: str
-    writer: int | None = None  # the layer that writes it, where none of its words outlast the next layer's run
+    writer: int | None = None  # its layer, if no word outlasts the next layer's run
 
 
 def residents(group: FusedGroup, nodes: Sequence[str]) -> tuple[ResidentBar, ...]:
-    """The tensors that stay on the chip, in the order of the layers: operands, then the tensor for the next layer.
-
-    Args:
-        group: The fused group.
-        nodes: Names of its layers in the network.
-    """
+    """The tensors that stay on the chip, in the order of the layers: operands, then the tensor for the next layer."""
     bars, all_steps = [], layer_steps(group)
     for index, (layer, steps) in enumerate(zip(group.layers, all_steps, strict=True)):
         spaces = layer.problem.dataspace_names()
@@ -253,13 +233,9 @@ def draw_schedule(group: FusedGroup, nodes: Sequence[str], number: int) -> Drawi
     """The first `MOST_STEPS` steps of a fused group: the points that each layer computes, and the resident tensors.
 
     Time runs to the right; within a step the layers run one after the other. Each layer's strip shows the dimension
-    that the outermost of its loops cuts, the first point at the top: computed points are solid, points that an earlier
-    step left there are pale. Bars below are tensors that stay on the chip, as long as their words live.
-
-    Args:
-        group: The fused group.
-        nodes: Names of its layers in the network.
-        number: The group's number in the plan, which decides its colour.
+    that its outermost loop cuts, the first point at the top: computed points are solid, retained points pale. Bars
+    below are tensors that stay on the chip, drawn along their live ranges. `number`, the group's number in the plan,
+    gives its colour.
     """
     all_steps, total, stays = layer_steps(group), group.steps, residents(group, nodes)
     shown = list(islice(product(*(range(len(spans)) for spans in all_steps[-1].spans)), MOST_STEPS))
@@ -309,10 +285,10 @@ def draw_schedule(group: FusedGroup, nodes: Sequence[str], number: int) -> Drawi
 
 def _lifetimes(resident: ResidentBar, group: FusedGroup,
                shown: Sequence[tuple[int, ...]]) -> Iterator[tuple[float, float]]:
-    """(begin, end) of every live range among the steps that are shown, in steps.
+    """(begin, end) of every live range among the drawn steps, in steps.
 
-    Without words for later steps a tensor lives while its writer and the next layer run; else until a loop advances
-    along which it is not kept.
+    A tensor without words for later steps lives while its writer and the next layer run; others live until a loop
+    advances along which they are not kept.
     """
     if resident.writer is not None:
         count = len(group.layers)

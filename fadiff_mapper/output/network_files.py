@@ -1,4 +1,4 @@
-"""All files of a mapped network: its plan, and for every mapping in it the files of a run by itself."""
+"""All files of a mapped network: its plan, and for every mapping the files of a run."""
 
 from __future__ import annotations
 
@@ -30,18 +30,12 @@ if TYPE_CHECKING:
 
 
 def plan_yaml(result: NetworkResult, missing: Container[str] = ()) -> str:
-    """The plan as text.
+    """The plan as YAML text; `missing` folders are left out.
 
-    Args:
-        result: The plan.
-        missing: Folders that are not there, which the plan does not name.
-
-    Returns:
-        YAML under the key `plan`: network, design, status, coverage (the understood share of the multiply-accumulates,
-        and all that is left out), options, cost with and without fusion (pJ, cycles, pJ * cycles), the part of either
-        that residual and other joined operands make up (groups read some on the chip), the saved part of the EDP, every
-        group with its tiles, how often each runs and what a run costs there, every layer in no group with the reason,
-        and every distinct layer by itself.
+    Key `plan`: network, design, status, coverage (the understood share of the multiply-accumulates, and all that is
+    left out), options, cost with and without fusion (pJ, cycles, pJ * cycles), the part of either for residual and
+    other joined operands (groups read some on the chip), the saved part of the EDP, every group with its tiles, their
+    runs and the cost of a run, every layer outside groups with the reason, and every distinct layer unfused.
     """
     layers, names = [], folder_names(result)
     for outcome in result.layers:
@@ -66,28 +60,27 @@ def plan_yaml(result: NetworkResult, missing: Container[str] = ()) -> str:
 
 
 def _proven(result: NetworkResult) -> dict[str, Any]:
-    """The share by which the plan can be above the best of some plans, and these in words; null where none is known."""
+    """The proven largest share by which the plan can exceed the best plan of a set, and in words; null if unknown."""
     return {"gap": result.gap, "lower_bound": result.bound, "gap_among": PLANS if result.bound else None}
 
 
-# The names of the run folder's subfolders are decided here, too, because the plan refers to them.
+# Subfolder names are chosen here, because the plan refers to them.
 
 def folder_names(result: NetworkResult) -> dict[str, str]:
-    """By node its name in those of folders, with a hash where several nodes would have the same."""
+    """Node name -> its name in folders, with a hash if several nodes would have the same."""
     names = {node.name: safe_name(node.name) for node in result.workload.nodes if node.layer}
-    count = Counter(name.casefold() for name in names.values())     # some file systems have one case
+    count = Counter(name.casefold() for name in names.values())     # some file systems ignore case
     return {node: name if count[name.casefold()] == 1 else
             f"{name}.{hashlib.sha256(node.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
             for node, name in names.items()}
 
 
 def layer_folder(name: str) -> str:
-    """The folder of a layer that is mapped by itself, by the `folder_names` of the first node that is this layer."""
+    """The folder of a layer mapped unfused, by the `folder_names` of its first node."""
     return f"layers/{name}"
 
 
 def group_folder(number: int) -> str:
-    """The folder of a fused group, counted from 1."""
     return f"groups/{number}"
 
 
@@ -97,13 +90,13 @@ def tile_folder(number: int, name: str, shape: tuple[int, ...]) -> str:
 
 
 LONGEST_NAME = 100
-"""Bytes of a name in that of a folder: file systems have 255, of which a tile's extents take a part."""
+"""Bytes of a name in a folder's name: file systems allow 255, and a tile's extents take a part."""
 
 
 def safe_name(name: str) -> str:
-    """The name of a node or network as that of a folder: letters, digits, dot, dash and underscore, never `.` or `..`.
+    """The name of a node or network for a folder: letters, digits, dot, dash and underscore, never `.` or `..`.
 
-    Long names are cut off.
+    Long names are truncated.
     """
     safe = "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in name)
     safe = safe.encode()[:LONGEST_NAME].decode(errors="ignore")
@@ -119,7 +112,7 @@ def _reads(total: Any) -> dict[str, Any]:
 
 
 def _folder(name: str, missing: Container[str]) -> dict[str, str]:
-    """The folder of a mapping, if it is there."""
+    """The folder of a mapping, unless missing."""
     return {} if name in missing else {"folder": name}
 
 
@@ -162,23 +155,21 @@ def _stay(stay: Stay) -> dict[str, Any]:
 
 
 def network_files(result: NetworkResult) -> dict[str, dict[str, str]]:
-    """All files of a run folder.
+    """All files of a run folder: folder -> file name -> text.
 
-    Returns:
-        Folder -> file name -> text. The plan, in the folder "", comes last: written in this order, `plan.yaml` names
-        only folders that are there.
+    The plan, in the folder "", comes last: written in this order, `plan.yaml` names only existing folders.
     """
     return {**{name: texts() for name, texts in mapping_folders(result)}, "": plan_files(result) | page_file(result)}
 
 
 def mapping_folders(result: NetworkResult) -> Iterator[tuple[str, Callable[[], dict[str, str]]]]:
-    """The folders of all mappings of a plan, one after the other, so that they can be written meanwhile.
+    """The folders of all mappings of a plan, so that each can be written before the next one is made.
 
-    What would be missed most comes first: groups, then layers by themselves by their share in energy and cycles, and at
-    last groups that are equal to earlier ones.
+    The most useful come first: groups, then unfused layers by their share in energy and cycles, at last groups equal to
+    earlier ones.
 
     Yields:
-        Name of a folder, and what makes its texts by file name.
+        Name of a folder, and a function for its texts by file name.
     """
     names = folder_names(result)
     first: dict[int, int] = {}
@@ -189,7 +180,7 @@ def mapping_folders(result: NetworkResult) -> Iterator[tuple[str, Callable[[], d
     distinct = set(first.values())
 
     def texts_of_tile(tile: TileMapping) -> dict[str, str]:
-        # evaluated in its group, not searched: the files are named as those of `timeloop-model`
+        # evaluated in its group, not searched: named like the files of `timeloop-model`
         tiles[id(tile.stats)] = tiles.get(id(tile.stats)) or reproducing_files("timeloop-model", tile.spec,
                                                                                tile.mapping, tile.stats)
         return tiles[id(tile.stats)]
@@ -216,27 +207,19 @@ def mapping_folders(result: NetworkResult) -> Iterator[tuple[str, Callable[[], d
 
 
 def plan_files(result: NetworkResult, missing: Container[str] = ()) -> dict[str, str]:
-    """The files of a plan as a whole, without its page: file name -> text.
-
-    Args:
-        result: The plan.
-        missing: Folders of mappings that there was no time to write, which the plan does not name.
-    """
+    """The files of a plan outside its subfolders, without its page; the plan does not name `missing` folders."""
     return {"plan.yaml": plan_yaml(result, missing), "fadiff.network.json": network_json(result)}
 
 
 def page_file(result: NetworkResult) -> dict[str, str]:
-    """The page of a plan: file name -> text; a page that cannot be drawn is the sentence that says so."""
+    """The page of a plan: file name -> text; on an error the page is a sentence with the reason."""
     page, lost = attempted("page", lambda: network_html(result))
     return {"report.html": page or paragraph(lost)}
 
 
 def looptree_files(outcome: GroupInNetwork, hardware: Hardware) -> dict[str, str]:
-    """The group as `looptree.yaml`, with the loops of the largest tiles, or `looptree.txt` with the reasons against it.
-
-    Returns:
-        File name -> text, a single file.
-    """
+    """The group as `looptree.yaml`, with the loops of the largest tiles, or `looptree.txt` with the reasons against
+    it."""
     def written() -> dict[str, str]:
         reasons = beyond_looptree(outcome.group, hardware, alike=False)
         if reasons:
@@ -249,8 +232,7 @@ def looptree_files(outcome: GroupInNetwork, hardware: Hardware) -> dict[str, str
 def network_json(result: NetworkResult) -> str:
     """The run as JSON: status, options, coverage, totals, the design's area, warnings, history, versions.
 
-    The area stands there by component too, and the source of every energy and area. All seconds stand under `timing`,
-    so that the rest is equal for equal runs.
+    It also has the area by component, and the source of every energy and area. All seconds are under `timing`.
     """
     machine = result.layers[0].stats
     content = {
@@ -272,22 +254,17 @@ def network_json(result: NetworkResult) -> str:
 
 
 AHEAD = 32
-"""Folders whose texts are made before they are written: a plain limit."""
+"""Folders whose texts are made before they are written."""
 
 WRITERS = 8
-"""Folders that are written at a time, as writing is mostly waiting for the disk: one after the other, 68 folders took
-2.7 s on a busy one, and eight at a time 0.2 s."""
+"""Folders written concurrently, as writing mostly waits for the disk."""
 
 
 def write_network(result: NetworkResult, folder: str | Path) -> None:
-    """Writes the files of `network_files` into a folder and its subfolders.
-
-    Args:
-        result: The plan.
-        folder: The run folder; created where it is missing, locked while files are written.
+    """Writes the files of `network_files` into a folder, created where missing and locked meanwhile.
 
     Raises:
-        FadiffError: Another run holds the folder, or a file cannot be written.
+        FadiffError: Another run locks the folder, or a file cannot be written.
     """
     with lock(Path(folder)):
         write_held(result, Path(folder))
@@ -296,13 +273,8 @@ def write_network(result: NetworkResult, folder: str | Path) -> None:
 def write_held(result: NetworkResult, folder: Path, over: Over = never) -> NetworkResult:
     """Writes the same files into a folder that the caller holds (`atomic_files.lock`).
 
-    Args:
-        result: The plan.
-        folder: The run folder.
-        over: Tells whether there is time for the files of the plan alone; the folders that are left are not written.
-
-    Returns:
-        The plan; its status says how many folders there was no time for.
+    Once `over` is true, only the files of the plan itself are written; the returned plan's status has the number of
+    missing folders.
 
     Raises:
         FadiffError: A file cannot be written.
@@ -314,15 +286,15 @@ def write_held(result: NetworkResult, folder: Path, over: Over = never) -> Netwo
             if over():
                 missing.append(name)
                 continue
-            if len(writing) >= AHEAD:   # else texts pile up, and folders that are still written when time is over
+            if len(writing) >= AHEAD:   # else texts pile up, and folders are still written when time is over
                 writing.pop(0).result()
             writing.append(pool.submit(write_files, folder / name, texts()))
         if missing:
             result = replace(result, status=f"{result.status}; there was no time to write {len(missing):,} of the "
                                             "folders of mappings")
-        plan = plan_files(result, frozenset(missing))  # its texts are made while the others go to disk
+        plan = plan_files(result, frozenset(missing))  # made while the others go to disk
         for done in writing:
             done.result()
-    write_files(folder, plan)           # after the others, as the plan names folders that are there
+    write_files(folder, plan)           # last, as the plan names existing folders
     write_files(folder, page_file(result))
     return result

@@ -29,18 +29,15 @@ if TYPE_CHECKING:
 
 
 def number(value: float, unit: DisplayUnit) -> Markup:
-    """A number in a unit, with its exact value; a macro takes three times as long for the thousands of a table."""
+    """A number in a unit, with its exact value; a template macro would be slower for the thousands of a table."""
     return Markup(f'<data value="{value}">{unit.number(value)}</data>')
 
 
 @cache
 def page_template(name: str) -> Template:
-    """A page's template; a name that is misspelt in it raises instead of printing nothing.
+    """A template of `fadiff_mapper/output/templates`; an unknown name in it raises instead of printing nothing.
 
     Templates escape what they print, because names come from input files.
-
-    Args:
-        name: A file of `fadiff_mapper/output/templates`.
     """
     environment = Environment(
         loader=PackageLoader("fadiff_mapper", "output/templates"), autoescape=True, undefined=StrictUndefined,
@@ -51,20 +48,12 @@ def page_template(name: str) -> Template:
 
 
 MOST_LAYERS, MOST_GROUPS, MOST_NODES = 1000, 200, 4000
-"""Layers and groups that the page shows at most, those that matter most, and nodes up to which it draws the graph. A
-page takes 0.25 s for each 1,000 layers, or 100 groups, and browsers longer; the graph of SDXL's U-Net has 3,592
-nodes."""
+"""Layers and groups that the page shows at most, by their share, and nodes up to which it draws the graph: larger pages
+take long to make, and browsers longer to show."""
 
 
 def network_html(result: NetworkResult) -> str:
-    """The page as text.
-
-    Args:
-        result: The plan.
-
-    Returns:
-        HTML in which every number stands in a `data` element whose `value` is exact, however rounded its text.
-    """
+    """The page as HTML; every number is in a `data` element whose `value` is exact, however rounded its text."""
     views = layer_views(result)
     components, outermost = component_names(result, views), result.hardware.arch.levels[-1].name
     spaces, shown = dataspace_names(views), _weightiest(result, views)
@@ -116,8 +105,8 @@ def _figure(name: str, planned: float, before: float, units: tuple[tuple[str, fl
 def _groups(result: NetworkResult) -> list[dict[str, Any]]:
     """The sections of the groups that save most.
 
-    `held` are the levels inside the outermost one with the most words that live at once, by which legality was judged,
-    and the room for them (None: unlimited); equal groups share it.
+    `held` are the levels inside the outermost one with their most live words, by which legality was judged, and their
+    capacities (None: unlimited); equal groups share it.
     """
     sections, held = [], dict[int, list[dict[str, Any]]]()
     for number, outcome in result.weightiest_groups(MOST_GROUPS):

@@ -1,4 +1,4 @@
-"""Figures and HTML for notebooks, as the results' methods `plot` and `_repr_html_` give them."""
+"""Figures and HTML for notebooks, for the results' methods `plot` and `_repr_html_`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ METRICS = {"edp": "EDP (pJ * cycles)", "energy": "energy (pJ)", "delay": "cycles
 
 
 def plain_axes(axes: Axes, title: str) -> None:
-    """Sets a title and takes away the two sides of the frame that carry no scale."""
+    """Sets a title and removes the two sides of the frame without a scale."""
     axes.set_title(title, fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=8)
@@ -37,7 +37,7 @@ def name_ticks(axes: Axes, names: Sequence[str]) -> None:
 
 
 def name_legend(axes: Axes) -> None:
-    """A legend of all labelled artists, where there are any; a dollar sign in a name begins no formula."""
+    """A legend of all labelled artists, if any; a dollar sign in a name begins no formula."""
     handles, labels = axes.get_legend_handles_labels()
     if handles:
         for text in axes.legend(handles, labels, frameon=False, fontsize=8).get_texts():
@@ -45,15 +45,9 @@ def name_legend(axes: Axes) -> None:
 
 
 def draw_history(axes: Axes, history: Sequence[Mapping[str, Any]], metric: str, value: float, time_s: float) -> None:
-    """Draws the best value so far over the seconds since the start, as steps that go on to the end of the run.
+    """Draws the best value so far over the seconds since the start, as steps up to the end of the run.
 
-    Args:
-        axes: Where to draw.
-        history: Improvements, each with `time_s` and `value`; entries from before the first legal mapping have no
-            value and are left out.
-        metric: A key of `METRICS`.
-        value: The final value of the metric, at which the line ends.
-        time_s: Seconds that the run took.
+    Entries of `history` before the first legal mapping have no value and are left out; `metric` is a key of `METRICS`.
     """
     known = [(step["time_s"], step["value"]) for step in history if step["value"] is not None]
     seconds, values = zip(*known, (max([time_s, *(at for at, _ in known)]), value), strict=True)
@@ -67,11 +61,7 @@ def draw_history(axes: Axes, history: Sequence[Mapping[str, Any]], metric: str, 
 def layer_figure(result: Result) -> Figure:
     """Energy by component and data space on the left, the metric over the time of the search on the right.
 
-    Args:
-        result: A mapped layer.
-
-    Returns:
-        A figure that belongs to no window and to no state of pyplot; notebooks show it as it is.
+    The figure is independent of pyplot's state; notebooks show it directly.
     """
     figure = Figure(figsize=(9.6, 3.8), layout="constrained")
     energies, history = figure.subplots(1, 2)
@@ -83,8 +73,8 @@ def layer_figure(result: Result) -> Figure:
 def energy_parts(stats: Stats) -> dict[str, dict[str, float]]:
     """Component -> purpose of its energy -> pJ of all instances, outermost level first.
 
-    A storage level spends it on the accesses of each data space and on leakage, a network on each data space, the
-    arithmetic on computes. Components without energy are left out.
+    Purposes: the data spaces and leakage of a storage level, the data spaces of a network, computes of the arithmetic.
+    Components without energy are left out.
     """
     parts: dict[str, dict[str, float]] = {}
     for level in reversed(stats.levels):
@@ -116,7 +106,7 @@ def _draw_energies(axes: Axes, stats: Stats) -> None:
 
 
 PLANNED, ALONE = "#1b6ca8", "#b3b8bf"
-"""Colours of a layer as planned, and of the same layer by itself."""
+"""Colours of a layer as planned and unfused."""
 
 BAR = 0.4
 """Width of a bar; two bars and a gap make up one unit of the x axis."""
@@ -130,14 +120,10 @@ QUANTITIES: dict[str, Callable[[LayerShare], float]] = {
 
 
 def network_figure(result: NetworkResult) -> Figure:
-    """Energy, cycles and EDP of every layer as planned and by itself, energy over delay, and the metric over time.
+    """Energy, cycles and EDP of every layer as planned and unfused, energy over delay, and the metric over time.
 
-    Args:
-        result: The plan of a network.
-
-    Returns:
-        A figure that belongs to no window and to no state of pyplot; notebooks show it as it is. Its axes: one for
-        each of `QUANTITIES` above one another, below them energy over delay and the network's value over time.
+    The figure is independent of pyplot's state. Its axes: one for each of `QUANTITIES` above one another, below them
+    energy over delay and the network's value over time.
     """
     views = layer_views(result)
     figure = Figure(figsize=(min(max(9.6, 0.3 * len(views)), 40.0), 11.0), layout="constrained")
@@ -155,7 +141,7 @@ def network_figure(result: NetworkResult) -> Figure:
 
 
 def _draw_layers(axes: Axes, views: Sequence[LayerView], label: str, quantity: Callable[[LayerShare], float]) -> None:
-    """Two bars per layer: as planned on the left, by itself on the right."""
+    """Two bars per layer: as planned on the left, unfused on the right."""
     ticks = range(len(views))
     axes.bar([tick - BAR / 2 for tick in ticks], [quantity(view.planned) for view in views], BAR, color=PLANNED,
              label="planned")
@@ -167,7 +153,7 @@ def _draw_layers(axes: Axes, views: Sequence[LayerView], label: str, quantity: C
 
 
 def _draw_points(axes: Axes, views: Sequence[LayerView]) -> None:
-    """Energy over delay of every layer: by itself, and as planned; a line leads from the one to the other."""
+    """Energy over delay of every layer: a line leads from the unfused to the planned point."""
     for view in views:
         axes.plot([view.alone.cycles, view.planned.cycles], [view.alone.energy_pj, view.planned.energy_pj], "-",
                   color=ALONE, linewidth=0.8, zorder=1)
@@ -183,17 +169,14 @@ def _draw_points(axes: Axes, views: Sequence[LayerView]) -> None:
 
 
 PAGE_HEIGHT = 720
-"""Pixels of the frame that shows a plan's page: two thirds of a usual screen, the rest of the page by scrolling."""
+"""Pixels of the frame with a plan's page: two thirds of a usual screen; the page scrolls."""
 
 
 def layer_html(result: Result) -> str:
-    """A mapped layer: how the search ended, statistics, the lower bound, and the loop nest.
+    """A mapped layer as HTML without styles or scripts: end of the search, statistics, the metric's bound, and loop
+    nest.
 
-    Args:
-        result: The layer; its problem's, levels' and data spaces' names may be any text.
-
-    Returns:
-        HTML without styles or scripts. The bound is that of the search's metric beside that metric's value.
+    Names of the problem, levels and data spaces may be any text.
     """
     spec, metric = result.spec, result.metric
     bound = None if result.bound is None else result.bound.of(metric)
@@ -207,16 +190,10 @@ def layer_html(result: Result) -> str:
 
 
 def plan_html(result: NetworkResult) -> str:
-    """A mapped network: totals, fused groups, and the page of the run folder in a frame.
+    """A mapped network as HTML without scripts: totals, fused groups, and the page of the run folder in a frame.
 
-    The page has a style sheet of its own, which must not reach the notebook around it; inside a frame's `srcdoc` it
-    keeps to itself. Tables come before it, because viewers that show notebooks without trust leave frames out.
-
-    Args:
-        result: The plan.
-
-    Returns:
-        HTML without scripts; the frame may run none either (`sandbox`).
+    The frame's `srcdoc` keeps the page's style sheet off the notebook, and `sandbox` forbids scripts. Tables come
+    before the frame, because viewers that do not trust a notebook leave frames out.
     """
     totals = [(name, total.energy_pj, total.cycles, total.edp)
               for name, total in (("plan", result.stats), ("layers one by one", result.unfused_stats),

@@ -32,13 +32,8 @@ def versions() -> dict[str, str]:
 def map_txt(spec: Spec, mapping: Mapping, stats: Stats) -> str:
     """The nest from the outermost level inwards, each level with the data spaces that it keeps and their tiles' words.
 
-    Loops of bound 1 are left out. A level is underlined where its loops begin; levels without loops stand directly
-    above the next one that has some.
-
-    Args:
-        spec: The input.
-        mapping: The mapping to print.
-        stats: Its statistics, for the words of tiles: all, and those that are stored (the same without compression).
+    Loops of bound 1 are left out. A level is underlined where its loops begin; levels without loops come directly above
+    the next level with loops. Tiles have all words and stored words, equal without compression.
     """
     lines: list[str] = []
     header, depth = "", 0
@@ -66,16 +61,14 @@ def map_txt(spec: Spec, mapping: Mapping, stats: Stats) -> str:
 def result_json(result: Result) -> str:
     """The result of one layer as JSON text.
 
-    Returns:
-        An object with status, mapping (directives), stats (`Stats.to_dict`), corrected (where there is a
-        calibration), bound (`bound_record`), sensitivities (where asked for), energy_source and area_source (component
-        to source), evaluations, history (improvements:
-        evaluations, value, stage), options, seed, files, notes, versions and timing. All seconds, those of the history
-        too, stand under `timing`: the rest is the same whenever the same versions run with the same options, unless a
-        time limit cut the run short. Numbers that are not finite are null.
+    Keys: status, mapping (directives), stats (`Stats.to_dict`), corrected (with a calibration), bound (`bound_record`),
+    sensitivities (where asked for), energy_source and area_source (component to source), evaluations, history
+    (improvements: evaluations, value, stage), options, seed, files, notes, versions and timing. All seconds are under
+    `timing`: the rest is the same for the same versions and options, unless a time limit ended the run. Numbers that
+    are not finite are null.
     """
     spec, bound = result.spec, None
-    if result.bound is not None:  # a mapping that may not be the last has none, nor loads what makes them
+    if result.bound is not None:  # interim mappings have no bound and load no module for it
         from fadiff_mapper.search.lower_bound import bound_record
         bound = bound_record(result.bound, result.metric, result.value)
     content = {
@@ -104,14 +97,9 @@ def result_json(result: Result) -> str:
 def summary_json(names: Sequence[str], results: Sequence[Result]) -> str:
     """The results as JSON text.
 
-    Args:
-        names: A name per problem.
-        results: The results in the same order.
-
-    Returns:
-        An object with one entry per problem under `layers`, by name: bounds, cycles, energy in pJ, EDP in pJ * cycles,
-        area in mm^2, status. `energy_pj` and `cycles` beside it are sums over the problems, each counted once, and
-        `edp` is their product: the EDP of a network of these layers.
+    One entry per problem under `layers`, by name: bounds, cycles, energy in pJ, EDP in pJ * cycles, area in mm^2,
+    status. `energy_pj` and `cycles` beside it are sums over the problems, each counted once, and `edp` is their
+    product: the EDP of a network of these layers.
     """
     layers = {name: {"problem": result.spec.problem.name, "bounds": dict(result.spec.problem.bounds),
                      "cycles": result.stats.cycles, "energy_pj": result.stats.energy_pj, "edp": result.stats.edp,
@@ -123,16 +111,9 @@ def summary_json(names: Sequence[str], results: Sequence[Result]) -> str:
 
 
 def program_files(program: str, spec: Spec, mapping: Mapping, stats: Stats) -> dict[str, str]:
-    """The files of one evaluated mapping that `timeloop-mapper` and `timeloop-model` both leave behind.
+    """The files that `timeloop-mapper` and `timeloop-model` write for one evaluated mapping, by name.
 
-    Args:
-        program: Name of the program, the first part of every file name.
-        spec: The input.
-        mapping: The mapping.
-        stats: Its statistics.
-
-    Returns:
-        File name -> text: loop nest, statistics, energies (ERT) and areas (ART).
+    Loop nest, statistics, energies (ERT) and areas (ART); every name begins with `program`.
     """
     return {
         f"{program}.map.txt": map_txt(spec, mapping, stats),
@@ -153,20 +134,16 @@ def reproducing_files(program: str, spec: Spec, mapping: Mapping, stats: Stats) 
 
 
 def run_files(result: Result) -> dict[str, str]:
-    """The files of a searched layer by name: those of `timeloop-mapper`, the input again, and the result as JSON."""
+    """The files of a searched layer by name: `timeloop-mapper`'s files, the input, and the result as JSON."""
     return reproducing_files("timeloop-mapper", result.spec, result.mapping, result.stats) | {
         "fadiff.result.json": result_json(result)}
 
 
 def write_layer(result: Result, folder: str | Path) -> None:
-    """Writes the files of `run_files` into a folder, all or none.
-
-    Args:
-        result: The mapped layer.
-        folder: The run folder; created where it is missing, locked while files are written.
+    """Writes the files of `run_files` into a folder, all or none; created where missing, locked meanwhile.
 
     Raises:
-        FadiffError: Another run holds the folder, or a file cannot be written.
+        FadiffError: Another run locks the folder, or a file cannot be written.
     """
     with lock(Path(folder)):
         write_files(Path(folder), run_files(result))

@@ -32,7 +32,7 @@ def fixed(value: float) -> str:
 
 
 def specified(value: float | None) -> str:
-    """The value with two decimals, or "-" where the specification leaves it open (None)."""
+    """The value with two decimals, or "-" if unspecified (None)."""
     return "-" if value is None else fixed(value)
 
 
@@ -52,12 +52,12 @@ def unsigned(value: int) -> int:
 
 
 def _lines(rows: Rows, width: int, indent: str = "    ") -> list[str]:
-    """A line for each label and value, the values below each other."""
+    """A line for each label and value, with aligned values."""
     return [f"{indent}{label:<{width}}: {value}" for label, value in rows]
 
 
 def storage_accesses(level: dict[str, Any]) -> int:
-    """Words read, filled and updated at one level, all instances together; `level` is an entry of `Stats.levels`."""
+    """Words read, filled and updated at one level, over all instances; `level` is an entry of `Stats.levels`."""
     return sum(int(space["utilized_instances"] * sum(dense_count(space[access]) for access in ACCESSES))
                for space in level["dataspaces"].values())
 
@@ -82,13 +82,7 @@ def arithmetic_lines(spec: Spec, stats: Stats) -> list[str]:
 
 
 def level_lines(spec: Spec, index: int, stats: Stats) -> list[str]:
-    """The paragraph on one storage level: its attributes, and accesses of every data space that it keeps.
-
-    Args:
-        spec: The input.
-        index: The level, counted from 0, the innermost.
-        stats: Statistics of the mapping.
-    """
+    """The paragraph on one storage level: its attributes, and accesses of every data space that it keeps."""
     level, found, sparse = spec.arch.levels[index], stats.levels[index], bool(stats.sections)
     area = single(areas(spec.arch, spec.tables)[level.name])
     specs = [*_attributes(spec, level, sparse), *_leakage(spec, index, stats), ("Area", f"{fixed(area)} um^2")]
@@ -104,7 +98,7 @@ def level_lines(spec: Spec, index: int, stats: Stats) -> list[str]:
 
 
 def _attributes(spec: Spec, level: StorageLevel, sparse: bool) -> Rows:
-    """Every attribute of a level; its name and place differ where Timeloop prints a sparse design."""
+    """Every attribute of a level; Timeloop prints its name and place differently for a sparse design."""
     def size(words: int | None) -> str:
         return "-" if words is None else str(words)
 
@@ -125,7 +119,7 @@ def _attributes(spec: Spec, level: StorageLevel, sparse: bool) -> Rows:
 def _vector_energies(spec: Spec, level: StorageLevel, sparse: bool) -> Rows:
     """Prices of vector accesses; on a dense design of the most expensive action, per member of a cluster."""
     if sparse:
-        from fadiff_mapper.model.sparse_design import storage_energies  # dense designs load nothing of sparse ones
+        from fadiff_mapper.model.sparse_design import storage_energies  # dense designs do not load it
         energies = storage_energies(level, spec.tables)
         return [(label, f"{fixed(value)} pJ") for label, value in (
             ("Vector read energy", energies.data["actual", "read"]),
@@ -158,7 +152,7 @@ def _leakage(spec: Spec, index: int, stats: Stats) -> Rows:
 
 
 def _energies(each: str, energy: float, instances: float, space: dict[str, Any]) -> Rows:
-    """Energies of a data space; Timeloop's public tables give additions none, so reductions cost nothing."""
+    """Energies of a data space; Timeloop's public tables have no energy of additions, so reductions cost nothing."""
     address = space.get("addr_gen_energy_pj_per_cluster", 0.0)
     return [(label, f"{value} pJ") for label, value in (
         ("Energy (per-scalar-access)", each), ("Energy (per-instance)", fixed(energy)),
@@ -195,7 +189,7 @@ def _sparse_dataspace(level: StorageLevel, name: str, space: dict[str, Any],
         lines.extend(_lines(list(rows), 60, " " * 8))
 
     def add_ranks(label: str, units: list[list[int]], comma: str) -> None:
-        """Units of metadata and payload of each rank, outermost first; one line where there are none."""
+        """Units of metadata and payload of each rank, outermost first; one line if there are none."""
         if not units:
             return add((label, 0))
         lines.extend([f"        {label:<60}", *(f"            Rank {rank} (metadata, payload): ({units[rank][0]}{comma}"
@@ -229,7 +223,7 @@ def _sparse_dataspace(level: StorageLevel, name: str, space: dict[str, Any],
         ("Address generations (per-cluster)", space["address_generations"]),
         *_energies(fixed(each if instances > 0 else 0.0), energy, instances, space),
         ("Bandwidth Consumption Scale", fixed(level.bandwidth_scale.get(name, 1.0))))
-    for port in ("Shared", "Read", "Write"):  # Timeloop's macro makes the share of the data 1 - percent
+    for port in ("Shared", "Read", "Write"):  # Timeloop's macro: the share of the data is 1 - percent
         value, share = (space[f"{port.lower()}_bandwidth{end}"] for end in ("", "_format_share"))
         add((f"Average {port} Bandwidth (per-instance)", f"{fixed(value)} words/cycle"))
         lines.append(f"            Breakdown (Data, Format): ({fixed(1 - share * 100)}%, {fixed(share * 100)}%"
@@ -239,14 +233,9 @@ def _sparse_dataspace(level: StorageLevel, name: str, space: dict[str, Any],
 
 
 def network_lines(spec: Spec, stats: Stats, network: dict[str, Any]) -> list[str]:
-    """The paragraph of one interconnect: attributes of its wires, and the traffic of every data space.
+    """The paragraph of one interconnect (a network in Timeloop): attributes of its wires, traffic of every data space.
 
-    Timeloop calls an interconnect a network, and so do its files.
-
-    Args:
-        spec: The input; attributes that it does not state are printed as "-".
-        stats: Statistics of the mapping.
-        network: The entry of `Stats.networks` to print.
+    Attributes that the input does not state are printed as "-"; `network` is the entry of `Stats.networks`.
     """
     priced = next(noc for noc in priced_interconnects(spec.arch, spec.problem, spec.tables)
                   if noc.name == network["name"])
@@ -282,9 +271,9 @@ def _wire_attributes(spec: Spec, priced: PricedInterconnect) -> Rows:
 
 
 def _traffic(traffic: dict[str, Any], instances: int, priced: PricedInterconnect) -> list[str]:
-    """The lines of one data space; `traffic` is empty where nothing moves, its energies are per instance.
+    """The lines of one data space; `traffic` is empty if nothing moves, its energies are per instance.
 
-    A multicast has none where nothing moves, a reduction tree where nothing is added.
+    A multicast without traffic and a reduction tree without additions have no lines.
     """
     ingresses = traffic.get("ingresses", [])
     moved: Rows = [("Fanout", traffic.get("fanout", 0)), ("Multicast factor", traffic.get("multicast_factor", 0)),
@@ -311,15 +300,11 @@ def _traffic(traffic: dict[str, Any], instances: int, priced: PricedInterconnect
 
 
 def stats_txt(spec: Spec, stats: Stats) -> str:
-    """The text that `timeloop-model` prints for this mapping, below a first line that names this program.
+    """The text that `timeloop-model` prints for this mapping, below a first line with this program's name.
 
-    As there, levels without accesses and energy and networks without energy are left out, and the summary's area is 0;
-    the first line has it.
-    Energies are in pJ (fJ per compute in the summary), areas in um^2, bandwidths in words per cycle.
-
-    Args:
-        spec: The input.
-        stats: Statistics of the mapping.
+    As in Timeloop, levels without accesses and energy and networks without energy are left out, and the summary's area
+    is 0; the first line has it. Energies are in pJ (fJ per compute in the summary), areas in um^2, bandwidths in words
+    per cycle.
     """
     lines = [f"# Written by fadiff_mapper {__version__}, in the layout of timeloop-model's statistics; all components "
              f"take {stats.area_mm2:.6g} mm^2, which Timeloop's summary leaves at 0",
@@ -335,7 +320,7 @@ def stats_txt(spec: Spec, stats: Stats) -> str:
     outermost = {name: next(level["dataspaces"][name]["utilized_capacity"] for level in reversed(stats.levels)
                             if name in level["dataspaces"]) for name in spec.problem.dataspace_names()}
     outputs = sum(outermost[space.name] for space in spec.problem.dataspaces if space.read_write)
-    reductions = unsigned(stats.actual_computes - outputs)  # all computes but the first of each output
+    reductions = unsigned(stats.actual_computes - outputs)  # all computes but each output's first
     operations = unsigned(stats.actual_computes + reductions)
     required = sum(outermost.values())
 
@@ -368,7 +353,7 @@ def stats_txt(spec: Spec, stats: Stats) -> str:
 
 
 def _per_compute(stats: Stats, computes: int, title: str, unit: str) -> list[str]:
-    """Energy per multiply-accumulate of every component that takes any, and in total."""
+    """Energy per multiply-accumulate of every component with energy, and in total."""
     units = stats.component_energies()
     width = max(map(len, units)) + 1
     shown = [(name, energy) for name, energy in units.items() if energy] + [("Total", sum(units.values()))]

@@ -1,7 +1,8 @@
-"""The running state of a search: every mapping that is evaluated passes through here, and the best one is kept.
+"""The running state of a search: every evaluated mapping passes through here, and the best one is kept.
 
 The stages in Python (descent, enumeration) ask `SearchState.value` for the exact values of a batch; the compiled chains
-work out the same values. So all agree on what is minimised, no improvement is lost, and evaluations are counted once.
+compute the same values. So all stages minimise the same value, no improvement is lost, and evaluations are counted
+once.
 """
 
 from __future__ import annotations
@@ -23,32 +24,27 @@ from fadiff_mapper.search.mapspace import available
 from fadiff_mapper.search.options import ILLEGAL, Progress, SearchOptions
 
 PRIORITY = 1e-6
-"""Weight of each metric relative to the one before: a later metric decides between mappings whose earlier one differs
-by less than about this fraction. Small enough to be a tie-break, large enough to survive in float64; not measured."""
+"""Weight of each metric relative to the one before: small enough for a tie-break, large enough to survive in
+float64."""
 
 SHARE_WEIGHT = 2.0
-"""Weight of the logarithm of a share in a network: at equal shares in energy and cycles, values then change with both
-together as the logarithm of EDP does, for which the temperatures of the refinement were chosen."""
+"""Weight of the logarithm of a share in a network: values then change as the logarithm of EDP, for which the
+temperatures of the refinement are tuned."""
 
 TINY = _kernel.TINY
-"""Keeps the logarithm of a metric finite where it is 0 (a design whose energies are all 0)."""
+"""Keeps the logarithm of a metric finite if it is 0 (a design whose energies are all 0)."""
 
 Watcher = Callable[[int, Nest, Progress], None]
-"""Called with the number of a task, its best nest so far (one row) and its value, whenever that is better."""
+"""Called with the number of a task, its improved best nest (one row) and its progress."""
 
 
 def exact_value(scores: Scores, metrics: tuple[str, ...], weights: np.ndarray | None = None,
                 sums: np.ndarray | None = None) -> np.ndarray:
-    """One number per mapping to minimise: logarithms of the metrics, weighted by priority.
+    """One number per mapping to minimise, [B]: logarithms of the metrics, weighted by priority; from `ILLEGAL` upwards
+    by excess for illegal mappings.
 
-    Args:
-        scores: Exact scores of a batch.
-        metrics: Metrics in order of priority.
-        weights: [2, B]. Weights of the logarithms of energy and of cycles, in place of the metrics.
-        sums: [2, B]. Energy and cycles of a network, in place of the metrics: the share of the mapping in both counts.
-
-    Returns:
-        [B]. Values; from `ILLEGAL` upwards by excess for illegal mappings.
+    `weights` [2, B], of the logarithms of energy and cycles, replace the metrics; so do `sums` [2, B], energy and
+    cycles of a network, by the share of the mapping in both.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         if sums is not None:
@@ -78,7 +74,7 @@ class SearchOutcome:
         status: How the search ended, in words.
         history: Every improvement, in order.
         evaluations: Mappings evaluated.
-        legal_evaluations: The legal ones of these.
+        legal_evaluations: The legal mappings among them.
     """
 
     nest: Nest
@@ -95,14 +91,14 @@ class SearchOutcome:
 
 
 class SearchState:
-    """The best nest of every one of W tasks that are one family, and the way to it.
+    """The best nest of every task of a family of W members, and its history.
 
     Attributes:
         family: The layers of the tasks.
         options: Effort and parts of the search.
         start: When the search began, seconds of `time.monotonic`.
         evaluations: Mappings evaluated so far, [W].
-        legal_evaluations: The legal ones of these, [W].
+        legal_evaluations: The legal mappings among them, [W].
         best: Lowest value so far (see `exact_value`), [W]; infinite before the first batch.
         nests: The nest (one row) of each member's best value.
         history: Every improvement of each member, in order.
@@ -110,9 +106,9 @@ class SearchState:
 
     def __init__(self, tasks: Sequence[MappingTask], options: SearchOptions, watcher: Watcher | None = None,
                  stopped: Callable[[], bool] = lambda: False, deadline: float = inf) -> None:
-        """Arguments as of `search_many.search`.
+        """Arguments as for `search_many.search`.
 
-        Either all tasks have a room, weights or sums of their own, or none; one on a sparse design is by itself.
+        Either all tasks have a room, weights or sums, or none; a task on a sparse design is a family of one.
         """
         self.options, self.watcher, self.stopped, self.deadline = options, watcher, stopped, deadline
         first, *others = tasks
@@ -130,15 +126,10 @@ class SearchState:
             [task.weights for task in tasks], [task.sums for task in tasks]))
 
     def value(self, nest: Nest, member: np.ndarray, stage: str) -> np.ndarray:
-        """Evaluates a batch exactly and keeps what is better than the best so far.
+        """Evaluates a batch exactly and keeps improvements; returns the values to minimise, [B], see `exact_value`.
 
-        Args:
-            nest: B mappings. The first batch of a search holds at least one of every member.
-            member: Whose mapping each column is, [B].
-            stage: Name of the stage that asks, for the history.
-
-        Returns:
-            Values to minimise, [B]: logarithms of the metric for legal mappings, above `ILLEGAL` for the others.
+        The first batch of a search must hold a mapping of every member; `member` [B] is the member of each column,
+        `stage` the stage's name for the history.
         """
         if self._sparse is not None:
             from fadiff_mapper.model.sparse_design import score_sparse
@@ -150,7 +141,7 @@ class SearchState:
         values = exact_value(scores, self.options.priorities, weights, sums)
         space = self.family.spaces[0]
         least = space.constraints.min_parallelism
-        if least > 0:  # as for every broken limit, the octaves that are missing lead the search back
+        if least > 0:  # the missing octaves lead the search back
             share = nest.spatial.prod(axis=(0, 1)) / available(space)
             values = np.maximum(values, np.where(share < least, ILLEGAL + np.log2(np.maximum(least, share) / share),
                                                  -np.inf))
@@ -158,7 +149,7 @@ class SearchState:
         self.legal_evaluations += np.bincount(member[values < ILLEGAL], minlength=len(self.best))
         better = np.flatnonzero(values < self.best[member])
         ranked = better[np.lexsort((values[better], member[better]))]
-        for row in ranked[np.unique(member[ranked], return_index=True)[1]]:  # the best one of each member
+        for row in ranked[np.unique(member[ranked], return_index=True)[1]]:  # the best of each member
             who = int(member[row])
             self.nests[who], self.best[who] = nest.take([row]), values[row]
             step = Progress(time.monotonic() - self.start, int(self.evaluations[who]), int(self.legal_evaluations[who]),
@@ -169,7 +160,7 @@ class SearchState:
         return values
 
     def out_of_time(self) -> bool:
-        """True once the search was stopped, or its time is over."""
+        """Whether the search was stopped, or its time is over."""
         return self.stopped() or time.monotonic() > self.deadline
 
     def outcome(self, member: int, status: str) -> SearchOutcome:

@@ -1,9 +1,9 @@
-"""The choice of a mapping by cycles that were corrected to measured hardware.
+"""The choice of a mapping by cycles corrected to measured hardware.
 
 The search itself minimises the exact model's metric, in compiled code. Its result, and the best of some random mappings
-by the corrected metric, are then improved by steepest descent on the corrected metric: every neighbour of a mapping
-counts, energies and legality stay the exact model's. So the correction decides among mappings near these starts; it
-does not steer the annealing.
+by the corrected metric, are then improved by steepest descent over all neighbours on the corrected metric, with the
+exact model's energies and legality. So the correction ranks mappings near these starts; it does not steer the
+annealing.
 """
 
 from __future__ import annotations
@@ -25,27 +25,24 @@ from fadiff_mapper.search.refinement import compiled_space
 from fadiff_mapper.search.result import CorrectedCycles
 
 EXPONENTS = {"edp": (1.0, 1.0), "energy": (1.0, 0.0), "delay": (0.0, 1.0)}
-"""Exponents of energy and cycles in the metrics that a correction can bear on."""
+"""Exponents of energy and cycles in the metrics that a correction can change."""
 
 RANDOM, STARTS, STEPS = 1024, 3, 100
-"""Random mappings, how many of them are started from, and steps of each descent at most. On ResNet-50's layers a
-descent takes 3 to 15 steps."""
+"""Random mappings, the number of best ones used as starts, and steps of each descent at most; most descents need
+few."""
 
 
 def calibrated_choice(task: MappingTask, nest: Nest, calibration: Calibration, metric: str, seed: int,
                       over: Over = never) -> tuple[Nest, CorrectedCycles]:
-    """The best mapping by the corrected metric that descents from a search's result and from random mappings find.
+    """The best mapping, and its corrected cycles, of descents by the corrected metric; no worse than the given one.
 
     Args:
-        task: The problem on its design, dense.
+        task: The problem on its dense design.
         nest: The result of the search, one legal mapping.
         calibration: The correction.
-        metric: The metric of first priority; without cycles in it the result stays.
+        metric: The metric of first priority; if it has no cycles, the result stays.
         seed: Seed of the random mappings.
-        over: Tells whether time is over; once true, the best so far is taken.
-
-    Returns:
-        The mapping, no worse by the corrected metric than the given one; and its corrected cycles.
+        over: Once true, the best so far is returned.
     """
     exponents, problem = EXPONENTS.get(metric, (1.0, 0.0)), task.layer.problem
 
@@ -83,7 +80,7 @@ def check_calibrated(tasks: Sequence[MappingTask], calibration: Calibration) -> 
     """Checks, before a search, that a calibration can judge all its mappings.
 
     Raises:
-        FadiffError: A design is sparse or another one than was measured, or a problem has not two operands.
+        FadiffError: A design is sparse or not the measured one, or a problem has not exactly two operands.
     """
     for task in tasks:
         if task.sparse is not None:

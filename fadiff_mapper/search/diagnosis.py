@@ -1,8 +1,8 @@
-"""Why no legal mapping was found: a small set of constraints that together leave none, or the hardware alone.
+"""Why no legal mapping was found: a small set of constraints that together leave none, or only the hardware.
 
-Small map spaces are searched to the last mapping, so that their emptiness is proven; of large ones a short search looks
-for any legal mapping. Constraints are then left out, many at a time at first (as in delta debugging, Zeller and
-Hildebrandt 2002), as long as no legal mapping appears. The constraints that remain are to blame together.
+Small map spaces are enumerated, which proves that they are empty; in large ones a short search looks for any legal
+mapping. Constraints are then left out, many at a time at first (as in delta debugging, Zeller and Hildebrandt 2002), as
+long as no legal mapping appears. The remaining constraints are to blame together.
 """
 
 from __future__ import annotations
@@ -26,33 +26,24 @@ from fadiff_mapper.search.options import Effort, Progress, SearchOptions
 from fadiff_mapper.search.search_many import search
 
 SECONDS = 8.0
-"""After so long, the set of constraints to blame is not made smaller: a limit on a user's patience, nothing was
-measured."""
+"""Seconds after which the set of constraints to blame is no longer reduced: a limit on a user's patience."""
 
 ENUMERATED = 50_000
-"""Mappings up to which a space is searched to the last one, so that its emptiness is proven: 0.3 to 1.7 s on one thread
-at the 6 to 33 us a mapping that `benchmarks/evaluation_throughput.py` measured."""
+"""Mappings up to which a space is enumerated, within about a second."""
 
 QUICK = SearchOptions(threads=1, effort=Effort(chains=32, neighbours=4, chains_agreeing=33, searches=1))
-"""A search for any legal mapping, which ends with the first. One more chain has to agree than there are, because chains
-that agree on an illegal mapping must go on. The effort was not measured."""
+"""A search for any legal mapping, which ends with the first. More chains must agree than there are, because chains that
+agree on an illegal mapping must go on."""
 
 
 def diagnosis(layer: PreparedLayer, space: MapSpace, over: Over = never, seconds: float = SECONDS) -> str:
-    """Says why the mappings of a space, in which a search met no legal one, are illegal.
+    """Lines that say why the mappings of a space, in which a search found no legal one, are illegal.
 
-    Args:
-        layer: The problem on its architecture.
-        space: Its map space.
-        over: Tells whether time is over.
-        seconds: Time after which the set of constraints to blame is not made smaller.
-
-    Returns:
-        One or several lines; they say "no mapping can" only where that is proven, by a contradiction or by the
-        evaluation of every mapping.
+    They say "no mapping can" only if proven, by a contradiction or by the evaluation of every mapping. After `seconds`
+    the set of constraints to blame is no longer reduced.
 
     Raises:
-        OutOfTime: Time was over before anything was known.
+        OutOfTime: `over` was true before anything was known.
     """
     deadline = time.monotonic() + seconds
     whole, whole_proven = attempt(layer, space, over)
@@ -81,15 +72,14 @@ def diagnosis(layer: PreparedLayer, space: MapSpace, over: Over = never, seconds
 
 
 def attempt(layer: PreparedLayer, space: MapSpace, over: Over = never) -> tuple[SearchOutcome | None, bool]:
-    """Looks for any legal mapping: among all where they are few, else by a short search (`QUICK`).
+    """Looks for any legal mapping: among all in a small space, else by a short search (`QUICK`).
 
     Returns:
-        The outcome, with the mapping that breaks its limits least where none is legal; None where there is no mapping
-        at all. And whether it is proven: every mapping was looked at, up to the first legal one, or a contradiction
-        excludes them all.
+        The outcome, with the mapping of least excess if none is legal; None if there is no mapping at all. And whether
+        it is proven: every mapping was evaluated, up to the first legal one, or a contradiction excludes them all.
 
     Raises:
-        OutOfTime: Time was over before a legal mapping was met.
+        OutOfTime: Time was over before a legal mapping was found.
     """
     size = 0 if conflicts(space, over) else measured(space, ENUMERATED, over)[0]
     if not size:
@@ -112,11 +102,11 @@ def attempt(layer: PreparedLayer, space: MapSpace, over: Over = never) -> tuple[
 
 def smallest(asked: Sequence[Demand], empty: Callable[[Sequence[Demand]], bool],
              deadline: float) -> tuple[list[Demand], bool]:
-    """Leaves out demands, half of them at a time first, as long as the rest is `empty` of legal mappings.
+    """Leaves out demands, first half of them at a time, as long as the rest is `empty` of legal mappings.
 
     Returns:
-        A small subset that still leaves none, and whether none of its demands can be left out: not where the deadline,
-        seconds of `time.monotonic`, was over.
+        A small subset without legal mappings, and whether it is irreducible: unknown if the deadline, seconds of
+        `time.monotonic`, was over.
     """
     needed, size = list(asked), max(1, len(asked) // 2)
     while True:
@@ -132,7 +122,7 @@ def smallest(asked: Sequence[Demand], empty: Callable[[Sequence[Demand]], bool],
 
 
 def shortcoming(layer: PreparedLayer, space: MapSpace, nest: Nest) -> str:
-    """The reason why a mapping (a nest of one row) is illegal: Timeloop's, else the constraint that it breaks."""
+    """The reason why a mapping (a nest of one row) is illegal: Timeloop's, else the broken constraint."""
     broken = violations(evaluate_nest(layer, nest).checks, 0)
     if broken:
         return f"{broken[0].level}: {broken[0].reason}"
@@ -140,7 +130,7 @@ def shortcoming(layer: PreparedLayer, space: MapSpace, nest: Nest) -> str:
 
 
 def _verdict(outcome: SearchOutcome | None, proven: bool) -> str:
-    """The finding of an attempt that met no legal mapping, as the beginning of a sentence."""
+    """The finding of an attempt without a legal mapping, as the beginning of a sentence."""
     if outcome and not proven:
         return f"no legal mapping was found in {outcome.evaluations} evaluations"
     return f"no mapping can be legal{f' (all {outcome.evaluations} evaluated)' if outcome else ''}"

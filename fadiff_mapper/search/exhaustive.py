@@ -1,13 +1,13 @@
 """The true optimum of a small problem: every mapping of its map space, counted exactly and evaluated in batches.
 
 A mapping is one factorization of each bound, for every level one order of its temporal loops and one layout of its
-spatial ones, and one choice of what each level keeps. Loops of one iteration may stand anywhere, so only the others
-are ordered, and an order that cannot matter (see `mapspace.build`) counts once.
+spatial ones, and one choice of the data spaces that each level keeps. The position of loops of one iteration is free,
+so only the others are ordered, and an order that cannot matter (see `mapspace.build`) counts once.
 
 The count is a sum over factorizations of products over places: the number of orders of one place's loops. The latter
-depends on how many loops of several iterations stand there, not on their factors, so factorizations are tallied by
-these numbers, dimension by dimension. A tally packs, for each of the 2 L factor places (2 l: spatial loops of level l,
-2 l + 1: its temporal ones), two numbers of `DIGIT` bits: loops in free order, and all loops.
+depends on the number of loops of several iterations there, not on their factors, so factorizations are tallied by these
+numbers, dimension by dimension. A tally packs, for each of the 2 L factor places (2 l: spatial loops of level l, 2 l +
+1: its temporal ones), two numbers of `DIGIT` bits: loops in free order, and all loops.
 
 Axes: P factor places, D dimensions, B mappings of a batch.
 """
@@ -36,25 +36,24 @@ from fadiff_mapper.search.mapspace.orders import cut_is_open, cuts, orders_at
 from fadiff_mapper.search.options import ILLEGAL, SearchOptions
 
 BATCH = 1 << 14
-"""Mappings for each thread between two looks at the clock: 0.1 to 0.5 s at the rates that
-`benchmarks/evaluation_throughput.py` prints."""
+"""Mappings for each thread between two looks at the clock, some tenths of a second."""
 
 PROBE, LOOK_EVERY = 16, 0.25
 """Mappings that are timed before an enumeration with a deadline, and seconds between two looks at the clock."""
 
 HOPELESS = 1000
-"""A space with so many times more factorizations than mappings are allowed is not counted to the end, which would take
-long and only sharpen the number in an error message. Nothing was measured."""
+"""A space with so many times more factorizations than allowed mappings is not counted to the end: a longer count only
+sharpens the number in an error message."""
 
 BLOCK = 1 << 15
-"""Factorizations that are laid out together: arrays of some megabytes. Nothing was measured."""
+"""Factorizations that are laid out together: arrays of some megabytes."""
 
 DIGIT = 5
 """Bits of one number in a packed tally of loops: a level has fewer than 32 dimensions."""
 
 
 def measured(space: MapSpace, limit: int, over: Over = never) -> tuple[int, bool]:
-    """The size of a map space, and whether it is exact: far above `limit` there are more mappings than it says.
+    """The size of a map space, and whether it is exact: far above `limit` it is a lower bound.
 
     Raises:
         OutOfTime: Time was over before they were counted.
@@ -81,12 +80,9 @@ def refuse_large(space: MapSpace, limit: int, over: Over = never) -> None:
 
 def exhaust(task: MappingTask, options: SearchOptions, *, watcher: Watcher | None = None,
             stopped: Callable[[], bool] = lambda: False, deadline: float = inf) -> SearchOutcome:
-    """Evaluates all mappings of a problem; one to start from matters only where time runs out.
+    """Evaluates all mappings of a problem; the start of a task matters only if time runs out.
 
-    Arguments are those of `search_many.search`.
-
-    Returns:
-        The outcome; its status says that all mappings were evaluated, or how many of how many.
+    Arguments as for `search_many.search`. The status says that all mappings were evaluated, or how many of how many.
 
     Raises:
         FadiffError: The map space is empty.
@@ -120,10 +116,10 @@ def count(space: MapSpace, over: Over = never) -> int:
     """The number of mappings of a map space, illegal ones included; exact at any size. Raises OutOfTime."""
     tallies = Counter({0: 1})
     for name, bound in space.problem.bounds.items():
-        # The number of factorizations of the bound, by the tally of the loops that they make.
+        # The number of factorizations of the bound by the tally of their loops.
         partial = Counter({(1, 0): 1})
         for p, loops in enumerate(places(space)):
-            # all loops are counted only where any number of them may lie on X
+            # all loops are counted only if any number of them may lie on X
             counted = p % 2 == 0 and cut_is_open(space, p // 2)
             loop = ((name in loops.between) + (counted << DIGIT)) << 2 * DIGIT * p
             further: Counter[tuple[int, int]] = Counter()
@@ -155,7 +151,6 @@ number, first, and the tables."""
 
 
 def _arranged(space: MapSpace, p: int, over: Over) -> Arrangements:
-    """The orders of the loops at place `p`."""
     names, loops = space.problem.dimensions, places(space)[p]
     looping = [d for d, name in enumerate(names) if any(factor > 1 for factor in loops.choices[name])]
     number, first = np.zeros((2, 1 << len(names)), dtype=np.int64)
@@ -187,7 +182,7 @@ class WholeSpace:
 
 
 def whole_space(space: MapSpace, over: Over = never) -> WholeSpace:
-    """Lays out a map space. The tables grow with its size, so large ones should be refused first (see `count`).
+    """Lays out a map space; tables grow with its size, so large ones should be refused first (see `count`).
 
     Raises:
         OutOfTime: Time was over before it was laid out.
@@ -211,8 +206,8 @@ def whole_space(space: MapSpace, over: Over = never) -> WholeSpace:
 def nests(whole: WholeSpace, size: int) -> Iterator[Nest]:
     """Every mapping once, in batches of at most `size`.
 
-    A number stands for each mapping of a factorization; its digits, in a base that differs from place to place, say
-    which order each place has and what is kept.
+    Each mapping of a factorization has a number, whose digits, in a base that differs from place to place, select the
+    order at each place and the kept data spaces.
     """
     shape = tuple(len(rows) for rows in whole.factors)
     for start in range(0, math.prod(shape), BLOCK):

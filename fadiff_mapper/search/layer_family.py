@@ -1,13 +1,13 @@
 """Families of layers that are searched side by side, the decisions of a mapping besides its factors, first mappings.
 
-Layers that differ in the bounds of their dimensions only are evaluated in one batch: equally many columns of each
+Layers that differ only in the bounds of their dimensions are evaluated in one batch: equally many columns of each
 member, one member after the other. Axes: W (members), L, D, T, B as in `loop_nest.py`.
 
-The decisions without a gradient are loop orders, where spatial loops lie, and what a level keeps. Orders are drawn from
-the few that can matter. A level's order decides which data spaces stay in place during its innermost loops; so for
-every ranking of the data spaces there is a candidate in which the loops that leave the first data space in place come
-innermost, among these the loops that leave the second in place, and so on. Among equals each dimension that slides a
-window is tried innermost, because only the innermost loop brings new words alone.
+The decisions without a gradient are loop orders, the placement of spatial loops, and the data spaces that a level
+keeps. Orders are drawn from the few that can matter. A level's order decides which data spaces are stationary during
+its innermost loops; so for every ranking of the data spaces there is a candidate with the loops irrelevant to the first
+data space innermost, among these first the loops irrelevant to the second, and so on. Among equal loops each dimension
+that slides a window is tried innermost, because only the innermost loop brings only new words.
 """
 
 from __future__ import annotations
@@ -27,27 +27,25 @@ from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.search.mapspace.build import NONE, FactorTables, MapSpace, factor_tables
 
 MOST_ORDERS = 5040
-"""Candidate orders of one level: those for all rankings of seven data spaces. With more, so many are drawn at
-random. A plain limit that keeps the tables small; nothing was measured to choose it."""
+"""Candidate orders of one level: all rankings of seven data spaces; of more rankings so many are drawn at random."""
 
 LAYOUTS = 256
-"""Samples of the placement of spatial loops of one level with a two-dimensional fan-out, equal ones merged. A plain
-limit that keeps the tables small; nothing was measured to choose it."""
+"""Random placements of one level's spatial loops on a two-dimensional fan-out, before equal ones are merged."""
 
 REMEMBERED = 4096
-"""Candidate orders and layouts that are kept, of levels with equal constraints: the layers of a network and the tiles
-of its groups share nearly all of theirs. Of the time of 700 searches of small tiles they took a third before."""
+"""Cached candidate orders and layouts of levels with equal constraints: the layers of a network and the tiles of its
+groups share nearly all of theirs."""
 
 KEPT = 0.7
-"""Probability that a random mapping keeps a data space where it may. A plain choice; no measurement of it is kept."""
+"""Probability that a random mapping keeps a data space if it may."""
 
 UNEVEN = 3
-"""Exponent of the random shares of a dimension's octaves in `random_nests`: the greater, the more often one loop takes
-them all. Nothing was measured; validation wants both even and lopsided mappings."""
+"""Exponent of the random shares of a dimension's octaves in `random_nests`: greater values give lopsided mappings more
+often."""
 
 TRIED = 8
-"""Draws of the other decisions of a first mapping; the first keeps every data space where it may, the second none but
-outermost. Nothing was measured: a space where all of them are illegal merely has no mapping before the search."""
+"""Draws of the other decisions of a first mapping; the first keeps every data space if it may, the second none except
+outermost."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +104,7 @@ class LayerFamily:
 
 
 def family_of(layer: PreparedLayer, spaces: Sequence[MapSpace]) -> LayerFamily:
-    """The family of some map spaces, all with the same `kin`; `layer` is that of any member."""
+    """The family of some map spaces, all with the same `batch_key`; `layer` is any member's."""
     tables = factor_tables(spaces)
     looping = tables.looping[:, 1::2].tolist()  # of the temporal loops, [W][L][D]
     orders, placed = [], []
@@ -125,15 +123,15 @@ def family_of(layer: PreparedLayer, spaces: Sequence[MapSpace]) -> LayerFamily:
 
 
 def _side_by_side(candidates: Sequence[np.ndarray]) -> np.ndarray:
-    """The members' candidates [n_w, D] as [W, n, D], those of members with fewer repeated."""
+    """The members' candidates [n_w, D] as [W, n, D], with rows repeated for members with fewer."""
     most = max(map(len, candidates))
     return np.stack([own if len(own) == most else own[np.arange(most) % len(own)] for own in candidates])
 
 
-def kin(space: MapSpace, projection: Projection) -> tuple[object, ...]:
+def batch_key(space: MapSpace, projection: Projection) -> tuple[object, ...]:
     """A key that two map spaces of one architecture share if they can be searched as one family.
 
-    The bounds of dimensions are not part of it, nor are limits on factors: these are tables of each member.
+    It has neither bounds of dimensions nor limits on factors, which are tables of each member.
     """
     constraints = space.constraints
     levels = tuple((here.keep, here.bypass, here.open, level.temporal.no_reuse, level.spatial.no_reuse,
@@ -144,16 +142,9 @@ def kin(space: MapSpace, projection: Projection) -> tuple[object, ...]:
 
 
 def temporal_orders(space: MapSpace, projection: Projection, level: int, looping: Sequence[bool]) -> np.ndarray:
-    """Candidate orders of one level's temporal loops within the constraints.
+    """Candidate orders of one level's temporal loops within the constraints, distinct, innermost first: [n, D].
 
-    Args:
-        space: The map space.
-        projection: Tells the dimensions that move each data space.
-        level: Index of the level.
-        looping: [D]. Whether the dimension can have a loop at this level; the position of the others does not matter.
-
-    Returns:
-        [n, D]. Distinct orders as dimension indices, innermost first.
+    `looping` [D]: whether the dimension can have a loop at this level; the position of the others does not matter.
     """
     loops = space.levels[level].temporal
     return _orders(space.problem.dimensions, loops.inner, loops.between, loops.outer, tuple(looping),
@@ -163,7 +154,7 @@ def temporal_orders(space: MapSpace, projection: Projection, level: int, looping
 @lru_cache(maxsize=REMEMBERED)
 def _orders(dimensions: tuple[str, ...], inner: tuple[str, ...], between: tuple[str, ...], outer: tuple[str, ...],
             looping: tuple[bool, ...], relevant: tuple[tuple[bool, ...], ...], shared: frozenset[int]) -> np.ndarray:
-    """`temporal_orders` from all that it depends on, which many layers share; not to be written to."""
+    """`temporal_orders` from all its inputs, which many layers share; read only."""
     innermost, free, outermost = ([dimensions.index(name) for name in part] for part in (inner, between, outer))
     movable, fixed = [d for d in free if looping[d]], [d for d in free if not looping[d]]
     leading = [None, *(d for d in movable if d in shared)]
@@ -187,9 +178,9 @@ def _orders(dimensions: tuple[str, ...], inner: tuple[str, ...], between: tuple[
 @lru_cache(maxsize=REMEMBERED)
 def _layouts(dimensions: tuple[str, ...], inner: tuple[str, ...], between: tuple[str, ...], outer: tuple[str, ...],
              fanout: tuple[int, int], split: int | None, seed: int) -> SpatialLayouts:
-    """Placements of one level's spatial loops that the constraints allow, always the same; not to be written to.
+    """Allowed placements of one level's spatial loops, deterministic; read only.
 
-    One where the fan-out has one axis, else the distinct ones of `LAYOUTS` random ones.
+    One if the fan-out has one axis, else the distinct ones of `LAYOUTS` random ones.
     """
     rng = np.random.default_rng(seed)
     innermost, free, outermost = ([dimensions.index(name) for name in part] for part in (inner, between, outer))
@@ -214,8 +205,8 @@ def open_keeps(space: MapSpace) -> list[tuple[int, int]]:
 def random_decisions(family: LayerFamily, batch: int, rng: np.random.Generator | None = None) -> DiscreteDecisions:
     """One random set of decisions per column of a batch of B, a multiple of the members.
 
-    The first column of each member keeps every data space where it may, the second bypasses them wherever it may inside
-    the outermost level, the others keep at random. Without a generator they are the same for all families with equally
+    The first column of each member keeps every data space if it may, the second bypasses them if it may inside the
+    outermost level, the others keep at random. Without a generator the draws are the same for all families with equally
     many candidates.
     """
     counts = tuple((orders.shape[1], placed.order.shape[1])
@@ -239,11 +230,12 @@ def random_decisions(family: LayerFamily, batch: int, rng: np.random.Generator |
 
 def _draws(members: int, counts: tuple[tuple[int, int], ...], keeps: tuple[int, ...], batch: int,
            rng: np.random.Generator) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Candidates picked at random for every column: of `counts` orders and layouts at each level, and `keeps` levels.
+    """Candidates picked at random for every column: of `counts` orders and layouts at each level, and `keeps`
+    decisions.
 
     Returns:
         Rows of the orders (0) and the layouts (1) of all levels, and in a level of all members, one after the other,
-        [2, L, B]; and for each decision to keep or bypass whether the data space is kept, [B].
+        [2, L, B]; and for each keep-or-bypass decision whether the data space is kept, [B].
     """
     member, column = np.divmod(np.arange(batch), batch // members)
     rows, before = np.empty((2, len(counts), batch), dtype=np.int64), np.zeros(2, dtype=np.int64)
@@ -258,18 +250,16 @@ def _draws(members: int, counts: tuple[tuple[int, int], ...], keeps: tuple[int, 
 @lru_cache(maxsize=REMEMBERED)
 def _same_draws(members: int, counts: tuple[tuple[int, int], ...], keeps: tuple[int, ...],
                 batch: int) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Draws that are made once: they would take 6 % of a light search."""
+    """Cached draws, which save time in light searches."""
     return _draws(members, counts, keeps, batch, np.random.default_rng(0))
 
 
 def first_of(family: LayerFamily, member: int) -> Nest | None:
-    """A member's legal mapping, found at once, that leaves all it can to the outermost loops.
+    """A legal mapping of a member, found at once, with as much as possible in the outermost loops; None if none is
+    found.
 
-    Tiles (of `FactorTables.outermost`) are then as small as the constraints allow, so that capacities hold most likely.
-
-    Returns:
-        A nest of one row; None where none of those tried is legal, or where the constraints ask for parallelism,
-        which such a nest lacks.
+    Its tiles (of `FactorTables.outermost`) are as small as the constraints allow, so that capacities likely hold. It is
+    one row; constraints on parallelism exclude it.
     """
     tables = family.factors
     number = tables.outermost[member]
@@ -285,9 +275,9 @@ def first_of(family: LayerFamily, member: int) -> Nest | None:
 
 
 def random_nests(layer: PreparedLayer, space: MapSpace, batch: int, seed: int = 0) -> Nest:
-    """Random mappings within the constraints, always the same for a seed: random octaves, rounded to divisors.
+    """Random mappings within the constraints, deterministic by seed: random octaves, rounded to divisors.
 
-    They may still exceed a capacity or a fan-out.
+    They may exceed a capacity or a fan-out.
     """
     family, rng = family_of(layer, [space]), np.random.default_rng(seed)
     tables = family.factors

@@ -1,9 +1,8 @@
 """The search of layers, as users call it: specs in, results out.
 
-Everything that can be wrong with the input is found before the search starts: options, constraints that contradict
-each other, warm starts. A legal mapping of each problem is handed on before the search begins, better ones while it
-runs: a run that is killed should leave the best mapping so far, so callers write what they are handed at once. Results
-in between carry no history and no lower bound: the last one has both.
+All errors of the input are found before the search starts: options, contradicting constraints, warm starts. The caller
+gets a legal mapping of each problem before the search begins and better ones while it runs, to write at once: a killed
+run should leave the best mapping so far. Only the last result has a history and a lower bound.
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ if TYPE_CHECKING:
     from fadiff_mapper.search.lower_bound import LowerBound
 
 LEAST = 0.1
-"""Seconds of a search at least that is given a deadline, which may be over by then. Set by hand, not measured."""
+"""Least seconds of a search with a deadline, which may already be over."""
 
 WRITE_EVERY = 1.0
-"""Seconds between two mappings of one problem that are handed on while the search runs: most callers write files, and
-improvements come in bursts. Nothing was measured."""
+"""Least seconds between two mappings of one problem that are passed to the caller: most callers write files, and
+improvements come in bursts."""
 
 HANDING = 0.1
-"""Part of the time, where it is limited, for handing on mappings that are not the last. Nothing was measured."""
+"""Part of a limited time for passing interim mappings to the caller."""
 
 SEARCHING = "searching: the best mapping so far"
 
@@ -65,17 +64,18 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
     Arguments and errors not named here are those of `api.map_layers`.
 
     Args:
-        on_better: Called with the number of a problem and its first legal mapping, then the best so far at most once
-            in `WRITE_EVERY` seconds, then the result.
-        on_end: Called with the number of a problem and its result alone.
-        deadline: When the time limit is over, seconds of `time.monotonic`, of a caller whose time began earlier; None:
-            the limit from now on.
+        on_better: Called with the number of a problem and its first legal mapping, then the best so far at most once in
+            `WRITE_EVERY` seconds, then the result.
+        on_end: Called only with the number of a problem and its result.
+        deadline: End of the time limit, seconds of `time.monotonic`, for a caller whose time began earlier; None: the
+            limit from now on.
         bounds: False leaves out the lower bounds, some 10 ms a problem; `with_bounds` adds them.
-        before: Name of the effort of a search of every problem, one after the other, from which that of `options` goes
-            on, so that few are left with random mappings when time is over; None: no such search.
+        before: Name of the effort of a first search of every problem, one after the other, from which the search of
+            `options` continues, so that few have random mappings when time is over; None: no such search.
 
     Raises:
-        FadiffError: As there; the results of all other problems have then been passed to `on_better` and `on_end`.
+        FadiffError: As for `api.map_layers`; the results of all other problems have then been passed to `on_better` and
+            `on_end`.
         OutOfTime: Not all problems were prepared for their search in time.
     """
     if not specs:
@@ -140,24 +140,17 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
 
 def _proved(tasks: Sequence[MappingTask], options: SearchOptions, watcher: Watcher, stopped: Over,
             deadline: float) -> tuple[list[SearchOutcome], Callable[[int], LowerBound | None]]:
-    """Searches every task until its mapping is proved to be the best in the first metric, up to the options' gap.
+    """Searches every task until its mapping is proved best in the first metric, up to the options' gap.
 
-    Args:
-        tasks: The problems; all can be proved (`proof.unprovable`).
-        options: Effort and parts of the search, and the gap.
-        watcher: Called whenever a search improves the best mapping of a task.
-        stopped: Asked between steps; once true, everything ends with what it has.
-        deadline: When everything has to end, seconds of `time.monotonic`; problems share what is left evenly.
-
-    Returns:
-        One outcome per task, and the lower bound of a task by its number.
+    All tasks must be provable (`proof.unprovable`); until the deadline, seconds of `time.monotonic`, they share the
+    time evenly. Returns one outcome per task, and the lower bound of a task by its number.
     """
     from fadiff_mapper.search.lower_bound import LowerBound, lower_bound
     from fadiff_mapper.search.lower_bound.proof import SOON, prove
     begun, metric = time.monotonic(), options.priorities[0]
     quick = replace(options, effort="quick") if options.effort == "full" else options
     outcomes = search_all(tasks, quick, watcher=watcher, stopped=stopped, deadline=deadline)
-    done: dict[int, tuple[SearchOutcome, LowerBound | None]] = {}  # by outcome: equal problems have the same
+    done: dict[int, tuple[SearchOutcome, LowerBound | None]] = {}  # by outcome, which equal problems share
     for index, (task, first) in enumerate(zip(tasks, outcomes, strict=True)):
         if id(first) in done or not first.legal:
             continue
@@ -191,7 +184,7 @@ def _proved(tasks: Sequence[MappingTask], options: SearchOptions, watcher: Watch
 
 
 def _start_nest(spec: Spec, space: MapSpace, mapping: Mapping) -> Nest:
-    """A warm start as a nest of one row. Raises FadiffError where it breaks a constraint or is illegal."""
+    """A warm start as a nest of one row. Raises FadiffError if it breaks a constraint or is illegal."""
     if space.problem.bounds != spec.problem.bounds:
         raise FadiffError("warm start: found with constraints whose factors do not divide a dimension; accepted: one "
                           "of them")
@@ -205,9 +198,9 @@ def _start_nest(spec: Spec, space: MapSpace, mapping: Mapping) -> Nest:
 
 def _with_residuals(specs: Sequence[Spec], tasks: Sequence[MappingTask], outcomes: Sequence[SearchOutcome],
                     options: SearchOptions, stopped: Callable[[], bool], deadline: float) -> list[SearchOutcome]:
-    """The outcomes of all legal mappings, gone on from through residual factors; equal problems once.
+    """The outcomes after a search through residual factors from all legal mappings; equal problems once.
 
-    Those of problems that were rounded up are cut off at their bounds.
+    Mappings of problems that were rounded up are cut off at their bounds.
     """
     from fadiff_mapper.search.residual_search import search_residuals  # most searches go without it
     found: dict[int, SearchOutcome] = {}
@@ -239,9 +232,9 @@ def with_bounds(results: Sequence[Result], stopped: Callable[[], bool] = lambda:
 
 
 def _with_bound(result: Result, bound: Callable[[], LowerBound | None], task: MappingTask | None = None) -> Result:
-    """The result with its lower bound; where that fails, its status says so.
+    """The result with its lower bound; on failure its status says so.
 
-    On a dense design the bound becomes what a short branch and bound proves; `task`: the problem as it was searched.
+    On a dense design the bound is what a short branch and bound proves; `task`: the problem as it was searched.
     """
     def tightened() -> LowerBound | None:
         found = bound()
@@ -258,30 +251,30 @@ def _with_bound(result: Result, bound: Callable[[], LowerBound | None], task: Ma
 
 
 class ResultStream:
-    """Hands mappings to the caller of a search, problem by problem."""
+    """Passes mappings to the caller of a search, problem by problem."""
 
     def __init__(self, specs: Sequence[Spec], options: SearchOptions,
                  on_progress: Callable[[int, Progress], None] | None = None,
                  on_better: Callable[[int, Result], None] | None = None,
                  on_end: Callable[[int, Result], None] | None = None, deadline: float = inf,
                  late: Over = never) -> None:
-        """Arguments as of `map_layers`; `late` tells whether there is no time for anything but the last results.
+        """Arguments as for `map_layers`; once `late` is true, only the last results are passed on.
 
-        With residual factors problems may have been rounded up, so that their mappings are cut off at the bounds.
+        With residual factors problems may have been rounded up, so their mappings are cut off at the bounds.
         """
         self.specs, self.options, self.deadline, self.late = specs, options, deadline, late
         self.on_progress, self.on_better, self.on_end = on_progress, on_better, on_end
         self.start = time.monotonic()
-        self.handed_at: dict[int, float] = {}   # when each problem's last mapping was handed on, by its number
-        self.handings: list[float] = []         # seconds that handing on a mapping took, each time
+        self.handed_at: dict[int, float] = {}   # time of each problem's last report
+        self.handings: list[float] = []         # seconds of each report
 
     @property
     def last_s(self) -> float:
-        """Seconds that handing on the last mappings will take, by those that were handed on before."""
+        """Expected seconds for reporting the last mappings, by the reports so far."""
         return sum(self.handings) / max(len(self.handings), 1) * len(self.specs)
 
     def send_first(self, tasks: Sequence[MappingTask]) -> None:
-        """Hands on a legal mapping of each problem before the search begins, where one is at hand."""
+        """Reports a legal mapping of each problem before the search begins, if one is known."""
         if any(task.sparse for task in tasks):
             from fadiff_mapper.model.sparse_design import score_sparse
         for index, task in enumerate(tasks if self.on_better else ()):
@@ -292,23 +285,23 @@ class ResultStream:
                 self._send(index, nest)
 
     def watch(self, index: int, nest: Nest, step: Progress) -> None:
-        """The watcher of the search (see `best_so_far.Watcher`): told of every improvement, hands on some."""
+        """The watcher of the search (see `best_so_far.Watcher`): reports some of the improvements."""
         if self.on_progress:
             self.on_progress(index, step)
         if step.legal and time.monotonic() - self.handed_at.get(index, -inf) > WRITE_EVERY and self._may_send():
             self._send(index, nest)
 
     def _may_send(self) -> bool:
-        """Whether there is time to hand on a mapping that is not the last."""
+        """Whether there is time to report an interim mapping."""
         return self.deadline == inf or sum(self.handings) <= HANDING * (time.monotonic() - self.start)
 
     def send_last(self, tasks: Sequence[MappingTask], outcomes: Sequence[SearchOutcome],
                   bound_of: Callable[[int], LowerBound | None]) -> list[Result]:
-        """Hands on the final results, with history, options and lower bound (`bound_of` a problem, by its number).
+        """Reports the final results, with history, options and lower bound (`bound_of` a problem, by its number).
 
         Raises:
-            FadiffError: Some problems have no legal mapping, each with its reason; raised once all others have been
-                handed on.
+            FadiffError: Some problems have no legal mapping, each with its reason; raised after all others are
+                reported.
         """
         results, failures, stats, calibration = [], [], {}, self.options.calibration
         if calibration is None:
@@ -340,7 +333,7 @@ class ResultStream:
         return results
 
     def _send(self, index: int, nest: Nest) -> None:
-        """Hands on a mapping that may not be the last."""
+        """Reports an interim mapping."""
         if self.on_better:
             begun = time.monotonic()
             if self.options.imperfect:
@@ -350,7 +343,7 @@ class ResultStream:
             self.handings.append(self.handed_at[index] - begun)
 
     def _result(self, index: int, nest: Nest, status: str, stats: Stats | None = None) -> Result:
-        """All that is known of a mapping, with its statistics where these are known already."""
+        """The result of a mapping; its statistics are computed unless given."""
         spec = self.specs[index]
         mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
         return Result(spec, mapping, stats or evaluate_mapping(spec, mapping), status, (),
@@ -360,14 +353,12 @@ class ResultStream:
 @contextmanager
 def bounds_of(tasks: Sequence[MappingTask], threads: int, imperfect: bool,
               over: Over = never) -> Iterator[Callable[[int], LowerBound | None]]:
-    """Lower bounds of problems, worked out while a search runs where there is a thread to spare, else when asked for.
+    """Lower bounds of problems, computed during a search if a thread is free, else on demand.
 
-    A search leaves the interpreter to others most of its time, and of a batch of small layers the bounds take a third
-    of all CPU time.
+    A search rarely holds the interpreter, and bounds are a large part of the CPU time of small layers.
 
     Yields:
-        The lower bound of a problem, by its number; None where none is known, or none was asked for (no `tasks`).
-        Raises OutOfTime where there was no time.
+        The lower bound of a problem, by its number; None if unknown, or without `tasks`. Raises OutOfTime.
     """
     if not tasks:
         yield lambda index: None
@@ -375,7 +366,7 @@ def bounds_of(tasks: Sequence[MappingTask], threads: int, imperfect: bool,
     if threads == 1:
         yield lambda index: least_of(tasks[index], imperfect, over)
         return
-    from concurrent.futures import ThreadPoolExecutor  # a first mapping is handed on without it
+    from concurrent.futures import ThreadPoolExecutor  # a first mapping is reported without it
     pool, left = ThreadPoolExecutor(1), threading.Event()
     try:
         begun = [pool.submit(least_of, task, imperfect, lambda: left.is_set() or over()) for task in tasks]
@@ -386,7 +377,7 @@ def bounds_of(tasks: Sequence[MappingTask], threads: int, imperfect: bool,
 
 
 def least_of(task: MappingTask, imperfect: bool = False, over: Over = never) -> LowerBound | None:
-    """The lower bound over all mappings of a problem, residual ones too where `imperfect`; None where none is known.
+    """The lower bound over all mappings of a problem, with `imperfect` also residual ones; None if unknown.
 
     Raises:
         OutOfTime: Time was over before the bound was known.

@@ -1,6 +1,6 @@
-"""One search problem: a layer prepared for evaluation, its map space, and the terms that its mappings are held to.
+"""One search problem: a layer prepared for evaluation, its map space, and further terms on its mappings.
 
-Dense designs load nothing of sparse ones here, so that a first mapping is written at once.
+Dense designs load no sparse module here, so that a first mapping is written at once.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ class MappingTask:
     Attributes:
         layer: The problem on its architecture, prepared for evaluation.
         space: The map space that is searched.
-        given: A nest of one row to start from besides random ones; None: random ones alone.
-        room: Words of every level that may be filled where something else is resident already, arrays [L] and [L, T]
-            (without the batch axis); None: the whole capacity.
-        weights: Exponents (a, b) of energy ** a * delay ** b, which is minimised in place of the metrics; None: the
-            metrics of the options.
-        sums: Energy and cycles (E, T) of a network that the problem is a part of; its share energy / E + delay / T,
-            to first order its part in the network's EDP (`fusion.prices`), is minimised in place of the
-            metrics. Infinite where they do not count; None: the metrics of the options.
-        sparse: The layer on its sparse design; None where the design does nothing about zeros. `layer` and `space`
-            then have the capacities of `with_room_for_zeros` and the shares of `expected_shares`, for the descent.
+        given: A nest of one row to start from besides random ones; None: only random ones.
+        room: Words of every level that may be filled beside resident tensors, arrays [L] and [L, T] (without the batch
+            axis); None: the whole capacity.
+        weights: Exponents (a, b) of energy ** a * delay ** b, which replaces the metrics; None: the metrics of the
+            options.
+        sums: Energy and cycles (E, T) of a network that the problem is a part of; its share energy / E + delay / T, to
+            first order its part in the network's EDP (`fusion.prices`), is minimised in place of the metrics. Infinite
+            if they do not count; None: the metrics of the options.
+        sparse: The layer on its sparse design; None for a dense design. `layer` and `space` then have the capacities of
+            `with_room_for_zeros` and the shares of `expected_shares`, for the descent.
     """
 
     layer: PreparedLayer
@@ -57,7 +57,7 @@ class MappingTask:
 
     @cached_property
     def family(self) -> LayerFamily:
-        """The problem as a family of one, made once."""
+        """The problem as a cached family of one."""
         return family_of(self.layer, [self.space])
 
     @property
@@ -76,13 +76,12 @@ def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: N
 
     Args:
         spec: Architecture, problem, energies and constraints.
-        constraints: Constraints of the map space in place of the spec's own; None: the spec's. Reuse (`no_reuse`)
-            follows the spec's own constraints in either case.
+        constraints: Constraints of the map space instead of the spec's; reuse (`no_reuse`) follows the spec's in either
+            case.
         given, room, sums: See `MappingTask`.
-        layer: The spec's problem on its dense design where it is prepared already.
+        layer: The spec's problem on its dense design if already prepared.
 
-    Returns:
-        The task. Its map space may be empty: contradictions are not looked for (see `mapspace.conflicts`).
+    The map space may be empty: contradictions are not looked for (see `mapspace.conflicts`).
     """
     layer, sparse = layer or layer_of(spec), None
     if spec.sparse is not None and spec.sparse.applied:
@@ -95,7 +94,7 @@ def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: N
 
 
 def checked_task(spec: Spec, layer: PreparedLayer | None = None, over: Over = never) -> MappingTask:
-    """The search problem of a spec, whose problem may be prepared on its dense design already (`layer`).
+    """The search problem of a spec, whose problem may already be prepared on its dense design (`layer`).
 
     Raises:
         FadiffError: No mapping can meet the constraints, or none can be written.
@@ -105,7 +104,7 @@ def checked_task(spec: Spec, layer: PreparedLayer | None = None, over: Over = ne
         raise FadiffError(f"the dimensions {listed(spec.problem.dimensions)} cannot be ordered in Timeloop's mapping "
                           "files; accepted: names of one letter")
     task = mapping_task(spec, layer=layer)
-    # A legal mapping proves that there is no contradiction, sooner than looking for one.
+    # A legal mapping proves, faster than a search for contradictions, that there is none.
     contradictions = conflicts(task.space, over) if first_of(task.family, 0) is None else []
     if contradictions:
         raise FadiffError("\n".join(f"no mapping can meet the constraints: {reason}" for reason in contradictions))

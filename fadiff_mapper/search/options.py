@@ -63,14 +63,14 @@ class Effort:
         chains_agreeing: Chains that have met the best mapping, and so end a problem's refinement early: easy layers
             need no more rounds.
         extra_rounds: Rounds for the best chains of problems whose chains have not agreed; 0 leaves this part out.
-        extra_chains: Chains that go on for those, of unlike values first, so that copies of one local optimum crowd out
-            no other.
+        extra_chains: Chains that continue in the extra rounds, of unlike values first, so that copies of one local
+            optimum crowd out no other.
         min_agreeing_chains: Chains, of all searches together, that must have met the best mapping by the end of the
             extra rounds: with fewer the search starts again, as the best mapping was met by luck.
-        searches: Searches at most, each from new random mappings, of which the best mapping stays; hard layers alone
+        searches: Searches at most, each from new random mappings, of which the best mapping stays; only hard layers
             take more than one. 0 returns the best mapping of the descent, as the papers' methods do.
-        resplit_rate: Share of the moves of factors that divide those of two places anew: matrix products need them,
-            short searches do without.
+        resplit_rate: Share of the moves of factors that redistribute the factors of two places: matrix products need
+            them, short searches do without.
         crossover_rate: Share of the moves of the extra rounds that take all factors of one dimension from another
             chain, which joins what two chains found.
         descent: Descent whose ends the refinement starts from, for the method "gradient"; None: random mappings.
@@ -110,7 +110,7 @@ MODELS = ("refined", "paper")
 """Differentiable models that a descent can follow: `model.smooth`, or FADiff's equations as printed."""
 
 EXHAUSTIVE_LIMIT = 20_000_000
-"""Mappings above which an exhaustive search is refused, unless more are allowed; so many take some minutes."""
+"""Mappings above which an exhaustive search is refused by default: some minutes."""
 
 
 @dataclass(frozen=True)
@@ -122,15 +122,15 @@ class SearchOptions:
             input's mapper section asks for, else EDP.
         seed: Seed of every random number; the same seed gives the same mappings unless time runs out.
         time_limit: Seconds for all problems together; None is no limit.
-        threads: Threads at work; None: the number in the input's mapper section, else all cores. The answer does not
-            depend on it.
+        threads: Threads; None: the number in the input's mapper section, else all cores. The answer does not depend on
+            it.
         method: "annealing", "gradient" (needs PyTorch) or "exhaustive"; see `METHODS`.
         model: Differentiable model of the gradient: "refined", or "paper" for FADiff's equations as printed.
         effort: "light", "quick", "short" or "full" (or an `Effort`, for callers inside the package).
         imperfect: Search residual factors, too, from the best mapping without them (`residual_search`).
         exhaustive_limit: Mappings above which the method "exhaustive" is refused.
         calibration: A correction to measured hardware by which the mapping is chosen in the end (see
-            `calibrated_choice`); None: the exact model alone.
+            `calibrated_choice`); None: only the exact model.
         prove: Go on until it is proved that no mapping is better in the first metric (`lower_bound.proof`); with the
             effort "full" a quick search comes first, and the full one only where the proof takes long.
         gap: Share by which the mapping may be above the least bound when a proof ends.
@@ -165,7 +165,7 @@ class SearchOptions:
         return EFFORTS[self.effort] if isinstance(self.effort, str) else self.effort
 
     def as_dict(self) -> dict[str, Any]:
-        """All options that bear on the result, by name, for the record that is written with it."""
+        """All options that determine the result, by name, for the record of a run."""
         plain = replace(self.schedule, descent=None)
         numbers = {name: value for name, value in vars(plain).items() if name != "descent"}
         left_out = ("threads", "calibration", *(() if self.prove else ("prove", "gap")))
@@ -176,14 +176,14 @@ class SearchOptions:
 
 
 MOST_THREADS = 1024
-"""Threads at most: a limit for safety; nothing was measured."""
+"""Threads at most: a safety limit."""
 
 
 def check_options(options: SearchOptions) -> None:
     """Checks options before a search.
 
     Raises:
-        FadiffError: An option is out of range, or does nothing beside another one.
+        FadiffError: An option is out of range, or has no effect beside another one.
     """
     limit = options.time_limit
     if limit is not None and (not isinstance(limit, int | float) or not limit > 0):

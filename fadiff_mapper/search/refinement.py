@@ -1,8 +1,8 @@
 """Refinement on the exact model: chains of random moves that cool down, then descent to a local optimum.
 
 Gradient descent on the relaxed model ends near good mappings, not at the best (`benchmarks/layer_quality.py
---ablations` measures how near), so the search goes on with exact values. The chains run in compiled code
-(`kernel/chains.hpp`), a few rounds at a time; between them stand the clock and whoever watches.
+--ablations` measures how near), so the search continues with exact values. The chains run in compiled code
+(`kernel/chains.hpp`), a few rounds at a time; the clock and the watcher are called in between.
 """
 
 from __future__ import annotations
@@ -25,22 +25,21 @@ from fadiff_mapper.search.mapspace.build import factor_ranges
 from fadiff_mapper.search.options import ILLEGAL, SAME, Effort, Progress, SearchOptions
 
 ORDER_DRAWS = 2
-"""How often the order of a level stands among the decisions that moves draw from; layouts and choices to keep or bypass
-stand there once, because a level has many more orders. Nothing was measured."""
+"""Weight of a level's order among the decisions that moves draw from: a level has many more orders than layouts or
+choices to keep."""
 
 COOLING, EXTRA_COOLING = (0.3, 0.01), (0.03, 0.003)
 """Temperatures of the first and the last round, in natural logarithms of the metric, of the rounds and of the extra
 ones: hot enough to leave a local optimum, and to leave only a shallow one."""
 
 LOOK_EVERY = 0.03
-"""Seconds between two looks at the clock, about. Each look asks for the interpreter, and waits for it up to 5 ms where
-another thread runs Python."""
+"""Seconds, about, between two looks at the clock; each may wait for the interpreter."""
 
 MOST_GROWTH = 4
-"""Times as many rounds until the next look as until the last one, at most; the first look comes after one round."""
+"""Growth of the number of rounds until the next look at most; the first look comes after one round."""
 
 POLISH_STEPS = 200
-"""Steps of the last descent at most; a limit for safety, nothing was measured."""
+"""Steps of the last descent at most: a safety limit."""
 
 
 def compiled_space(family: LayerFamily, member: int, *, residuals: bool = False) -> SpaceTables:
@@ -51,7 +50,7 @@ def compiled_space(family: LayerFamily, member: int, *, residuals: bool = False)
 def space_table(family: LayerFamily, member: int, *, residuals: bool = False) -> dict[str, Any]:
     """The tables of one member of a family for the compiled search (`kernel/map_space.hpp`): arguments by name.
 
-    With `residuals` factors may be any whole numbers, of a family of one.
+    With `residuals`, for a family of one, factors may be any whole numbers.
     """
     space, factors = family.spaces[member], family.factors
     names = space.problem.dataspace_names()
@@ -61,7 +60,7 @@ def space_table(family: LayerFamily, member: int, *, residuals: bool = False) ->
             temporal_orders(space, family.layer.projection, level, (most[2 * level + 1] > 1).tolist())[None]
             for level in range(len(space.levels))))
         movable = most > least
-        movable[-1] = False  # the outermost loops take what the others leave
+        movable[-1] = False  # the outermost loops take the rest
         tables: dict[str, Any] = {"least": least, "most": most,
                                   "points": np.array(list(space.problem.bounds.values()), dtype=np.float64)}
     else:
@@ -87,11 +86,10 @@ def space_table(family: LayerFamily, member: int, *, residuals: bool = False) ->
 
 def compiled_objective(metrics: Sequence[str], weights: Sequence[float] | None = None,
                        sums: tuple[float, float] | None = None) -> dict[str, Any]:
-    """The objective in the form that the compiled search takes (`kernel/chains.hpp`): arguments by name.
+    """The objective of the compiled search (`kernel/chains.hpp`): arguments by name.
 
-    The terms (weight, quantity) of a sum of weighted logarithms, and the sums, of metrics in order of
-    priority; in place of them of `weights`, exponents of energy and delay; in place of both of `sums`, energy and
-    cycles of a network in which the share counts.
+    The terms (weight, quantity) of a sum of weighted logarithms of the metrics in order of priority; of `weights`,
+    exponents of energy and delay, instead; or of the share in `sums`, energy and cycles of a network.
     """
     named = ([("share", SHARE_WEIGHT)] if sums is not None
              else list(zip(("energy", "delay"), weights, strict=True)) if weights is not None
@@ -101,7 +99,7 @@ def compiled_objective(metrics: Sequence[str], weights: Sequence[float] | None =
 
 
 def chains_of(task: MappingTask, options: SearchOptions, deadline: float, space: SpaceTables) -> Chains:
-    """Compiled chains without mappings on a task's layer, under its terms, in a `compiled_space`.
+    """Compiled chains without mappings on a task's layer and terms, in a `compiled_space`.
 
     They end in the middle of a round at the deadline, seconds of `time.monotonic`.
     """
@@ -112,7 +110,7 @@ def chains_of(task: MappingTask, options: SearchOptions, deadline: float, space:
 
 
 def cool(chains: Chains, out_of_time: Callable[[], bool], report: Callable[[], None] = lambda: None) -> None:
-    """Anneals by the schedule that the chains have begun until it is over, the chains agree, or time runs out.
+    """Anneals by the chains' schedule until it ends, the chains agree, or time runs out.
 
     `report` is called after a few rounds, and `out_of_time` before.
     """
@@ -131,7 +129,7 @@ class Refinement:
     Attributes:
         effort: Its schedule.
         chains: The compiled chains.
-        watcher: Called with the best nest (one row) and its value, whenever that is better; None: nobody watches.
+        watcher: Called with the improved best nest (one row) and its progress, or None.
         out_of_time: Asked between a few rounds; once true, the refinement ends.
         history: Every improvement, in order.
     """
@@ -143,12 +141,12 @@ class Refinement:
     history: list[Progress] = field(default_factory=list)
 
     def report(self) -> None:
-        """Tells the watcher of the newest improvement since the last report."""
+        """Reports the newest improvement since the last report to the watcher."""
         if self.watcher and self.take_history():
             self.watcher(self.best(), self.history[-1])
 
     def take_history(self) -> bool:
-        """Takes over the improvements since the last time; returns whether there are any."""
+        """Adds the improvements since the last call; returns whether there are any."""
         news = self.chains.history(len(self.history))
         self.history += [Progress(seconds, evaluations, legal, value, stage.name)
                          for seconds, evaluations, legal, value, stage in news]
@@ -159,7 +157,7 @@ class Refinement:
         return Nest(*self.chains.best())
 
     def anneal(self, extra: bool = False) -> None:
-        """Runs the schedule that all problems go through, or that of the extra rounds for chains that do not agree.
+        """Runs the schedule of all problems, or the extra rounds for chains that do not agree.
 
         In the extra rounds, which are cooler, chains take good neighbours instead of the best, and factors from each
         other.
@@ -173,8 +171,8 @@ class Refinement:
     def run(self) -> bool:
         """Anneals until enough chains have met the best mapping, and descends from there to a local optimum.
 
-        The best chains go on where the chains do not agree. Where they still do not, and too few of them, those of
-        earlier searches included, have met the best mapping, the search starts again from new random mappings.
+        If the chains do not agree, the best ones continue. If still too few, including earlier searches, have met the
+        best mapping, the search starts again from new random mappings.
 
         Returns:
             Whether no neighbour of the best mapping is better.
@@ -207,11 +205,11 @@ def refinement_of(task: MappingTask, options: SearchOptions, starts: Nest | None
     Args:
         task: The problem.
         options: Metrics, seed and effort.
-        starts: Mappings to start from; random ones are added until there are `Effort.chains`, and the first
-            mapping of `first_of` where all of these are illegal.
+        starts: Mappings to start from; random ones are added up to `Effort.chains`, and the first mapping of `first_of`
+            if all of these are illegal.
         watcher, out_of_time: See `Refinement`.
-        deadline: When the compiled chains end in the middle of a round, seconds of `time.monotonic`.
-        within: The family whose candidates are taken, and the task's number in it; None: the task's own.
+        deadline: Seconds of `time.monotonic` at which the compiled chains end in the middle of a round.
+        within: The family with the candidates, and the task's number in it; None: the task's own.
     """
     family, member = within or (task.family, 0)
     chains = chains_of(task, options, deadline, compiled_space(family, member))
@@ -219,7 +217,7 @@ def refinement_of(task: MappingTask, options: SearchOptions, starts: Nest | None
         chains.start_at(nest_arrays(starts))
     chains.start_random(max(0, options.schedule.chains - (starts.batch if starts is not None else 0)))
     if chains.best_value >= ILLEGAL and (first := first_of(family, member)) is not None:
-        chains.start_at(nest_arrays(first))  # so that a search that is stopped has a mapping to return
+        chains.start_at(nest_arrays(first))  # so that a stopped search has a mapping to return
     refinement = Refinement(options.schedule, chains, watcher, out_of_time)
     refinement.report()
     return refinement

@@ -1,12 +1,11 @@
 """The search through residual factors, from the best mapping without them.
 
-Starts are the best mapping of the layer and those of slightly larger layers, cut off at the bounds: a layer of 28 rows
-for one of 27. From the best of them chains of random moves go on, as those of the search without residuals do.
+Starts are the best mapping of the layer and of slightly larger layers, cut off at the bounds: a layer of 28 rows for
+one of 27. From the best of them chains of random moves continue, as in the search without residuals.
 
-Timeloop rounds the instances in use on average down, and divides the words of a fan-out among all its receivers, so
-that the best mapping by its numbers alone would be the one that the rounding takes most from. A mapping here is as
-good as the worse of two values: Timeloop's own, and the one without these faults (`model.evaluate.UNROUNDED`);
-where both forget multiply-accumulates, it is worse by that share.
+Timeloop rounds the average instances in use down, and divides the words of a fan-out among all its receivers, so the
+best mapping by its numbers would exploit the rounding. A mapping here has the worse of two values: Timeloop's, and the
+one without these faults (`model.evaluate.UNROUNDED`); if both forget multiply-accumulates, it is worse by that share.
 """
 
 from __future__ import annotations
@@ -28,18 +27,17 @@ from fadiff_mapper.search.refinement import chains_of, compiled_space, cool
 from fadiff_mapper.search.search_many import search
 
 MULTIPLES = (2, 3, 4, 5, 6, 7, 8, 12, 14, 16, 32)
-"""Numbers that the bounds of larger layers are multiples of. Nothing was measured."""
+"""Numbers whose multiples are bounds of larger layers."""
 
 MOST_GROWTH = 0.34
-"""Growth of a bound for such a layer, relative to it, at most. Nothing was measured."""
+"""Relative growth of a bound for such a layer at most."""
 
 BRIEF_CHAINS, BRIEF_ROUNDS = 16, 24
-"""Chains and rounds of the searches of larger layers at most: their mappings are starts, no results."""
+"""Chains and rounds of the searches of larger layers at most: their mappings are only starts."""
 
 CHAINS, TRIED, ROUNDS, COOLING = (16, 8), (10, 32), (36, 14), ((0.1, 0.003), (0.003, 0.001))
-"""Chains through residual factors, neighbours that each tries in a round, rounds, and temperatures of the first and the
-last one; then those of the best of these chains, which go on. With as many evaluations in the first schedule alone two
-of seven layers ended 1 to 4 % worse."""
+"""Chains through residual factors, neighbours tried per round, rounds, and temperatures of the first and the last
+round; then of the best of these chains, which continue, as the first schedule often ends above the best."""
 
 CROSSOVER = 0.1
 """Share of the moves that take all factors of one dimension from another chain."""
@@ -50,17 +48,14 @@ POLISH_STEPS = 2
 
 def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, options: SearchOptions, *,
                      stopped: Callable[[], bool] = lambda: False, deadline: float = inf) -> SearchOutcome:
-    """Goes on from the end of a search without residuals.
+    """Continues from the end of a search without residuals: the better mapping, with or without residuals.
 
     Args:
         spec: The problem on its design.
-        task: The same as it was searched.
+        task: The problem as it was searched.
         outcome: The end of that search, with a legal mapping.
         options: Metrics, seed and effort of the searches of larger layers.
-        stopped, deadline: As of `search_many.search`.
-
-    Returns:
-        The outcome with the better mapping, with or without residuals.
+        stopped, deadline: As for `search_many.search`.
     """
     def over() -> bool:
         return stopped() or time.monotonic() > deadline
@@ -71,7 +66,7 @@ def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, opti
     effort = options.schedule
     brief = replace(options, effort=replace(effort, chains=min(BRIEF_CHAINS, effort.chains),
                                             rounds=min(BRIEF_ROUNDS, effort.rounds), extra_rounds=0, resplit_rate=0.0))
-    # Larger layers have bounds rounded up, of the dimensions that have loops at several places.
+    # Larger layers round up the bounds of dimensions with loops at several places.
     several, layers = (most > least).sum(axis=0) > 1, {}
     for multiple in MULTIPLES:
         grown = {}

@@ -1,4 +1,4 @@
-"""The result of mapping one layer, which writes, draws and checks itself."""
+"""The result of mapping one layer, with methods that write, draw and check it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Result:
 
     @property
     def metric(self) -> str:
-        """The metric of first priority; EDP where the options name none."""
+        """The metric of first priority; EDP by default."""
         return str(self.options.get("metrics", ("edp",))[0])
 
     @property
@@ -81,7 +81,7 @@ class Result:
 
     @property
     def gap(self) -> float | None:
-        """Share by which that value may be above the best possible; 0: it is the best; None: nothing is known."""
+        """Share by which that value may be above the best possible; 0: it is the best; None: unknown."""
         if self.bound is None:
             return None
         from fadiff_mapper.search.lower_bound import gap
@@ -99,7 +99,7 @@ class Result:
         write_layer(self, folder)
 
     def certificate(self) -> dict[str, Any]:
-        """The proof that no mapping is better, for `fadiff-validate certificate`; FadiffError where it did not end."""
+        """The proof that no mapping is better, for `fadiff-validate certificate`; FadiffError if it did not end."""
         from fadiff_mapper.model.evaluate_spec import layer_of
         from fadiff_mapper.search.lower_bound.certificate import certificate
         from fadiff_mapper.search.mapspace import build_mapspace
@@ -137,7 +137,7 @@ class Result:
 
 
 def with_nest(result: Result, nest: Nest, stats: Stats | None = None) -> Result:
-    """The result with another mapping, a nest of one row, and its statistics; None: it is evaluated here."""
+    """The result with another mapping, a nest of one row, and its statistics; None: evaluated here."""
     spec = result.spec
     mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
     return replace(result, mapping=mapping, stats=stats or evaluate_mapping(spec, mapping))

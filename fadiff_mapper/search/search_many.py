@@ -1,8 +1,8 @@
-"""The search of many problems: equal ones once, similar ones side by side, several such jobs at a time.
+"""The search of many problems: equal problems once, similar ones side by side, several such jobs in parallel.
 
-Networks repeat layers, and layers that differ in their bounds alone can be evaluated in one batch (`layer_batch`). So
-tasks that are equal in everything become one member of a family, members of one family one job of at most `LARGEST`,
-and jobs run on a pool of threads; NumPy and compiled code release the interpreter.
+Networks repeat layers, and layers that differ only in their bounds can be evaluated in one batch (`layer_family`). So
+equal tasks become one member of a family, members of one family one job of at most `LARGEST`, and jobs run on a pool of
+threads; NumPy and compiled code release the interpreter.
 """
 
 from __future__ import annotations
@@ -17,35 +17,31 @@ import numpy as np
 
 from fadiff_mapper.model.loop_nest import Nest, joined, nest_arrays
 from fadiff_mapper.search.best_so_far import SearchOutcome, SearchState, Watcher
-from fadiff_mapper.search.layer_family import kin
+from fadiff_mapper.search.layer_family import batch_key
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.options import Progress, SearchOptions
 from fadiff_mapper.search.refinement import refinement_of
 
 LARGEST = 16
-"""Members of a family that descend side by side: more gain nothing, and wait for each other. The figures behind this
-are not recorded; `benchmarks/layer_quality.py` prints the seconds of one batch for each design."""
+"""Members of a family that descend side by side: larger batches gain nothing, and wait for each other."""
 
 
 def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher: Watcher | None = None,
                stopped: Callable[[], bool] = lambda: False, deadline: float = inf, in_turn: bool = False,
                begun: Sequence[SearchOutcome] = ()) -> list[SearchOutcome]:
-    """Searches every task.
+    """Searches every task; returns one outcome per task, in order, the same for equal tasks.
 
     Args:
         tasks: The problems, on any designs.
-        options: Effort and parts of the search. `options.workers` threads are shared among the jobs at work; the
-            answer does not depend on their number.
+        options: Effort and parts of the search. Jobs share `options.workers` threads, on which the answer does not
+            depend.
         watcher: Called with the number of a task whenever its best mapping improves; one call at a time.
         stopped: Asked between steps; once true, every search ends with its best so far.
-        deadline: When all searches have to end, seconds of `time.monotonic`.
-        in_turn: Whether every search may take all the time that is left, so that the first ones run to their end; else
-            each has its share.
-        begun: For each task the outcome of a shorter search that it starts from; tasks without time keep these. Empty:
-            there was none.
-
-    Returns:
-        One outcome per task, in order; equal tasks share theirs.
+        deadline: End of all searches, seconds of `time.monotonic`.
+        in_turn: Whether every search may take all remaining time, so that the first ones run to their end; else each
+            has its share.
+        begun: For each task the outcome of a shorter search from which it starts, and which it keeps without time; or
+            empty.
     """
     if not tasks:
         return []
@@ -76,8 +72,8 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
     if workers == 1:
         done = [run(job) for job in jobs]
     else:
-        from concurrent.futures import ThreadPoolExecutor  # a first mapping is handed on without it
-        with ThreadPoolExecutor(workers) as pool:  # the largest jobs first, so that none is left alone at the end
+        from concurrent.futures import ThreadPoolExecutor  # a first mapping is reported without it
+        with ThreadPoolExecutor(workers) as pool:  # largest jobs first, so that none runs last on one thread
             done = list(pool.map(run, sorted(jobs, key=len, reverse=True)))
     by_index = dict(pair for part in done for pair in part)
     return [by_index[index] for index in range(len(tasks))]
@@ -86,8 +82,8 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
 def _jobs_of(tasks: Sequence[MappingTask], largest: int) -> list[Sequence[Sequence[int]]]:
     """The tasks as jobs: the numbers of equal tasks, of at most `largest` different ones that are one family.
 
-    A family has one design, one shape of problem and the same kinds of terms; a layer on a sparse design is one by
-    itself, as its densities depend on its bounds. Jobs stand in the order in which their tasks first occur.
+    A family has one design, one shape of problem and the same kinds of terms; a layer on a sparse design is a family of
+    one, as its densities depend on its bounds. Jobs come in the order in which their tasks first occur.
     """
     designs: dict[tuple[int, int], str] = {}
     families: dict[Hashable, dict[Hashable, list[int]]] = {}
@@ -99,7 +95,7 @@ def _jobs_of(tasks: Sequence[MappingTask], largest: int) -> list[Sequence[Sequen
                 task.given and tuple(array.tobytes() for array in nest_arrays(task.given)),
                 task.room and (task.room.words.tobytes(), task.room.counted.tobytes()), task.weights, task.sums)
         sparse = task.sparse and (repr(task.sparse.sparse), repr(task.sparse.models), repr(task.sparse.energies), same)
-        family = (kin(task.space, task.layer.projection), designs[parts], task.given is None, task.room is None,
+        family = (batch_key(task.space, task.layer.projection), designs[parts], task.given is None, task.room is None,
                   task.weights is None, task.sums is None, sparse)
         families.setdefault(family, {}).setdefault(same, []).append(index)
     return [members[start:start + largest] for members in (list(copies.values()) for copies in families.values())
@@ -110,15 +106,8 @@ def search(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher: Wat
            stopped: Callable[[], bool] = lambda: False, deadline: float = inf) -> list[SearchOutcome]:
     """Searches every task of one family: all mappings, or chains on the exact model, from a descent's ends on request.
 
-    Args:
-        tasks: W problems; with the gradient they descend side by side.
-        options: Effort and parts of the search. The same seed gives the same answer, unless time runs out.
-        watcher: Called whenever the best mapping of a task improves.
-        stopped: Asked between steps; once true, the search ends with the best so far.
-        deadline: When all of them have to end, seconds of `time.monotonic`.
-
-    Returns:
-        One outcome per task, in order; its mapping may be illegal where no legal one was met.
+    One outcome per task, in order; its mapping may be illegal if no legal one was found. Arguments as for `search_all`;
+    the same seed gives the same answer, unless time runs out.
     """
     if options.method == "exhaustive":
         from fadiff_mapper.search.exhaustive import exhaust  # most searches go without it
@@ -150,7 +139,7 @@ def search(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher: Wat
 
 def _refined(state: SearchState, member: int, task: MappingTask, starts: Nest | None, descended: SearchOutcome | None,
              deadline: float) -> SearchOutcome:
-    """The refinement of one task until a deadline; the history goes on where the descent's ends."""
+    """The refinement of one task until a deadline; its history continues the descent's."""
     options, before, legal_before, elapsed, reached = state.options, 0, 0, 0.0, inf
     if descended:
         before, legal_before = descended.evaluations, descended.legal_evaluations
@@ -180,7 +169,7 @@ def _refined(state: SearchState, member: int, task: MappingTask, starts: Nest | 
 
 
 def early_end(options: SearchOptions, stopped: bool, out_of_time: bool) -> str:
-    """The status of a search that was stopped or ran out of time; empty for others."""
+    """The status of a search that was stopped or ran out of time; else empty."""
     if stopped:
         return "interrupted: the best mapping so far"
     return f"out of time after {options.time_limit:g} s: the best mapping so far" if out_of_time else ""

@@ -1,6 +1,6 @@
 """The programs and libraries installed on this machine, with the features that each enables.
 
-Only the first libraries are needed to evaluate and to map; everything else adds a feature.
+The first libraries are needed to evaluate and to map; each of the others adds a feature.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from fadiff_mapper.timeloop.find_programs import find_real
 
 @dataclass(frozen=True)
 class InstalledFinding:
-    """One program or library that was looked for.
+    """The result of looking for one program or library.
 
     Attributes:
         name: Its name.
-        found: Its version, its path, or both; None if it is not there.
+        found: Its version, its path, or both; None if missing.
         enables: The features that need it.
     """
 
@@ -67,7 +67,7 @@ def examine() -> list[InstalledFinding]:
 
 
 def _library(name: str) -> str | None:
-    """The version of a library; "importable" where it lies on the path without being installed; None if missing."""
+    """The version of a library; "importable" where it is on the path without being installed; None if missing."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -75,7 +75,7 @@ def _library(name: str) -> str | None:
 
 
 def _accelergy() -> str | None:
-    """Path and, where it says one, version of Accelergy."""
+    """Path and, if known, version of Accelergy."""
     program = find_accelergy.installed()
     if program is None:
         return None
@@ -83,5 +83,4 @@ def _accelergy() -> str | None:
 
 
 def _text(path: object) -> str | None:
-    """A path as text, None as None."""
     return None if path is None else str(path)

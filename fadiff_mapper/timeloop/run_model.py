@@ -1,6 +1,6 @@
 """Runs the real `timeloop-model` on one input and returns its answer.
 
-An exit code of 0 is not believed: Timeloop ends so on some errors as well, so its files must be there and whole.
+Timeloop also exits with 0 on some errors, so its files must exist and be complete.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KINDS = ("Algorithmic", "Actual", "Gated", "Skipped")
 """Kinds of accesses and computes in the form for sparse designs."""
 
 STATS_END = r"\n    Total *= \S+\n\s*\Z"
-"""The end of whole statistics: a file that was cut off has none."""
+"""The end of complete statistics: a truncated file has none."""
 
 NETWORK = r"Network \d+\n-------+\n"
 INGRESS = r"@multicast (\d+) @scatter (\d+): (\S+)"
@@ -41,16 +41,15 @@ INGRESS = r"@multicast (\d+) @scatter (\d+): (\S+)"
 def read_answer(folder: Path, dataspaces: Sequence[str]) -> dict[str, Any]:
     """Reads the numbers of one run from the folder in which `timeloop-model` ran.
 
-    Timeloop prints some numbers only with two decimals: `leakage_energy_pj`, the words of `ingresses`,
-    `link_transfers`, `spatial_reductions`, and the summary `printed` (`energy_uj`, `utilization_percent`);
-    `energy_pj` holds those leakages.
+    Timeloop prints only two decimals of `leakage_energy_pj` (part of `energy_pj`), of the words of `ingresses`,
+    `link_transfers` and `spatial_reductions`, and of the summary `printed` (`energy_uj`, `utilization_percent`).
 
     Returns:
         The numbers, named and nested as in `fadiff_mapper.model.stats.Stats`: energies in pJ, counts in words,
         bandwidths in words per cycle, levels from the innermost outwards, `dataspaces` in the problem's order.
 
     Raises:
-        FadiffError: A file is missing or cut off.
+        FadiffError: A file is missing or truncated.
     """
     topology, text = _topology(folder / XML), _whole(folder / STATS, STATS_END)
     units = [unit for item in topology.findall("levels_/item") if (unit := item.find("px")) is not None]
@@ -73,7 +72,7 @@ def read_answer(folder: Path, dataspaces: Sequence[str]) -> dict[str, Any]:
 def _topology(path: Path) -> Element:
     """The part of the XML with levels and networks."""
     text = _whole(path, "</engine>")
-    if "</boost_serialization>" not in text:  # never closed by Timeloop
+    if "</boost_serialization>" not in text:  # Timeloop never closes it
         text += "</boost_serialization>"
     try:
         topology = ElementTree.fromstring(text).find("engine/topology_")
@@ -85,7 +84,7 @@ def _topology(path: Path) -> Element:
 
 
 def _whole(path: Path, ending: str) -> str:
-    """The text of a file. Raises FadiffError where it is missing, or the pattern of its ending does not occur."""
+    """The text of a file. Raises FadiffError if it is missing or does not match the pattern of its ending."""
     if not path.is_file():
         raise FadiffError(f"{path}: timeloop-model left no such file")
     text = path.read_text(encoding="utf-8", errors="replace")
@@ -95,7 +94,7 @@ def _whole(path: Path, ending: str) -> str:
 
 
 def _number(text: str) -> float:
-    """An int where the text is one, so that whole numbers are compared as such."""
+    """An int if the text is one, so that whole numbers are compared as integers."""
     try:
         return int(text)
     except ValueError:
@@ -111,7 +110,6 @@ def _printed(pattern: str, text: str) -> float:
 
 
 def _value(node: Element, path: str) -> float:
-    """The number of an element of the XML."""
     text = node.findtext(path)
     if text is None:
         raise FadiffError(f"{XML}: there is no {path} in it")
@@ -119,21 +117,20 @@ def _value(node: Element, path: str) -> float:
 
 
 def _per_dataspace(node: Element, tag: str, count: int) -> list[float]:
-    """The numbers of an element of the XML for the first `count` data spaces; none where it is missing."""
+    """The numbers of an element of the XML for the first `count` data spaces; empty if missing."""
     column = node.find(tag)
     items = column.find("PerDataSpace") if column is not None else None
     return [_number(item.text or "") for item in items.findall("item")[:count]] if items is not None else []
 
 
 def _name(unit: Element) -> str:
-    """The name of a level or of the arithmetic."""
     return unit.findtext("specs_/LevelSpecs/level_name") or ""
 
 
 def _arithmetic(unit: Element, block: str) -> dict[str, Any]:
     """The numbers of the arithmetic; `block` is its part of the printed statistics.
 
-    For sparse designs computes are split into those that happen, are gated, and are skipped.
+    Sparse designs split computes into actual, gated and skipped.
     """
     computes: Any = _value(unit, "random_computes_")
     if "Algorithmic Computes" in block:
@@ -144,7 +141,7 @@ def _arithmetic(unit: Element, block: str) -> dict[str, Any]:
 
 
 def _level(unit: Element, block: str, dataspaces: Sequence[str]) -> dict[str, Any]:
-    """The numbers of one storage level; data spaces that it does not keep are left out.
+    """The numbers of one storage level without bypassed data spaces.
 
     `block` is its part of the printed statistics, the only source of the leakage.
     """
@@ -163,7 +160,7 @@ def _level(unit: Element, block: str, dataspaces: Sequence[str]) -> dict[str, An
         spaces[name] = {key: row[key] for key in (*COUNTS, *BANDWIDTHS)} | {
             "energy_pj_per_instance": row["energy"], "energy_pj_total": total}
         section = _section(name, block)
-        if "Algorithmic scalar reads" in section:   # the form for sparse designs, split as the computes are
+        if "Algorithmic scalar reads" in section:   # sparse designs, split like the computes
             spaces[name] |= {access: {kind.lower(): _printed(rf"{kind} scalar {access} \(per-instance\) +: (\d+)",
                                                              section) for kind in KINDS}
                              for access in ("reads", "fills", "updates")}
@@ -178,10 +175,10 @@ def _level(unit: Element, block: str, dataspaces: Sequence[str]) -> dict[str, An
 
 def _networks(topology: Element, text: str, dataspaces: Sequence[str],
               instances: dict[str, float]) -> list[dict[str, Any]]:
-    """The interconnects between neighbouring levels ("networks" in Timeloop); data spaces without traffic left out.
+    """The interconnects between neighbouring levels ("networks" in Timeloop), without data spaces that have no traffic.
 
-    `instances` are those in use of each level: Timeloop's energies of an interconnect are per instance of the level
-    outside it. For components of their own, which may lie below any level, they are as printed.
+    `instances` are the instances in use of each level: Timeloop's energies of an interconnect are per instance of the
+    level outside it, except for separate components, which may lie below any level.
     """
     stats = {item.findtext("first") or "": item.find("second/px/stats_") for item in topology.findall("networks_/item")}
     printed = text.split("\nNetworks\n--------\n")[1].split("\nOperational Intensity")[0]
@@ -210,7 +207,7 @@ def _section(dataspace: str, body: str) -> str:
 
 def _traffic(kind: str, section: str, hops: float, energy: float, link_energy: float, adders: float,
              instances: float | None) -> dict[str, Any]:
-    """The traffic of one data space on one interconnect of a type; `section` is empty where none was printed."""
+    """The traffic of one data space on one interconnect; `section` is empty if nothing was printed."""
     if not section:
         return {}
     of_wires = kind == "Legacy"
@@ -232,7 +229,7 @@ def _traffic(kind: str, section: str, hops: float, energy: float, link_energy: f
 
 
 def _used(section: str, *energies: float) -> float:
-    """Instances in use, from a printed total and its energy per instance; Timeloop prints whole numbers of them."""
+    """Instances in use, from a printed total and its energy per instance, rounded to a whole number."""
     totals = [float(total) for total in re.findall(r"nergy \(total\) +: (\S+) pJ", section)]
     return float(round(sum(totals) / sum(energies))) if sum(energies) else 1.0
 
@@ -241,16 +238,16 @@ CLEARED = "TIMELOOP_"
 """Variables with this prefix change results, so no run inherits them."""
 
 SHOW_ALL = {"TIMELOOP_HIDE_INCONSEQUENTIAL_STATS": "0"}
-"""The variable by which Timeloop also prints levels and networks without traffic."""
+"""Makes Timeloop also print levels and networks without traffic."""
 
 INPUT = "input.yaml"
 """The name of the input in the folder of a run."""
 
 MESSAGE = re.compile(r"ERROR|Assertion|what\(\)")
-"""Lines of the output that say why a run failed."""
+"""Lines of the output with the reason of a failed run."""
 
 SOURCE_FOLDER = re.compile(r"\S*/(?=\S+\.[ch]pp)")
-"""The folder before a source file's name in such a line: where Timeloop was built, which says nothing."""
+"""The folder of a source file's name in such a line: Timeloop's build folder, of no use to a reader."""
 
 
 @dataclass(frozen=True)
@@ -258,7 +255,7 @@ class ModelAnswer:
     """The answer of `timeloop-model`.
 
     Attributes:
-        result: The numbers of an accepted mapping (see `read_answer.read_answer`); None if it was rejected.
+        result: The numbers of an accepted mapping (see `read_answer`); None if it was rejected.
         error: The reason of a rejection, in Timeloop's words.
     """
 
@@ -267,7 +264,7 @@ class ModelAnswer:
 
 
 class ModelKilled(FadiffError):
-    """The program was killed, and not by this process: on a full machine, most often for its memory."""
+    """Another process killed the program: on a full machine, usually for its memory."""
 
 
 def run_model(document: Mapping[str, Any], dataspaces: Sequence[str], folder: Path, *,
@@ -282,8 +279,8 @@ def run_model(document: Mapping[str, Any], dataspaces: Sequence[str], folder: Pa
         timeout: Seconds until the program is ended.
 
     Raises:
-        FadiffError: The program cannot be run, takes longer than the timeout, ends without a reason (`ModelKilled`
-            where something else ended it), or leaves files that are missing or cut off.
+        FadiffError: The program cannot be run, takes longer than the timeout, ends without a reason (`ModelKilled` if
+            another process killed it), or leaves missing or truncated files.
     """
     text = yaml.dump(dict(document), Dumper=_Plain, sort_keys=False, default_flow_style=None)
     return run_text(text, dataspaces, folder, (program,), timeout=timeout)
@@ -291,7 +288,7 @@ def run_model(document: Mapping[str, Any], dataspaces: Sequence[str], folder: Pa
 
 def run_text(text: str, dataspaces: Sequence[str], folder: Path, command: Sequence[str] = ("timeloop-model",), *,
              timeout: float = 60.0) -> ModelAnswer:
-    """Runs `timeloop-model` on a literal YAML text, as `run_model`; the input's name is added to the command."""
+    """Runs `timeloop-model` on a YAML text, as `run_model`; the input's name is appended to the command."""
     (folder / INPUT).write_text(text, encoding="utf-8")
     done = run_program.run([*command, INPUT], folder, environment(), timeout)
     if done.returncode == 0:
@@ -304,7 +301,7 @@ def run_text(text: str, dataspaces: Sequence[str], folder: Path, command: Sequen
 
 
 def environment() -> dict[str, str]:
-    """The variables that a run sees: this process's without those that change results."""
+    """This process's variables without those that change results."""
     return {name: value for name, value in os.environ.items() if not name.startswith(CLEARED)} | SHOW_ALL
 
 
@@ -314,8 +311,7 @@ def cleared() -> dict[str, str]:
 
 
 class _Plain(yaml.SafeDumper):
-    """Writes equal parts out in full: `timeloop-model` does not follow YAML's aliases."""
+    """Writes equal parts in full: `timeloop-model` does not follow YAML's aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Always: no part becomes an alias of another one."""
         return True

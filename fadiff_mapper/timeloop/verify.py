@@ -1,4 +1,4 @@
-"""Asks the real `timeloop-model` whether it gives the same numbers."""
+"""Compares an evaluation with the numbers of the real `timeloop-model`."""
 
 from __future__ import annotations
 
@@ -18,40 +18,36 @@ from fadiff_mapper.network.result import NetworkResult
 from fadiff_mapper.timeloop.find_programs import find_real, identity
 from fadiff_mapper.timeloop.run_model import run_text
 
-# Counts must be equal. Energies agree to 1e-9, as sums may be taken in another order. A few numbers Timeloop only
-# prints with two decimals; they are compared with the slack that this leaves.
+# Counts must be equal. Energies agree to 1e-9, as sums may be taken in another order. Numbers that Timeloop prints with
+# two decimals are compared with the slack that this leaves.
 
 TWO_DECIMALS = 0.00501
-"""Largest distance between a number and its print with two decimals, with a little for the rounding of halves."""
+"""Largest distance between a number and its print with two decimals, plus a margin for the rounding of halves."""
 
 PRINTED = ("ingresses", "link_transfers", "spatial_reductions", "leakage_energy_pj", "energy_uj",
            "utilization_percent")
-"""Numbers that are known with two decimals only."""
+"""Numbers known with two decimals only."""
 
 WITH_LEAKAGE = ("energy_pj_total", "energy_pj")
 """Energies that contain leakages, one of two decimals for each level."""
 
 
 def compared(stats: Stats) -> dict[str, Any]:
-    """The statistics in the form of an answer, with energy and utilization of the summary not rounded."""
+    """The statistics in the form of an answer, with the summary's energy and utilization not rounded."""
     exact = {"energy_uj": stats.energy_pj / 1e6, "utilization_percent": stats.utilization * 100}
     return stats.to_dict() | {"printed": stats.printed() | exact}
 
 
 def differences(want: Any, ours: Any, name: str = "", path: str = "") -> Iterator[str]:
-    """One line for every number of an answer of Timeloop that an evaluation does not give, recursively.
+    """One line for every number of Timeloop's answer from which our evaluation differs, recursively.
 
-    Whole numbers must be equal, others to 1e-9, those that Timeloop prints with two decimals to these. Levels,
-    networks and data spaces must be the same ones.
-
-    Args:
-        want: The answer, or a part of it: nested dicts and lists of numbers and names.
-        ours: The evaluation, or the same part of it (see `compared`); numbers beyond the answer's are left out.
-        name: The key of the part.
-        path: The keys down to the part, for the lines.
+    Whole numbers must be equal, others to 1e-9, two-decimal prints to their two decimals. Levels, networks and data
+    spaces must be the same. Numbers of `ours` (see `compared`) that `want` lacks are ignored; `path` holds the keys
+    down to the part.
     """
     if isinstance(ours, dict) and not isinstance(want, dict):
-        # Densities without optimizations change no number, and Timeloop prints the dense form, one for all kinds.
+        # Densities without optimizations change no number, and Timeloop prints the dense form: one number for all
+        # kinds.
         ours = ours["actual"]
     if isinstance(want, dict):
         if name == "dataspaces" and want.keys() != ours.keys():
@@ -77,12 +73,11 @@ def numbers(answer: Any) -> int:
 
 
 def _label(item: Any, index: int) -> str:
-    """The name of an entry of a list, else its index."""
     return str(item.get("name", index)) if isinstance(item, dict) else str(index)
 
 
 def _close(name: str, want: float, ours: float) -> bool:
-    """Whether two numbers agree as far as Timeloop's is known."""
+    """Whether two numbers agree to the precision of Timeloop's."""
     if isinstance(want, int) and name not in PRINTED:
         return want == ours
     slack = TWO_DECIMALS if name in PRINTED else 10 * TWO_DECIMALS if name in WITH_LEAKAGE else 1e-12
@@ -100,10 +95,10 @@ class Verdict:
     """The outcome of a comparison with the real `timeloop-model`.
 
     Attributes:
-        program: The program that was asked.
-        identity: A name for its very build.
+        program: The program that ran.
+        identity: A name for its build.
         numbers: How many numbers it gave; 0 where it rejected the mapping, failed, hung or left half a file.
-        differences: A line for each number that differs, or the reason why there are none.
+        differences: A line for each number that differs, or the reason why Timeloop gave no numbers.
     """
 
     program: Path
@@ -121,7 +116,7 @@ def real_model(search_path: str | None = None) -> Path:
     """The real `timeloop-model` in folders as in PATH; None: in PATH itself.
 
     Raises:
-        FadiffError: There is none; launchers of ours do not count.
+        FadiffError: There is none; our launchers do not count.
     """
     program = find_real(MODEL, search_path)
     if program is None:
@@ -131,9 +126,9 @@ def real_model(search_path: str | None = None) -> Path:
 
 
 def verify(spec: Spec, mapping: Mapping, stats: Stats, program: Path, timeout: float = TIMEOUT) -> Verdict:
-    """Has the real `timeloop-model` evaluate a mapping and compares every number that it gives with ours.
+    """Runs the real `timeloop-model` on a mapping and compares every number of its answer with ours.
 
-    The program gets input and mapping as `fadiff.input.yaml` holds them, and is ended after `timeout` seconds.
+    The program gets input and mapping as in `fadiff.input.yaml`, and is ended after `timeout` seconds.
     """
     try:
         with tempfile.TemporaryDirectory(prefix="fadiff-verify-") as folder:
@@ -148,7 +143,7 @@ def verify(spec: Spec, mapping: Mapping, stats: Stats, program: Path, timeout: f
 
 
 def verify_plan(plan: NetworkResult, program: Path) -> Iterator[tuple[str, Verdict]]:
-    """Has the real `timeloop-model` run every layer and every tile of a plan, one after the other.
+    """Runs the real `timeloop-model` on every layer and every tile of a plan, one after the other.
 
     Yields:
         The name of a layer, "NAME (tile)" of a tile, and the comparison.

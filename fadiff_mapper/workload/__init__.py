@@ -3,7 +3,7 @@
     network = load_network("bundled:networks/resnet18")
     for entry in network.distinct():     # each distinct problem once, with its nodes
         ...
-    for link in network.links():         # operator to operator: how tiles correspond, and what hinders fusing
+    for link in network.links():         # operator to operator: correspondence of tiles, and obstacles to fusion
         ...
 
 Words, each for one thing:

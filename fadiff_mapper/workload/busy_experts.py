@@ -1,7 +1,7 @@
 """Another balance of a mixture of experts: its rows spread over more or fewer of the experts.
 
 The data decide which expert a row goes to, so a network assumes a balance. The multiply-accumulates are the same
-whatever it is; the weights that are read are those of the busy experts, each once.
+for every balance; the weights of the busy experts are read, each once.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ def spread_over(network: Workload, busy: int) -> Workload:
     """Spreads the rows of every mixture of experts evenly over so many busy experts; over as many as there are experts,
     or rows, where these are fewer.
 
-    Raises:
-        FadiffError: The network has no mixture of experts (`Node.experts`), or rows do not divide evenly.
+    Raises FadiffError where the network has no mixture of experts (`Node.experts`), or rows do not divide evenly.
     """
     if busy < 1:
         raise FadiffError(f"busy_experts: found {busy}; accepted: a whole number >= 1")

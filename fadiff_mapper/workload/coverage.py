@@ -1,7 +1,7 @@
 """The part of a network that a plan accounts for, and all that it leaves out.
 
 A plan charges operators, and apart from them the tensors that joins read besides the one that flows on, such as
-residual operands (`other_inputs`). Left out are nodes that are not understood, operators that read constants alone
+residual operands (`other_inputs`). Left out are nodes that are not understood, operators that read only constants
 (a compiler computes them once), and all else that nodes between operators do.
 
 A node that is not understood may have any number of multiply-accumulates. Where it is not known, it counts as the
@@ -32,12 +32,12 @@ class Coverage:
     missing: int  # known multiply-accumulates of nodes that are not understood, and of `sums`
     possible: int | None  # those that the others of these nodes may well have; None where shapes are not known
     not_understood: tuple[NotUnderstood, ...]  # these nodes
-    sums: tuple[Folded, ...]  # sums of products that were multiplied point by point, and stay steps between operators
-    folded: tuple[Folded, ...]  # operators that read constants alone, whose multiply-accumulates count on neither side
+    sums: tuple[Folded, ...]  # sums of element-wise products, which stay steps between operators
+    folded: tuple[Folded, ...]  # operators that read only constants, whose multiply-accumulates count on neither side
     free: dict[str, int]  # operation -> number of nodes without multiply-accumulates, which cost nothing in a plan
     joined_words: int  # words that nodes of the kind join read besides the tensor that flows on
     joins: int  # number of these nodes
-    assumed: dict[str, int]  # what was assumed of operators -> their number
+    assumed: dict[str, int]  # an assumption -> the number of operators under it
     head: str = ""  # a sentence on a product over the vocabulary at every position, "" without
 
     @property
@@ -139,13 +139,8 @@ def _head(network: Workload) -> str:
 def require_coverage(network: Workload, allow_partial: bool, remedy: str) -> None:
     """Refuses a network of which too little is understood, unless any part of it will do.
 
-    Args:
-        network: the network.
-        allow_partial: whether any part of it will do.
-        remedy: how to ask for a part of it, for the message.
-
-    Raises:
-        FadiffError: less than `LEAST` of its multiply-accumulates are understood, possible ones among them.
+    `remedy` says in the message how to ask for a part of it. Raises FadiffError where less than `LEAST` of its
+    multiply-accumulates are understood, possible ones included.
     """
     found = coverage(network)
     if found.share < LEAST and not allow_partial:

@@ -56,7 +56,7 @@ class NotUnderstood:
 
 @dataclass(frozen=True)
 class Folded:
-    """An operator that reads constants alone: computed once, before the network runs, and no layer of it."""
+    """An operator that reads only constants: computed once, before the network runs, and no layer of it."""
 
     node: str  # its name
     what: str  # the framework's name of its operation
@@ -84,7 +84,7 @@ class Workload:
         name: its name.
         nodes: all nodes in topological order, inputs among them, with shapes where these are known.
         outputs: names of the tensors that it returns.
-        folded: operators that read constants alone and are no nodes.
+        folded: operators that read only constants and are no nodes.
     """
 
     name: str
@@ -159,8 +159,7 @@ class Workload:
         """The maximal chains of operators (by names of nodes), each of which hands its output to the next one only, as
         its only operand from another operator; an operator without a neighbour is a chain of one.
 
-        Args:
-            fusable: True counts only links without an obstacle.
+        `fusable` counts only links without an obstacle.
         """
         leaving, arriving = (Counter(getattr(link, end) for link in self.links()) for end in ("producer", "consumer"))
         after = {link.producer: link.consumer for link in self.links()
@@ -183,10 +182,9 @@ class Workload:
                                    None if node.macs is None else node.macs / total) for node in unknown)
 
     def totals(self, costs: Sequence[tuple[float, int]]) -> Totals:
-        """Energy and cycles of the network from those of its problems.
+        """Energy and cycles of the network from the costs of its problems.
 
-        Args:
-            costs: (energy in pJ, cycles) of one run of each of `distinct()`, in that order.
+        `costs` are (energy in pJ, cycles) of one run of each of `distinct()`, in that order.
         """
         entries = list(zip(self.distinct(), costs, strict=True))
         return Totals(sum(entry.times * energy for entry, (energy, _) in entries),
@@ -197,15 +195,8 @@ def build_workload(name: str, nodes: Iterable[Node], outputs: Sequence[str] = ()
                    where: Where | None = None, folded: Iterable[Folded] = ()) -> Workload:
     """Checks a network and puts its nodes in order.
 
-    Args:
-        name: name of the network.
-        nodes: its nodes in any order, with shapes or without.
-        outputs: names of the tensors that it returns; without any, the tensors that no node reads.
-        where: the source, for messages.
-        folded: operators that read constants alone.
-
-    Returns:
-        Nodes in topological order, with the shapes that follow from their operands.
+    Nodes come in any order, with shapes or without. Without `outputs` the network returns the tensors that no node
+    reads.
 
     Raises:
         SpecError: the network has no operator, two nodes of one name, a tensor that no node writes, a cycle, or shapes

@@ -1,7 +1,7 @@
 """A node of a network, and the kinds of nodes without multiply-accumulates.
 
-A kind says what a node means for a tile that passes through it; `tensor_routes` follows tiles by kind alone, so that a
-new name needs an entry in `KINDS` and nothing else. Names are lower-case and belong to no framework: ONNX's `Relu`,
+A kind says what a node means for a tile that passes through it; `tensor_routes` follows tiles by kind, so that a
+new name only needs an entry in `KINDS`. Names are lower-case and belong to no framework: ONNX's `Relu`,
 ATen's `relu_` and a network file's `relu` are all "relu".
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload.operator import Operator, Shape
 
-INPUT = "input"  # name and kind of the nodes that stand for the network's inputs
+INPUT = "input"  # name and kind of the nodes of the network's inputs
 NOT_UNDERSTOOD = "not_understood"  # name and kind of nodes whose meaning is not known; no tile is followed through them
 
 KINDS: dict[str, tuple[str, ...]] = {
@@ -32,9 +32,9 @@ KINDS: dict[str, tuple[str, ...]] = {
     INPUT: (INPUT,),
     NOT_UNDERSTOOD: (NOT_UNDERSTOOD,),
 }
-"""Nodes without multiply-accumulates, by what they mean for a tile that passes through:
+"""Nodes without multiply-accumulates, by their effect on a tile that passes through:
 
-pointwise  the tile as it is
+pointwise  the tile unchanged
 join       the same tile of every operand (broadcast where an operand is smaller)
 pool       a window slides over the tile
 rows       whole rows along `axes`, whose shape stays
@@ -74,19 +74,20 @@ class Node:
     # for operators, the padding, (before, after) per sliding axis; None where it is not stated
     pad: tuple[tuple[int, int], ...] | None = None
     # for pools, the window; for pad, resize and slice, the window through which each output point reads the input (a
-    # slice from point 3 on has the padding -3), for scatter that of the slice which it undoes; None where not stated
+    # slice from point 3 on has the padding -3), for scatter the padding of the slice which it undoes; None where not
+    # stated
     window: Window | None = None
     # for the kinds rows and reduce, the axes of whole rows (negative ones count from the end); for transpose, their new
     # order; for pad, slice, scatter and gather those along which they act; for a concat that adds an axis, that axis
     axes: tuple[int, ...] = ()
-    # for nodes that are not understood and for `GENERIC` ones, the framework's name; for operators, what was assumed of
-    # them (the spread of rows over experts)
+    # for nodes that are not understood and for `GENERIC` ones, the framework's name; for operators, the assumptions
+    # about them (the spread of rows over experts)
     what: str = ""
     experts: int = 0  # for a product of experts, how many there are, of which `layer.repeat` are at work; else 0
     # for nodes that are not understood, their multiply-accumulates where they are known; for a reduction that sums a
-    # product of two tensors point by point, those of the product
+    # product of two tensors point by point, the multiply-accumulates of the product
     macs: int | None = None
-    # for nodes that are not understood, where theirs are not known, how many they may well have: those of one product
+    # for nodes that are not understood, where theirs are not known, how many they may well have: as many as one product
     # of their tensors (`shapes.possible_macs`), or of one pass of a loop; None where shapes are not known either
     possible: int | None = None
     where: Where = field(default=Where("network"), compare=False, repr=False)  # place in the source, for messages

@@ -158,8 +158,7 @@ def _shape(template: str) -> Map:
 def problem_operator(node: Any, where: Where, repeat: int = 1) -> Operator:
     """An operator, of so many runs, from any Timeloop problem: the `problem` section, shape and instance, at its place.
 
-    Raises:
-        SpecError: `read_problem` refuses the section.
+    Raises SpecError where `read_problem` refuses the section.
     """
     problem, literal = read_problem(node, where)
     return Operator("problem", problem, {ds.name: _view(problem, ds) for ds in problem.dataspaces}, repeat, literal)

@@ -1,12 +1,12 @@
-"""The elements of a tensor that one producer makes, where those of other tensors are put together with them.
+"""The elements of a tensor that one producer makes, where elements of other tensors are put together with them.
 
 Problem. Behind a concatenation only some elements of a tensor come from the operator that a route starts at; the others
 are fetched. A part taken later, as of shuffled channels, may hold more or fewer of them.
 
 Method. `Origins` is an array of booleans, True where the producer makes the element (or a part of it), with as many
 axes as the tensor. Along an axis on which all points are alike it has one point only, so that the channels of an image
-need as many booleans as there are channels. Nodes rearrange it as they rearrange the tensor. None stands for places
-that are not known.
+need as many booleans as there are channels. Nodes rearrange it as they rearrange the tensor. None means that
+the places are not known.
 
 Worked example. Channel shuffle of 4 channels, of which the producer makes the last two, in two groups:
 
@@ -27,7 +27,7 @@ import numpy as np
 from fadiff_mapper.workload.operator import Shape
 
 Origins: TypeAlias = np.ndarray
-"""Booleans, one axis per axis of the tensor; an axis of one point stands for any number of equal ones."""
+"""Booleans, one axis per axis of the tensor; an axis of one point means any number of equal points."""
 
 MOST_ELEMENTS = 1 << 20  # booleans of one array; places beyond are not followed: a plain safety limit
 
@@ -38,7 +38,7 @@ def all_own(rank: int) -> Origins:
 
 
 def share_from_elsewhere(own: Origins) -> Fraction:
-    """The part of the elements that other tensors bring."""
+    """The fraction of the elements produced by other tensors."""
     return 1 - Fraction(int(own.sum()), own.size)
 
 
@@ -85,7 +85,8 @@ def uniform(own: Origins, axes: Sequence[int]) -> bool:
 
 
 def put_together(parts: Sequence[Origins], shapes: Sequence[Shape], axis: int) -> Origins | None:
-    """Tensors one behind the other along an axis, in which alone their shapes differ; None for too many elements."""
+    """Tensors one behind the other along an axis, the only axis in which their shapes differ; None for too many
+    elements."""
     if all(part.all() for part in parts):
         return all_own(len(shapes[0]))
     longest = [max(column) for column in zip(*(part.shape for part in parts), strict=True)]
@@ -111,7 +112,7 @@ def overwritten(own: Origins, part: Origins, shape: Shape, axis: int, places: ra
 
 def joined(paths: Sequence[Origins], rank: int) -> Origins:
     """Tensors joined point by point to one of so many axes, aligned at the last one: an element needs the producer
-    if that of any operand does."""
+    if the element of any operand does."""
     result = all_own(rank) & False
     for path in paths:
         result = result | path.reshape((1,) * (rank - path.ndim) + path.shape)
@@ -119,5 +120,5 @@ def joined(paths: Sequence[Origins], rank: int) -> Origins:
 
 
 def reduced(own: Origins, axes: Sequence[int]) -> Origins:
-    """One element for all along some axes, which stay with one point."""
+    """Reduces the axes to extent 1: a point is the producer's if any point along them is."""
     return np.asarray(own.any(axis=tuple(axes), keepdims=True))

@@ -11,7 +11,7 @@ producer (slid over by the windows in between and by the consumer's own), and al
     one whole dimension     points are equal, up to windows
     its major part          as heads are of channels: one point of the consumer's dimension is a stretch of the
                             producer's, a window as long as its stride (M = 32 * 128 read by G: WindowSlide(128, 128))
-    it and minor ones       as channels are of heads: several points of the consumer's dimension stand for one of the
+    it and minor ones       as channels are of heads: several points of the consumer's dimension are one point of the
                             producer's, a window that shrinks (G and M = 128 read by C: WindowSlide(1, 1, shrink=128))
     any other               no tile passes along it: the dimensions behind it must be there whole
 """
@@ -34,8 +34,7 @@ from fadiff_mapper.workload.window_slide import WindowSlide, composable, compose
 OUTPUT = "output"  # in `Link.also_read_by`: a tensor on the way is an output of the network
 
 MOST_READERS = 100
-"""Further readers that a link names: a plain safety limit, so that a tensor with thousands of readers does not
-give each of its links a list of thousands."""
+"""Further readers that a link names: a plain safety limit for tensors with thousands of readers."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ class Link:
     # link is fused
     also_read_by: tuple[str, ...]
     obstacle: Obstacle | None  # the reason why tiles cannot pass, None where they can
-    # the part of the operand's words that other tensors bring, put together with this one
+    # the fraction of the operand's words produced by other tensors, put together with this one
     elsewhere: Fraction = Fraction(0)
     # True if a loop can cut the tensor along some dimension; else only all of it can be handed on, with whatever is
     # rearranged or normalised in between
@@ -93,10 +92,7 @@ def find_links(nodes: Sequence[Node], route_of: Mapping[str, Route],
                readers: Mapping[str, list[str]]) -> tuple[Link, ...]:
     """All links of a network, in the order of the consumers, then of their inputs.
 
-    Args:
-        nodes: the nodes in topological order, with shapes.
-        route_of: the routes of all tensors (`tensor_routes.routes`).
-        readers: the readers of all tensors (`readers_of`).
+    `nodes` are in topological order, with shapes; routes come from `tensor_routes.routes`, readers from `readers_of`.
     """
     by_name = {node.name: node for node in nodes}
     behind: dict[str, list[str]] = {}
@@ -192,7 +188,7 @@ def _axis_maps(route: Route, bound: Mapping[str, int], node: Node, layer: Operat
 
 
 def _stretch(found: AxisMap) -> int:
-    """Points of the producer's dimension that one point of the consumer's stands for."""
+    """Points of the producer's dimension that one point of the consumer's covers."""
     first = found.slides[0] if found.slides else WindowSlide(1, 1)
     return first.block if first.shrink > 1 else first.stride
 
@@ -213,7 +209,7 @@ def _stretch(found: AxisMap) -> int:
 
 @dataclass(frozen=True)
 class OtherInput:
-    """A tensor that a join reads besides the one that flows on."""
+    """The other input of an element-wise operator, read besides the tensor that flows on."""
 
     node: str  # name of the join
     tensor: str  # name of the operand
@@ -223,8 +219,7 @@ class OtherInput:
 def other_inputs(nodes: Sequence[Node]) -> tuple[OtherInput, ...]:
     """All tensors that joins read besides those that flow on; operands of unknown shape are left out.
 
-    Args:
-        nodes: the nodes of a network in topological order, with shapes.
+    `nodes` are in topological order, with shapes.
     """
     by_name: dict[str, Node] = {}
     place: dict[str, int] = {}

@@ -15,7 +15,7 @@ from fadiff_mapper.workload.tensor_axes import AxisPiece, axis_of, regrouped
 #
 # Method. Where the right factor of a repeated product leads back, over reshapes and transposes, to a node that
 # repeats elements, and the repetition is the innermost part of the runs, the products that share a factor are one
-# product: their rows stand one under the other in memory already. The right factor is then the tensor before the
+# product: their rows lie one under the other in memory already. The right factor is then the tensor before the
 # repetition.
 #
 # Llama-3-8B, 32 query heads on 8 heads of keys and values, one token against 2048:
@@ -24,19 +24,15 @@ from fadiff_mapper.workload.tensor_axes import AxisPiece, axis_of, regrouped
 #
 # Repetitions along the outer part of the runs (a factor shared over the batch) stay as they are.
 
-AGAIN = "again"  # prefix of the dimensions of a tensor's pieces that repeat elements; those of the source are numbers
+# prefix of the dimensions of a tensor's pieces that repeat elements; dimensions of the source are numbers
+AGAIN = "again"
 SHARED = "Weights"  # the operand that products share: the right factor
 
 
 def with_shared_operands(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[Node, ...]:
     """Puts together the products of each node that share their right factor.
 
-    Args:
-        nodes: the nodes of a network in topological order, with shapes.
-        outputs: names of the tensors that it returns.
-
-    Returns:
-        The nodes in topological order, without those that repeated a factor and are read no more.
+    Nodes are in topological order, with shapes. Nodes that repeated a factor and are read no more are left out.
     """
     by_name = {node.name: node for node in nodes}
     result: list[Node] = []
@@ -121,7 +117,7 @@ def _merged(node: Node, layer: Operator, source: Node, way: Sequence[Node]) -> l
 ROOTS = ("rsqrt", "sqrt")  # nodes that take the root of the mean square
 
 BESIDE_ROOT = ("add", "clip", "max", "reciprocal")
-"""Nodes of one operand that stand between a mean and its use: the small constant, a bound, an inverse."""
+"""Nodes of one operand between a mean and its use: the small constant, a bound, an inverse."""
 
 SQUARES = (("pow", 1), ("square", 1), ("mul", 2))
 """Nodes, with the number of their operands, that square a tensor; the exponent of a power is a constant."""
@@ -129,7 +125,7 @@ SQUARES = (("pow", 1), ("square", 1), ("mul", 2))
 
 def with_named_norms(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[Node, ...]:
     """Puts together the nodes of each norm that is written out (arguments as above): a node "rmsnorm" or "layernorm"
-    stands in place of its last one."""
+    replaces its last one."""
     by_name = {node.name: node for node in nodes}
     readers: dict[str, set[str]] = {node.name: set() for node in nodes}
     for node in nodes:
@@ -148,7 +144,7 @@ def with_named_norms(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[Nod
 
 
 def _norm(node: Node, by_name: Mapping[str, Node]) -> tuple[Node, set[str]] | None:
-    """The norm whose last node this is, and the nodes in between; a product's factors may stand in either order."""
+    """The norm whose last node this is, and the nodes in between; a product's factors may come in either order."""
     for scaled, factor in [node.inputs] if node.op == "div" else [node.inputs, node.inputs[::-1]]:
         inner, root = set[str](), by_name[factor]
         rooted = False

@@ -2,7 +2,7 @@
 
 An operator's tensors fit its problem by extent, axis by axis, except along sliding axes: the problem counts the padded
 points that its windows read (padding as data), the tensor has only the real ones, so a range of extents is accepted.
-Extents of windows are those of `WindowSlide.reach`.
+Extents of windows come from `WindowSlide.reach`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,6 @@ Operands = Sequence[Shape | None]  # shapes of the tensors that a node reads; No
 
 def output_shape(node: Node, operands: Operands) -> Shape | None:
     """The shape of a node's output.
-
-    Args:
-        node: the node, with a stated shape or without.
-        operands: shapes of the tensors that it reads, in the order of `node.inputs`.
 
     Returns:
         The stated shape, else the one that follows from the operands; None where the source leaves it open.
@@ -94,10 +90,6 @@ def possible_macs(operands: Operands, results: Operands) -> int | None:
     No contraction of two tensors of a and b elements to one of c has more than sqrt(a b c) of them (the inequality of
     Loomis and Whitney), and a matrix product has just as many. An operator that multiplies more than once has more.
 
-    Args:
-        operands: shapes of the tensors that it reads, constants among them.
-        results: shapes of those that it writes.
-
     Returns:
         The number for its two largest operands (one counts twice) and all its results; results of unknown shapes count
         as the largest operand. None where no shape of an operand is known.
@@ -112,12 +104,7 @@ def possible_macs(operands: Operands, results: Operands) -> int | None:
 def whole_axes(node: Node, rank: int) -> frozenset[int]:
     """The axes, counted from 0, along which a node of kind rows or reduce needs whole rows of an operand.
 
-    Args:
-        node: the node, with the axes that it states; the last one where it states none.
-        rank: number of axes of its operand.
-
-    Raises:
-        SpecError: the operand has no such axis.
+    The last axis counts where the node states none. Raises SpecError where the operand has no such axis.
     """
     axes = node.axes or (-1,)
     if any(not -rank <= axis < rank for axis in axes):
@@ -175,8 +162,7 @@ def _check_operand(node: Node, layer: Operator, dataspace: str, shape: Shape) ->
 def sliding_windows(layer: Operator, dataspace: str) -> dict[int, WindowSlide]:
     """The axes of a data space that windows slide over, in the order of the operator's paddings (`Node.pad`).
 
-    Returns:
-        Axis of the tensor -> the operator's window over it, without padding.
+    Returns the axis of the tensor -> the operator's window over it, without padding.
     """
     ranks = {term.dimension: rank for rank in layer.dataspace(dataspace).ranks for term in rank}
     windows = {}

@@ -94,9 +94,6 @@ def axis_of(pieces: Sequence[AxisPiece]) -> TensorAxis:
 def merged(axes: Sequence[TensorAxis]) -> TensorAxis:
     """The axis of a tensor that arrives over several paths, arranged or slid over differently.
 
-    Args:
-        axes: the axis as it arrives over each path, all of the same extent and different.
-
     Returns:
         The axis of a single path; an axis behind one window that covers those of all paths, where they slide over the
         same pieces with equal strides: x and a pool of x, 5 wide, are together read through the window of the pool.
@@ -116,7 +113,7 @@ def merged(axes: Sequence[TensorAxis]) -> TensorAxis:
 
 
 def scattered(axes: Sequence[TensorAxis], extent: int) -> TensorAxis:
-    """An axis whose points come from those of other axes, in an order that no tile follows; from none of them where
+    """An axis whose points come from points of other axes, in an order that no tile follows; from none of them where
     they are repeated or come from elsewhere."""
     among = frozenset().union(*(axis.spans for axis in axes))
     return TensorAxis(extent, (AxisPiece(SCATTERED, extent, 1, among),)) if extent > 1 else TensorAxis(extent, ())

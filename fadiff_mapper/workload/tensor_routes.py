@@ -7,14 +7,14 @@ tensor may come back to itself over several paths (x * sigmoid(x), x / mean(x), 
 axis. A route with an obstacle goes on, so that links can name it.
 
 Most nodes that pick, repeat or put together elements (kind opaque) leave all axes but one as they are. Tiles along the
-others pass; along that one, they pass where windows can say what is read, and else the dimensions behind it must be
-there whole.
+others pass; along that one, they pass where windows describe the points that are read, and else the dimensions behind
+it must be there whole.
 
     concat    the axis along which tensors are put together is scattered among all that come from the producer; the
-              part of its points that comes from other tensors is `Route.elsewhere`
+              fraction of its points produced by other tensors is `Route.elsewhere`
     slice     the axis of which a part is taken is scattered: the producer computes all of it. Where several tensors
-              stand along that axis, the places that are taken must be stated
-    pad       a window of one point with padding where the node says how many zeros stand before, else scattered
+              lie along that axis, the places that are taken must be stated
+    pad       a window of one point with padding where the node says how many zeros come before, else scattered
     resize    a window that shrinks where the node states its interpolation, else scattered
     expand    an axis of one point that is repeated is scattered among nothing; one of more points among itself
     gather    picks along the axes that it states, which are scattered; without any, elements are picked by an index
@@ -76,8 +76,7 @@ OBSTACLES = {
 """Names of obstacles, and their sentences."""
 
 MOST_BETWEEN = 200
-"""Nodes between two operators; a route is followed no further: a plain safety limit for large graphs, in which every
-tensor would else carry a long list of names."""
+"""Nodes between two operators; a route is followed no further: a plain safety limit for large graphs."""
 
 
 @dataclass(frozen=True)
@@ -90,14 +89,14 @@ class Route:
     through: tuple[str, ...] = ()  # nodes passed, in topological order
     joins: tuple[str, ...] = ()  # other tensors joined on the way
     whole: frozenset[tuple[str, int]] = frozenset()  # aligned stretches (dimension, length) that a tile covers whole
-    elsewhere: Fraction = Fraction(0)  # the part of the elements that other tensors bring, as of a concatenation
+    elsewhere: Fraction = Fraction(0)  # the fraction of the elements produced by other tensors, as of a concatenation
     obstacle: Obstacle | None = None  # the first obstacle on the way, if any
-    own: Origins | None = field(default=None, compare=False, repr=False)  # what the producer makes; None: not known
+    own: Origins | None = field(default=None, compare=False, repr=False)  # elements of the producer; None: not known
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """An operand of a node, of some shape (None: not known), with what its route says of it; no axes where it comes
+    """An operand of a node, of some shape (None: not known), with the facts of its route; no axes where it comes
     from elsewhere."""
 
     axes: Axes | None
@@ -107,10 +106,9 @@ class Arrival:
 
 
 def routes(nodes: Sequence[Node]) -> dict[str, Route]:
-    """The routes of all tensors that an operator stands behind, by the tensors' names.
+    """The routes of all tensors that come from some operator, by the tensors' names.
 
-    Args:
-        nodes: the nodes in topological order, with shapes.
+    `nodes` are in topological order, with shapes.
     """
     result: dict[str, Route] = {}
     shapes = {node.name: node.shape for node in nodes}
@@ -334,7 +332,7 @@ def _window(node: Node, index: int, axis: TensorAxis, extent: int) -> WindowSlid
 
 
 def _repeated(route: Route, node: Node, shape: Shape, arrival: Arrival) -> Route:
-    """Axes aligned at the last one; those of one point are repeated."""
+    """Axes aligned at the last one; axes of one point are repeated."""
     axes = arrival.axes or ()
     lead = len(shape) - len(axes)
     if lead < 0:

@@ -26,7 +26,7 @@ class WindowSlide:
     stride: int  # input points from one output point to the next
     dilation: int = 1  # input points from one covered point to the next
     pad: int = 0  # points before the first input that the first output covers, too
-    shrink: int = 1  # points that each input point stands for, as behind a resizing; of minor axes, their extent
+    shrink: int = 1  # output points of each input point, as behind a resizing; of minor axes, their extent
     block: int = 1  # adjacent points that count as one input point, as the rows of a strip of windows do
 
     def reach(self, points: Points) -> Points:
@@ -68,12 +68,9 @@ class WindowSlide:
 def composed(slides: Sequence[WindowSlide]) -> WindowSlide:
     """The window, without dilation, that reaches as far as several windows in a row.
 
-    Args:
-        slides: `composable` windows in the order in which they were applied, from the producer's axis on.
-
-    Returns:
-        A window from the producer's points to the last window's outputs. Its `reach`, stride and padding are exact; the
-        points that it covers in between may be more where strides exceed kernels.
+    Windows come in the order in which they were applied, from the producer's axis on. Returns a window from the
+    producer's points to the last window's outputs. Its `reach`, stride and padding are exact; the points that it covers
+    in between may be more where strides exceed kernels.
     """
     whole = WindowSlide(1, 1)
     for slide in slides:
@@ -88,8 +85,8 @@ def composed(slides: Sequence[WindowSlide]) -> WindowSlide:
 
 
 def composable(slides: Sequence[WindowSlide]) -> bool:
-    """True if `composed` can put these windows together: one that shrinks stands behind windows of one point only, one
-    that counts blocks stands first."""
+    """True if `composed` can put these windows together: one that shrinks comes behind windows of one point only, one
+    that counts blocks comes first."""
     moved = [(slide.kernel, slide.stride, slide.block) != (1, 1, 1) for slide in slides]
     return all((slide.shrink == 1 or not any(moved[:index])) and (slide.block == 1 or not index)
                for index, slide in enumerate(slides))

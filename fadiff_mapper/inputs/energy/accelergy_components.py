@@ -1,7 +1,7 @@
 """The components of an input as Accelergy understands them, with all text worked out and compound ones expanded.
 
 Accelergy evaluates the text of its input in Python. Here the same text is worked out by `yaml.expressions`, in the same
-order and with the same names in reach, so that Accelergy need be asked about primitive components alone. The rules are
+order and with the same names in reach, so that Accelergy is asked about primitive components only. The rules are
 those of Accelergy 0.4 (its `raw_inputs_2_dicts.py`, `arch_dict_2_obj.py` and `compound_component.py`).
 """
 
@@ -33,7 +33,7 @@ REQUIRED = ("global_cycle_seconds", "technology")
 MUST_SPECIFY = "must_specify"
 """In place of a default: the attribute has none."""
 TIMELOOPS = re.compile(r"power_gated_at|network[_-]\w+", re.ASCII)
-"""Attributes whose texts, such as "1:N" or the name of a level, are for Timeloop alone."""
+"""Attributes whose texts, such as "1:N" or the name of a level, are only for Timeloop."""
 INSTANCES = re.compile(r"\[(-?\d+)\.\.(-?\d+)\]", re.ASCII)
 """A range of instances whose bounds are worked out."""
 ACCEPTED = "numbers, words in quotes, and arithmetic with them and with attributes"
@@ -50,11 +50,11 @@ class PrimitiveComponent:
     name: str  # full name with ranges; within a compound component from there on, such as "lane[0..3].adder"
     kind: str
     attributes: Names  # values by name
-    # Factor on its area; within a compound component those of all components around it included.
+    # Factor on its area; within a compound component the factors of all components around it included.
     area_scale: float = 1.0
     energy_scale: float = 1.0  # factor on its energies, in the same way
     actions: tuple[str, ...] = ()  # the actions that the architecture asks for; none within a compound component
-    # The attributes that it has from the containers around it, whatever they are for, or for Timeloop alone.
+    # The attributes that it has from the containers around it, whatever they are for, or only for Timeloop.
     spare: frozenset[str] = frozenset()
 
 
@@ -62,11 +62,11 @@ class PrimitiveComponent:
 class PartAction:
     """An action of primitive components within a compound one."""
 
-    name: str  # name of the components as the action gives it: of those of a range it may call one, or some
+    name: str  # name of the components as the action gives it: of the components of a range it may call one, or some
     part: PrimitiveComponent  # the component
     action: str  # name of the action
     arguments: Names  # values by name
-    energy_scale: float  # factor on the energy, those of the actions around it included
+    energy_scale: float  # factor on the energy, the factors of the actions around it included
 
 
 @dataclass(frozen=True)
@@ -112,9 +112,7 @@ class DescribedHardware:
 def described(arch: Architecture, literal: Mapping[str, Any]) -> DescribedHardware:
     """Works out the components of an input.
 
-    Args:
-        arch: The architecture, written as a tree.
-        literal: Sections of the user's input, of which `variables` and `compound_components` are read.
+    `literal` gives `variables` and `compound_components`.
 
     Raises:
         SpecError: A text is no arithmetic, a class contains itself or what is not there, an attribute is missing, or
@@ -136,7 +134,7 @@ def described(arch: Architecture, literal: Mapping[str, Any]) -> DescribedHardwa
 
 
 def instances(name: str) -> int:
-    """The number of components that a name with ranges stands for."""
+    """The number of components that a name with ranges covers."""
     return math.prod(int(last) - int(first) + 1 for first, last in INSTANCES.findall(name))
 
 
@@ -149,7 +147,7 @@ class _Rules:
     # Actions that have been called of a class without being defined, by class: from then on it has them, and they cost
     # nothing.
     added: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    left: int = MOST_WORK  # what `MOST_WORK` leaves
+    left: int = MOST_WORK  # units of `MOST_WORK` not yet spent
     unknown: set[str] = field(default_factory=set)  # see `DescribedHardware`
 
     def spend(self, work: int, place: str) -> None:
@@ -160,7 +158,7 @@ class _Rules:
                             "arguments at most, in all components together")
 
     def value(self, text: Any, names: Names, place: str, words: bool = True) -> Any:
-        """The value of an attribute, argument or scale; `words`: text in quotes stands for itself."""
+        """The value of an attribute, argument or scale; `words`: text in quotes is its own value."""
         self.spend(1 + (len(text) ** 2 // 1000 if isinstance(text, str) else 0), place)
         if words and isinstance(text, Literal):
             return text
@@ -191,7 +189,7 @@ class _Rules:
     def in_turn(self, texts: Mapping[str, Any], names: Names, place: str, strict: bool = True) -> dict[str, Any]:
         """Values by name, each worked out with those before it and with `names`, and completed from `names`.
 
-        Where not `strict`, what cannot be worked out is left out, and `unknown`.
+        Where not `strict`, values that cannot be computed are left out, and `unknown`.
         """
         self.spend(1, place)
         done: dict[str, Any] = {}

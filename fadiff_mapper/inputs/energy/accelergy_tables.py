@@ -48,7 +48,7 @@ PRECISION = "17"
 DIGITS = 6
 """Significant digits of the figures that Accelergy writes, unless it is asked for more."""
 MOST_BYTES = 16 * 2 ** 20
-"""Bytes of one file, a plain safety limit; nothing was measured."""
+"""Bytes of one file, a plain safety limit."""
 COMPLAINT = re.compile(r"\w*(Error|Exception)\b: *\S.*")
 """The last line of a Python traceback, from the name of the exception on."""
 ANSWER_FORMAT = "3"
@@ -194,13 +194,9 @@ def assembled(hardware: DescribedHardware, answered: Tables, energies_by: Mappin
     The energy of a compound component's action is the sum over its steps: the energy of the primitive action, times its
     scale, times the components of the range that it names, times the scale of the component. Its area is the sum over
     its parts: area times scale times components (Accelergy's `ERT_generator.py`, `ART_generator.py`). Accelergy lists
-    primitive components first, and none without actions in an ERT. A missing figure is a FadiffError.
-
-    Args:
-        hardware: The components.
-        answered: Accelergy's tables for the request of this hardware, in full precision.
-        energies_by: The plug-in that estimated the energies of each component of the request.
-        areas_by: The same of areas; empty where Accelergy does not say so, and the summaries are then left out.
+    primitive components first, and none without actions in an ERT. A missing figure is a FadiffError. `answered` has
+    Accelergy's tables in full precision; `energies_by` and `areas_by` name the plug-in of each component. Without
+    `areas_by` Accelergy does not say so, and the summaries are left out.
     """
     tables = {component_name(table.component): table for table in answered.ert}
     areas = {component_name(name): area for name, area in answered.art.items()}
@@ -297,14 +293,8 @@ def answer(arch: Architecture, literal: Mapping[str, Any], program: str, environ
            time_limit: float = TIME_LIMIT_S) -> AccelergyAnswer:
     """Asks Accelergy about an architecture; the answer comes from the cache where it was asked before.
 
-    Args:
-        literal: Sections of the input (see `Spec.literal`), of which Accelergy reads the compound components.
-        program: Path of the `accelergy` command.
-        environment: Environment variables of the run.
-        time_limit: Seconds for the run.
-
-    Returns:
-        The answer, not necessarily complete: a plug-in may be lacking.
+    `literal` gives the compound components (see `Spec.literal`); `time_limit` is in seconds. The answer is not
+    necessarily complete: a plug-in may be lacking.
 
     Raises:
         FadiffError: In one line: Accelergy fails, takes too long, or leaves a table that cannot be read.
@@ -347,17 +337,10 @@ def ask(given: str | Sequence[str], program: str, environment: Mapping[str, str]
         time_limit: float) -> dict[str, str]:
     """Runs Accelergy on an input.
 
-    Args:
-        given: The input: a text, YAML, or the paths of files that are trusted, with which it runs as under Timeloop.
-        program: Path of the command.
-        environment: Environment variables, of which it inherits some (`inherited`), with trusted files all.
-        time_limit: Seconds.
-
-    Returns:
-        Every YAML file that it writes, and its `LOG`, by name; figures about a text with `PRECISION` digits.
-
-    Raises:
-        FadiffError: Accelergy fails, takes too long, or leaves no tables, which its exit code does not tell; one line.
+    `given` is YAML text, or the paths of trusted files, with which Accelergy runs as under Timeloop, with all of the
+    environment instead of the `inherited` variables. `time_limit` is in seconds. Returns every YAML file that it
+    writes, and its `LOG`, by name; figures about a text have `PRECISION` digits. Raises FadiffError, in one line, where
+    Accelergy fails, takes too long, or leaves no tables, which its exit code does not tell.
     """
     with tempfile.TemporaryDirectory(prefix="fadiff-accelergy-", ignore_cleanup_errors=True) as name:
         folder = Path(name)

@@ -19,7 +19,8 @@ class SourcedTables:
     """The outcome of the choice."""
 
     tables: Tables  # the tables in force
-    notes: tuple[str, ...] = ()  # sentences about sources that were passed over, and about what a source was not told
+    # sentences about sources that were passed over, and about attributes that a source was not told
+    notes: tuple[str, ...] = ()
 
 
 def check_choice(choice: str) -> None:
@@ -31,13 +32,8 @@ def check_choice(choice: str) -> None:
 def find_tables(arch: Architecture, given: Tables, choice: str, literal: Mapping[str, Any]) -> SourcedTables:
     """Finds the energies and areas of an architecture. An area in the input counts under every choice.
 
-    Args:
-        given: The tables in the input, which come first; some choices complete them.
-        choice: One of `CHOICES`.
-        literal: Sections of the input, of which Accelergy reads the compound components.
-
-    Raises:
-        FadiffError: The choice is unknown, or Accelergy is asked for and is not there, cannot be asked, or fails.
+    The tables in the input come first; some choices complete them. Raises FadiffError where the choice is unknown, or
+    Accelergy is asked for and is not there, cannot be asked, or fails.
     """
     check_choice(choice)
     if choice == "built-in" or (given.ert and choice not in COMPLETES):
@@ -49,7 +45,7 @@ def find_tables(arch: Architecture, given: Tables, choice: str, literal: Mapping
         found = SourcedTables(recorded_tables.tables_for(arch) or given)
     else:
         found = _asked_or_estimated(arch, given, choice, literal)
-    # Areas in the input stand in place of those that were found.
+    # Areas in the input replace the areas that were found.
     names = {component_name(name) for name in given.art}
     others = {name: area for name, area in found.tables.art.items() if component_name(name) not in names}
     sources = {name: source for name, source in found.tables.area_source.items() if name in others}

@@ -78,7 +78,7 @@ def _rows(name: str) -> list[list[str]]:
 
 # A register file is one register and a comparator of the address for every row, so that its width costs nothing; a
 # multiply-accumulate is an adder, linear in the bits, and a multiplier, quadratic in them. Both reproduce the
-# recorded figures to their digits. All figures are those of 40 and 45 nm.
+# recorded figures to their digits. All figures are for 40 and 45 nm.
 
 REGISTER_FILE = ("access_pj", "leak_pj", "area_um2")
 """Outputs of `register_file`, in order; leakage in 1 ns."""
@@ -101,13 +101,8 @@ def register_file(depth: Any, address_bits: Any) -> tuple[Any, ...]:
 def arithmetic(unit_class: str, bits: Any, cycle_seconds: float) -> tuple[Any, ...]:
     """Energy and area of a multiply-accumulate unit.
 
-    Args:
-        unit_class: "intmac" or "fpmac".
-        bits: Bits of an operand, an array of NumPy or torch; exponent and mantissa of a floating-point unit together.
-        cycle_seconds: Length of a clock cycle.
-
-    Returns:
-        `ARITHMETIC`, each of the shape of `bits`.
+    `unit_class` is "intmac" or "fpmac"; `bits` of an operand, exponent and mantissa together, may be an array of NumPy
+    or torch. Returns `ARITHMETIC`, each of the shape of `bits`.
     """
     clock = clock_ns(cycle_seconds)
     integer = unit_class == "intmac"
@@ -138,7 +133,7 @@ def _arithmetic_constants(unit_class: str, clock: float, wide: bool) -> tuple[tu
     if unit_class == "fpmac":
         rows &= (table["width_bits"] > SINGLE_BITS) == wide
     bits = table["width_bits"][rows]
-    # Divided by the figures, so that the digits of small ones count as much as those of large ones.
+    # Divided by the figures, so that relative errors count, of small figures as of large ones.
     solutions = [np.linalg.lstsq(np.stack([bits, bits ** 2], axis=-1) / table[name][rows, None],
                                  np.ones_like(bits), rcond=None)[0] for name in ARITHMETIC]
     return tuple((float(adder), float(multiplier)) for adder, multiplier in solutions)
@@ -369,7 +364,7 @@ class Primitive:
 def primitives(arch: Architecture) -> dict[str, Primitive]:
     """The components that have energies or an area, by name, outermost first.
 
-    Levels without capacity that are no DRAM, such as those that stand only for a fan-out, are left out.
+    Levels without capacity that are no DRAM, such as levels that only add a fan-out, are left out.
     """
     written = written_components(arch)
     units: list[StorageLevel | Arithmetic] = [
@@ -415,10 +410,8 @@ def estimated(arch: Architecture, given: Tables) -> Tables:
     """Completes the tables in the input with estimates.
 
     They get an ERT row for every component that they do not price completely, and an ART row for every one whose area
-    neither they nor the architecture state. Levels that stand only for a fan-out need none.
-
-    Raises:
-        SpecError: An estimate is beyond the range of numbers that are read: continued too far.
+    neither they nor the architecture state. Levels that only add a fan-out need none. Raises SpecError where an
+    estimate is beyond the range of numbers that are read: continued too far.
     """
     parts = primitives(arch)
     unpriced = [level.name for level in reversed(arch.levels)
@@ -454,7 +447,7 @@ def estimated(arch: Architecture, given: Tables) -> Tables:
 
 @lru_cache(maxsize=REMEMBERED)
 def _figures(kind: str, attributes: tuple[tuple[str, float], ...]) -> tuple[tuple[tuple[str, float], ...], float]:
-    """(pJ by action, um^2) of a component: most of those of a design space are the same in many of its designs."""
+    """(pJ by action, um^2) of a component: most components of a design space are the same in many of its designs."""
     figures = _component_figures(kind, dict(attributes), np.ceil)
     return tuple((action, float(energy)) for action, energy in figures.actions.items()), float(figures.area_um2)
 

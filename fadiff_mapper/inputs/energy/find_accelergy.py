@@ -1,4 +1,4 @@
-"""Finds Accelergy's command, without loading what is needed to ask it."""
+"""Finds Accelergy's command, without loading the modules that ask it."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def tables_for(arch: Architecture) -> Tables | None:
     for name, tables in _recorded().items():
         names = {component_name(table.component) for table in tables.ert}
         if arch.arithmetic.name not in names or not names <= levels:
-            continue  # another design by its names alone; most need not be translated
+            continue  # another design by its names; most need not be translated
         if _bundled_components(name) == components(next(iter(arch.native.values()))):
             return tables
     return None

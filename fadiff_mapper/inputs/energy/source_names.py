@@ -15,4 +15,4 @@ CHOICES = {
 }
 """Where energies come from that no ERT in the input gives, and the areas with them."""
 COMPLETES = ("estimate", "dosa", "built-in")
-"""The choices that fill in what an ERT lacks."""
+"""The choices that complete an ERT with missing entries."""

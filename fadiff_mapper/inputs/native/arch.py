@@ -40,7 +40,7 @@ UNNAMED = "__ARITH__"
 BANDWIDTH_SCALE = "per_dataspace_bandwidth_consumption_scale"
 """The attribute with a factor on the bandwidth demand of each data space that it names."""
 MOST_LEVELS = 64
-"""Storage levels, fan-outs of the v0.4 dialect included. Machines have fewer than 10; nothing was measured."""
+"""Storage levels, fan-outs of the v0.4 dialect included. Machines have fewer than 10."""
 RANGE = re.compile(r"\[\s*(\d+)\s*\.\.\s*(\d+)\s*\]")
 LEVEL_ATTRIBUTES = tuple(spelling for key in keys.LEVEL.values() for spelling in key.spellings)
 """The attributes of a component that change a result. Others go to Accelergy and are kept as they are."""
@@ -85,7 +85,7 @@ _SQUASHED = {_squash(name): name for name in LEVEL_ATTRIBUTES if len(name) > 5}
 def _one_edit(key: str) -> str:
     """The attribute that differs from `key` by one letter added, dropped or changed, or two swapped; else "".
 
-    Short keys are left alone: a single letter makes another word of them too easily. Nothing was measured.
+    Short keys are left alone: a single letter makes another word of them too easily.
     """
     guess = nearest(key, LEVEL_ATTRIBUTES) if len(key) >= 8 else ""
     if not guess:
@@ -102,14 +102,10 @@ def _one_edit(key: str) -> str:
 def read_architecture(node: Any, where: Where, key: str = "architecture", leniency: Leniency = STRICT) -> Architecture:
     """Reads an architecture and flattens it as Timeloop's model does.
 
-    Args:
-        node: The section: a tree under `subtree`, or the old format with the lists `storage` and `arithmetic`.
-        key: Its top-level key, "architecture" or "arch", under which it is written out again.
-        leniency: Decides about keys and attributes that Timeloop ignores.
-
-    Raises:
-        SpecError: An unknown key (where strict), a size or word width that does not fit, a memory without a size, two
-            components of one name, or meshes that do not divide.
+    `node` is a tree under `subtree`, or the old format with the lists `storage` and `arithmetic`; `key`, "architecture"
+    or "arch", is the top-level key under which it is written out again. Raises SpecError for an unknown key
+    (where strict), a size or word width that does not fit, a memory without a size, two components of one name, or
+    meshes that do not divide.
     """
     components, name = _components(underscored(mapping(node, where)), leniency)
     memories = [component for component in components if component.is_one_of(STORAGE_CLASSES)]
@@ -328,7 +324,7 @@ def _block_and_cluster(reader: Reader, word_bits: int) -> tuple[int, int]:
 def _size(reader: Reader, name: str, kind: str, word_bits: int, block: int) -> int | None:
     """Words per instance: `entries`, else `depth` blocks, else `sizeKB`; None where there is none, as only DRAM may.
 
-    Specs write 0 for a level that is bypassed, only stands for a fan-out, or says its size in another key.
+    Specs write 0 for a level that is bypassed, only adds a fan-out, or says its size in another key.
     """
     given = {key: reader.read(key) for key in ("entries", "depth", "memory_depth", "data_storage_depth", "sizeKB")}
     written = {key: value for key, value in given.items() if value is not None}
@@ -347,7 +343,7 @@ def _size(reader: Reader, name: str, kind: str, word_bits: int, block: int) -> i
 # `network_result`.
 
 def _wires(reader: Reader, kind: str, word_bits: int) -> Interconnect:
-    """The wires of a level of this class inwards, or those of a network. Refuses those of distributed multicast."""
+    """The wires of a level of this class inwards, or the wires of a network. Refuses distributed multicast."""
     if reader.read("network_type") == "M:N":
         raise reader.at("network_type").error('network_type "M:N" (distributed multicast) is not supported', "1:1, 1:N")
     given = {key.removeprefix("network_").replace("-", "_"): reader.read(key) for key in (
@@ -361,11 +357,9 @@ def named_interconnects(components: Sequence[Component], units: Sequence[tuple[s
                         leniency: Leniency) -> tuple[NamedInterconnect, ...]:
     """The interconnects (of a class of `INTERCONNECT_CLASSES`) that levels refer to by name.
 
-    `units`: name and attributes of the arithmetic and of the storage levels, innermost first.
-
-    Raises:
-        SpecError: A level names an interconnect that does not exist, neighbours name different ones, one stands in
-            two places, or an interconnect cannot do what it is used for.
+    `units`: name and attributes of the arithmetic and of the storage levels, innermost first. Raises SpecError
+    where a level names an interconnect that does not exist, neighbours name different ones, or an interconnect is in
+    two places or cannot carry the traffic that it is used for.
     """
     by_name = {component.name: component for component in components}
     if len(by_name) < len(components):
@@ -383,7 +377,7 @@ def _below_two_levels(name: str) -> tuple[str, str]:
 
 def _connected(keys: tuple[str, str, str], units: Sequence[tuple[str, Map]],
                by_name: dict[str, Component]) -> dict[str, int]:
-    """The level below which each network stands, by the keys at its outer level, its inner one, the arithmetic."""
+    """The level below which each network lies, by the keys at its outer level, its inner one, the arithmetic."""
     places: dict[str, int] = {}
     for level, ((inner, inside), (outer, outside)) in enumerate(pairwise(units)):
         key, inner_key = keys[0], keys[1] if level else keys[2]
@@ -404,7 +398,7 @@ def _connected(keys: tuple[str, str, str], units: Sequence[tuple[str, Map]],
 
 def _interconnect(component: Component, inwards: int | None, outwards: int | None,
                   leniency: Leniency) -> NamedInterconnect:
-    """One interconnect. SpecError where it cannot do what it is used for."""
+    """One interconnect. SpecError where it cannot carry the traffic that it is used for."""
     name, kind, attributes, _, where = component
     reader = component.reader(keys.NETWORK, leniency)
     if None not in (inwards, outwards) and inwards != outwards:

@@ -59,15 +59,10 @@ def read_constraints(
 ) -> Constraints:
     """Reads the constraints of a native document; architecture and map-space sections count alike, as in Timeloop.
 
-    A partial permutation fixes loops on the inside, and after `_` on the outside; the other loops lie in between
-    in any order. Factors of 1 are no loops, so they stand anywhere. `split` counts every dimension of the full
-    spatial permutation, those with factor 1 too. Levels and fan-outs (X, Y) below them are innermost first.
-
-    Returns:
-        The limits per level; `native` holds them as plain lists with every factor and permutation as a string.
-
-    Raises:
-        SpecError: All mistakes at once.
+    A partial permutation fixes loops on the inside, and after `_` on the outside; the other loops lie in between in any
+    order. Factors of 1 are no loops, so their place does not matter. `split` counts every dimension of the full spatial
+    permutation, those with factor 1 too. Levels and fan-outs (X, Y) below them are innermost first. `native` holds the
+    limits as plain lists with every factor and permutation as a string. Raises SpecError with all mistakes at once.
     """
     names = [level.name for level in levels]
     statements: list[ConstraintStatement] = []

@@ -16,10 +16,9 @@ UNSET = (None, False, -1, "timeloop-mapper")
 
 
 def read_mapper(node: Any, where: Where, leniency: Leniency = STRICT) -> MapperOptions:
-    """Reads the mapper section; in options that change nothing here, hyphens may stand for underscores.
+    """Reads the mapper section; options that change nothing here may be written with hyphens.
 
-    Raises:
-        SpecError: An unknown key (where strict) or metric.
+    Raises SpecError for an unknown key (where strict) or metric.
     """
     reader = Reader(underscored(mapping(node, where)), leniency, MAPPER)
     spellings = MAPPER["optimization_metric"].spellings

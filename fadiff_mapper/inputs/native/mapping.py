@@ -67,7 +67,8 @@ def parse_factors(value: Any, where: Where, dimensions: AnyMapping[str, int], *,
         value: A string or a list of strings.
         where: Its place.
         dimensions: Bound by dimension.
-        bounded: Whether a factor may be at most its dimension; those of a mapping are checked as a product instead.
+        bounded: Whether a factor may be at most its dimension; the factors of a mapping are checked as a product
+            instead.
         residuals: Whether a factor may have a residual.
         leniency: Decides about input that Timeloop skips: a factor above its dimension, leftover text, and the first
             of two values for the same dimension.
@@ -163,7 +164,7 @@ def parse_permutation(value: Any, where: Where, dimensions: Collection[str], *, 
     """Reads a permutation.
 
     The loops before `_` (all of them, where there is none) are the innermost ones, the loops after it the outermost.
-    In a string every letter is a dimension and blanks do not count; longer names stand apart, in a list or between
+    In a string every letter is a dimension and blanks do not count; longer names are separated, in a list or between
     blanks. Text from "#" on is a comment, as in Timeloop.
 
     Args:
@@ -171,7 +172,7 @@ def parse_permutation(value: Any, where: Where, dimensions: Collection[str], *, 
         dimensions: Names of the problem's dimensions.
         commas: Whether a string may hold commas, which the v0.4 front end reads; `timeloop-model` crashes on them.
         idle: Dimensions without a loop here. Where those that are left out are idle too, Timeloop puts up with an idle
-            one that stands twice: both are loops of one iteration.
+            one that is listed twice: both are loops of one iteration.
         leniency: Decides about these.
 
     Raises:
@@ -296,7 +297,7 @@ def _loops(reader: Reader, problem: Problem) -> tuple[dict[str, int], dict[str, 
         if factor.last is not None:
             last[factor.dimension] = factor.last
     written = unless_list("permutation", "timeloop-model ignores a list as permutation", 'one string such as "RSP"')
-    # A split counts the names, so with one no name may stand twice.
+    # A split counts the names, so with a split no name may be listed twice.
     idle = [] if reader.has("split") else [name for name, factor in factors.items() if factor == 1]
     inner, outer = parse_permutation(written, reader.at("permutation"), problem.dimensions, idle=idle,
                                      leniency=reader.leniency)

@@ -41,7 +41,7 @@ NAMED_SHAPES: dict[str, dict[str, Any]] = {
 }
 """The shapes that Timeloop ships with and that an old problem file names by `shape: NAME`."""
 MOST_NAMES = 64
-"""Dimensions, data spaces or coefficients of a shape. Published ones have fewer than 10; nothing was measured."""
+"""Dimensions, data spaces or coefficients of a shape. Published ones have fewer than 10."""
 MOST_COMPUTES = 2 ** 53
 """Multiply-accumulates of a problem, beyond which doubles no longer hold every count exactly."""
 FOR_THE_READER = ("H", "W", "Hpad", "Wpad")

@@ -31,7 +31,7 @@ ACTIONS = {"gating": "gating", "skipping": "skipping", "skipping_spatial": "spat
 
 @dataclass(frozen=True)
 class _Names:
-    """Names that the section may use, the levels behind them, and what becomes of keys that Timeloop ignores."""
+    """Names that the section may use, the levels behind them, and the treatment of keys that Timeloop ignores."""
 
     arch: Architecture
     problem: Problem
@@ -50,10 +50,9 @@ def read_sparse_optimizations(node: Any, where: Where, arch: Architecture, probl
                               leniency: Leniency = STRICT) -> SparseOptimizations:
     """Reads the section, `{targets: [...]}`, each target with a name and any of its three parts.
 
-    Where a level is listed twice, each part of the later entry replaces that of the earlier one, as in Timeloop.
-
-    Raises:
-        SpecError: An unknown level, data space, dimension, format or option, or a format that Timeloop refuses.
+    Where a level is listed twice, each part of the later entry replaces the same part of the earlier one, as in
+    Timeloop. Raises SpecError for an unknown level, data space, dimension, format or option, or a format that Timeloop
+    refuses.
     """
     names = _Names(arch, problem, leniency)
     reader = Reader(underscored(mapping(node, where)), leniency, keys.SPARSE)
@@ -92,7 +91,7 @@ def read_sparse_optimizations(node: Any, where: Where, arch: Architecture, probl
 
 
 def _actions(options: Seq, names: _Names) -> dict[str, Any]:
-    """Field of `LevelOptimizations` -> its choices, those of them that the list names."""
+    """Field of `LevelOptimizations` -> its choices, as far as the list names them."""
     found: dict[str, list[Choice]] = {}
     for reader in names.readers(options, keys.ACTION_OPTIMIZATION):
         kind = reader.read("type")

@@ -26,7 +26,7 @@ from fadiff_mapper.inputs.yaml.located import Reader, mapping, plain
 from fadiff_mapper.inputs.yaml.place import Where
 
 IN_INPUT = "ERT in the input"
-"""The source of energies that stand in the user's own files."""
+"""The source of energies given in the user's own files."""
 MOST_ENERGY = 1e15
 """pJ per action, a plain safety limit: a kilojoule is no energy of a chip; unbounded ones overflow in sums."""
 AREAS_IN_INPUT = "ART in the input"
@@ -40,10 +40,8 @@ def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: 
     """Reads the tables of one input; a missing section (None) leaves them empty.
 
     An action that is listed several times counts with its largest energy, as in Timeloop. `source` says where energies
-    and areas come from, for the report; it is `IN_INPUT` for the user's own files.
-
-    Raises:
-        SpecError: A table without name or actions, or an energy that is no number or above `MOST_ENERGY`.
+    and areas come from, for the report; it is `IN_INPUT` for the user's own files. Raises SpecError for a table without
+    name or actions, or an energy that is no number or above `MOST_ENERGY`.
     """
     version, areas = "0.4", {}
     energy_tables: tuple[EnergyTable, ...] = ()
@@ -132,7 +130,7 @@ def areas(arch: Architecture, tables: Tables) -> dict[str, float]:
 def area_sources(arch: Architecture, tables: Tables) -> dict[str, str]:
     """Where the area of every component comes from, in words, by its name, outermost first; arguments as for `areas`.
 
-    Levels that stand only for a fan-out have no entry.
+    Levels that only add a fan-out have no entry.
     """
     in_table = {component_name(full_name): tables.area_source.get(full_name, AREAS_IN_INPUT)
                 for full_name in _read_areas(tables)}
@@ -142,7 +140,7 @@ def area_sources(arch: Architecture, tables: Tables) -> dict[str, str]:
 
 
 def _read_areas(tables: Tables) -> dict[str, float]:
-    """The ART, unless it stands in the input without an ERT."""
+    """The ART, unless the input has one without an ERT."""
     return tables.art if tables.ert or tables.area_source else {}
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 FANOUT = re.compile(r"inter_.*_spatial")
-"""Names by which Timeloop's v0.4 front end calls the levels, of class `dummy_storage`, that stand for a fan-out."""
+"""Names by which Timeloop's v0.4 front end calls the levels, of class `dummy_storage`, that only add a fan-out."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Interconnect:
     # pJ to move one word by one hop; None: from the energy and the length of the wires.
     energy_per_hop: float | None = None
     wire_energy: float = 0.0  # pJ to move one bit by a mm
-    tile_width: float | None = None  # um of one hop; None: the width of what lies inside, from its area
+    tile_width: float | None = None  # um of one hop; None: the width of the parts inside, from their area
     router_energy: float = 0.0  # pJ of a router for one word
     energy_per_ingress: float = 0.0  # pJ for each word that enters the interconnect
     fill_latency: float = 0.0  # cycles added to the whole run
@@ -100,7 +100,7 @@ class StorageLevel:
 
     @property
     def is_dummy(self) -> bool:
-        """Whether the level stands only for a fan-out, as the v0.4 front end inserts them.
+        """Whether the level only adds a fan-out, as the v0.4 front end inserts them.
 
         It inserts constraints, too, that keep all data and temporal loops out. Other levels of their class, such as the
         analog parts of CiMLoop's designs, are memories.
@@ -133,11 +133,11 @@ class Architecture:
     name: str  # name of the outermost node of the tree; "" in the old list format
     levels: tuple[StorageLevel, ...]  # storage levels, innermost first
     arithmetic: Arithmetic  # the units below the innermost level
-    # Interconnects that stand in for the wires of some levels; those that no level uses are left out, as they take
+    # Interconnects that replace the wires of some levels; unused interconnects are left out, as they take
     # nothing.
     named_interconnects: tuple[NamedInterconnect, ...] = ()
     # The tree as it is written, which `timeloop-model` and Accelergy read, under its top-level key; hyphenated words
-    # stay, as Timeloop alone rewrites them.
+    # stay, as only Timeloop rewrites them.
     native: dict[str, Any] = field(repr=False, compare=False, default_factory=dict)
 
     def fanout(self, level: int) -> tuple[int, int]:

@@ -19,7 +19,7 @@ class LoopConstraint:
     # The outermost loops in order, innermost first, so that the last entry is the outermost loop. Dimensions named in
     # neither lie between, in any order.
     outer: tuple[str, ...] = ()
-    # Leading entries of the full spatial permutation that lie on X, those of factor 1 counted; None leaves it open.
+    # Leading entries of the full spatial permutation that lie on X, entries of factor 1 counted; None leaves it open.
     # Temporal loops have none.
     split: int | None = None
     # Data spaces that the level is sent anew on every call (temporal), or that it sends to each receiver separately

@@ -276,14 +276,14 @@ DIRECTIVES = {
                       ("no_reuse", SPACES, None, "data spaces that are sent to each receiver separately"), _NO_LINK),
     "datatype": _table(*_DIRECTIVE, _NO_COALESCE, _KEEP, _BYPASS),
 }
-"""The keys of a mapping's directives by type; other types than the first two have those of the last."""
+"""The keys of a mapping's directives by type; other types than the first two have the keys of the last."""
 CONSTRAINT_TYPES = {
     "temporal": "temporal", "spatial": "spatial",
     "datatype": "dataspace", "bypass": "dataspace", "bypassing": "dataspace", "dataspace": "dataspace",
     "utilization": "parallelism", "parallelism": "parallelism",
     "max_overbooked_proportion": "overbooking",
 }
-"""Every spelling of a native constraint's type -> what it constrains."""
+"""Every spelling of a native constraint's type -> the kind of its constraint."""
 CONSTRAINT = _table(
     _TARGET, ("type", one(*CONSTRAINT_TYPES), REQUIRED, "loops or data spaces"),
     ("attributes", table_of("constraint"), None, "native: some of the keys may lie in here"),
@@ -322,7 +322,8 @@ NATIVE_CONSTRAINTS = {
     "parallelism": (picked("min"), {}),
     "overbooking": ({}, picked("proportion")),
 }
-"""Keys of a native constraint that may lie in its `attributes`, and those that may not, by what it constrains."""
+"""Keys of a native constraint that may lie in its `attributes`, and keys that may not, by the kind of the
+constraint."""
 _V04_LOOPS = picked("factors permutation default_max_factor default_min_factor") | _table(
     ("remainders", count(1), None, "1: factors are whole")) | picked(
     "no_reuse factors_only no_iteration_over_dataspaces must_iterate_over_dataspaces maximize_dims_capacity "

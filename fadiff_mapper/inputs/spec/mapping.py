@@ -1,4 +1,4 @@
-"""A mapping: for every storage level its loops, where its spatial loops lie, and what it keeps.
+"""A mapping: for every storage level its loops, the axes of its spatial loops, and the data spaces that it keeps.
 
 Mappings serve as keys: factors by dimension count for equality but not for the hash, which a `dict` does not have.
 """

@@ -25,13 +25,8 @@ def extent(terms: Sequence[tuple[int, Any]]) -> Any:
     """Extent of a rank between the first and the last word that a tile of iterations touches.
 
     A rank spans 1 + sum of coefficient * (points - 1): the holes of a strided or dilated tile count, as in Timeloop.
-    Written as sum(coefficient * points) - (sum(coefficients) - 1), one subtraction instead of one for each term.
-
-    Args:
-        terms: (coefficient, points of the tile) of each term, whole numbers, or arrays or tensors of several tiles.
-
-    Returns:
-        Words, a number or an array as the points are.
+    Written as sum(coefficient * points) - (sum(coefficients) - 1), one subtraction instead of one for each term. A term
+    is (coefficient, points of the tile), with whole numbers, or arrays or tensors of several tiles.
     """
     if not terms:
         return 1

@@ -79,7 +79,7 @@ UNNAMED_ROOT = "system"
 RANGE = re.compile(r"\[[^\]]*\]")
 """The range of instances in the full name of a component, such as "[0..3]"."""
 REMEMBERED = 1 << 12
-"""Names of components that are remembered: those of a few designs. A plain limit on memory."""
+"""Names of components that are remembered, enough for a few designs: a limit on memory."""
 DRAM_PJ_PER_16_BITS = 200.0
 SRAM_PJ_PER_KIB = 5 / 99.5
 SRAM_LEAST_KIB = 0.5
@@ -123,8 +123,7 @@ def storage_energy(level: StorageLevel, tables: Tables) -> ComponentEnergy:
 def compute_energy(arithmetic: Arithmetic, tables: Tables) -> tuple[float, bool]:
     """The energy of a multiply-accumulate: from the ERT, else the attribute `energy`, else Timeloop's built-in value.
 
-    Returns:
-        (pJ per operation, whether it is the built-in value, 1 pJ at 16 bits and quadratic in the bits)
+    Returns (pJ per operation, whether it is the built-in value, 1 pJ at 16 bits and quadratic in the bits).
     """
     energy = _first(component_actions(arithmetic.name, tables), COMPUTE_ACTIONS)
     energy = arithmetic.energy if energy is None else energy
@@ -149,7 +148,7 @@ def built_in_storage_energy(level: StorageLevel) -> float:
 def energy_sources(arch: Architecture, tables: Tables) -> dict[str, str]:
     """Where the energies of every component come from, in words, by its name, outermost first.
 
-    Levels that stand only for a fan-out have no energies and no entry.
+    Levels that only add a fan-out have no energies and no entry.
     """
     def in_tables(name: str) -> str:
         """The sources of all tables of a component."""
@@ -193,9 +192,8 @@ def _first(actions: dict[str, float], names: tuple[str, ...]) -> float | None:
 def missing_actions(arch: Architecture, tables: Tables) -> list[str]:
     """Actions that the ERT does not price, for which Timeloop takes its built-in value.
 
-    Returns:
-        A phrase per component, such as `"Buffer" (fill, update)`, innermost level first; none where there is no ERT.
-        Levels that stand only for a fan-out are not expected in an ERT.
+    Returns a phrase per component, such as `"Buffer" (fill, update)`, innermost level first; none where there is no
+    ERT. Levels that only add a fan-out are not expected in an ERT.
     """
     if not tables.ert:
         return []
@@ -211,5 +209,5 @@ def missing_actions(arch: Architecture, tables: Tables) -> list[str]:
 
 
 def multicasts(arch: Architecture) -> list[NamedInterconnect]:
-    """The interconnects whose energies stand in the ERT."""
+    """The interconnects whose energies the ERT gives."""
     return [one for one in arch.named_interconnects if one.kind == "SimpleMulticast"]

@@ -56,7 +56,7 @@ NOTHING: tuple[Any, ...] = ((), ((), ()))
 """An empty list, and an empty order."""
 MAPPING_ENTRIES = ("factors", "permutation", "split", "keep", "bypass", "no_reuse", "no_link_transfer",
                    "rmw_first_update", "no_coalesce")
-"""Entries that a mapping can have; limits on factors are for the map space alone."""
+"""Entries that a mapping can have; limits on factors only concern the map space."""
 ABOUT = {"container": ("spatial",), "network": ("spatial",), "nothing": ("dataspace",)}
 """Role of a node that is no level -> the constraints that it can have. A spatial one is about the fan-out."""
 
@@ -101,8 +101,7 @@ class ExpressionScope:
 def design_constraints(tree: BranchNode, targets: Sequence[Map], scope: ExpressionScope) -> dict[str, Group]:
     """All constraints of a design by node: inline ones and targets combined, macros and !Parallel written out.
 
-    Raises:
-        SpecError: Unknown targets, contradictions, and constraints that a node cannot obey.
+    Raises SpecError for unknown targets, contradictions, and constraints that a node cannot obey.
     """
     nodes, problem = list(leaves(tree)), scope.problem
     groups: dict[str, Group] = {leaf.name: {} for leaf in nodes}
@@ -277,7 +276,7 @@ def ones(dimensions: Iterable[str], where: Where) -> tuple[LoopFactor, ...]:
 def _expanded(groups: dict[str, Group], nodes: Sequence[LeafNode], problem: Problem) -> dict[str, Group]:
     """The constraints with all macros written out, in the front end's order.
 
-    `maximize_dims` takes from what is left of the dimensions, spatial loops first, the last leaves first.
+    `maximize_dims` takes from the iterations left of the dimensions, spatial loops first, the last leaves first.
     """
     plain = {name: {kind: _expanded_spaces(directive, problem) if kind == "dataspace"
                     else _expanded_loops(directive, problem) for kind, directive in group.items()}

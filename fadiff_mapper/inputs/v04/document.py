@@ -37,7 +37,7 @@ from fadiff_mapper.inputs.yaml.place import Where
 CONSTRAINTS, COMPONENTS = "constraints", "components"
 """Every top-level key that contains one of these words is such a section (the front end's rule)."""
 HARMLESS_VARIABLES = ("TIMELOOP_HIDE_INCONSEQUENTIAL_STATS",)
-"""The environment variables of Timeloop that change what is printed, but no result."""
+"""The environment variables of Timeloop that change the printed output, but no result."""
 
 
 def is_v04(document: Map) -> bool:
@@ -60,14 +60,9 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
 
     Every fan-out X becomes a `dummy_storage` level `inter_X_spatial`; container attributes are handed inwards;
     constraints and mapping become flat lists of directives with strings. The problem is read into values here, as
-    constraints speak of its dimensions and data spaces; the caller need not read it again.
-
-    Args:
-        document: The merged input, in the v0.4 dialect (see `is_v04`).
-        leniency: Decides about input that the front end puts up with and Timeloop then ignores.
-
-    Raises:
-        SpecError: Something that the front end would refuse, or ignore where strict, or that is valid but not modelled.
+    constraints speak of its dimensions and data spaces; the caller need not read it again. `leniency` decides about
+    input that the front end puts up with and Timeloop then ignores. Raises SpecError for input that the front end would
+    refuse, or ignore where strict, or that is valid but not modelled.
     """
     reader = Reader(without_ignored(document))
     shared = _globals(reader)
@@ -122,7 +117,7 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
 
 
 def translated_architecture(document: Map, leniency: Leniency = STRICT) -> Map:
-    """The `architecture` section of `translate` alone: constraints, mapping and the problem's values are not read."""
+    """The `architecture` section of `translate`; constraints, mapping and the problem's values are not read."""
     reader = Reader(without_ignored(document))
     variables = _variables(reader, leniency)
     names = _names(variables, _problem_node(reader, variables))
@@ -183,7 +178,7 @@ def _densities(value: Any, where: Where, names: Names) -> Any:
 def _globals(reader: Reader) -> Map | None:
     """The globals, for Accelergy. Code from files and switches that change Timeloop's results are refused.
 
-    They are read first: where expressions call such code, its absence would be reported as that of a name.
+    They are read first: an expression that calls such code would otherwise report an unknown name.
     """
     node = reader.take("globals", mapping, None)
     if node is None:

@@ -1,6 +1,6 @@
 """The tree under `architecture: nodes:`, read into frozen nodes and laid out as native levels.
 
-The defaults and the rules are those of Timeloop's Python front end.
+Defaults and rules follow Timeloop's Python front end.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Names = Mapping[str, object]
 VERSION = "0.4"
 """Version of the dialect, which its sections may state."""
 MOST_ENTRIES = 1000
-"""Variables, or attributes of one node; a plain safety limit, as each may be an expression. Nothing was measured."""
+"""Variables, or attributes of one node; a plain safety limit, as each may be an expression."""
 COMMON_DEFAULTS: dict[str, Any] = {"has_power_gating": False}
 """Attributes that the front end writes where a node says nothing."""
 STORAGE_DEFAULTS: dict[str, Any] = {
@@ -35,7 +35,7 @@ DECLARED = (*STORAGE_DEFAULTS, "datawidth", "technology", "block_size", "width",
             "per_dataspace_bandwidth_consumption_scale")
 """Attributes of a memory that the front end knows, and thus refuses in a hyphenated spelling."""
 DUMMY_ATTRIBUTES: dict[str, Any] = {"width": 1, "depth": 1, "datawidth": 1, "technology": -1, **STORAGE_DEFAULTS}
-"""Attributes of a level that stands only for a fan-out: a memory of one word of one bit."""
+"""Attributes of a level that only adds a fan-out: a memory of one word of one bit."""
 BRANCHES = ("!Hierarchical", "!Parallel", "!Pipelined")
 LEAVES = ("!Component", "!Container", "!Nothing")
 ROLES = {"storage": STORAGE_CLASSES, "compute": ("mac", "intmac", "fpmac", "compute"), "network": INTERCONNECT_CLASSES,
@@ -74,7 +74,7 @@ def resolve_map(node: Map, names: Names) -> Map:
 
 
 def inherit(outer: Map, inner: Map) -> Map:
-    """The entries of both maps. Where both have a key, that of `inner` counts."""
+    """The entries of both maps. Where both have a key, the value of `inner` counts."""
     items = {**{key: value for key, value in outer.items() if key not in inner}, **inner}
     return Map(items, where=inner.where, places={**outer.places, **inner.places})
 
@@ -122,7 +122,7 @@ class LeafNode:
 class BranchNode:
     """A list of nodes."""
 
-    parallel: bool  # whether each data space passes one of the nodes alone
+    parallel: bool  # whether each data space passes only one of the nodes
     where: Where
     nodes: tuple[LeafNode | BranchNode, ...]  # the nodes, from the outside in unless they are parallel
 
@@ -130,9 +130,8 @@ class BranchNode:
 def read_tree(architecture: Map, names: Names) -> BranchNode:
     """Reads the tree of an architecture, a section with a list under `nodes`; expressions can use the names.
 
-    Raises:
-        SpecError: Unknown tags, keys and classes, names given twice, missing attributes, and parts that are not
-            modelled: containers or fan-outs directly under a !Parallel.
+    Raises SpecError for unknown tags, keys and classes, names given twice, missing attributes, and parts that are not
+    modelled: containers or fan-outs directly under a !Parallel.
     """
     reader = Reader(without_ignored(architecture))
     reader.take("version", version, None)
@@ -149,7 +148,7 @@ def read_tree(architecture: Map, names: Names) -> BranchNode:
 
 
 def leaves(tree: BranchNode) -> Iterator[LeafNode]:
-    """All leaves, those of a branch's own list before those of the branches in it (the front end's order)."""
+    """All leaves; leaves of a branch's own list precede leaves of the branches in it (the front end's order)."""
     yield from (node for node in tree.nodes if isinstance(node, LeafNode))
     for node in tree.nodes:
         if isinstance(node, BranchNode):
@@ -167,7 +166,7 @@ def refuse_hyphens(tree: BranchNode) -> None:
 
 
 def _read_nodes(nodes: Seq, names: Names, around: str) -> tuple[tuple[LeafNode | BranchNode, ...], Names]:
-    """The nodes of one list, and the names with what the nodes met in it add. SpecError lists all their mistakes."""
+    """The nodes of one list, and the names with the additions of its nodes. SpecError lists all their mistakes."""
     read: list[LeafNode | BranchNode] = []
     mistakes: list[str] = []
     for i, value in enumerate(nodes):
@@ -182,7 +181,7 @@ def _read_nodes(nodes: Seq, names: Names, around: str) -> tuple[tuple[LeafNode |
 
 
 def _read_node(value: Any, where: Where, names: Names, around: str) -> tuple[LeafNode | BranchNode, Names]:
-    """One node, and the names with those that it adds; `around` is the tag of the branch that it stands in."""
+    """One node, and the names with its additions; `around` is the tag of the branch that contains it."""
     tag = getattr(value, "tag", None)
     if tag not in BRANCHES + LEAVES:
         raise where.error(f"found the tag {tag}{nearest(tag, BRANCHES + LEAVES)}" if tag else
@@ -257,9 +256,9 @@ class NativeLevel:
     """One native level."""
 
     name: str  # name of the level
-    # The node that it comes from; that of an interconnect of its own stands among the levels, but is none.
+    # The node that it comes from; a node of an interconnect is listed among the levels, but is none.
     leaf: LeafNode
-    dummy: bool  # whether it stands only for the fan-out of `leaf`, which lies between it and the next level inwards
+    dummy: bool  # whether it only adds the fan-out of `leaf`, which lies between it and the next level inwards
     mesh_x: int  # instances along X on the whole chip
     mesh_y: int  # instances along Y on the whole chip
     inherited: Map  # attributes of all containers outside
@@ -276,7 +275,7 @@ class NativeLevel:
 def place_levels(tree: BranchNode) -> tuple[NativeLevel, ...]:
     """Lays the tree out as levels, from the outside in; disabled components and !Nothing are left out.
 
-    Interconnects of their own stand where they are written, see `NativeLevel.is_network`. A fan-out of any node becomes
+    Interconnects with a node of their own keep their place, see `NativeLevel.is_network`. A fan-out of any node becomes
     a dummy level before it. Dummy levels have the mesh of the level around them: the fan-out lies between them and the
     next level in. Raises SpecError where the innermost level is no compute component.
     """
@@ -311,7 +310,7 @@ def native_architecture(tree: BranchNode, levels: tuple[NativeLevel, ...], varia
 
     The variables become attributes of the one subtree; an outermost container lends it its name and adds its
     attributes. Leniency is about the width of a memory in the native dialect's words, which Timeloop understands, and
-    about widths that a container alone gives; a memory without any is a SpecError.
+    about widths that only a container gives; a memory without any is a SpecError.
     """
     first = next(_enabled(tree), None)
     name, attributes = "top_level", variables

@@ -15,11 +15,11 @@ from typing import Any
 from fadiff_mapper.inputs.yaml.expressions import Expression, Literal
 
 MAX_FLOW = 100
-"""Characters of the longest list that is written in one line: a matter of taste alone."""
+"""Characters of the longest list that is written in one line: a matter of taste."""
 REMEMBERED = 4096
 """Texts of which is kept whether they need quotes: documents repeat their keys."""
 
-# Text that may stand without quotes, unless it is one of the _WORDS, which YAML 1.1 or 1.2 converts.
+# Text that may be written without quotes, unless it is one of the _WORDS, which YAML 1.1 or 1.2 converts.
 _SAFE = re.compile(r"[A-Za-z_/(][\w.+*/()=<>-]*( [\w.+*/()=<>-]+)*", re.ASCII)
 _WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "inf", "infinity", "nan"))
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"}
@@ -69,7 +69,7 @@ def _head(value: Any) -> str:
 def _flow(value: Any) -> str | None:
     """The value in one line, or None where it is a mapping with entries, a long list, or has such a part.
 
-    Nor has an expression that stands neither plainly nor in quotes a line: it is a block of text.
+    An expression that can be written neither plainly nor in quotes becomes a block of text, too.
     """
     if (isinstance(value, Expression) and value.isprintable() and value and value == value.strip()
             and not _reads_back(value)):
@@ -111,7 +111,8 @@ def _scalar(value: Any) -> str:
 
 @lru_cache(maxsize=REMEMBERED)
 def _reads_back(text: str) -> bool:
-    """Whether every reader reads the unquoted text back: it has safe signs alone and is no word that one converts."""
+    """Whether every reader reads the unquoted text back: it has only safe signs and is no word that some reader
+    converts."""
     return _SAFE.fullmatch(text) is not None and text.lower() not in _WORDS
 
 

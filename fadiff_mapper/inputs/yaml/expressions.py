@@ -21,7 +21,7 @@ from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError, listed, nearest
 
-# Plain safety limits, generous for specifications; nothing was measured to choose them.
+# Plain safety limits, generous for specifications.
 MAX_BITS = 4_096
 """Bits of a whole-numbered result."""
 MAX_SIZE = 100_000
@@ -33,7 +33,7 @@ MAX_DEPTH = 50
 
 
 class ExpressionError(FadiffError):
-    """An expression that cannot be computed. The message is the reason alone: the caller knows the place."""
+    """An expression that cannot be computed. The message is only the reason: the caller knows the place."""
 
 
 class Literal(str):
@@ -163,7 +163,8 @@ _OPERATORS: Mapping[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] =
     ast.BitOr: ("|", operator.or_), ast.BitXor: ("^", operator.xor),
 }
 BINARY = dict(_OPERATORS.values())
-"""Binary operators by Python's spelling, with the bounds above. They raise ExpressionError and what Python's raise."""
+"""Binary operators by Python's spelling, with the bounds above. They raise ExpressionError and the errors of Python's
+operators."""
 _UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.UAdd: operator.pos, ast.USub: operator.neg, ast.Not: operator.not_, ast.Invert: operator.invert,
 }
@@ -177,16 +178,10 @@ _COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 def evaluate(text: str, names: Mapping[str, object]) -> Any:
     """Computes an expression.
 
-    Args:
-        text: The expression, at most `MAX_TEXT` characters.
-        names: Values by name. Mappings among them are read by attribute or index, as in
-            `len(spec.problem.instance)`; attributes of Python objects are out of reach.
-
-    Returns:
-        A number, string, boolean or list.
-
-    Raises:
-        ExpressionError: The text is no expression, cannot be computed, or exceeds a limit; nothing else is raised.
+    `text` has at most `MAX_TEXT` characters. Mappings among the `names` are read by attribute or index, as in
+    `len(spec.problem.instance)`; attributes of Python objects are out of reach. Returns a number, string, boolean or
+    list. Raises ExpressionError, and nothing else, where the text is no expression, cannot be computed, or exceeds a
+    limit.
     """
     if len(text) > MAX_TEXT:
         raise ExpressionError(f"the expression has {len(text)} characters; accepted: at most {MAX_TEXT}")

@@ -15,18 +15,14 @@ from fadiff_mapper.base.errors import nearest
 from fadiff_mapper.inputs.yaml.place import Where
 
 MAX_BYTES = 4 << 20
-"""Bytes of one YAML file. A plain safety limit; nothing was measured."""
+"""Bytes of one YAML file, a plain safety limit."""
 YAML = "a YAML file"
 
 
 def open_input(path: Path, accepted: str, most: int) -> tuple[BinaryIO, int]:
-    """Opens a file of at most so many bytes to read; `accepted` says in messages what is wanted in its place.
+    """Opens a file of at most so many bytes to read; `accepted` is the wanted file in messages.
 
-    Returns:
-        The open file and its bytes.
-
-    Raises:
-        SpecError: There is no such file, it cannot be opened, is too large, or is no regular file.
+    Raises SpecError where there is no such file, or it cannot be opened, is too large, or is no regular file.
     """
     where = Where(str(path))
     try:
@@ -46,7 +42,7 @@ def open_input(path: Path, accepted: str, most: int) -> tuple[BinaryIO, int]:
 
 
 def read_bytes(path: Path, accepted: str, most: int) -> bytes:
-    """The content of a file; arguments and errors as those of `open_input`."""
+    """The content of a file; arguments and errors as of `open_input`."""
     file, size = open_input(path, accepted, most)
     try:
         with file:

@@ -1,6 +1,6 @@
 """Jinja2 templates in specifications, rendered so that a template can neither escape nor run on.
 
-Timeloop's Python front end renders templates in an open Jinja environment; here three fences stand around it.
+Timeloop's Python front end renders templates in an open Jinja environment; here three fences surround it.
 Jinja's immutable sandbox keeps Python's objects out of reach, and only the functions given by the caller, macros and
 a few methods of strings and mappings can be called. Only the statements in `_STATEMENTS` and the filters in `NAMES`
 exist. And every loop step, call, computed value and piece of output is paid from a `Budget`: the syntax tree is
@@ -30,7 +30,7 @@ from fadiff_mapper.inputs.yaml.expressions import BINARY, rounded
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.inputs.yaml.templates import Budget, Rendered, is_template
 
-# Plain safety limits; nothing was measured to choose them.
+# Plain safety limits.
 MAX_TOKENS = 50_000
 """Words and signs inside the tags of one template: compiling them takes the longest."""
 MAX_OUTPUT = 8 << 20
@@ -59,11 +59,8 @@ def render(text: str, file: str, functions: Mapping[str, Function], data: Mappin
            budget: Budget) -> Rendered:
     """Renders a template, a file's text; text without template syntax is returned as it is.
 
-    Functions that it may call report a mistake of its author as ValueError.
-
-    Raises:
-        SpecError: A mistake, undefined name, unavailable feature, or exhausted budget, with file and line of the
-            template.
+    Functions that it may call report a mistake of its author as ValueError. Raises SpecError for a mistake, undefined
+    name, unavailable feature, or exhausted budget, with file and line of the template.
     """
     if not is_template(text):
         return Rendered(text, tuple((file, line) for line in range(1, text.count("\n") + 2)))

@@ -29,7 +29,7 @@ class Leniency:
     """Decides about oddities, and collects the warnings of one reading."""
 
     strict: bool  # whether an oddity is an error
-    # File and subject -> the first warning, and the number of places that it stands for.
+    # File and subject -> the first warning, and the number of places that it covers.
     collected: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
 
     def meet(self, oddities: Iterable[Oddity]) -> None:

@@ -27,9 +27,9 @@ from fadiff_mapper.inputs.yaml.templates import Budget, Rendered, is_template
 
 __all__ = ["dump", "load_files", "load_text"]
 MAX_INCLUDES_DEEP = 20
-"""Files that include one another. A plain safety limit; nothing was measured."""
+"""Files that include one another, a plain safety limit."""
 INCLUDE_UNITS = 2_000
-"""Price of one inclusion in units of a template's budget: MAX_UNITS (1,000,000) allows 500 of them. Not measured."""
+"""Price of one inclusion in units of a template's budget: MAX_UNITS (1,000,000) allows 500 of them."""
 SUFFIXES = (".yaml", ".yml", ".jinja", ".jinja2", ".j2", ".txt")
 """Files that a template may include."""
 
@@ -37,12 +37,9 @@ SUFFIXES = (".yaml", ".yml", ".jinja", ".jinja2", ".j2", ".txt")
 def load_files(paths: Sequence[str | Path], *, jinja_data: Mapping[str, object] | None = None) -> Map:
     """Reads YAML files into one mapping of their top-level keys. Raises SpecError.
 
-    A key that several files give is combined as Timeloop's front end does: mappings key by key, lists one after
-    the other, an empty or equal value once; anything else is a contradiction. A file given twice counts once.
-
-    Args:
-        paths: The files, in the order in which lists are joined.
-        jinja_data: Variables of the files' templates.
+    A key that several files give is combined as Timeloop's front end does: mappings key by key, lists one after the
+    other, an empty or equal value once; anything else is a contradiction. A file given twice counts once. Lists are
+    joined in the order of `paths`.
     """
     trees: dict[Path, Map] = {}
     for file in [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]:
@@ -178,7 +175,7 @@ class _TemplateScope:
         return _TemplateScope(shown, self.data, self.budget, tuple(self.folders), self.depth + 1)
 
     def placeholder(self, built: Built) -> str:
-        """Text that stands for a tree: the tree itself is put in when the rendered text is parsed."""
+        """Text in place of a tree, which is put in when the rendered text is parsed."""
         self.included.append(built)
         return f"{INCLUDED_TAG} {len(self.included) - 1}"
 
@@ -196,7 +193,7 @@ def _exists(path: Path) -> bool:
 
 
 def _matching(path: Path) -> list[Path]:
-    """The path itself, or, where its name has wildcards, what matches in its folder, sorted."""
+    """The path itself, or, where its name has wildcards, the matches in its folder, sorted."""
     if not any(letter in path.name for letter in "*?["):
         return [path] if _exists(path) else []
     if not path.parent.is_dir():
@@ -206,7 +203,7 @@ def _matching(path: Path) -> list[Path]:
 
 
 def _picked(built: Built, keys: str) -> Built:
-    """The part of a tree under dot-separated keys; its extent is at most that of the whole."""
+    """The part of a tree under dot-separated keys; no larger than the whole."""
     value = built.value
     for key in keys.strip(".").split(".") if keys.strip(".") else ():
         if not isinstance(value, Map) or key not in value:

@@ -1,7 +1,7 @@
 """Plain values that remember where they were written, and the typed reading of them.
 
 A loaded document is made of `Map` (a dict), `Seq` (a list) and plain scalars. A `Map` or `Seq` knows its own `Where`
-and that of each of its entries, so every later complaint can name file, line and YAML path. A `Reader` takes the
+and the place of each of its entries, so every later complaint can name file, line and YAML path. A `Reader` takes the
 keys of one `Map`, checks their types, and complains about keys that were never asked for: Timeloop drops these in
 silence.
 """
@@ -22,13 +22,13 @@ T = TypeVar("T")
 Check = Callable[[Any, Where], T]
 """Takes a value and its place; returns it as the wanted type, or raises SpecError with that place."""
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
-"""Characters that no text has: they steer terminals, turn the direction of what follows, or cannot be written."""
+"""Characters that no text has: they steer terminals, turn the direction of the text, or cannot be written."""
 MOST_SHOWN_BITS = 1024
 """Bits of a whole number that is shown in a message; Python refuses to write numbers of more than 4,300 digits."""
 
 
 class Map(dict[Any, Any]):
-    """A YAML mapping that knows where it stands.
+    """A YAML mapping that knows its place.
 
     Attributes:
         where: Place of the mapping.
@@ -49,7 +49,7 @@ class Map(dict[Any, Any]):
 
 
 class Seq(list[Any]):
-    """A YAML sequence that knows where it stands.
+    """A YAML sequence that knows its place.
 
     Attributes:
         where: Place of the sequence.
@@ -263,13 +263,8 @@ class Reader:
     def take(self, name: str | tuple[str, ...], check: Check[T], default: Any = REQUIRED) -> T:
         """Reads the value of a key; a null counts as absent.
 
-        Args:
-            name: The key, or several spellings of it, of which the first that is there counts.
-            check: Turns the value into the wanted type.
-            default: Returned, unchecked, where the key is absent.
-
-        Raises:
-            SpecError: The check fails, or a key without a default is absent.
+        Of several spellings of the name the first that is there counts. `check` turns the value into the wanted type;
+        `default` is returned unchecked. Raises SpecError where the check fails, or a key without a default is absent.
         """
         names = (name,) if isinstance(name, str) else name
         self.asked += names
@@ -294,7 +289,7 @@ class Reader:
             raise self.node.at(name).error(f'"{name}" is not supported: {why}')
 
     def finish(self, context: str = "") -> None:
-        """Meets keys that were never asked for and stand in no table, each with the nearest known key.
+        """Meets keys that were never asked for and are in no table, each with the nearest known key.
 
         `context`: words after the key in the message, such as " of a coefficient".
         """

@@ -52,7 +52,7 @@ def plain_scalar(text: str) -> Any:
 
 
 MAX_MERGED = 100
-"""Mappings in one merge key. A plain safety limit; nothing was measured."""
+"""Mappings in one merge key, a plain safety limit."""
 NO_MERGE_TAG = "!nomerge"
 """A mapping or list with this tag is not completed by a deep merge (the front end's tag)."""
 
@@ -60,7 +60,7 @@ NO_MERGE_TAG = "!nomerge"
 def with_merges(node: Map) -> Map:
     """The mapping with its merge keys worked in; its own keys come first and win, of several bases the earlier ones.
 
-    As in Timeloop's front end, a list written after the merge key stands as it is; one written before is joined.
+    As in Timeloop's front end, a list written after the merge key is kept; a list written before is joined.
     """
     for key, deep in (("<<", False), ("<<<", True)):
         if key in node:
@@ -104,11 +104,11 @@ def joined(first: Seq, second: Seq) -> Seq:
 
 
 MAX_NODES = 250_000
-"""Values in one document, aliases written out. A plain safety limit; nothing was measured."""
+"""Values in one document, aliases written out, a plain safety limit."""
 MAX_DEPTH = 100
 """Levels of nesting in one document, aliases written out. A safety limit far below Python's on recursion."""
 INCLUDED_TAG = "!include_loaded"
-"""`!include_loaded 3` stands for the fourth of the `included` values."""
+"""`!include_loaded 3` is replaced by the fourth of the `included` values."""
 _CORE = "tag:yaml.org,2002:"
 _LOCAL_TAG = re.compile(r"![A-Za-z_][\w-]*")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -129,7 +129,7 @@ def parse(text: str, file: str, lines: Sequence[tuple[str, int]] | None = None,
 
     Args:
         file: Name of the text for messages.
-        lines: File and line (from 1) of each line of the text, where the lines do not stand in `file` itself but
+        lines: File and line (from 1) of each line of the text, where the lines are not in `file` itself but
             were produced by a template.
         included: The values that `!include_loaded N` may refer to.
 

@@ -1,4 +1,4 @@
-"""Where input stands: file, line and YAML path, and the error of one line that names them."""
+"""The place of input: file, line and YAML path, and the error of one line that names them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Templates as values: text that is one, the work that one may do, and what becomes of it.
+"""Templates as values: text that is a template, the work that a template may do, and its rendered text.
 
 Few inputs are templates, and Jinja takes long to load: `jinja_sandbox` renders the ones that are.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-# Plain safety limits; nothing was measured to choose them.
+# Plain safety limits.
 MAX_UNITS = 1_000_000
 """Work of one file with all it includes: loop steps, calls, elements, and characters in portions of 16."""
 MAX_SECONDS = 5.0

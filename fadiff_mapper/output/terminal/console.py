@@ -26,44 +26,34 @@ if TYPE_CHECKING:
     from fadiff_mapper.search.result import Result
 
 WIDE = 200
-"""Characters per line of a file or a pipe: a plain limit, wider than every table of the command line."""
+"""Characters per line of a file or a pipe: wider than every table of the command line."""
 
 
 class Screen(Console):
-    """A console that takes every text as it is, without markup, and shows it as `standard_streams.shown` does.
-
-    Args:
-        stderr: Whether it is standard error, not standard output.
-        width: Characters per line; None: as the terminal has.
-    """
+    """A console that prints every text literally, without markup, in the characters of `standard_streams.shown`."""
 
     def __init__(self, stderr: bool = False, width: int | None = None) -> None:
         super().__init__(stderr=stderr, width=width, soft_wrap=True, highlight=False, markup=False, emoji=False)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """The text in printable characters; rich takes all strings through here, those of tables, too."""
+        """The text in printable characters; rich passes all strings through here, also of tables."""
         return super().render_str(shown(text, self.encoding), **options)
 
     def on_broken_pipe(self) -> None:
-        """Leaves a pipe that nobody reads to the command, whose exit code it is; rich's own would be another."""
+        """Leaves a broken pipe to the command, which chooses the exit code; rich would choose another."""
         raise   # the error that rich is handling
 
 
 def console() -> Screen:
-    """Standard output: as wide as the terminal, or `WIDE` characters where no terminal is there to ask."""
+    """Standard output: as wide as the terminal, or `WIDE` characters without a terminal."""
     screen = Screen()
     return screen if screen.is_terminal else Screen(width=WIDE)
 
 
 def table(title: str, *columns: str, text: int = 1, rows: Iterable[Iterable[object]] = (), caption: str = "") -> Table:
-    """A table without borders.
+    """A table without borders, `title` above and `caption` below.
 
-    Args:
-        title: Stands above the table.
-        *columns: Headings.
-        text: The first so many columns hold words and stand to the left, the others numbers and stand to the right.
-        rows: The cells of every row.
-        caption: Stands below the table.
+    The first `text` columns are words, aligned left, the others numbers, aligned right.
     """
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold",
                   caption=caption or None, caption_justify="left")
@@ -75,21 +65,15 @@ def table(title: str, *columns: str, text: int = 1, rows: Iterable[Iterable[obje
 
 
 class Description(ProgressColumn):
-    """What a search says of itself, as it is: rich's own column would take names in it for markup."""
+    """A search's message, literally: rich's own column would read names in it as markup."""
 
     def render(self, task: Task) -> str:
-        """The text of the column."""
         return task.description
 
 
 @contextmanager
 def progress_line(what: str, quiet: bool, *columns: ProgressColumn) -> Iterator[Callable[..., None]]:
-    """Shows what a search says, and after its end nothing; silent where standard error is no terminal.
-
-    Args:
-        what: What it says first.
-        quiet: Whether to stay silent in any case.
-        *columns: Columns behind that.
+    """Shows a search's messages, first `what`, and nothing after its end; silent without a terminal or if `quiet`.
 
     Yields:
         A function that takes `description`, `completed`, `advance` and `total` of `rich.progress.Progress.update`.
@@ -105,12 +89,7 @@ def progress_line(what: str, quiet: bool, *columns: ProgressColumn) -> Iterator[
 
 
 def print_sources(what: str, sources: Mapping[str, str]) -> None:
-    """Prints one line if all components share a source, else one line per source with its components.
-
-    Args:
-        what: "energies" or "areas".
-        sources: Component -> source, as in `Stats.energy_source` and `Stats.area_source`.
-    """
+    """Prints one line if all components share a source, else one line per source with its components."""
     names: dict[str, list[str]] = {}
     for component, source in sources.items():
         names.setdefault(source, []).append(component)
@@ -125,21 +104,15 @@ def print_notes(spec: Spec) -> None:
 
 
 def print_findings(findings: list[InstalledFinding]) -> None:
-    """Prints a row per program or library: where or which version, and what it enables."""
+    """Prints a row per program or library: path or version, and the features that need it."""
     console().print(table("", "", "found", "enables", text=3, rows=(
         (finding.name, finding.found or "not found", finding.enables) for finding in findings)))
 
 
 def print_verdict(verdict: Verdict, problem: str = "", file: TextIO | None = None) -> int:
-    """Prints one line if all numbers are equal, else a line for each that differs.
+    """Prints one line if all numbers are equal, else a line for each difference; returns the exit code, 0 or 1.
 
-    Args:
-        verdict: The comparison of all numbers.
-        problem: Name of the problem, given where there are several.
-        file: Where to print; standard output by default.
-
-    Returns:
-        The exit code: 0 if all numbers are equal, 1 otherwise.
+    `problem` is the problem's name if there are several; `file` is standard output by default.
     """
     prefix = f"{problem}: " if problem else ""
     by = f"verified by {verdict.program.name} ({verdict.identity}, {verdict.program})"
@@ -153,7 +126,7 @@ def print_verdict(verdict: Verdict, problem: str = "", file: TextIO | None = Non
 
 
 def print_plan_verdicts(result: NetworkResult, program: Path) -> bool:
-    """Has the real `timeloop-model` (see `timeloop.verify.real_model`) run every layer and every tile of a plan.
+    """Runs the real `timeloop-model` (see `timeloop.verify.real_model`) on every layer and every tile of a plan.
 
     Prints a verdict for each; returns whether a number differs.
     """
@@ -162,7 +135,7 @@ def print_plan_verdicts(result: NetworkResult, program: Path) -> bool:
 
 
 def print_calibration(calibration: Calibration, written_to: str) -> None:
-    """Prints the coefficients, the verdicts beside the exact model, and whether the calibration is of use."""
+    """Prints the coefficients, the verdicts against the exact model, and whether the calibration is useful."""
     out = console()
     out.print(table("", "feature", "cycles", "per", rows=(
         (name, f"{value:.4g}", MEANING[name]) for name, value in zip(NAMES, calibration.coefficients, strict=True))))
@@ -178,7 +151,7 @@ def print_calibration(calibration: Calibration, written_to: str) -> None:
 
 
 def print_corrected(results: Sequence[Result], names: Sequence[str]) -> None:
-    """Prints corrected cycles and EDP of mapped layers beside Timeloop's, where a calibration was given."""
+    """Prints corrected cycles and EDP of mapped layers beside Timeloop's, if a calibration was given."""
     rows = [(name, result.stats.cycles, f"{cycles.cycles:.0f}", f"{result.stats.edp:.6g}",
              f"{result.stats.energy_pj * cycles.cycles:.6g}",
              f"{cycles.exact_choice_energy_pj * cycles.exact_choice_cycles:.6g}")

@@ -1,4 +1,4 @@
-"""Designs on the terminal: a space that was read, and a search of designs, while it runs and at its end."""
+"""Designs on the terminal: a space, and a search of designs, while it runs and at its end."""
 
 from __future__ import annotations
 
@@ -24,16 +24,13 @@ BITS_PER_KB = 8192
 
 
 def print_space(space: DesignSpace) -> None:
-    """Prints parameters, ties and limits, the two designs of all least and all greatest values, and the size.
-
-    Args:
-        space: The space, whose paths and expressions have been checked.
+    """Prints parameters, ties and limits of a space, the designs of all least and all greatest values, and the size.
 
     Raises:
         SpecError: A tie cannot be computed.
     """
     def reach(parameter: Parameter) -> str:
-        """The path of a parameter, or how it acts without one."""
+        """The path of a parameter, or its effect without a path."""
         return parameter.path or ("variable of the templates" if parameter.template else "through ties")
 
     out = console()
@@ -54,19 +51,18 @@ def print_space(space: DesignSpace) -> None:
 
 
 def _values(values: Sequence[Value]) -> str:
-    """All values, or the first ones and the last where they are many."""
+    """All values, or the first ones and the last if they are many."""
     if len(values) <= MOST_LISTED:
         return ", ".join(map(_short, values))
     return f"{_short(values[0])}, {_short(values[1])}, ... {_short(values[-1])}"
 
 
 def _short(value: Value) -> str:
-    """A value as messages show it."""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _design(space: DesignSpace, point: Point) -> str:
-    """The values of a design, its units and the KB of all storage levels together, or why it is no architecture."""
+    """The values of a design, its units and the KB of all storage levels together, or the reason why it is invalid."""
     chosen = ", ".join(f"{name} {_short(value)}" for name, value in parameter_values(space, point).items())
     try:
         arch = design_architecture(space, point)
@@ -81,7 +77,8 @@ MOST_SHOWN = 20
 
 
 def print_design(result: DesignResult, written_to: str) -> None:
-    """Prints the front with its figures, how they differ with the final source of energies, and how it ended."""
+    """Prints the front with its figures, their differences with the final source of energies, and the end of the
+    search."""
     out = console()
     if result.front:
         out.print(table("the front" if len(result.front) > 1 else "the best design", *result.best.parameters,
@@ -116,17 +113,12 @@ def print_design(result: DesignResult, written_to: str) -> None:
 
 
 def _change(after: float, before: float) -> str:
-    """The difference in percent."""
     return f"{100 * (after / before - 1):+.1f} %" if before else "not known"
 
 
 @contextmanager
 def progress(metric: str, quiet: bool) -> Iterator[Callable[[DesignProgress], None]]:
-    """A line on the terminal that follows the search; silent where there is no terminal.
-
-    Args:
-        metric: The metric whose best value is shown.
-        quiet: Whether to stay silent in any case.
+    """A line on the terminal that follows the search's best `metric`; silent without a terminal or if `quiet`.
 
     Yields:
         A function to call after every design.
@@ -137,7 +129,7 @@ def progress(metric: str, quiet: bool) -> Iterator[Callable[[DesignProgress], No
 
 
 def described(state: DesignProgress, metric: str) -> str:
-    """How far a search is, in one line; the time that is left in hours, minutes and seconds."""
+    """The progress of a search in one line, with the remaining time in hours, minutes and seconds."""
     wanted = f" of {state.wanted:,.0f}" if math.isfinite(state.wanted) else ""
     left = ""
     if math.isfinite(state.left_s):

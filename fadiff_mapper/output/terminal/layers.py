@@ -1,6 +1,6 @@
-"""Layers on the terminal: an input as it was understood, a search as it runs, its results, and their explanation.
+"""Layers on the terminal: an input as understood, a search as it runs, its results, and their explanation.
 
-A first mapping is on disk before anything of the results is printed or loaded.
+A first mapping is on disk before any result is printed, or a module for printing loaded.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 def print_spec(spec: Spec) -> int:
     """Prints problem, levels with energies, constraints, map space and notes of an input.
 
-    Returns:
-        The exit code: 1 where no mapping can meet the constraints, 0 otherwise.
+    Returns the exit code: 1 if no mapping can meet the constraints, else 0.
     """
     out = console()
     space = build_mapspace(spec.arch, spec.problem, spec.constraints)
@@ -103,7 +102,7 @@ def _levels(spec: Spec) -> Iterator[tuple[object, ...]]:
 
 
 def _loops(constraint: LoopConstraint) -> str:
-    """The constraint on the temporal or spatial loops of one level; orders run from the innermost loop outwards."""
+    """The constraint on the temporal or spatial loops of one level; orders begin with the innermost loop."""
     limits = (("=", constraint.fixed), (">=", constraint.minimum), ("<=", constraint.maximum))
     parts = [f"{name}{sign}{value}" for sign, factors in limits for name, value in factors.items()]
     if constraint.inner or constraint.outer:
@@ -144,18 +143,12 @@ def print_stats(stats: Stats) -> None:
 
 
 def _accesses(count: Any) -> str:
-    """A number, or of one that is split the part that happens before the whole."""
+    """A number; for a sparse design actual/algorithmic."""
     return f"{count['actual']}/{count['algorithmic']}" if isinstance(count, dict) else str(count)
 
 
 def print_results(names: Sequence[str], results: Sequence[Result], folder: str) -> None:
-    """Prints one result with its loop nest and all numbers, several as a table.
-
-    Args:
-        names: A name per problem.
-        results: The results in the same order.
-        folder: Where their files are.
-    """
+    """Prints a single result with its loop nest and all numbers, several results as a table."""
     out = console()
     if len(results) == 1:
         from fadiff_mapper.search.lower_bound import sentence
@@ -182,11 +175,7 @@ def print_results(names: Sequence[str], results: Sequence[Result], folder: str) 
 
 @contextmanager
 def progress(names: Sequence[str], quiet: bool) -> Iterator[Callable[[int, Progress], None]]:
-    """A line on the terminal that follows the best mappings so far; silent where there is no terminal.
-
-    Args:
-        names: A name per problem.
-        quiet: Whether to stay silent in any case.
+    """A line on the terminal that follows the best mappings so far; silent without a terminal or if `quiet`.
 
     Yields:
         A function to call with a problem's index and its progress.
@@ -209,15 +198,13 @@ def progress(names: Sequence[str], quiet: bool) -> Iterator[Callable[[int, Progr
 
 
 SHOWN = 1e-6
-"""Elasticities below this are left out of the table: they round to 0 in its four decimals. Nothing was measured."""
+"""Elasticities below this are left out of the table: they round to 0 in its four decimals."""
 
 
 def print_explained(run: FinishedRun, explained: RunExplanation) -> None:
     """Prints a finished run: the loop nest, its numbers, the lower bound, the sensitivities and every access count.
 
-    Args:
-        run: The run as read from its folder.
-        explained: Its explanation; the bound is the stored one, because it rests on constraints that no run stores.
+    The bound is the stored one, because it depends on constraints that no run stores.
     """
     out = console()
     out.print(map_txt(run.spec, run.mapping, run.stats))
@@ -263,11 +250,10 @@ def _savings(stats: Stats) -> Iterator[tuple[object, ...]]:
 
 
 def print_counts(explained: RunExplanation) -> None:
-    """Prints every access count, in words per instance, as a sentence on a line of its own."""
+    """Prints every access count, in words per instance, as a sentence on its own line."""
     for count in explained.counts:
         console().print(count.sentence())
 
 
 def print_json(explained: RunExplanation) -> None:
-    """Prints the whole explanation as JSON, for other programs."""
     say(json_text(explained.to_dict(), ascii_only=True))

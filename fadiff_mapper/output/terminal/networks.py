@@ -1,4 +1,4 @@
-"""Networks on the terminal: a network that was read, and its plan, while it is searched and when it is found."""
+"""Networks on the terminal: a network, and its plan, during the search and at its end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def print_coverage(out: Screen, network: Workload) -> None:
-    """Prints the part of a network that is understood and all that is left out, in red where that is much."""
+    """Prints the understood part of a network and all that is left out, in red if that is much."""
     found = coverage(network)
     for number, sentence in enumerate(found.sentences()):
         loud = number == 0 and not found.complete
@@ -46,16 +46,15 @@ def print_network(network: Workload, written_to: str) -> None:
 
 
 MOST_GROUPS = 100
-"""Groups that are printed at most: a table takes a second for 2,500, and nobody reads so many."""
+"""Groups that are printed at most: longer tables take a second, and nobody reads them."""
 
 
 @contextmanager
 def progress(quiet: bool, time_limit: float | None = None) -> Iterator[Callable[[str, float], None]]:
-    """A line on the terminal with the stage, the best value so far and the time; silent where there is no terminal.
+    """A line on the terminal with the stage, the best value so far and the time; silent without a terminal or if
+    `quiet`.
 
-    Args:
-        quiet: Whether to stay silent in any case.
-        time_limit: Seconds that the search may take; the line then tells how many are left.
+    With a time limit, in seconds, the line shows the remaining time.
 
     Yields:
         A function to call with the name of a stage and the network's metric.
@@ -65,20 +64,20 @@ def progress(quiet: bool, time_limit: float | None = None) -> Iterator[Callable[
 
 
 class TimeColumn(ProgressColumn):
-    """The seconds that are left of a limit or, without one, those since the start."""
+    """The remaining seconds of a limit or, without a limit, the seconds since the start."""
 
     def __init__(self, time_limit: float | None) -> None:
         super().__init__()
         self.time_limit = time_limit
 
     def render(self, task: Task) -> str:
-        """The text of the column."""
         spent = task.elapsed or 0.0
         return f"{spent:.0f} s" if self.time_limit is None else f"{max(self.time_limit - spent, 0.0):.0f} s left"
 
 
 def print_plan(result: NetworkResult, written_to: str) -> None:
-    """Prints warnings, the fused groups and the part of the EDP that they save, what is left out, and both totals."""
+    """Prints warnings, the fused groups and the part of the EDP that they save, all that is left out, and both
+    totals."""
     out, shown = console(), result.weightiest_groups(MOST_GROUPS)
     for warning in result.warnings:
         out.print(f"warning: {warning}")

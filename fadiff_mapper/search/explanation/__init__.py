@@ -1,1 +1,1 @@
-"""What a finished run is due to: the loops behind each count, and the worth of each constant of the machine."""
+"""The causes of a finished run: the loops behind each count, and the worth of each constant of the machine."""

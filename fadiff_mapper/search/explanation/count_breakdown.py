@@ -3,9 +3,9 @@
     reads of Inputs at Buffer = tile 64 (C8 x P8) x 4 (K loop at DRAM) x 49 (Q loop at DRAM) = 12544
 
 A receiver (the next level inwards that keeps the data space, or the arithmetic) is sent its tile once for every
-iteration of the loops outside it, from the first one on that moves the data space; and so is every other receiver
-that wants different words. Amounts that are no product (windows that overlap, links between neighbours, first writes
-that need no read) are added or taken off by name, so that the arithmetic on the page always gives the exact count.
+iteration of the loops outside it, from the first loop on that moves the data space; and so is every other receiver of
+different words. Other amounts (overlapping windows, links between neighbours, first-read elision) are added or
+subtracted by name, so that the terms always give the exact count.
 
 Axes: L levels, T data spaces; counts are per instance of a level, in words. Boundary b lies below level b.
 """
@@ -27,7 +27,7 @@ from fadiff_mapper.model.prepared_layer import PreparedLayer
 ACTIONS = ("reads", "fills", "updates")
 
 PLACES = Decimal("0.000001")
-"""Corrections that are no whole numbers (averages over receivers) are written to six decimals."""
+"""Corrections that are not whole (averages over receivers) are written to six decimals."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class CountTerm:
     """One factor of a count, or one amount added to the product of its factors.
 
     Attributes:
-        value: The factor, or the words; negative where they are taken off.
+        value: The factor, or the words; negative if they are subtracted.
         text: The tile, loop or fan-out that the factor stands for, or the reason of the amount.
     """
 
@@ -52,9 +52,9 @@ class CountExplanation:
         dataspace: Name of the data space.
         action: "reads", "fills" or "updates".
         count: Words per instance of the level.
-        factors: A tile, and the loops for which it is sent again.
+        factors: A tile, and the loops that refetch it.
         corrections: Amounts that are no product.
-        notes: Loops and receivers that cost nothing: a tile is held over them, or they share a word.
+        notes: Loops and receivers that cost nothing: a stationary tile, or multicast.
     """
 
     level: str
@@ -66,7 +66,7 @@ class CountExplanation:
     notes: tuple[str, ...] = ()
 
     def expression(self) -> str:
-        """The arithmetic alone, such as "64 * 4 * 49 - 12"."""
+        """The formula, such as "64 * 4 * 49 - 12"."""
         product = " * ".join(str(factor.value) for factor in self.factors)
         return product + "".join(f" {'-' if c.value < 0 else '+'} {abs(c.value)}" for c in self.corrections)
 
@@ -89,9 +89,8 @@ class CountExplanation:
 def explain_counts(layer: PreparedLayer, evaluation: Evaluation, row: int = 0) -> tuple[CountExplanation, ...]:
     """Explains every access count of one mapping, a row of an evaluated batch.
 
-    Returns:
-        One explanation for each level, data space that it holds, and action, from the outermost level inwards. With
-        residuals it is the one of whole runs, less the words that the shorter last runs lack on average over instances.
+    One explanation for each level, data space that it holds, and action, from the outermost level inwards. With
+    residuals it explains whole runs, minus the average words that the shorter last runs lack.
     """
     nest = evaluation.nest
     if nest.residual:
@@ -104,7 +103,7 @@ def explain_counts(layer: PreparedLayer, evaluation: Evaluation, row: int = 0) -
 
 
 def _cut_off(layer: PreparedLayer, evaluation: Evaluation, row: int, whole: CountExplanation) -> CountExplanation:
-    """The explanation of a count of whole runs, with the words that shorter last runs lack."""
+    """The explanation of a count of whole runs, minus the words that shorter last runs lack."""
     nest, levels = evaluation.nest, layer.arch.level_names()
     at = levels.index(whole.level), layer.problem.dataspace_names().index(whole.dataspace), row
     count = round(float(getattr(evaluation.counts, whole.action)[at]))
@@ -123,7 +122,7 @@ def _of_level(layer: PreparedLayer, evaluation: Evaluation, row: int, wanted: np
               tensor: int) -> Iterator[CountExplanation]:
     """The explanations of one data space at one level: its updates, its reads, its fills.
 
-    `wanted`: Words that one receiver below each boundary asks for, [L, T].
+    `wanted`: the demand below each boundary, [L, T].
     """
     nest, reuse, levels, dimensions = evaluation.nest, layer.reuse, layer.arch.levels, layer.problem.dimensions
     relevant, written = layer.projection.relevant[tensor], layer.projection.read_write[tensor]
@@ -131,7 +130,7 @@ def _of_level(layer: PreparedLayer, evaluation: Evaluation, row: int, wanted: np
 
     def explained(action: str, factors: list[CountTerm], corrections: list[CountTerm],
                   notes: list[str]) -> CountExplanation:
-        """Puts an explanation together, with a last correction for the rounding to whole words."""
+        """An explanation with a last correction for the rounding to whole words."""
         count = round(float(getattr(evaluation.counts, action)[level, tensor, row]))
         rest = count - Decimal(math.prod(factor.value for factor in factors)) - sum(c.value for c in corrections)
         every = [*corrections, CountTerm(rest, "rounded to whole words")]
@@ -140,11 +139,11 @@ def _of_level(layer: PreparedLayer, evaluation: Evaluation, row: int, wanted: np
                                 tuple(term for term in every if term.value), tuple(notes))
 
     def demand(receiver: int) -> tuple[list[CountTerm], list[str]]:
-        """A receiver's tile and the temporal loops for which it is sent again; as notes those over which it is held.
+        """A receiver's tile and the temporal loops that refetch it; as notes the loops over which it is stationary.
 
-        From the innermost loop outwards a tile is held up to the first loop that moves the data space; that loop and
-        every one outside it costs another delivery (unless `no_reuse` says that nothing is held). The tile has its
-        extent along each rank; for the arithmetic (-1) it is one word.
+        From the innermost loop outwards a tile is stationary up to the first loop that moves the data space; that loop
+        and every loop outside it cost another delivery (with `no_reuse` all loops do). The tile has its extent along
+        each rank; for the arithmetic (-1) it is one word.
         """
         factors = [CountTerm(1, "1 (word per cycle and unit)")]
         if receiver >= 0:
@@ -168,10 +167,10 @@ def _of_level(layer: PreparedLayer, evaluation: Evaluation, row: int, wanted: np
         return factors, [f"held over the {', '.join(over)}"] if over else []
 
     def sent(action: str, further: list[CountTerm]) -> CountExplanation:
-        """A count of words that the level exchanges with the receivers inside it; `further` are more corrections.
+        """The words exchanged with the receivers inside the level; `further` are more corrections.
 
-        A receiver is the next level inwards that holds the data space for several uses; -1 is the arithmetic. Spatial
-        loops over receivers that want different words are factors, as notes those over receivers that share them.
+        A receiver is the next level inwards that keeps the data space; -1 is the arithmetic. Spatial loops over
+        receivers of different words are factors; loops of a multicast are notes.
         """
         receiver = int(max(np.flatnonzero(held[:level] & reuse.coalesced[:level, tensor]), default=-1))
         factors, notes = demand(receiver)
@@ -194,7 +193,7 @@ def _of_level(layer: PreparedLayer, evaluation: Evaluation, row: int, wanted: np
             *further], notes)
 
     def first_updates(text: str) -> list[CountTerm]:
-        """The words of the partition, which cost nothing the first time; nothing where the switches say otherwise."""
+        """The words of the partition, whose first update is free unless switched off."""
         if not (written and reuse.first_written[level, tensor] and reuse.coalesced[level, tensor]):
             return []
         return [CountTerm(-decimal_of(evaluation.counts.partition[level, tensor, row]), text)]

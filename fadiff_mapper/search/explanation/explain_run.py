@@ -23,19 +23,18 @@ from fadiff_mapper.search.explanation.count_breakdown import ACTIONS, CountExpla
 if TYPE_CHECKING:
     from fadiff_mapper.search.explanation.sensitivities import Sensitivity
 
-# Folders are edited and mixed up, so a run is evaluated again before anything is explained: its mapping has to give
-# the numbers that are stored beside it.
+# Folders are edited and mixed up, so a run is evaluated again before it is explained: its mapping must give the stored
+# numbers.
 
 INPUT, RESULT = "fadiff.input.yaml", "fadiff.result.json"
 
 LARGEST = 1 << 28
-"""Bytes of a result file that is read: a plain safety limit; those of long searches have some hundred thousand."""
+"""Bytes of a result file that is read: a safety limit."""
 
 WRITTEN = "a folder that fadiff-mapper map has written"
 
 SAME = 1e-9
-"""Relative difference within which energies repeat; cycles must be equal. Room for sums in another order on another
-machine; nothing was measured."""
+"""Relative difference allowed between stored and new energies (sums in another order); cycles must be equal."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +58,8 @@ def read_run(folder: Path | str) -> FinishedRun:
     """Reads and checks a folder that `fadiff-mapper map` has written.
 
     Raises:
-        FadiffError: There is no such folder, a file is missing or broken, or the mapping does not give the stored
-            numbers again.
+        FadiffError: The folder is missing, a file is missing or broken, or the mapping does not give the stored
+            numbers.
     """
     folder, accepted = Path(folder), "the file as it was written"
     if not folder.is_dir():
@@ -91,7 +90,7 @@ def read_run(folder: Path | str) -> FinishedRun:
 
 
 def _is_bound(stored: Any) -> bool:
-    """Whether a value has the shape of a `lower_bound.bound_record`, as far as it is used here."""
+    """Whether a value has the used parts of a `lower_bound.bound_record`."""
     keys = {"metric": str, "where": str, "value": int | float, "source": str}
     return stored is None or (
         isinstance(stored, dict) and stored.get("metric") in METRICS and isinstance(stored.get("sentence"), str)
@@ -108,12 +107,12 @@ class RunExplanation:
 
     Attributes:
         metric: The metric of the sensitivities: the stored bound's, which the run minimised; else EDP.
-        bound: The bound as stored with the run, see `lower_bound.bound_record`: the constraints that it rests on are
-            not in the folder. None where none is known.
-        sensitivities: The largest elasticity first; empty where one count was asked for, on sparse designs,
-            and of mappings with residuals.
-        counts: Every access count, or the one that was asked for.
-        lost: Why there are no sensitivities, where working them out failed.
+        bound: The bound as stored with the run, see `lower_bound.bound_record`: its constraints are not in the folder.
+            None if unknown.
+        sensitivities: The largest elasticity first; empty for a single count, for sparse designs, and for mappings with
+            residuals.
+        counts: Every access count, or the requested one.
+        lost: The reason if computing the sensitivities failed.
     """
 
     metric: str
@@ -130,7 +129,7 @@ class RunExplanation:
 
 
 def explain_run(run: FinishedRun, count: Sequence[str] | None = None) -> RunExplanation:
-    """Explains a run; `count` asks for one alone, by level, data space and action, without sensitivities.
+    """Explains a run; `count` requests only one count, by level, data space and action, without sensitivities.
 
     Raises:
         FadiffError: There is no such count.
@@ -151,7 +150,7 @@ def explain_run(run: FinishedRun, count: Sequence[str] | None = None) -> RunExpl
             known = [f"{one.level} {one.dataspace} {one.action}" for one in counts]
             raise FadiffError(f"{level} has no {action} of {space} in this mapping; accepted: {listed(known)}")
         return RunExplanation(metric, bound, (), chosen)
-    # the sensitivities are those of the dense model, without residuals
+    # the sensitivities are of the dense model without residuals
     if run.mapping.imperfect or (spec.sparse is not None and spec.sparse.applied):
         return RunExplanation(metric, bound, (), counts)
     from fadiff_mapper.search.explanation.sensitivities import sensitivities

@@ -52,28 +52,25 @@ UNITS = {"leak": "pJ/cycle"} | dict.fromkeys(("read", "fill", "update", "compute
     BANDWIDTHS, "words/cycle") | {"capacity": "words", "fan-out X": "units", "fan-out Y": "units"}
 
 HAIR = 1e-9
-"""Relative rise of a bandwidth before its derivative is taken, as more of one alone brings nothing where several levels
-are equally slow: far above the rounding of float64, and too small to change which level is the slowest but among
-equally slow ones. Nothing was measured."""
+"""Relative rise of a bandwidth before its derivative is taken, so that of several equally slow levels another one is
+the slowest: far above the rounding of float64, and too small to change the slowest level otherwise."""
 
 RISE = 1e-7
-"""Relative rise of a bandwidth over which the difference is taken: cycles fall with 1 / bandwidth, so that the
-derivative is off by as much; the rounding of float64 adds 1e-9. By arithmetic; nothing was measured."""
+"""Relative rise of a bandwidth for a difference: cycles fall with 1 / bandwidth, so the derivative has an error of that
+size; the rounding of float64 adds 1e-9."""
 
 LEAST = 1e-9
-"""Least logarithm of a factor: a loop that shrinks to 1 is still there, as another order would be without it. Nothing
-was measured."""
+"""Least logarithm of a factor: a loop at 1 stays in the nest, as another order would be without it."""
 
 STEP = 1e-6
-"""Rise of the logarithm of a factor over which differences are taken: their error is about as large, and that of
-float64's rounding 1e-9 (at 1e-9 of functions near 1e2). By arithmetic; nothing was measured."""
+"""Rise of the logarithm of a factor for differences: their error is of that size, and the rounding of float64 adds 1e-9
+(1e-9 of functions near 1e2)."""
 
 ACTIVE = 1e-5
-"""Logarithmic distance within which a limit counts as met: above the solver's tolerance. Nothing was measured."""
+"""Logarithmic distance within which a limit counts as met: above the solver's tolerance."""
 
 UNCERTAIN = 0.02
-"""Share of the derivative that the multipliers leave unexplained, beyond which a point is no optimum. Nothing was
-measured."""
+"""Unexplained share of the derivative beyond which a point is no optimum."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,7 @@ class Sensitivity:
     """The sensitivity of a metric to one constant of the machine.
 
     Attributes:
-        level: Name of the level (or the arithmetic) that has the constant.
+        level: Name of the level (or the arithmetic) with the constant.
         constant: Name of the constant.
         value: Its value.
         unit: Its unit.
@@ -107,10 +104,9 @@ class Sensitivity:
 
 def sensitivities(layer: PreparedLayer, evaluation: Evaluation, row: int = 0, metric: str = "edp",
                   over: Over = never) -> tuple[Sensitivity, ...]:
-    """All sensitivities of one mapping, a legal row of an evaluated batch.
+    """Sensitivities of one mapping, a legal row of an evaluated batch, to prices, bandwidths, capacities and fan-outs.
 
-    Returns:
-        Sensitivities to prices, bandwidths, capacities and fan-outs, the largest elasticity first, zeros last.
+    The largest elasticity comes first, zeros last.
 
     Raises:
         OutOfTime: Time was over before all were known.
@@ -124,7 +120,7 @@ def sensitivities(layer: PreparedLayer, evaluation: Evaluation, row: int = 0, me
 
 
 def mapping_sensitivities(spec: Spec, mapping: Mapping, metric: str, over: Over = never) -> tuple[Sensitivity, ...]:
-    """All sensitivities of a legal mapping of a spec's problem, as `sensitivities` gives them.
+    """All sensitivities of a legal mapping of a spec's problem, see `sensitivities`.
 
     Raises:
         FadiffError: The design is sparse: the differentiable model is dense.
@@ -136,7 +132,7 @@ def mapping_sensitivities(spec: Spec, mapping: Mapping, metric: str, over: Over 
 
 
 def refuse_sparse(spec: Spec) -> None:
-    """Raises FadiffError for a sparse design, of which no sensitivities are known."""
+    """Raises FadiffError for a sparse design, whose sensitivities are unknown."""
     if spec.sparse is not None and spec.sparse.applied:
         raise FadiffError("sensitivities are those of the dense model and not known for sparse designs; accepted: an "
                           "input without sparse_optimizations")
@@ -146,10 +142,9 @@ def _of_constants(layer: PreparedLayer, evaluation: Evaluation, row: int, metric
                   value: float) -> list[Sensitivity]:
     """Sensitivities to prices and bandwidths at the fixed mapping; `value` is the metric's.
 
-    The counts are those of the exact evaluation, so that these derivatives are those of the exact model but for the
-    rounding of cycles to whole numbers, which has none. The energy is linear in the prices: the derivative by one is
-    the energy of a machine that has this price 1 and all others 0. Cycles and leakage are differentiated by bandwidths
-    as a difference over a small rise.
+    Counts are exact, so the derivatives are the exact model's without its rounding of cycles. Energy is linear in the
+    prices: the derivative by a price is the energy of a machine with this price 1 and all others 0. Cycles and leakage
+    are differentiated by bandwidths as a difference over a small rise.
     """
     def of_row(array: np.ndarray) -> np.ndarray:
         return array[..., row:row + 1]
@@ -220,7 +215,7 @@ class MachineLimit:
         resource: "capacity", "fan-out X" or "fan-out Y".
         unit: For a capacity the storage level; for a fan-out the unit whose instances it limits, an index of
             `Usage.expansion_x` (0 is the arithmetic, l + 1 is level l).
-        log_available: Natural logarithm of the words or units that there are.
+        log_available: Natural logarithm of the available words or units.
     """
 
     resource: str
@@ -248,9 +243,9 @@ class ShadowPrices:
 def shadow_prices(layer: PreparedLayer, nest: Nest, metric: str = "edp", over: Over = never) -> ShadowPrices:
     """The elasticities of a metric's continuous optimum next to a mapping, a legal nest of one row.
 
-    The optimum is a local one. Where it has a kink (another limit or level binds just beyond it) more and less of the
-    limit are worth different amounts, and the elasticity lies between them. A limit that no loop of the mapping can
-    meet, such as that of a memory of one word, counts as slack.
+    The optimum is local. At a kink (another limit or level binds just beyond it) the elasticity lies between its values
+    for more and for less of the limit. A limit that no loop of the mapping can meet, such as that of a memory of one
+    word, counts as slack.
 
     Raises:
         OutOfTime: Time was over before the optimum was found.
@@ -278,11 +273,10 @@ def shadow_prices(layer: PreparedLayer, nest: Nest, metric: str = "edp", over: O
         """The F functions of the problem and their derivatives by the logarithms of the factors, [F, 1 + V].
 
         In order: the logarithm of the metric's own part (energy; 1 for delay; accesses of the outermost level), of the
-        cycles of the arithmetic, of those of each level, of the words or units asked of each limit. The derivatives
-        are differences between two neighbours, all of which are evaluated in one batch: as fast as to differentiate the
-        model, and without torch. A kink between them counts half. A loop of factor 1 has a neighbour on one side only,
-        since shorter loops do not exist. A solver that takes a step beyond all numbers gets ones that are none, and its
-        end then counts as uncertain.
+        cycles of the arithmetic, of each level's cycles, of the words or units asked of each limit. Derivatives are
+        central differences, evaluated in one batch: as fast as automatic differentiation, without torch. A kink counts
+        half. A loop of factor 1 has one neighbour only, since shorter loops do not exist. A solver step to infinite
+        numbers gets nan, and its end then counts as uncertain.
         """
         logs, count = point[:-1], len(start)
         down = np.where(logs - STEP > LEAST, STEP, 0.0)
@@ -313,7 +307,7 @@ def shadow_prices(layer: PreparedLayer, nest: Nest, metric: str = "edp", over: O
 
     memory: dict[bytes, np.ndarray] = {}
 
-    def at(point: np.ndarray) -> np.ndarray:  # the solver asks for value, slack and derivatives one by one
+    def at(point: np.ndarray) -> np.ndarray:  # the solver asks for value, slack and derivatives separately
         key = point[:-1].tobytes()
         if key not in memory:
             if over():
@@ -355,7 +349,7 @@ class RepeatedLayer:
     """A mapped layer and how often it runs.
 
     Attributes:
-        runs: All its runs, weights included.
+        runs: Number of runs, weights included.
         spec: The layer on its design.
         mapping: The mapping of one run.
         energy_pj: Energy of one run in pJ.
@@ -371,13 +365,11 @@ class RepeatedLayer:
 
 def combined_sensitivities(layers: Sequence[RepeatedLayer],
                            stopped: Callable[[], bool] = lambda: False) -> tuple[Sensitivity, ...]:
-    """The sensitivities of the EDP of layers that run one after the other on one machine.
+    """The nonzero sensitivities of the EDP of layers that run one after the other on one machine, largest elasticity
+    first.
 
-    With E the sum of energies and T the sum of cycles, d(E T) = T dE + E dT for every constant.
-
-    Returns:
-        Sensitivities of the EDP, the largest elasticity first; only those that are not zero. One is certain where it
-        is so in every layer.
+    With E the sum of energies and T the sum of cycles, d(E T) = T dE + E dT for every constant. A sensitivity is
+    certain if it is certain in every layer.
 
     Raises:
         FadiffError: The design is sparse.

@@ -1,7 +1,7 @@
 """The map space: the mappings that architecture, problem and constraints leave open, and why there may be none.
 
-Factors are divisors of their dimension (Timeloop's "uber" map space, perfect factors alone); `size` counts the space
-as `timeloop-mapper` does.
+Factors are divisors of their dimension (Timeloop's "uber" map space, only perfect factors); `size` counts the space as
+`timeloop-mapper` does.
 """
 
 from fadiff_mapper.search.mapspace.build import MapSpace, build_mapspace, divisors, reachable, rounded_up, size

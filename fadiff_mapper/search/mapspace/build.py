@@ -23,22 +23,22 @@ from fadiff_mapper.inputs.spec.constraints import Constraints, LevelConstraints,
 from fadiff_mapper.inputs.spec.problem import Problem
 
 PORTION = 1 << 20
-"""Numbers that are tried as divisors at a time: 8 MiB; nothing was measured."""
+"""Numbers that are tried as divisors at a time: 8 MiB."""
 
 MOST_DIVISORS = 1024
-"""Divisors of a bound whose factors are chosen. Tables over pairs of them, for every level, then take some 100 MiB. No
-number below 3.6 * 10^8 has more."""
+"""Divisors of a bound at most, whose tables over pairs, for every level, take some 100 MiB; no number below 3.6 * 10^8
+has more."""
 
 REMEMBERED = 4096
-"""Sets of reachable divisors, choices of levels (3 kB each) and tables of dimensions that are kept: the layers of a
-network, the tiles of its fused groups and the designs of a sweep share most of theirs. A plain limit on memory."""
+"""Cached sets of reachable divisors, choices of levels (3 kB each) and tables of dimensions: the layers of a network,
+the tiles of its fused groups and the designs of a sweep share most of theirs."""
 
 NUMBER = np.int16
-"""The type of divisors' numbers, small because moves look up many of them: enough for bounds up to 10^15, of which none
-has more than 26,880 divisors."""
+"""The type of divisors' numbers, small because moves look up many: enough for bounds up to 10^15, which have at most
+26,880 divisors."""
 
 NONE = -1
-"""The number of a quotient or product that is no divisor of the bound."""
+"""The number of a quotient or product that does not divide the bound."""
 
 
 @cache
@@ -58,12 +58,8 @@ def divisors(number: int) -> tuple[int, ...]:
 
 
 def factorizations(bound: int, choices: Iterable[Sequence[int]]) -> dict[int, int]:
-    """Counts ordered factorizations.
-
-    Returns:
-        For every divisor of `bound` that can be reached, the number of ways to pick one factor from each of
-        `choices` so that they multiply to it.
-    """
+    """For every reachable divisor of `bound`, the number of ways to pick one factor from each of `choices` as its
+    product."""
     ways = {1: 1}
     for factors in choices:
         longer: dict[int, int] = {}
@@ -76,7 +72,8 @@ def factorizations(bound: int, choices: Iterable[Sequence[int]]) -> dict[int, in
 
 
 def reachable(bound: int, choices: Iterable[Sequence[int]]) -> frozenset[int]:
-    """The divisors that `factorizations` reaches: choices that allow every divisor count as one, of 1 alone as none."""
+    """The divisors that `factorizations` reaches, cheaper: choices of every divisor count as one, choices of 1 as
+    none."""
     every = divisors(bound)
     distinct = sorted(tuple(choice) for choice in choices if tuple(choice) != (1,))
     limited = tuple(choice for choice in distinct if len(choice) < len(every))
@@ -89,17 +86,17 @@ def _reachable(bound: int, choices: tuple[tuple[int, ...], ...]) -> frozenset[in
 
 
 def factorization_count(bound: int, choices: Sequence[Sequence[int]]) -> int:
-    """`factorizations(bound, choices)[bound]`, 0 where there is none.
+    """`factorizations(bound, choices)[bound]`, 0 if there is none.
 
-    The k choices that allow every divisor are counted at once: they share what is left to them, a product of prime
-    powers p^m, in as many ways as the product of binomial(m + k - 1, m).
+    The k choices that allow every divisor are counted at once: they share the rest, a product of prime powers p^m, in
+    as many ways as the product of binomial(m + k - 1, m).
     """
     whole = divisors(bound)
     limited = [choice for choice in choices if len(choice) < len(whole)]
     free, total = len(choices) - len(limited), 0
     for product, ways in factorizations(bound, limited).items():
         left = bound // product
-        for prime in divisors(left)[1:] if free else ():  # ascending, so that what still divides is prime
+        for prime in divisors(left)[1:] if free else ():  # ascending, so that only primes divide
             power = 0
             while left % prime == 0:
                 left, power = left // prime, power + 1
@@ -112,12 +109,12 @@ def factorization_count(bound: int, choices: Sequence[Sequence[int]]) -> int:
 class LoopSpace:
     """The temporal (or spatial) loops of one level.
 
-    The order from the innermost loop outwards is `inner`, then `between` in any order, then `outer`; together they
-    name every dimension. Loops of factor 1 may stand anywhere.
+    The order from the innermost loop outwards is `inner`, then `between` in any order, then `outer`; together they name
+    every dimension. The position of loops of factor 1 is free.
 
     Attributes:
-        choices: Allowed factors of each dimension, ascending, each a divisor of the bound; one entry is a fixed
-            factor, none is a contradiction.
+        choices: Allowed factors of each dimension, ascending, each a divisor of the bound; one entry is a fixed factor,
+            none is a contradiction.
         inner: The innermost dimensions in order, innermost first.
         between: The dimensions whose order is free.
         outer: The outermost dimensions in order, innermost first.
@@ -138,7 +135,7 @@ class LevelSpace:
         temporal: Its temporal loops.
         spatial: Its spatial loops, on the fan-out below it.
         fanout: Instances along (X, Y) of that fan-out.
-        axes: The axes that each dimension's spatial loop may lie on: "X", "Y", "XY", or "" where it must be 1.
+        axes: The axes that each dimension's spatial loop may lie on: "X", "Y", "XY", or "" if it must be 1.
         keep: Data spaces that must be kept.
         bypass: Data spaces that must not be kept.
         open: Data spaces with a choice. Each data space is in exactly one of the three.
@@ -181,11 +178,11 @@ class MapSpace:
 def build_mapspace(architecture: Architecture, problem: Problem, constraints: Constraints) -> MapSpace:
     """Builds the map space: all that constraints and hardware leave open.
 
-    Factors divide their dimension. A spatial factor is bounded by the fan-out of the axes it may lie on, and is 1
-    where there is no fan-out. As in `timeloop-mapper`:
+    Factors divide their dimension. A spatial factor is bounded by the fan-out of the axes it may lie on, and is 1 where
+    there is no fan-out. As in `timeloop-mapper`:
 
     - the outermost level keeps every data space that no constraint makes it bypass;
-    - two orders cannot matter and are taken as they come: the order of the innermost level's temporal loops where no
+    - two orders cannot matter and are not permuted: the order of the innermost level's temporal loops where no
       fan-out lies below it, and the order of spatial loops on a fan-out along one axis.
 
     Unlike there, a level that the v0.4 front end inserts for a fan-out (`StorageLevel.is_dummy`) holds no temporal loop
@@ -203,9 +200,9 @@ def build_mapspace(architecture: Architecture, problem: Problem, constraints: Co
 def _level_space(name: str, fanout: tuple[int, int], dummy: bool, innermost: bool, outermost: bool,
                  bounds: tuple[tuple[str, int], ...], dataspaces: tuple[str, ...],
                  constraints: LevelConstraints) -> LevelSpace:
-    """The choices of one level, which many problems share; not to be written to.
+    """The choices of one level, which many problems share; read only.
 
-    `dummy`: it is a fan-out without storage; `bounds`: name and extent of each dimension.
+    `dummy`: a fan-out without storage; `bounds`: name and extent of each dimension.
     """
     dimensions = tuple(dimension for dimension, _ in bounds)
     axes = spatial_axes(constraints.spatial, fanout, dimensions)
@@ -230,13 +227,11 @@ def _level_space(name: str, fanout: tuple[int, int], dummy: bool, innermost: boo
 
 
 def rounded_up(problem: Problem, constraints: Constraints) -> dict[str, int]:
-    """The bounds of the least problem, from the given one on, that the fixed factors of the constraints divide.
+    """Bound by dimension of the least problem, not below the given one, that the fixed factors of the constraints
+    divide.
 
-    A mapping of it that is cut off at the given bounds has residual factors. So `timeloop-mapper` understands fixed
-    factors that do not divide a dimension: free factors divide what they leave, rounded up.
-
-    Returns:
-        Bound by dimension; the problem's own where there is nothing to round.
+    A mapping of it, cut off at the given bounds, has residual factors. `timeloop-mapper` understands fixed factors that
+    do not divide a dimension in this way: free factors divide the rest, rounded up.
     """
     fixed = {name: math.prod(loops.fixed.get(name, 1) for level in constraints.levels
                              for loops in (level.temporal, level.spatial)) for name in problem.bounds}
@@ -244,7 +239,7 @@ def rounded_up(problem: Problem, constraints: Constraints) -> dict[str, int]:
 
 
 def permitted(bound: int, loops: LoopConstraint, dimension: str, *, pinned: bool = False) -> tuple[int, ...]:
-    """The divisors of a dimension's bound that a constraint allows, ascending; where `pinned`, 1 unless it says so."""
+    """The divisors of a dimension's bound that a constraint allows, ascending; if `pinned`, 1 by default."""
     if not (dimension in loops.fixed or dimension in loops.minimum or dimension in loops.maximum):
         return (1,) if pinned else divisors(bound)
     least, most = loops.minimum.get(dimension, 1), loops.maximum.get(dimension, bound)
@@ -252,13 +247,10 @@ def permitted(bound: int, loops: LoopConstraint, dimension: str, *, pinned: bool
 
 
 def spatial_axes(loops: LoopConstraint, fanout: tuple[int, int], dimensions: tuple[str, ...]) -> dict[str, str]:
-    """The axes of a fan-out that each dimension's spatial loop may lie on.
+    """The axes, "X", "Y", "XY" or "" (factor 1), of each dimension's spatial loop on a fan-out.
 
-    The first `split` entries of the full permutation lie on X, those of factor 1 counted; without a permutation
-    a fan-out along one axis has the order of the shape, `dimensions`.
-
-    Returns:
-        By dimension "X", "Y", "XY", or "" where the factor must be 1. Axes of a single instance are left out.
+    The first `split` entries of the full permutation lie on X, including loops of factor 1; without a permutation a
+    fan-out along one axis has the order of the shape, `dimensions`. Axes of a single instance are left out.
     """
     wired = "".join(axis for axis, width in zip("XY", fanout, strict=True) if width > 1)
     if loops.split is None:
@@ -266,7 +258,7 @@ def spatial_axes(loops: LoopConstraint, fanout: tuple[int, int], dimensions: tup
     inner, between, outer = _positions(loops, dimensions, canonical=len(wired) < 2)
     on_x = between_on_x(loops.split, len(inner), len(between))
     axes = {name: "X" if i < loops.split else "Y" for i, name in enumerate((*inner, *between, *outer))}
-    if 0 < on_x < len(between):  # their order is free, and with it on which side of the split each lies
+    if 0 < on_x < len(between):  # free order: on either side of the split
         axes |= dict.fromkeys(between, "XY")
     return {name: "".join(axis for axis in axes[name] if axis in wired) for name in dimensions}
 
@@ -278,7 +270,7 @@ def between_on_x(split: int, inner: int, between: int) -> int:
 
 def _positions(loops: LoopConstraint, dimensions: tuple[str, ...],
                canonical: bool) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """The permutation as (inner, between, outer), where `canonical` without anything left open."""
+    """The permutation as (inner, between, outer); if `canonical`, with nothing between."""
     between = tuple(name for name in dimensions if name not in (*loops.inner, *loops.outer))
     if canonical and len(between) == len(dimensions):
         return between, (), ()
@@ -289,8 +281,8 @@ def _positions(loops: LoopConstraint, dimensions: tuple[str, ...],
 class Size:
     """The four parts of a map space; every mapping is one choice from each.
 
-    The parts hold illegal mappings (fan-outs and capacities are not looked at) and equal ones (orders of loops
-    of factor 1). Python integers: exact at any size.
+    The parts hold illegal mappings (fan-outs and capacities are ignored) and equal ones (orders of loops of factor 1).
+    Python integers: exact at any size.
 
     Attributes:
         factorizations: Product over dimensions of the ordered factorizations of the bound over all levels' temporal
@@ -334,15 +326,15 @@ class FactorTables:
 
     Attributes:
         divisor: The divisors of each bound, [W, D, N].
-        quotient: Number of the i-th divisor over the j-th, NONE where that is no divisor, [W, D, N, N].
-        product: Number of the i-th divisor times the j-th, NONE where that is no divisor, [W, D, N, N].
+        quotient: Number of the i-th divisor over the j-th, NONE if that is no divisor, [W, D, N, N].
+        product: Number of the i-th divisor times the j-th, NONE if that is no divisor, [W, D, N, N].
         allowed: Whether the constraints let a place have a divisor, [W, P, D, N].
-        completable: Whether, with the i-th divisor left to distribute over a place and those further out, the place
-            may take the j-th divisor so that the others can still take the rest, [W, P, D, N, N].
+        completable: Whether, with the i-th divisor left to distribute over a place and those further out, the place may
+            take the j-th divisor so that the others can still take the rest, [W, P, D, N, N].
         bound: Number of the bound itself, [W, D].
-        outermost: Numbers of the factors that leave as much as can be to the outermost places: place by place from the
-            innermost outwards, the smallest divisor that the places further out can complete to the bound, or 1 where
-            there is none, [W, P, D]. NONE at all places of a dimension where these do not multiply to its bound.
+        outermost: Numbers of the factors that leave as much as possible to the outermost places: place by place from
+            the innermost outwards, the smallest divisor that the places further out can complete to the bound, or 1 if
+            there is none, [W, P, D]. NONE at all places of a dimension if these do not multiply to its bound.
     """
 
     divisor: np.ndarray
@@ -384,7 +376,7 @@ def factor_tables(spaces: Sequence[MapSpace]) -> FactorTables:
 
 @lru_cache(maxsize=REMEMBERED)
 def _dimension_tables(bound: int, choices: tuple[tuple[int, ...], ...], width: int) -> list[np.ndarray]:
-    """The tables of one dimension, in the order of `FactorTables` and without the axes W and D; not to be written to.
+    """The tables of one dimension, in the order of `FactorTables`, without the axes W and D; read only.
 
     `choices`: the factors of each place; `width`: N, the divisors of the richest bound.
     """
@@ -395,21 +387,21 @@ def _dimension_tables(bound: int, choices: tuple[tuple[int, ...], ...], width: i
         return np.where(values[number] == table, number, NONE)
 
     def padded(table: np.ndarray, axes: int) -> np.ndarray:
-        """The table with its last axes, which run over divisors, brought to the width."""
+        """The table with its last axes, which run over divisors, padded to the width."""
         filler = {"f": 1.0, "i": NONE, "b": False}[table.dtype.kind]
         return np.pad(table, [(0, 0)] * (table.ndim - axes) + [(0, width - len(values))] * axes,
                       constant_values=filler)
 
     quotient, times = numbers(values[:, None] / values), numbers(values[:, None] * values)
     allowed = np.array([np.isin(values, choice) for choice in choices])
-    # From the outermost place inwards: `rest` tells which divisors the places further out can take up.
+    # From the outermost place inwards: `rest` are the divisors that the places further out can take up.
     completable, rest = np.empty((len(choices), *quotient.shape), dtype=np.bool_), values == 1
     for table, here in zip(completable[::-1], allowed[::-1], strict=True):
         table[:] = (quotient >= 0) & here & rest[quotient]
         rest = table.any(axis=1)
     left, outermost = len(values) - 1, []
     for table in completable:
-        outermost.append(int(table[left].argmax()))  # the first that can be completed; 0, which is 1, where none can
+        outermost.append(int(table[left].argmax()))  # the first completable one, else number 0: factor 1
         left = quotient[left, outermost[-1]]
     return [padded(values.astype(np.float64), 1), padded(quotient.astype(NUMBER), 2), padded(times.astype(NUMBER), 2),
             padded(allowed, 1), padded(completable, 2), np.array(len(values) - 1),
@@ -417,11 +409,7 @@ def _dimension_tables(bound: int, choices: tuple[tuple[int, ...], ...], width: i
 
 
 def factor_ranges(space: MapSpace) -> tuple[np.ndarray, np.ndarray]:
-    """The factors that constraints and fan-outs allow where a factor need not divide its bound.
-
-    Returns:
-        Least and largest factor, [P, D] each; all whole numbers between them are allowed.
-    """
+    """Least and largest factors, [P, D] each, within constraints and fan-outs, that need not divide their bound."""
     ranges = []
     for limits, level in zip(space.constraints.levels, space.levels, strict=True):
         room = dict(zip("XY", level.fanout, strict=True))

@@ -37,10 +37,10 @@ def meets(factor: int, limit: str, value: int) -> bool:
 
 
 def check_mapping(space: MapSpace, mapping: Mapping) -> list[str]:
-    """The constraints of a map space that a mapping breaks, a sentence each; not whether the hardware can run it.
+    """The constraints of a map space that a mapping breaks, a sentence each; not the limits of the hardware.
 
-    An order is checked at the innermost level too, where `timeloop-mapper` ignores it if no fan-out lies below (and
-    rightly so, as it changes no count): a mapping found there may break it.
+    An order is checked at the innermost level too, where `timeloop-mapper` ignores it if no fan-out lies below
+    (rightly, as it changes no count): its mappings may break it.
     """
     broken = []
     for level, limits, mapped in zip(space.levels, space.constraints.levels, mapping.levels, strict=True):
@@ -61,7 +61,7 @@ def check_mapping(space: MapSpace, mapping: Mapping) -> list[str]:
                        if found != wanted]
         loops = limits.spatial
         if loops.split is not None:
-            # Loops on an axis to which the split does not lead, whatever the free part of the order is.
+            # Loops on an axis excluded by the split, for every order of the free part.
             allowed = spatial_axes(loops, level.fanout, space.problem.dimensions)
             tail = f", but split={loops.split} does not allow it{source(loops.sources, 'split')}"
             broken += [f"spatial {name}={factor} at {level.name} lies on {axis}{tail}" for axis in "XY"
@@ -76,7 +76,7 @@ def check_mapping(space: MapSpace, mapping: Mapping) -> list[str]:
                    for name in sorted(limits.keep - mapped.keep)]
         broken += [f"{name} is kept at {level.name}, which it must bypass{source(limits.sources, f'bypass.{name}')}"
                    for name in sorted(limits.bypass & mapped.keep)]
-    # Parallelism by Timeloop's measure: the used share of all fan-outs, multiplied up over the levels.
+    # Parallelism by Timeloop's measure: the used share of all fan-outs, multiplied over the levels.
     used, every = math.prod(factor for level in mapping.levels for factor in level.spatial.values()), available(space)
     least = space.constraints.min_parallelism
     if used / every < least:
@@ -86,12 +86,12 @@ def check_mapping(space: MapSpace, mapping: Mapping) -> list[str]:
 
 
 def available(space: MapSpace) -> int:
-    """All fan-outs together, from the outermost level to the arithmetic."""
+    """The product of all fan-outs."""
     return math.prod(x * y for x, y in (level.fanout for level in space.levels))
 
 
 def source(sources: dict[str, str], key: str) -> str:
-    """The place of a part of the constraints for a message, as ` (arch.yaml:31: ...)`; "" where it is unknown."""
+    """The place of a part of the constraints for a message, as ` (arch.yaml:31: ...)`; "" if unknown."""
     return f" ({sources[key]})" if key in sources else ""
 
 
@@ -118,7 +118,7 @@ class Demand:
 
 
 def demands(space: MapSpace) -> list[Demand]:
-    """All constraints on the mappings of a space, beside the hardware itself.
+    """All constraints on the mappings of a space, besides the hardware.
 
     These are limits on factors, data spaces to keep and to bypass, orders of loops (a spatial one with its split, which
     counts along it), least utilizations of memories, and the least parallelism.
@@ -147,7 +147,7 @@ def demands(space: MapSpace) -> list[Demand]:
 
 
 def without(space: MapSpace, dropped: Iterable[Demand]) -> MapSpace:
-    """The map space without some of its demands, which has all its mappings and maybe more."""
+    """The map space without some of its demands: a superset of its mappings."""
     constraints, memories = space.constraints, list(space.architecture.levels)
     levels, least = list(constraints.levels), constraints.min_parallelism
     for demand in dropped:
@@ -173,14 +173,14 @@ def cores(given: Sequence[Demand], contradict: Callable[[Sequence[Demand]], bool
     """Irreducible infeasible subsets of demands that share no demand.
 
     Deletion filtering (Chinneck and Dravnieks, "Locating Minimal Infeasible Constraint Sets in Linear Programs", ORSA
-    Journal on Computing 3(2), 1991): demands are dropped one after the other, and one is put back where the
-    contradiction vanishes without it. One pass is enough, as more demands never resolve a contradiction. The demands of
-    a subset are then set aside, and the rest is searched again.
+    Journal on Computing 3(2), 1991): demands are dropped one after the other, and put back if the contradiction
+    vanishes without them. One pass is enough, as more demands never resolve a contradiction. The demands of a subset
+    are then set aside, and the rest is searched again.
 
     Args:
         given: The demands, in the order in which they are tried; earlier ones are dropped first.
         contradict: Whether some demands contradict each other. Must stay true when demands are added.
-        over: Tells whether time is over; then OutOfTime is raised.
+        over: Once true, OutOfTime is raised.
 
     Yields:
         Subsets that contradict, and no longer do when any one demand is dropped. An empty one contradicts without any
@@ -200,14 +200,12 @@ def cores(given: Sequence[Demand], contradict: Callable[[Sequence[Demand]], bool
 
 
 def conflicts(space: MapSpace, over: Over = never) -> list[str]:
-    """Finds reasons why no mapping can meet the constraints on this hardware.
+    """Finds reasons why no mapping can meet the constraints on this hardware, a sentence each.
 
-    The reasons are factors of a dimension that cannot multiply to its bound, spatial factors beyond a fan-out, a
-    forced tile beyond a capacity, a data space that is bypassed everywhere, and a least parallelism out of reach.
-
-    Returns:
-        A sentence each. One sentence shares no constraint with an earlier one of its sort, so that each has to be
-        resolved. None where no contradiction is found, which does not prove that there is a legal mapping.
+    The reasons are factors of a dimension that cannot multiply to its bound, spatial factors beyond a fan-out, a forced
+    tile beyond a capacity, a data space that is bypassed everywhere, and a least parallelism out of reach. Sentences of
+    one kind share no constraint, so that each has to be resolved. An empty list does not prove that there is a legal
+    mapping.
 
     Raises:
         OutOfTime: Time was over before all tests were made.
@@ -252,7 +250,7 @@ def _reach(space: MapSpace, in_force: Sequence[Demand], dimension: str, levels: 
 def _completable(space: MapSpace, in_force: Sequence[Demand], level: int, dimension: str) -> tuple[int, ...]:
     """The spatial factors of a level that a dimension's other loops can complete to its bound; (1,) if none.
 
-    Without any the factors of the dimension contradict each other, which is a conflict of its own.
+    Without any, the factors of the dimension contradict each other, which is a separate conflict.
     """
     own = _choices(space, in_force, level, "spatial", dimension)
     if own == (1,):
@@ -294,7 +292,7 @@ def _fillings(space: MapSpace, level: int, factors: AnyMapping[str, Sequence[int
 
 
 def _fanout_conflicts(space: MapSpace, claims: Sequence[Demand], level: int, over: Over) -> Iterator[str]:
-    """Spatial factors whose least ones do not fit together on a level's fan-out, whatever axes they lie on."""
+    """Least spatial factors that do not fit together on a level's fan-out, on any axes."""
     def overfull(some: Sequence[Demand]) -> bool:
         return not _fillings(space, level, {name: _completable(space, some, level, name)[:1]
                                             for name in space.problem.dimensions})
@@ -312,10 +310,10 @@ def _fanout_text(space: MapSpace, level: int) -> str:
 
 def _least_words(space: MapSpace, in_force: Sequence[Demand],
                  level: int) -> tuple[int, list[str], dict[str, int]] | None:
-    """Words that the data spaces kept by force need in a level's smallest tile, their names, and the tile.
+    """Words that the forced data spaces need in a level's smallest tile, their names, and the tile.
 
-    A level has to keep what it is told to, what the outermost level has to, and what is bypassed at every other level.
-    The tile has the least extent of each dimension by itself; None where a dimension cannot be split at all.
+    A level must keep the data spaces of its constraints, of the outermost level, and those bypassed at every other
+    level. The tile has the least extent of each dimension; None if a dimension cannot be split at all.
     """
     indices, outermost, tile = range(len(space.levels)), len(space.levels) - 1, {}
     for dimension, bound in space.problem.bounds.items():
@@ -337,7 +335,7 @@ def _least_words(space: MapSpace, in_force: Sequence[Demand],
 
 
 def _capacity_conflicts(space: MapSpace, claims: Sequence[Demand], level: int, over: Over) -> Iterator[str]:
-    """Tiles that are forced to be beyond a level's capacity."""
+    """Forced tiles beyond a level's capacity."""
     usable = space.architecture.levels[level].usable
 
     def too_large(some: Sequence[Demand]) -> bool:
@@ -352,7 +350,7 @@ def _capacity_conflicts(space: MapSpace, claims: Sequence[Demand], level: int, o
 
 
 def _parallelism_conflicts(space: MapSpace, claims: Sequence[Demand], over: Over) -> Iterator[str]:
-    """A least parallelism beyond the share of the fan-outs that is used where each is filled as well as it can be."""
+    """A least parallelism beyond the used share of fan-outs that are each filled as well as possible."""
     def most(some: Sequence[Demand]) -> float:
         share = 1.0
         for i, level in enumerate(space.levels):

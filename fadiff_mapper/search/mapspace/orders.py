@@ -1,4 +1,4 @@
-"""The orders of the loops at one place, and the cut of spatial ones into those on X and those on Y."""
+"""The orders of the loops at one place, and the cut of spatial loops into X and Y."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from fadiff_mapper.search.mapspace.build import MapSpace, between_on_x, places
 
 
 def cut_is_open(space: MapSpace, level: int) -> bool:
-    """Whether a level's spatial loops may be cut anywhere into those on X and those on Y."""
+    """Whether a level's spatial loops may be cut anywhere into X and Y."""
     return space.constraints.levels[level].spatial.split is None and min(space.levels[level].fanout) > 1
 
 
 def cuts(space: MapSpace, level: int, free: int, loops: int) -> range:
     """The numbers of loops of several iterations that may lie on X, the first ones of their order.
 
-    They count all `loops` where no split is given, else the `free` ones, which the permutation does not name.
+    They count all `loops` without a split, else the `free` ones, which the permutation does not name.
     """
     split, (wide, high) = space.constraints.levels[level].spatial.split, space.levels[level].fanout
     if split is None:
@@ -32,7 +32,7 @@ def cuts(space: MapSpace, level: int, free: int, loops: int) -> range:
 
 
 def orders_at(space: MapSpace, p: int, real: Sequence[int]) -> Iterator[tuple[tuple[int, ...], frozenset[int]]]:
-    """Every order of the loops of some dimensions at place `p`, those on X before those on Y; and those on Y."""
+    """Every order of the loops of some dimensions at place `p`, X before Y; and the set on Y."""
     names, loops, level = space.problem.dimensions, places(space)[p], space.levels[p // 2]
     split = space.constraints.levels[p // 2].spatial.split
     inner, between, outer = ([d for d in map(names.index, part) if d in real]

@@ -1,10 +1,10 @@
 """Builds nodes from the operators of a framework: matrix products and attention as operators of ours.
 
 An `Assembly` collects nodes while a reader walks its framework's graph; a `Tensor` is a value that flows between them,
-a `Call` an operator of the framework on such values. Frameworks differ in names and attributes alone, which the readers
+a `Call` an operator of the framework on such values. Frameworks differ only in names and attributes, which the readers
 resolve; shapes, templates and the reshapes around an operator are made here, once for all. Constants (weights, and all
 that is computed from them) have no node: an operator's data space that is a constant is no operand in the graph.
-Convolutions and recurrent layers stand in `convolutions`.
+Convolutions and recurrent layers are in `convolutions`.
 
 The functions that add nodes take the network under construction, a name for the nodes, the values that are read, and
 the shape of the result, which they return. Names are made unique; where factors of a product do not fit, they raise
@@ -32,7 +32,7 @@ Meaning = TypeVar("Meaning")
 
 
 def by_name(table: Mapping[Meaning, str]) -> dict[str, Meaning]:
-    """A table of what operators mean -> their names in a framework, as name -> meaning."""
+    """A table of meanings -> an operator's names in a framework, as name -> meaning."""
     return {name: meaning for meaning, names in table.items() for name in names.split()}
 
 
@@ -47,7 +47,7 @@ class Tensor:
 
     @property
     def constant(self) -> bool:
-        """True for weights and values computed from constants alone."""
+        """True for weights and values computed only from constants."""
         return self.node is None
 
 
@@ -58,7 +58,7 @@ class Assembly:
     where: Where  # place in the source of the nodes that are added next, for messages
     nodes: list[Node] = field(default_factory=list)  # the nodes so far, in the order in which they were added
     taken: dict[str, int] = field(default_factory=dict)  # name -> times that it was asked for
-    folded: list[Folded] = field(default_factory=list)  # operators with multiply-accumulates that read constants alone
+    folded: list[Folded] = field(default_factory=list)  # operators with multiply-accumulates that read only constants
     constants: dict[str, tuple[Shape, ...]] = field(default_factory=dict)  # node -> shapes of constants that it reads
     busy_experts: int | None = None  # experts over which rows are spread, None for all
 
@@ -98,13 +98,9 @@ class Assembly:
         """Adds the results of an operation that is not understood, a node for each, all multiply-accumulates on the
         first.
 
-        Args:
-            name: its name, made unique.
-            what: the framework's name of the operation.
-            operands: the values that it reads; constants among them are no inputs of the nodes.
-            shapes: extents of its results, None where they are not known.
-            macs: its multiply-accumulates, where they are known.
-            possible: where they are not, how many it may well have; by default those of one product of its tensors.
+        Constants among the operands are no inputs of the nodes; extents in `shapes` are None where they are not known.
+        Where its multiply-accumulates `macs` are not known, `possible` says how many it may well have, by default the
+        number of one product of its tensors.
         """
         inputs = tuple(t.node for t in operands if t.node)
         if macs is None and possible is None:
@@ -114,7 +110,7 @@ class Assembly:
                 for index, shape in enumerate(shapes)]
 
     def note_folded(self, name: str, what: str, macs: int) -> None:
-        """Notes an operator that reads constants alone; one without multiply-accumulates is not worth a note."""
+        """Notes an operator that reads only constants, unless it has no multiply-accumulates."""
         if macs:
             self.folded.append(Folded(name, what, macs))
 
@@ -194,8 +190,8 @@ class Call:
         return self.to.unknown(self.name, self.operator, self.tensors, self.outs[:1], macs)[0]
 
     def pointwise(self, joins: Mapping[str, str], names: Mapping[str, str]) -> Tensor:
-        """Points of one tensor by themselves, or those of several joined, by tables of names for joins and for others;
-        constants (scales, zero points of integers) count only in operators that join by their name."""
+        """Points of one tensor by themselves, or of several tensors joined, by tables of names for joins and for
+        others; constants (scales, zero points of integers) count only in operators that join by their name."""
         if self.operator in joins:
             return self.node(joins[self.operator], self.tensors)
         read = [tensor for tensor in self.tensors if tensor.node]
@@ -225,7 +221,7 @@ def product(to: Assembly, name: str, a: Tensor, b: Tensor, shape: Shape) -> Tens
     Returns:
         The output of one product over all rows where `b` is one matrix, else of a product repeated over the batch, for
         which operands that the batch shares are expanded. A constant on the left is swapped with the data on the right,
-        since the template's weights stand on the right: a b is the transpose of (the transpose of b) (that of a).
+        since the template's weights are the right factor: a b is the transpose of (b transposed) (a transposed).
     """
     if not a.shape or not b.shape or a.shape[-1] != b.shape[max(len(b.shape) - 2, 0)]:
         raise to.where.error(f"a product of {list(a.shape)} and {list(b.shape)}", "[..., n, k] and [..., k, m]")
@@ -258,13 +254,9 @@ def linear(to: Assembly, name: str, x: Tensor, weight: Tensor, shape: Shape) -> 
 def attention(to: Assembly, name: str, operands: Sequence[Tensor], mask: Tensor | None, shape: Shape) -> Tensor:
     """Adds softmax(q k^T + mask) v: two products, and whole rows in between.
 
-    Args:
-        to: the network.
-        name: prefix of the nodes' names.
-        operands: queries, keys and values, [..., heads, tokens, size]; fewer heads of keys and values than of queries
-            are shared among these, which `rewrites.with_shared_operands` makes rows of one product.
-        mask: added to the scores where it is computed; a constant mask adds no node.
-        shape: extents of the output.
+    Queries, keys and values are [..., heads, tokens, size]; fewer heads of keys and values than of queries are shared
+    among these, which `rewrites.with_shared_operands` makes rows of one product. A constant mask adds no node. `shape`
+    has the extents of the output.
     """
     q, k, v = operands
     heads = q.shape[:-2]
@@ -297,7 +289,7 @@ def fourier_macs(points: int, rows: int, real: bool) -> int:
     return rows * points * (points - 1).bit_length() * (1 if real else 2)
 
 
-# Nodes that pick, pad or resize elements state what `tensor_routes` needs beside the shapes: the place of a slice, the
+# Nodes that pick, pad or resize elements state the details that `tensor_routes` needs: the place of a slice, the
 # zeros before a padded axis, the interpolation of a resizing. A slice states its place as the window of one point
 # through which it reads: negative padding, and a stride.
 
@@ -363,13 +355,13 @@ def einsum(to: Assembly, name: str, equation: str, tensors: Sequence[Tensor], sh
     Args:
         to: the network.
         name: name of the node of its last product.
-        equation: such as "bid,bjd->bij", with an output or without; dots stand for any leading axes.
+        equation: such as "bid,bjd->bij", with an output or without; dots mean any leading axes.
         tensors: one for each term.
         shape: extents of the output.
 
     Returns:
         The output of a product for each tensor behind the first: repeated over the letters that both factors and what
-        follows have, or of a join where no letter is summed. Letters of one tensor alone are summed before.
+        follows have, or of a join where no letter is summed. Letters of only one tensor are summed before.
 
     Raises:
         SpecError: the equation does not fit the tensors.
@@ -395,7 +387,7 @@ def einsum(to: Assembly, name: str, equation: str, tensors: Sequence[Tensor], sh
 
 def _own(to: Assembly, name: str, x: Tensor, term: Term, extents: dict[str, int],
          needed: set[str]) -> tuple[Tensor, Term]:
-    """A tensor without axes that are repeated (a single point), stand there twice, or that nothing else needs."""
+    """A tensor without axes that are repeated (a single point), occur twice, or that nothing else needs."""
     once = tuple(dict.fromkeys(term))
     if len(once) < len(term):
         shape = tuple(x.shape[term.index(letter)] for letter in once)
@@ -482,7 +474,7 @@ def as_complex(to: Assembly, name: str, x: Tensor) -> Tensor:
 
 
 def complex_einsum(to: Assembly, name: str, equation: str, tensors: Sequence[Tensor], shape: Shape) -> Tensor:
-    """Adds the products of an einsum of complex tensors, as `einsum` those of real ones; the equation has an output."""
+    """Adds the products of an einsum of complex tensors, as `einsum` does of real ones; the equation has an output."""
     free = [letter for letter in string.ascii_uppercase + string.ascii_lowercase if letter not in equation]
     stated, _, out = equation.partition("->")
     first, *others = stated.split(",")
@@ -501,7 +493,7 @@ def complex_einsum(to: Assembly, name: str, equation: str, tensors: Sequence[Ten
 #
 # a factor is a constant                     an operator: the constant is its weights
 # each factor is repeated for the other      an operator: x[n, 1, k] y[1, m, k], summed over k
-# one is repeated (as the weights of parts   the join and the reduction as they stand, which take no more steps than
+# one is repeated (as the weights of parts   the join and the reduction as written, which take no more steps than
 #   w[n, k, 1] of y[n, k, m])                the larger factor has points; `Node.macs` names their number
 # none is (the squared lengths of rows)      the same, unnamed: a reduction
 #

@@ -90,12 +90,8 @@ class Phase:
 def phases(outputs: int, kernel: int, stride: int, pad: int, dilation: int) -> Counter[Phase]:
     """The phases of a transposed convolution along one axis, each with the number of those that are alike.
 
-    Args:
-        outputs: number of outputs.
-        kernel: points of the kernel.
-        stride: outputs from one input to the next.
-        pad: outputs that are cut off before the first.
-        dilation: outputs from one point of the kernel to the next.
+    `stride` counts outputs from one input to the next, `pad` outputs cut off before the first, `dilation` outputs from
+    one point of the kernel to the next.
     """
     found: Counter[Phase] = Counter()
     for phase in range(min(stride, outputs)):
@@ -155,7 +151,7 @@ def transposed_convolution(to: Assembly, name: str, x: Tensor, weight: Tensor, s
 def convolution_gradients(to: Assembly, name: str, operands: Sequence[Tensor], slide: Sliding, transposed: bool,
                           wanted: Sequence[bool]) -> list[Tensor]:
     """Adds the gradients of input, weights and bias, as far as they are wanted, from the operands: the gradient of the
-    output, the input and the weights. Constants, which carry nothing on, stand in place of the others."""
+    output, the input and the weights. Constants, which carry nothing on, replace the others."""
     gradient, x, weight = operands
     back = convolution if transposed else transposed_convolution
     channels, every = gradient.shape[1], (0, *range(2, len(gradient.shape)))
@@ -189,7 +185,7 @@ def _weights(to: Assembly, name: str, image: Tensor, kernel: Tensor, slide: Slid
 
 def attention_gradients(to: Assembly, name: str, gradient: Tensor, operands: Sequence[Tensor]) -> list[Tensor]:
     """Adds the gradients of queries, keys and values, the operands of `assembly.attention`, each of its shape, from
-    that of the output, [..., heads, tokens, size]."""
+    of the output, [..., heads, tokens, size]."""
     q, heads = operands[0], operands[0].shape[:-2]
     k, v = (for_heads(to, f"{name}.{what}", t, heads) for what, t in zip(("keys", "values"), operands[1:], strict=True))
     scores = (*heads, q.shape[-2], k.shape[-2])
@@ -216,7 +212,7 @@ def attention_gradients(to: Assembly, name: str, gradient: Tensor, operands: Seq
 # x [T, N, in] -> gates [T, N, gates * hidden]  one product of T * N rows
 # states [T, N, out] -> [T, N, gates * hidden]  T products of N rows, which read the state's weights T times
 #
-# The graph of a network has no cycles, so the states that the second product reads stand there as a node of their
+# The graph of a network has no cycles, so the states that the second product reads become a node of their
 # own, and so do the outputs, which join both products: no tile is followed through either.
 
 Recurrence = Sequence[Tensor]
@@ -259,17 +255,9 @@ def repeated(to: Assembly, name: str, body: Assembly, times: int, operands: Sequ
              shapes: Sequence[Shape | None], in_turn: bool = True) -> list[Tensor]:
     """Adds the operators of a loop's body, each repeated for all passes.
 
-    Args:
-        to: the network.
-        name: prefix of the names of the results' nodes.
-        body: the nodes of one pass.
-        times: passes.
-        operands: the values that the loop reads.
-        shapes: extents of the loop's results.
-        in_turn: False where no pass reads a result of another.
-
-    Returns:
-        The results, each computed from all operators. No tile is followed within a pass, nor from or into the loop.
+    `body` has the nodes of one pass, `shapes` the extents of the loop's results; `in_turn` is False where no pass reads
+    a result of another. Each result is computed from all operators. No tile is followed within a pass, nor from or into
+    the loop.
     """
     between, what, where = "recurrence" if in_turn else "other", "loop", to.where
     made: list[Tensor] = []

@@ -36,10 +36,10 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
         example_kwargs: for a module, its keyword arguments.
         dims: for an ONNX model, numbers for the named dimensions of its inputs.
         shapes: for an ONNX model, whole shapes of inputs by name.
-        values: for an ONNX model, the numbers that inputs are, where conditions or shapes hang on them, by name.
+        values: for an ONNX model, the numbers that inputs are, where conditions or shapes depend on them, by name.
         busy_experts: for a network with mixtures of experts, the number of experts over which rows are spread evenly;
             by default what a file says, and of a module all of them.
-        name: name of the network; by default that of the file, graph or class.
+        name: name of the network; by default the name of the file, graph or class.
 
     Returns:
         The checked network.

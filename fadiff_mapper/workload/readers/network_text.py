@@ -197,7 +197,7 @@ def _per_axis(op: str) -> Callable[[Any, Where], tuple[int, ...]]:
 
 
 def _folded(value: Any, where: Where) -> Folded:
-    """An entry of the section `folded`: an operator that reads constants alone."""
+    """An entry of the section `folded`: an operator that reads only constants."""
     reader = Reader(mapping(value, where))
     entry = Folded(reader.take("name", text), reader.take("what", text), reader.take("macs", integer(1)))
     reader.finish(" of an operator that reads constants alone")

@@ -38,7 +38,7 @@ FIELDS = 1 << 20
 have 700,000."""
 
 STEPS = 1 << 23
-"""Bytes of numbers, lengths and names of fields in a file, those of skipped fields too, which are read one by one: in
+"""Bytes of numbers, lengths and names of fields in a file, skipped fields included, which are read one by one: in
 5 s of processor time on a busy core. A field has two or three."""
 
 DEEPEST = 100  # messages within one another: the limit of protobuf's own parsers
@@ -48,21 +48,14 @@ VALUES = ("float_data", "int32_data", "string_data", "int64_data", "raw_data", "
 """The fields of a constant that may hold its values."""
 
 SKIPPED = ("doc_string", "metadata_props")  # fields of any message that say nothing about the network
-VARINT, LENGTH, FIXED = 0, 2, {1: 8, 5: 4}  # kinds of fields: a number, a stated length, and those of so many bytes
+VARINT, LENGTH, FIXED = 0, 2, {1: 8, 5: 4}  # kinds of fields: a number, a stated length, and fields of so many bytes
 
 
 def read_thin(path: Path, where: Where) -> Any:
     """Reads a model without its weights.
 
-    Args:
-        path: The file.
-        where: The file, for messages.
-
-    Returns:
-        An `onnx.ModelProto` in which constants of more than `SMALL` elements have shapes and types, but no values.
-
-    Raises:
-        SpecError: The file is no whole ONNX model, or too large.
+    In the `onnx.ModelProto` constants of more than `SMALL` elements have shapes and types, but no values. Raises
+    SpecError where the file is no whole ONNX model, or too large.
     """
     file, size = open_input(path, "an ONNX model", MAX_BYTES)
     try:
@@ -111,14 +104,10 @@ def _kept(message: Any) -> Mapping[int, Any]:
 
 
 def _thin(file: BinaryIO, length: int, message: Any, budget: MemoryLeft, depth: int) -> bytes:
-    """The next message in a file without what is skipped.
+    """The next message in a file without the fields that are skipped.
 
-    Args:
-        file: Stands at the first field; afterwards behind the last.
-        length: Bytes of the message.
-        message: Its descriptor.
-        budget: Pays for what is kept.
-        depth: How many messages may lie within one another.
+    `file` is at the first field, afterwards behind the last; `length` is in bytes; `budget` pays for the kept fields;
+    messages nest at most `depth` deep.
 
     Raises:
         DecodeError: The fields do not end where the message ends, or lie too deep.

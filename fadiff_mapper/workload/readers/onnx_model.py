@@ -3,7 +3,7 @@
 Method. A light copy of the model, with large constants as inputs without values, goes through ONNX's own shape
 inference (`onnx_shapes`), in turns with the computation of the small constants that reshapes need. Its nodes are
 then walked in topological order; `onnx_operators` turns each into nodes of ours. Values that follow from
-constants alone are constants. Models come from elsewhere, so their names are made printable before they are printed.
+only constants are constants. Models come from elsewhere, so their names are made printable before they are printed.
 """
 
 from __future__ import annotations
@@ -58,8 +58,7 @@ def clean(name: str) -> str:
 def read_file(path: Path, name: str | None, given: Given) -> Workload:
     """Reads an ONNX file, with what is said of inputs that it leaves open; the network is named as the file by default.
 
-    Raises:
-        SpecError: `onnx_file.read_thin` or `read_model` refuses it.
+    Raises SpecError where `onnx_file.read_thin` or `read_model` refuses it.
     """
     return read_model(read_thin(path, Where(str(path))), name or path.stem, str(path), given)
 
@@ -67,11 +66,7 @@ def read_file(path: Path, name: str | None, given: Given) -> Workload:
 def read_model(model: Any, name: str, file: str, given: Given) -> Workload:
     """Reads an `onnx.ModelProto`.
 
-    Args:
-        model: the model.
-        name: name of the network.
-        file: the source, for messages.
-        given: what is said of inputs that the model leaves open.
+    `file` is the source, for messages; `given` states inputs that the model leaves open.
 
     Raises:
         SpecError: the model is broken or refused, or has dynamic dimensions; the message names the source, and the node
@@ -163,8 +158,7 @@ def _close_inputs(graph: Any, constants: set[str], given: Given, where: Where) -
     """Gives the inputs of an ONNX graph that are no constants (weights) their values and shapes, and named dimensions
     their numbers; the graph is changed.
 
-    Raises:
-        SpecError: the model has no such input or dimension, or an input has another number of axes.
+    Raises SpecError where the model has no such input or dimension, or an input has another number of axes.
     """
     names = [value.name for value in graph.input if value.name not in constants]
     unknown = sorted((set(given.shapes) | set(given.values)) - set(names))
@@ -206,8 +200,7 @@ def _close_inputs(graph: Any, constants: set[str], given: Given, where: Where) -
 def _refuse_open(graph: Any, constants: set[str], where: Where) -> None:
     """Refuses an ONNX graph of which inputs that are no constants (weights) are still open.
 
-    Raises:
-        SpecError: inputs have axes without a number; all of them are named.
+    The SpecError names all axes without a number.
     """
     open_inputs = {}
     for value in graph.input:
@@ -285,7 +278,7 @@ def _network(nodes: Sequence[Any], model: Any, constants: set[str], title: str, 
             walk.values[value.name] = walk.to.input(clean(value.name), extents)
     for node in nodes:
         walk.enter(node)
-    if not any(node.layer for node in walk.to.nodes):  # the inputs on which the conditions of an If hang
+    if not any(node.layer for node in walk.to.nodes):  # the inputs on which the conditions of an If depend
         reads = {output: list(node.input) for node in nodes for output in node.output}
         todo, seen = [node.input[0] for node in nodes if node.op_type == "If" and node.input], set[str]()
         while todo:
@@ -395,7 +388,7 @@ def _free(graph: Any) -> Iterator[str]:
 
 
 def _passes(call: OnnxCall) -> int | None:
-    """The passes of a loop: the extent of what a Scan scans, the limit of a Loop that no computed value ends before."""
+    """The passes of a loop: the scanned extent of a Scan, the limit of a Loop that no computed value ends before."""
     if call.operator == "Scan" and call.version >= 9:
         count, axes = call.whole("num_scan_inputs", 1), call.attributes.get("scan_input_axes") or [0]
         scanned = call.operands[len(call.operands) - count] if 0 < count <= len(call.operands) else None

@@ -1,8 +1,8 @@
 """Turns ONNX operators into nodes: by tables of names, or by a function where attributes matter.
 
 `LAYERS` holds the operators with multiply-accumulates, `OPERATORS` others that need attributes. An operator in no table
-becomes a node that is not understood. Names are those of the ONNX operator sets; ONNX Runtime's own have their domain
-in front. Attributes and the order of operands are those of github.com/onnx/onnx, docs/Operators.md, and of
+becomes a node that is not understood. Names follow the ONNX operator sets; ONNX Runtime's own have their domain
+in front. Attributes and the order of operands follow github.com/onnx/onnx, docs/Operators.md, and of
 github.com/microsoft/onnxruntime, docs/ContribOperators.md.
 """
 
@@ -43,7 +43,7 @@ from fadiff_mapper.workload.window_slide import WindowSlide
 
 @dataclass(frozen=True)
 class OnnxCall(Call):
-    """A node of an ONNX graph; its operator stands behind the domain where this is not ONNX's own."""
+    """A node of an ONNX graph; its operator follows the domain where this is not ONNX's own."""
 
     attributes: Mapping[str, Any]  # attributes by name, without subgraphs
     numbers: Sequence[tuple[int, ...] | None]  # per operand, its values if a small constant of whole numbers
@@ -71,7 +71,7 @@ class OnnxCall(Call):
 
     def integers(self, name: str, default: Shape, least: int = 1) -> Shape:
         """An attribute that is a list of whole numbers, the default where it is missing or empty. Raises SpecError
-        where its length is not that of the default, or a number is below the least one."""
+        where its length is not the default's, or a number is below the least one."""
         stated = self.attributes.get(name)
         values = tuple(stated) if isinstance(stated, list | tuple) and stated else default
         if len(values) != len(default) or not all(isinstance(value, int) and value >= least for value in values):
@@ -262,7 +262,7 @@ OPERATORS: dict[str, Maker] = {
 
 
 def _convolution(data: int, weights: int, transposed: bool = False) -> Callable[[OnnxCall], Tensor]:
-    """A convolution whose image and weights stand at these places among the operands."""
+    """A convolution whose image and weights are the operands at these places."""
     def make(call: OnnxCall) -> Tensor:
         x, weight = call.operand(data), call.operand(weights)
         kernel, groups = weight.shape[2:], call.whole("group", 1)
@@ -324,7 +324,7 @@ def _turned_product(call: OnnxCall, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _gemm(left: int, right: int, bias: int) -> Maker:
-    """A product of two matrices, either of them transposed, and a computed bias added, which stand at these places."""
+    """A product of two matrices, either of them transposed, and a computed bias added, the operands at these places."""
     def make(call: OnnxCall) -> Tensor:
         a, b = call.operand(left), call.operand(right)
         if not len(a.shape) == len(b.shape) == 2:
@@ -358,19 +358,19 @@ def _fourier(call: OnnxCall) -> Tensor:
 
 
 def _product(left: int, right: int) -> Maker:
-    """A matrix product whose factors stand at these places among the operands."""
+    """A matrix product whose factors are the operands at these places."""
     return lambda call: call.product(call.operand(left), call.operand(right))
 
 
 def _attention(call: OnnxCall) -> Tensor:
-    """Attention over heads that have an axis of their own, or stand side by side [batch, tokens, heads * size]; keys
-    and values are those of a cache [batch, heads, tokens, size], and the new ones behind them."""
+    """Attention over heads that have an axis of their own, or lie side by side [batch, tokens, heads * size]; keys
+    and values come from a cache [batch, heads, tokens, size], with the new ones behind them."""
     heads = [call.whole("q_num_heads", 0), *(call.whole("kv_num_heads", 0),) * 2]
     return _attended(call, [call.operand(index) for index in range(3)], heads, call.optional(3), 4)
 
 
 def _runtime_attention(call: OnnxCall) -> Tensor:
-    """MultiHeadAttention and GroupQueryAttention of ONNX Runtime over queries, keys and values that stand apart."""
+    """MultiHeadAttention and GroupQueryAttention of ONNX Runtime over separate queries, keys and values."""
     tensors = [t for t in call.operands[:3] if t is not None and t.known and len(t.shape) == 3]
     if len(tensors) < 3:
         return call.unknown()
@@ -395,8 +395,8 @@ def _packed_attention(call: OnnxCall) -> Tensor:
 
 def _attended(call: OnnxCall, tensors: Sequence[Tensor], heads: Sequence[int], mask: Tensor | None,
               past: int) -> Tensor:
-    """Attention of queries, keys and values whose heads stand side by side unless they have an axis of their own;
-    `past` is the place of the cached keys among the operands, that of the values follows."""
+    """Attention of queries, keys and values whose heads lie side by side unless they have an axis of their own;
+    `past` is the place of the cached keys among the operands, the cached values follow."""
     to, apart = call.to, []
     for index, (t, count, what) in enumerate(zip(tensors, heads, ("queries", "keys", "values"), strict=True)):
         if len(t.shape) == 3 and count > 0 and t.shape[2] % count == 0:
@@ -444,8 +444,7 @@ def understood(call: OnnxCall) -> list[Tensor]:
     operator or shapes are not known. Those behind the first are constants where they carry no data on (masks, running
     statistics).
 
-    Raises:
-        SpecError: an operator with multiply-accumulates lacks a shape, or attributes contradict operands.
+    Raises SpecError where an operator with multiply-accumulates lacks a shape, or attributes contradict operands.
     """
     name, first = call.operator, call.tensors[0]
     table = LAYERS if name in LAYERS else OPERATORS if first.known and call.outs[0] is not None else {}
@@ -468,8 +467,8 @@ def understood(call: OnnxCall) -> list[Tensor]:
 
 
 def _picked(call: OnnxCall, first: Tensor, index: int) -> Tensor:
-    """An output that picks, repeats or puts together elements, with what attributes and constants say of it; a slice or
-    a padding that changes nothing is left out."""
+    """An output that picks, repeats or puts together elements, with the details that attributes and constants give; a
+    slice or a padding that changes nothing is left out."""
     name = call.name if len(call.outs) == 1 else f"{call.name}.{index}"
     op, shape = OPAQUE.get(call.operator, "other"), call.outs[index]
     if op in ("slice", "pad", "expand", "resize") and first.known and shape == first.shape:

@@ -38,7 +38,7 @@ SMALL = 1024
 """Elements of a constant whose values are kept: shapes, axes and the like. A plain limit, far above the number of axes
 of any tensor; nothing was measured."""
 
-ROUNDS = 12  # times that shapes are inferred: a plain safety limit; five were enough for every model tried
+ROUNDS = 12  # times that shapes are inferred: a plain safety limit
 
 SMALL_OPERATORS = (
     "Identity", "Cast", "Gather", "Concat", "Slice", "Split", "Squeeze", "Unsqueeze", "Reshape", "Flatten", "Transpose",
@@ -60,7 +60,7 @@ class Folding:
 
     @np.errstate(all="ignore")  # a division by 0 in a model is no fault of this program, and its result a value
     def fold(self, shapes: Mapping[str, Shape | None]) -> bool:
-        """Computes what can be computed, with the shapes of values as far as they are known; whether anything new was
+        """Computes constants from known values and shapes; whether anything new was
         found."""
         rest, changed = [], False
         for node in self.nodes:
@@ -200,7 +200,7 @@ UNCHANGED = ("Gelu", "FastGelu", "BiasGelu", "QuickGelu", "SkipLayerNormalizatio
 
 
 def shape_twins(node: Any) -> list[Any]:
-    """An ONNX node itself, or the nodes that stand for it in shape inference."""
+    """An ONNX node itself, or the nodes that replace it in shape inference."""
     if node.op_type == "SimplifiedLayerNormalization" or (node.domain == DOMAIN and node.op_type in UNCHANGED):
         return [helper.make_node("Identity", [node.input[0]], [name]) for name in node.output if name]
     if node.domain == DOMAIN and node.op_type in TWINS:
@@ -209,8 +209,8 @@ def shape_twins(node: Any) -> list[Any]:
 
 
 def _twin(operator: str, *places: int | slice, kept: Sequence[str] = (), **stated: Any) -> Callable[[Any], Any]:
-    """A twin that reads the operands at these places, and has the attributes that tell shapes: those of the node that
-    are kept, and stated ones; an LSTM has all its outputs."""
+    """A twin that reads the operands at these places, and has the attributes that tell shapes: the attributes of the
+    node that are kept, and stated ones; an LSTM has all its outputs."""
     def make(node: Any) -> Any:
         inputs = [name for place in places
                   for name in (node.input[place] if isinstance(place, slice) else [node.input[place]])]

@@ -1,4 +1,4 @@
-"""Reads a folder of Timeloop problem files and `edges.yaml`, which says how their tensors hang together.
+"""Reads a folder of Timeloop problem files and `edges.yaml`, which says how their tensors are connected.
 
     network:
       name: two_layers
@@ -27,11 +27,7 @@ EDGES = "edges.yaml"  # name of the file that describes the graph
 
 
 def read_folder(folder: Path) -> Workload:
-    """Reads a folder of problems with `edges.yaml`.
-
-    Raises:
-        SpecError: a mistake, with file, line and YAML path.
-    """
+    """Reads a folder of problems with `edges.yaml`. Raises SpecError for a mistake, with file, line and YAML path."""
     reader = Reader(load_files([folder / EDGES]))
     where = reader.at("network")
     section = Reader(reader.take("network", mapping))

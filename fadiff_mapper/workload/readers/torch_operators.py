@@ -50,7 +50,8 @@ from fadiff_mapper.workload.window_slide import WindowSlide
 
 @dataclass(frozen=True)
 class TorchCall(Call):
-    """A call of an exported program; its operator is that of ATen, such as "conv2d", the full name for those of others.
+    """A call of an exported program; its operator is ATen's, such as "conv2d", or the full name of an operator of
+    others.
     """
 
     arguments: Mapping[str, Any]  # arguments by name, tensors as values of the assembly
@@ -78,7 +79,7 @@ Maker = Callable[[TorchCall], Tensor | list[Tensor]]
 """Adds the nodes of a call and returns its results, or the first of them."""
 
 
-# Names are those of PyTorch's schemas (pytorch, aten/src/ATen/native/native_functions.yaml), without the overload and
+# Names follow PyTorch's schemas (pytorch, aten/src/ATen/native/native_functions.yaml), without the overload and
 # the underscore of in-place variants; operators of other libraries have theirs in front.
 
 SAME = ("dropout", "feature_dropout", "native_dropout", "alpha_dropout", "contiguous", "clone", "alias", "detach", "to",
@@ -194,7 +195,7 @@ FURTHER_REDUCTIONS = ("any", "all", "prod", "var", "std", "argmax", "argmin", "m
 
 
 def _pool(call: TorchCall) -> Tensor:
-    """A pool over the axes that the digit in its name counts (max_pool2d); without a stride its windows stand side by
+    """A pool over the axes that the digit in its name counts (max_pool2d); without a stride its windows lie side by
     side. One to a given size is an ordinary one where it divides the input."""
     rank = int(call.operator[call.operator.index("pool") + 4])
     if "adaptive" in call.operator:
@@ -271,7 +272,7 @@ def _unfolded(call: TorchCall) -> Tensor:
 
 def windows(to: Assembly, name: str, x: Tensor, axis: int, slide: WindowSlide) -> Tensor:
     """Cuts an axis of a tensor into windows: [..., extent, ...] as [..., windows, points, ...]; points before and
-    behind the axis are zeros. The points are rearranged, where windows stand side by side; else picked out of the axis,
+    behind the axis are zeros. The points are rearranged, where windows lie side by side; else picked out of the axis,
     all of which is there then."""
     before, extent, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1:]
     count = (extent + 2 * slide.pad - slide.reach(1)) // slide.stride + 1
@@ -446,7 +447,7 @@ KERNELS = ("flash_attention", "flash_attention_for_cpu", "efficient_attention", 
 
 
 def _attention_gradients(call: TorchCall) -> list[Tensor]:
-    """The gradients of queries, keys and values; those of masks carry nothing on."""
+    """The gradients of queries, keys and values; gradients of masks carry nothing on."""
     gradient, *operands = call.tensors[:4]
     return [*attention_gradients(call.to, call.name, gradient, operands), *constants(call)[3:]]
 

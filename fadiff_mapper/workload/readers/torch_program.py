@@ -2,7 +2,7 @@
 
 `torch.export` gives a graph of ATen operators with the shape of every value, which `flattened` makes flat. Calls are
 walked in order; `torch_operators` turns each into nodes. Placeholders of the user are the network's inputs, all others
-(parameters, buffers) constants, and so is every value that follows from constants alone, or that has no elements.
+(parameters, buffers) constants, and so is every value that follows only from constants, or that has no elements.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, attention,
 from fadiff_mapper.workload.readers.convolutions import attention_gradients, repeated
 from fadiff_mapper.workload.readers.torch_operators import FILLS, LAYERS, TorchCall, constants, has_name, understood
 
-# A program is made flat: regions (`no_grad`, `autocast`) are replaced by what they call, and calls of operators that
-# `torch_operators` does not know by name by what PyTorch computes them with (tensordot, cells of recurrent layers,
+# A program is made flat: regions (`no_grad`, `autocast`) are replaced by their calls, and operators that
+# `torch_operators` does not know by name by PyTorch's decomposition of them (tensordot, cells of recurrent layers,
 # ...), as far as it says so; the operators of a decomposition are looked at again. Equal calls are traced once, so that
 # 32 equal blocks take no longer than one.
 #
 # `ExportedProgram.run_decompositions` does that, too, and makes updates in place and maps over a batch (`torch.vmap`)
 # explicit, but traces the whole program anew, in several passes: 0.6 s for every block of a language model; and it
-# fails for caches of keys and values that are written in place. So it is called for these alone, and for operators
+# fails for caches of keys and values that are written in place. So it is called only for these, and for operators
 # that nothing else takes apart.
 
 REGIONS = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
 """Operators that call the graph among their arguments once, with all arguments behind it."""
 
-ROUNDS = 4  # times that operators are taken apart: a plain safety limit, two were enough for every network tried
+ROUNDS = 4  # times that operators are taken apart: a plain safety limit
 
 
 def flattened(program: ExportedProgram) -> ExportedProgram:
@@ -101,11 +101,8 @@ def _with_graphs(program: ExportedProgram, module: torch.fx.GraphModule) -> Expo
 def _put_body(graph: torch.fx.Graph, call: torch.fx.Node, body: torch.fx.Graph, given: Sequence[Any]) -> None:
     """Copies a body in front of a call of a graph, and has its results read in place of the call's.
 
-    Args:
-        graph: the graph of the call.
-        call: a call with one result, or with several, of which all readers pick one by its index.
-        body: the graph to put in its place; nodes without a module become part of the call's.
-        given: nodes of `graph` or numbers, one for each placeholder of the body.
+    The call has one result, or several, of which all readers pick one by its index. `given` has a node of `graph` or a
+    number for each placeholder of the body; nodes of the body without a module become part of the call's.
     """
     inputs = [node for node in body.nodes if node.op == "placeholder"]
     copies = dict(zip(inputs, given, strict=True))
@@ -184,7 +181,7 @@ def _body(call: torch.fx.Node, bodies: dict[Hashable, torch.fx.Graph | None]) ->
 def _traced(call: torch.fx.Node, tensors: list[torch.Tensor]) -> torch.fx.Graph | None:
     """The operators that PyTorch computes a call by.
 
-    Views that stand in no table (`movedim`) say themselves what they are made of. None where there is no decomposition,
+    Views that are in no table (`movedim`) name their own decomposition. None where there is no decomposition,
     or one that fails, that checks values (`linalg_inv`: is the matrix singular?), or that holds a tensor of its own.
     """
     target: Any = call.target
@@ -277,7 +274,7 @@ def _is_unknown(node: torch.fx.Node) -> bool:
 
 
 def operator_name(target: Any) -> str:
-    """The name in the tables of what a call calls: `relu` of aten::relu_.default, the full one outside of aten."""
+    """The name of a call's operator in the tables: `relu` of aten::relu_.default, the full one outside of aten."""
     if not isinstance(target, torch._ops.OpOverload):
         return getattr(target, "__name__", str(target)) if target is not operator.getitem else "getitem"
     space, _, name = target._schema.name.partition("::")
@@ -286,7 +283,7 @@ def operator_name(target: Any) -> str:
 
 @cache
 def tag_of(target: Any) -> str:
-    """The tag of an operator that says how its points hang together: "pointwise", "reduction" or ""."""
+    """The tag of an operator that says how its points depend on each other: "pointwise", "reduction" or ""."""
     tags = {str(tag).rpartition(".")[2] for tag in getattr(target, "tags", ())}
     return next((tag for tag in ("pointwise", "reduction") if tag in tags), "")
 
@@ -294,9 +291,9 @@ def tag_of(target: Any) -> str:
 # Operators of higher order call graphs:
 #
 #     cond              the branch with more multiply-accumulates runs; its operators say so
-#     scan, map         the operators of the body, once for every entry of the first axis of what is scanned
+#     scan, map         the operators of the body, once for every entry of the first scanned axis
 #     flex_attention    attention between all queries and keys, whatever its mask of blocks leaves out
-#     while_loop        not understood: data decide the number of passes; one pass is what it may well have
+#     while_loop        not understood: the number of passes depends on data; one pass is assumed
 #     any other         not understood; likewise with one call of each graph
 
 Walk = Callable[[torch.fx.GraphModule, Sequence[Any], Assembly], list[Any]]
@@ -471,10 +468,10 @@ def _inputs(program: ExportedProgram, to: Assembly, title: str) -> dict[str, Any
 
 def _add_calls(module: torch.fx.GraphModule, values: dict[str, Any], to: Assembly, title: str,
                prefix: str = "") -> None:
-    """Adds the calls of a graph to a network, and their values to those of its placeholders and constants.
+    """Adds the calls of a graph to a network, and their values to its placeholders and constants.
 
-    `prefix` stands before the names of nodes. A call is named as its module, such as layer1.0.conv1, where it is the
-    module's only call, else by its own name behind that of the module.
+    `prefix` precedes the names of nodes. A call is named as its module, such as layer1.0.conv1, where it is the
+    module's only call, else by its own name behind the module's.
     """
     calls = [node for node in module.graph.nodes if node.op == "call_function"]
     stacks = {node: list((node.meta.get("nn_module_stack") or {}).values()) for node in calls}
