@@ -271,8 +271,8 @@ static void charge(const Interconnect& one, double words, double hop_words, doub
 // pJ of a word of a multicast to so many receivers.
 static double transfer_energy(const std::vector<Interconnect::Transfer>& transfers, double receivers) {
     double energy = 0;
-    for (const Interconnect::Transfer& transfer : transfers)
-        if (transfer.receivers == 0 || transfer.receivers == receivers) energy = transfer.energy;
+    for (const auto& [to, own] : transfers)
+        if (to == 0 || to == receivers) energy = own;
     return energy;
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace fadiff {
@@ -36,12 +37,10 @@ struct Unit {
     double instances = 1, mesh_x = 1, mesh_y = 1;
 };
 
-// An interconnect below a level (model/priced_interconnects.py); pJ per word.
+// An interconnect below a level (model/interconnects.py); pJ per word.
 struct Interconnect {
     enum Kind { WIRES, TREE, MULTICAST };
-    struct Transfer {
-        double receivers, energy;  // receivers 0: any number
-    };
+    using Transfer = std::pair<double, double>;  // receivers (0: any number), energy
     Kind kind = WIRES;
     int level = 0;
     bool reduces = true;           // partial sums cross it once

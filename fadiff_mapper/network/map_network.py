@@ -28,7 +28,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.base.errors import FadiffError, attempted, listed
 from fadiff_mapper.base.rare_collections import rare_collections
 from fadiff_mapper.fusion.prices import OperatingPoint, chosen
 from fadiff_mapper.inputs.spec.spec import Spec
@@ -135,8 +135,11 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
     if not mapped:
         results = tuple(with_bounds(results, run.over))
         if not (run.over() or run.cut or options.calibration or sparse_tensors(specs)):
-            least = network_least(workload, run.hardware, results, run.segments)
-            bound = least.bound(options.metric) if least else None
+            def least_value() -> float | None:
+                least = network_least(workload, run.hardware, results, run.segments)
+                return least.bound(options.metric) if least else None
+            bound, lost = attempted("gap", least_value)
+            status += f"; {lost}" if lost else ""
     return network_result(workload, run.hardware, list(results), descended.sigma if descended else {}, groups,
                           run.history, options.as_dict(), status, clock.spent(), apart, bound)
 

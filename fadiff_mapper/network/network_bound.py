@@ -109,6 +109,8 @@ class NetworkLeast:
             corners = [((c * e - b * f) / (a * e - b * d), (a * f - c * d) / (a * e - b * d))
                        for (a, b, c), (d, e, f) in pairwise(lines)]
             at = min(range(len(corners)), key=lambda index: prod(corners[index]))
+            if not prod(corners[at]):   # a network without energy
+                return 0.0
             energy, cycles = 1 / corners[at][0], 1 / corners[at][1]
             least = self.price(energy, cycles)
             if least <= 2 * (1 + TANGENT) or len(lines) == MOST_LINES:
@@ -129,6 +131,8 @@ def network_least(workload: Workload, hardware: Hardware, results: Sequence[Resu
     Returns:
         None where a layer by itself has no bound.
     """
+    levels = [hardware.level(name) for name in homes(hardware)]
+    segments = segments if levels else ()   # without a home nothing can be handed on
     repeats = repeats_of(workload)
     operators = {node.name: node.layer for node in workload.layers if node.layer}
     specs = by_node(workload, [result.spec for result in results])
@@ -162,7 +166,7 @@ def network_least(workload: Workload, hardware: Hardware, results: Sequence[Resu
             own = links[first:max(other.read.behind, first + 1)]
             if len(own) <= len(needed.get((other.node, other.words), own)):
                 needed[other.node, other.words] = own
-    costs, levels = word_costs(results[0].spec), [hardware.level(name) for name in homes(hardware)]
+    costs = word_costs(results[0].spec)
     for (_, words), own in needed.items():
         saved = costs.fetched(words)
         less = min(words * costs.read[level] for level in levels)

@@ -17,6 +17,7 @@ from fadiff_mapper import NetworkResult, Result, Spec, map_layer
 from fadiff_mapper.base.text_formats import html_table
 from fadiff_mapper.output.layer_views import layer_views
 from fadiff_mapper.output.notebook import energy_parts
+from fadiff_mapper.search.lower_bound import sentence
 
 FORMULA = r"$\frac$"
 """Not a formula that matplotlib could set."""
@@ -112,7 +113,8 @@ def test_a_result_shows_status_bound_and_nest() -> None:
     text = result._repr_html_()
     shown = Shown(text)
     assert shown.values[:2] == [result.value, result.bound.edp]
-    assert result.status in " ".join(shown.texts) and "at most" in " ".join(shown.texts)
+    words = " ".join(shown.texts)
+    assert result.status in words and sentence(result.bound, "edp", result.value) in words
     assert result.stats._repr_html_() in text
     assert result.mapping.loop_nest_html(["Buffer", "DRAM"]) in text
     assert "no lower bound" in replace(result, bound=None)._repr_html_()
