@@ -207,7 +207,7 @@ def check_options(options: SearchOptions) -> None:
                           "accepted: one of them")
     if not exhaustive and options.exhaustive_limit != EXHAUSTIVE_LIMIT:
         raise FadiffError(f"exhaustive_limit: found with the method {options.method}; accepted: the method exhaustive")
-    if not isinstance(options.gap, int | float) or not options.gap >= 0:
+    if not isinstance(options.gap, int | float) or not 0 <= options.gap < math.inf:
         raise FadiffError(f"gap: found {options.gap!r}; accepted: a share of 0 or more, such as 0.01")
     if options.gap and not options.prove:
         raise FadiffError("gap: found without a proof; accepted: with a proof")
