@@ -102,7 +102,7 @@ class TemporalLoops:
         level: [S]. The level that each loop belongs to.
         dim: [S, B]. The dimension of each loop.
         bound: [S, B]. Its iterations.
-        outside: [S + 1, B]. Iterations of a loop times those of all loops outside it; 1 at the end.
+        outside: [S + 1, B]. Iterations of a loop times the iterations of all loops outside it; 1 at the end.
     """
 
     level: list[int]
@@ -298,7 +298,7 @@ def accesses(nest: Nest, projection: Projection, tile: Tiles, raw: Delivery, tal
     """Reads, fills and updates of every level from the tally before and after bypassing.
 
     Per instance, with content the words that the level sends, share the words that arrive from outside, and peer
-    those that arrive from a neighbour (one neighbour's read for each):
+    the words that arrive from a neighbour (one neighbour's read for each):
 
         operand   reads = round(content + peer)            fills = floor(share + peer)
         output    reads = round(content + peer - part)     fills = round(share + peer - part), updates = round(content)

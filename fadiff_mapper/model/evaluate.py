@@ -163,11 +163,11 @@ def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, ro
         details: Count the hops of every interconnect, priced or not, as `stats.stats_of` needs them.
         room: Words that may be filled where tensors of other layers lie already; None leaves all to the mapping.
         rounding: `EXACT`, or `UNROUNDED` for the numbers of a batch with residuals without Timeloop's faults of
-            rounding: instances and receivers are those in use on average, no access is rounded, and
-            multiply-accumulates are those of the problem.
+            rounding: instances and receivers are averages in use, no access is rounded, and
+            multiply-accumulates are the problem's.
 
     Returns:
-        All results, of illegal mappings too; those of residual ones that break a limit mean nothing.
+        All results, of illegal mappings too; results of residual mappings that break a limit mean nothing.
     """
     with_hops = details or layer.network_priced
     active, use = active_parts(nest), None

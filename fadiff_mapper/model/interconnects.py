@@ -99,7 +99,7 @@ def _wires(name: str, kind: str, level: int, ways: int, reduces: bool, wires: In
 
 
 def _transfers(noc: NamedInterconnect, dataspace: str, tables: Tables) -> dict[int, float]:
-    """pJ of a word of a data space by its number of receivers; those that no entry names cost nothing."""
+    """pJ of a word of a data space by its number of receivers; numbers that no entry names cost nothing."""
     action = f"{noc.action}_{dataspace}" if noc.per_dataspace else noc.action
     entries = argued_energies(noc.name, action, tables)
     if len(entries) == 1:

@@ -55,7 +55,7 @@ class SparseCounts:
         savings: Savings by (level, data space).
         words: [K, A, L, T]. Words.
         units: [K, A, L, T, R, 2]. Accesses to metadata and to payloads of every rank, innermost rank first.
-        reductions: [L, T]. Sums of a word that arrives and one that is there.
+        reductions: [L, T]. Sums of an arriving word and a stored word.
         compressions: [L, T]. Words that are compressed on their way outwards.
         decompressions: [L, T]. Words that are decompressed on their way in.
         wrapped: [L, T]. Whether some count is negative.

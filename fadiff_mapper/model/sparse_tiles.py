@@ -131,7 +131,6 @@ class StoredMapping:
 
     @property
     def spaces(self) -> tuple[DataSpace, ...]:
-        """The data spaces."""
         return self.design.layer.problem.dataspaces
 
     def source(self, dataspace: int, level: int) -> int | None:

@@ -144,7 +144,7 @@ class Stats:
 
 
 def dense_count(count: Any) -> int:
-    """Accesses or computes of the dense problem, from a number or from one that is split (see `Stats`)."""
+    """Accesses or computes of the dense problem, from a number or from a split count (see `Stats`)."""
     return int(count["algorithmic"] if isinstance(count, dict) else count)
 
 

@@ -19,10 +19,6 @@ Words, each for one thing:
 
 ATen and ONNX call every vertex an operator; where theirs are meant, the framework is named with them.
 
-In the order of use: `operator` and `node` (values), `window_slide` (windows over an axis), `shapes` (which tensors
-fit), `origins`, `tensor_axes` and `tensor_routes` (a tensor's elements and axes on its way, and reasons not to fuse),
-`producer_consumer` (links, and operands that sums read besides), `rewrites` (products that share a factor, norms),
-`graph` (the whole network), `coverage` (the part of it that is mapped), `readers` (of ONNX, PyTorch and files).
 Importing this package needs neither torch nor onnx; only the readers of their models do.
 """
 

@@ -26,11 +26,11 @@ LEAST = 0.9  # share below which a network is mapped only if a part of it is ask
 
 @dataclass(frozen=True)
 class Coverage:
-    """Multiply-accumulates that a plan accounts for, and those that it leaves out."""
+    """Multiply-accumulates that a plan accounts for, and multiply-accumulates that it leaves out."""
 
     understood: int  # multiply-accumulates of all operators
     missing: int  # known multiply-accumulates of nodes that are not understood, and of `sums`
-    possible: int | None  # those that the others of these nodes may well have; None where shapes are not known
+    possible: int | None  # number that the other such nodes may well have; None where shapes are not known
     not_understood: tuple[NotUnderstood, ...]  # these nodes
     sums: tuple[Folded, ...]  # sums of element-wise products, which stay steps between operators
     folded: tuple[Folded, ...]  # operators that read only constants, whose multiply-accumulates count on neither side
@@ -155,5 +155,4 @@ def _percent(share: float) -> str:
 
 
 def _shown(items: list[str], most: int = 5) -> str:
-    """The first entries of a list, and how many more there are."""
     return ", ".join(items[:most]) + (f", and {len(items) - most} more" if len(items) > most else "")

@@ -50,7 +50,7 @@ class NotUnderstood:
     node: str  # its name
     what: str  # the framework's name of its operation
     macs: int | None  # its multiply-accumulates, None where they are not known
-    possible: int | None  # where they are not, those that it may well have (`Node.possible`)
+    possible: int | None  # where they are not, how many it may well have (`Node.possible`)
     share: float | None  # its part of all multiply-accumulates that are known; None where its own are not
 
 

@@ -38,7 +38,6 @@ stride and dilation."""
 
 
 def _views(axes: Sequence[tuple[str, ...]], groups: tuple[str, ...] = ()) -> dict[str, View]:
-    """The axes of a convolution's tensors, as frameworks order them."""
     points, kernel = tuple((axis[0],) for axis in axes), tuple((axis[1],) for axis in axes)
     return {"Inputs": (("N",), (*groups, "C"), *points), "Weights": ((*groups, "M"), ("C",), *kernel),
             "Outputs": (("N",), (*groups, "M"), *points)}
@@ -83,7 +82,6 @@ class Operator:
         return frozenset(problem.bounds.items()), problem.dataspaces, frozenset(problem.densities.items())
 
     def dataspace(self, name: str) -> DataSpace:
-        """A data space by its name."""
         return next(ds for ds in self.problem.dataspaces if ds.name == name)
 
     def view(self, dataspace: str) -> View:
@@ -150,7 +148,6 @@ def make_operator(op: str, dims: AnyMapping[str, int], stride: Shape | None = No
 
 @cache
 def _shape(template: str) -> Map:
-    """The `shape` section of a bundled problem."""
     shape: Map = load_files([bundled_files.find(f"problems/{template}")])["problem"]["shape"]
     return shape
 

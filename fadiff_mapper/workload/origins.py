@@ -1,7 +1,7 @@
 """The elements of a tensor that one producer makes, where elements of other tensors are put together with them.
 
 Problem. Behind a concatenation only some elements of a tensor come from the operator that a route starts at; the others
-are fetched. A part taken later, as of shuffled channels, may hold more or fewer of them.
+are fetched. A part taken later, as of shuffled channels, may hold more or fewer of the producer's elements.
 
 Method. `Origins` is an array of booleans, True where the producer makes the element (or a part of it), with as many
 axes as the tensor. Along an axis on which all points are alike it has one point only, so that the channels of an image

@@ -199,7 +199,7 @@ def _stretch(found: AxisMap) -> int:
 #
 # Method. A tensor lies in memory where an operator writes it, where it enters the network, or where a join makes it
 # of several such tensors; all others are computed from those on their way, as the points of an activation are. Of the
-# operands of a join, the largest flows on, of equally large ones that which is ready last. Each other one is read
+# operands of a join, the largest flows on, of equally large operands the last one ready. Each other one is read
 # besides, unless it is computed from the same tensors: x * sigmoid(x), x / mean(x) and rotated halves read nothing
 # else. Operands that are repeated count the words that they have before, constants nothing.
 #

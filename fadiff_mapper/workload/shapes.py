@@ -182,5 +182,4 @@ def _same_size(node: Node, shape: Shape, wanted: Shape, what: str) -> None:
 
 
 def _shown(shape: Shape) -> str:
-    """A shape for messages."""
     return " x ".join(map(str, shape)) or "one number"

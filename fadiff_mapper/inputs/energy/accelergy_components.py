@@ -22,10 +22,7 @@ from fadiff_mapper.inputs.yaml.expressions import ExpressionError, Literal, eval
 from fadiff_mapper.inputs.yaml.located import LARGEST
 
 MOST_WORK = 200_000
-"""Values that are worked out for one input, long expressions counting more, a plain safety limit.
-
-The largest public designs need a tenth of it; of expressions that take as long as they can it allows some 10 s.
-"""
+"""Values that are worked out for one input, long expressions counting more: ten times the largest public designs."""
 DEEPEST = 20
 """Compound components inside each other, a plain safety limit; it ends classes that contain themselves."""
 REQUIRED = ("global_cycle_seconds", "technology")

@@ -423,12 +423,10 @@ def _read(hardware: DescribedHardware, files: Mapping[str, str], version: str) -
 
 
 def _source(ert: Map, version: str) -> str:
-    """Where the figures come from, in words."""
     return f"Accelergy {version}" if version else f"Accelergy (tables of version {ert.get('version', '?')})"
 
 
 def _unusable(error: FadiffError) -> FadiffError:
-    """The error of a table that cannot be read."""
     return FadiffError(f"Accelergy left a table that cannot be used: {first_line(str(error))}")
 
 
@@ -446,7 +444,6 @@ def _estimators(files: Mapping[str, str], kind: str, key: str) -> dict[str, str]
 
 
 def _section(files: Mapping[str, str], kind: str) -> Map:
-    """The section in the file of its name."""
     name = f"{kind}.yaml"
     try:
         section = load_text(files.get(name, ""), name).get(kind)

@@ -453,7 +453,6 @@ def _figures(kind: str, attributes: tuple[tuple[str, float], ...]) -> tuple[tupl
 
 
 def _energy_source(part: Primitive) -> str:
-    """The source of an estimated energy in words."""
     if part.kind == "DRAM":
         assumed = ", assumed" if part.assumed else ""
         return f"estimate: {part.attributes['bit_pj']:g} pJ per bit ({part.dram_type}{assumed})"
@@ -464,7 +463,6 @@ def _energy_source(part: Primitive) -> str:
 
 
 def _area_source(part: Primitive) -> str:
-    """The source of an estimated area in words."""
     if part.kind == "DRAM":
         return "none: DRAM is another chip"
     network = sram_regressor()

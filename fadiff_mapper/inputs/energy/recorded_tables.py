@@ -42,7 +42,6 @@ def _recorded() -> dict[str, Tables]:
 
 @cache
 def _bundled_components(name: str) -> list[dict[str, Any]]:
-    """The components of a bundled design."""
     template, design = _document(root() / "problems" / "conv.yaml"), _document(designs()[name])
     return components(translated_architecture(Map(design | template, where=template.where)))
 

@@ -274,7 +274,6 @@ class _Entry:
 # From statements to values.
 
 def _level(statements: Sequence[ConstraintStatement]) -> LevelConstraints:
-    """All statements about one level as a value."""
     def loops(kind: str) -> LoopConstraint:
         by_part = {one.part: one for one in statements if one.kind == kind}
         values: dict[str, Any] = {which: {} for which in LIMITS.values()}

@@ -58,7 +58,7 @@ def factors_text(factors: Sequence[LoopFactor]) -> str:
 
 def parse_factors(value: Any, where: Where, dimensions: AnyMapping[str, int], *, bounded: bool = True,
                   residuals: bool = False, leniency: Leniency = STRICT) -> tuple[LoopFactor, ...]:
-    """Reads the factors in a string or a list of strings, in the order of the text, without those that are skipped.
+    """Reads the factors in a string or a list of strings, in the order of the text, without the skipped ones.
 
     As in Timeloop, "=" may be left out, 0 stands for the whole dimension (not for the remainder), and text from "#"
     on is a comment.
@@ -171,7 +171,7 @@ def parse_permutation(value: Any, where: Where, dimensions: Collection[str], *, 
         value: A string or a list of strings.
         dimensions: Names of the problem's dimensions.
         commas: Whether a string may hold commas, which the v0.4 front end reads; `timeloop-model` crashes on them.
-        idle: Dimensions without a loop here. Where those that are left out are idle too, Timeloop puts up with an idle
+        idle: Dimensions without a loop here. Where the omitted dimensions are idle too, Timeloop puts up with an idle
             one that is listed twice: both are loops of one iteration.
         leniency: Decides about these.
 

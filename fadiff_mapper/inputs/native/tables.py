@@ -120,7 +120,7 @@ def areas(arch: Architecture, tables: Tables) -> dict[str, float]:
     """Areas as Timeloop takes them, um^2 per instance by component name, outermost first.
 
     Without an entry in the ART the area of a storage level is its attribute `cluster_area` over the cluster's size,
-    that of the arithmetic its `area`; Timeloop's built-in area is 0. Timeloop reads an ART only together with an ERT;
+    of the arithmetic its `area`; Timeloop's built-in area is 0. Timeloop reads an ART only together with an ERT;
     of several entries for a component the last one counts.
     """
     in_table = {component_name(full_name): area for full_name, area in _read_areas(tables).items()}

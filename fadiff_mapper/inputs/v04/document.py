@@ -200,7 +200,6 @@ def _globals(reader: Reader) -> Map | None:
 
 
 def _components(reader: Reader) -> Map | None:
-    """The compound components of all sections in one, for Accelergy."""
     def classes(value: Any, where: Where) -> list[tuple[Any, Where]]:
         section = Reader(without_ignored(mapping(value, where)))
         section.take("version", version, None)

@@ -205,7 +205,6 @@ def _read_node(value: Any, where: Where, names: Names, around: str) -> tuple[Lea
 
 
 def _leaf(tag: str, node: Map, names: Names) -> LeafNode:
-    """A container, component or !Nothing."""
     reader, empty, component, role = Reader(node), Map(where=node.where), Map(where=node.where), "container"
 
     def computed(key: str, reader: Reader, names: Names) -> Any:
@@ -323,7 +322,6 @@ def native_architecture(tree: BranchNode, levels: tuple[NativeLevel, ...], varia
 
 
 def _local(level: NativeLevel, leniency: Leniency) -> Map:
-    """The entry of a level in the list `local`."""
     leaf = level.leaf
     own = Map(DUMMY_ATTRIBUTES, where=leaf.where) if level.dummy else leaf.attributes
     given = inherit(level.inherited, own)

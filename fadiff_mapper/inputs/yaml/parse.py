@@ -316,7 +316,6 @@ def _tag(tag: str | None, kind: str, where: Where) -> str | None:
 
 
 def _shown(tag: str | None) -> str:
-    """A tag as it is written, as far as it fits into a message."""
     return (tag or "").replace(_CORE, "!!")[:60]
 
 

@@ -64,7 +64,6 @@ def read_network(path: Path) -> Workload:
 
 
 def _operators(items: Seq) -> dict[str, Operator]:
-    """The section `shapes`: id -> operator."""
     operators: dict[str, Operator] = {}
     for index, item in enumerate(items):
         reader = Reader(mapping(item, items.at(index)))
@@ -86,7 +85,6 @@ def _operators(items: Seq) -> dict[str, Operator]:
 
 
 def _node(item: Any, where: Where, operators: dict[str, Operator]) -> Node:
-    """An entry of the section `graph`."""
     reader = Reader(mapping(item, where))
     name = reader.take("name", text)
     common: dict[str, Any] = {"inputs": reader.take("from", _names), "shape": reader.take("out", _shape, None),
@@ -171,7 +169,6 @@ def _slice_window(reader: Reader) -> Window | None:
 # Checks for `Reader.take`.
 
 def _each(check: Check[T]) -> Check[tuple[T, ...]]:
-    """A list, by the check of its entries."""
     def checked(value: Any, where: Where) -> tuple[T, ...]:
         items = sequence(value, where)
         return tuple(check(item, items.at(index)) for index, item in enumerate(items))
@@ -280,7 +277,6 @@ def shape_id(layer: Operator) -> str:
 
 
 def _shape_entry(identity: str, layer: Operator, count: int) -> dict[str, Any]:
-    """An entry of the section `shapes`."""
     head = {"id": identity, "op": layer.op, "count": count, "repeat": layer.repeat}
     if layer.op == "problem":
         return head | {"problem": layer.literal}

@@ -373,7 +373,6 @@ class _Walk:
 
 
 def _graphs(node: Any) -> list[Any]:
-    """The graphs among a node's attributes."""
     return [graph for item in node.attribute for graph in (*([item.g] if item.HasField("g") else []), *item.graphs)]
 
 
@@ -427,5 +426,4 @@ def _name(node: Any) -> str:
 
 
 def _place(where: Where, node: Any) -> Where:
-    """The place of an ONNX node in its model."""
     return Where(where.file, path=f"node {clean(_name(node))} ({clean(node.op_type)})")

@@ -279,7 +279,6 @@ def _convolution(data: int, weights: int, transposed: bool = False) -> Callable[
 
 
 def _fused_convolution(call: OnnxCall) -> Tensor:
-    """A convolution, a tensor added to it, and an activation."""
     x, name = call.plus(_convolution(0, 1)(call), call.optional(3)), call.text("activation")
     return call.to.node(f"{call.name}.{name}", POINTWISE[name], [x], call.out) if name in POINTWISE else x
 
@@ -311,7 +310,6 @@ def _recurrent(call: OnnxCall) -> list[Tensor]:
 
 
 def _einsum(call: OnnxCall) -> Tensor:
-    """Einsum of any number of tensors."""
     tensors = [call.operand(index) for index in range(len(call.operands))]
     return einsum(call.to, call.name, call.text("equation"), tensors, call.out)
 
@@ -341,7 +339,6 @@ def _fused_product(call: OnnxCall) -> Tensor:
 
 
 def _fourier(call: OnnxCall) -> Tensor:
-    """A Fourier transform, which is named with its multiply-accumulates (`assembly.fourier_macs`)."""
     x = call.operand(0)
 
     def number(place: int) -> int:

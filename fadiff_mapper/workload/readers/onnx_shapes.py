@@ -6,11 +6,9 @@ implementation (`Folding`), an If whose condition is known is replaced by its br
 until nothing is found any more. Results stay small: operands have at most `SMALL` elements, larger results are dropped,
 and the operators that make much out of little are asked for the size first.
 
-ONNX's own inference (C++) propagates the values of small integer tensors, so that computed shapes are known. A file of
-a few kilobytes can make such values grow without bound: 24 nodes that each concatenate a vector with itself ask for
-16 million times its length, and functions that call one another multiply alike. Models whose values could grow are
-inferred in a process of their own with limits; all others, which are nearly all, in this one, which asks the system
-for a bounded amount of memory meanwhile.
+ONNX's own inference (C++) propagates the values of small integer tensors, which a small file can make grow without
+bound: 24 nodes that each concatenate a vector with itself ask for 16 million times its length. Models whose values
+could grow are inferred in a process of their own with limits; all others in this process, within bounded memory.
 """
 
 from __future__ import annotations
@@ -35,8 +33,8 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.workload.operator import Shape
 
 SMALL = 1024
-"""Elements of a constant whose values are kept: shapes, axes and the like. A plain limit, far above the number of axes
-of any tensor; nothing was measured."""
+"""Elements of a constant whose values are kept: shapes, axes and the like. A plain limit, far above any number
+of axes."""
 
 ROUNDS = 12  # times that shapes are inferred: a plain safety limit
 
@@ -129,7 +127,6 @@ def small_values(tensors: Iterable[Any], named: Callable[[str], str] = str) -> d
 
 
 def _stated(node: Any) -> dict[str, np.ndarray] | None:
-    """The value of a Constant."""
     for item in node.attribute:
         if item.name == "value":
             return small_values([item.t], lambda _: node.output[0]) or None
