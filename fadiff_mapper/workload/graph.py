@@ -212,11 +212,12 @@ def build_workload(name: str, nodes: Iterable[Node], outputs: Sequence[str] = ()
         raise where.error(f"{len(given)} nodes", f"at most {MOST_NODES}")
     for entry in folded:
         if entry.macs > MOST_NUMBER:
-            raise where.error(f"{entry.node} ({entry.what}) has {entry.macs} multiply-accumulates", f"at most 2^53")
+            raise where.error(f"{entry.node} ({entry.what}) has {entry.macs} multiply-accumulates", "at most 2^53")
     for node in given:
         window = node.window or Window((), (), (), ())
-        largest = max(map(abs, (*(node.shape or ()), *window.kernel, *window.stride, *window.dilation, *chain.from_iterable(
-            (*window.pad, *(node.pad or ()))), node.macs or 0, node.layer.repeat if node.layer else 0)))
+        pads = chain.from_iterable((*window.pad, *(node.pad or ())))
+        largest = max(map(abs, (node.macs or 0, node.layer.repeat if node.layer else 1, *(node.shape or ()), *pads,
+                                *window.kernel, *window.stride, *window.dilation)))
         if largest > MOST_NUMBER:
             raise node.where.error(f"{node.name} ({node.what or node.op}) has the number {largest}", "at most 2^53")
         if by_name[node.name] is not node:

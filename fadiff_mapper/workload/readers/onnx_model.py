@@ -96,11 +96,11 @@ def read_model(model: Any, name: str, file: str, given: Given) -> Workload:
         for node in graph.node:
             if (node.domain, node.op_type) not in own:
                 _check_operator(node, versions, _place(where, node))
-            for name in filter(None, node.output):
-                if name in written:
-                    raise _place(where, node).error(f"writes {clean(name)}, which is written already or is an input",
+            for output in filter(None, node.output):
+                if output in written:
+                    raise _place(where, node).error(f"writes {clean(output)}, which is written already or is an input",
                                                     "a tensor of its own for each output")
-                written.add(name)
+                written.add(output)
     if len(model.graph.node) > MOST_OPERATORS:
         raise where.error(f"{len(model.graph.node)} operators", f"at most {MOST_OPERATORS}")
     if not model.graph.node or not model.opset_import:
