@@ -147,7 +147,7 @@ def _signature(operator: str, domain: str, version: int) -> tuple[Mapping[str, i
     """What ONNX says of an operator: the types of its attributes by name, its first operands (empty names: optional
     ones) up to the last one that it needs, and the most operands. Nothing where it says nothing."""
     try:
-        schema = onnx.defs.get_schema(operator, version, domain)
+        schema: Any = onnx.defs.get_schema(operator, version, domain)
     except onnx.defs.SchemaError:
         return {}, (), math.inf
     single = onnx.defs.OpSchema.FormalParameterOption.Single
