@@ -12,7 +12,7 @@ from pathlib import Path
 from fadiff_mapper.base import atomic_files
 from fadiff_mapper.base.deadline import interruptible
 from fadiff_mapper.base.errors import FadiffError, listed
-from fadiff_mapper.inputs.energy import accelergy_tables, find_accelergy
+from fadiff_mapper.inputs.energy import accelergy_tables, choose_source
 from fadiff_mapper.inputs.energy.accelergy_tables import why_not
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.inputs.spec.mapping import Mapping as LoopMapping
@@ -184,7 +184,7 @@ def _read(program: str, arguments: ProgramArguments, settings: ProgramSettings,
     spec, files = load(*arguments.files, strict=False), dict[str, str]()
     if not any(table.source.startswith("ERT") for table in spec.tables.ert) and not why_not(spec.arch):
         folders = (environment.get(name, "") for name in ("PATH", "ACCELERGYPATH"))
-        command = next((found for path in folders if (found := find_accelergy.installed(path))), None)
+        command = next((found for path in folders if (found := choose_source.installed(path))), None)
         if command is None:
             sources = listed(dict.fromkeys(energy_sources(spec.arch, spec.tables).values()))
             say(f"WARNING: no ERT in the input and no accelergy on the PATH: energies are {sources}")

@@ -178,7 +178,8 @@ def _networks(topology: Element, text: str, dataspaces: Sequence[str],
             traffic: dict[str, Any] = {key: _printed(rf"{label} +: (\S+)", section) for key, label in PRINTED_COUNTS
                                        if f"{label} " in section}
             if kind == "Legacy":
-                traffic["ingresses"] = [[int(m), int(s), _number(words)] for m, s, words in re.findall(INGRESS, section)]
+                traffic["ingresses"] = [[int(multicast), int(scatter), _number(words)]
+                                        for multicast, scatter, words in re.findall(INGRESS, section)]
             if not section or (kind == "Legacy" and not traffic["ingresses"] and not traffic["link_transfers"]):
                 continue
             traffic |= {"hops": hops[i]} if kind != "SimpleMulticast" else {}
