@@ -203,11 +203,13 @@ def add_explain(commands: Commands) -> None:
 def explain(options: argparse.Namespace) -> None:
     """Reads the folder and prints the explanation."""
     from fadiff_mapper.api import explain_run, read_run
-    from fadiff_mapper.output.terminal.layers import print_counts, print_explained, print_json
+    from fadiff_mapper.base.standard_streams import say
+    from fadiff_mapper.base.text_formats import json_text
+    from fadiff_mapper.output.terminal.layers import print_counts, print_explained
     run = read_run(options.folder)
     explained = explain_run(run, options.count)
     if options.json:
-        print_json(explained)
+        say(json_text(explained.to_dict(), ascii_only=True))
     elif options.count:
         print_counts(explained)
     else:

@@ -36,17 +36,12 @@ WHOLE = ("ray",)
 
 @dataclass(frozen=True)
 class TimeLeft:
-    """The time for a round of evaluations.
-
-    Attributes:
-        end: Seconds since the epoch after which no design is begun, and designs being mapped are given up; None: no
-            limit.
-        first_kept: Whether the first design is evaluated even then, by its best mappings so far, so that there is an
-            answer.
-    """
+    """The time for a round of evaluations."""
 
     end: float | None = None
+    """Seconds since the epoch after which no design is begun, and designs being mapped are given up; None: no limit."""
     first_kept: bool = False
+    """Whether the first design is evaluated even then, by its best mappings so far, so that there is an answer."""
 
 
 class Evaluated(Protocol):
@@ -127,7 +122,8 @@ def executor(bench: DesignBench, jobs: int | None = None, backend: str = "proces
                           "accepted: an address with the backends dask and ray")
     else:
         most = jobs or usable_cores()
-        workers = nullcontext(_here) if most == 1 else worker_processes(most, LOADED)
+        workers = worker_processes(most, LOADED) if most > 1 else nullcontext(
+            lambda function, calls: (function(*call) for call in calls))
     carried = SharedBench(bench)
     with workers as shared:
         def evaluated(points: Sequence[Point], rivals: Sequence[tuple[float, ...]],
@@ -142,12 +138,6 @@ def executor(bench: DesignBench, jobs: int | None = None, backend: str = "proces
                     yield outcome
 
         yield evaluated
-
-
-def _here(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Generator[Any, None, None]:
-    """Calls a function in this process, see `Shared`."""
-    for call in calls:
-        yield function(*call)
 
 
 @contextmanager

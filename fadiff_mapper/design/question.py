@@ -78,15 +78,14 @@ class DesignQuestion:
         return "energy" if energy else "delay"
 
     @property
+    def network_options(self) -> NetworkOptions:
+        """The search of every network, as in `map_network`; designs run in parallel, so each takes one thread."""
+        return NetworkOptions(self.mapping_metric, self.fuse, self.seed, threads=1, calibration=self.calibration)
+
+    @property
     def layer_options(self) -> SearchOptions:
         """The search of every unfused layer."""
         return layer_search(self.network_options)
-
-    @property
-    def network_options(self) -> NetworkOptions:
-        """The search of every network, as in `map_network`; designs run in parallel, so each takes one thread."""
-        return NetworkOptions(self.mapping_metric, self.fuse, self.seed, threads=1,
-                              calibration=self.calibration)
 
 
 def check_question(question: DesignQuestion) -> None:

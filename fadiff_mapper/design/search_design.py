@@ -17,10 +17,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError, OutOfTime, SpecError, attempted, listed
 from fadiff_mapper.design.bound_designs import BoundDesigns, DesignDescent
 from fadiff_mapper.design.evaluate_design import DesignBench, disagreement, evaluate_design
-from fadiff_mapper.design.executors import Evaluated, TimeLeft, executor
+from fadiff_mapper.design.executors import TimeLeft, executor
 from fadiff_mapper.design.layer_entries import OUT_OF_TIME
 from fadiff_mapper.design.proposers import BLACK_BOX, Proposer
 from fadiff_mapper.design.question import DesignOptions, DesignQuestion, check_design_options, check_question
@@ -184,51 +185,20 @@ def blame(bench: DesignBench, outcomes: Sequence[DesignOutcome]) -> str:
     return "\n".join([head, *(line for _, line in sorted(lines))])
 
 
-def final_figures(bench: DesignBench, front: Sequence[DesignOutcome],
-                  over: Callable[[], bool] = lambda: False) -> tuple[tuple[DesignOutcome, ...], str]:
-    """The outcomes evaluated again with Accelergy's energies and areas, if installed, else unchanged; and the source in
-    words.
-
-    Their layers are mapped again, as other energies may need other mappings; not once `over` is true.
-    """
-    source = bench.question.energy
-    if installed() is None:
-        return tuple(front), f"{source}; Accelergy is not installed"
-    final = DesignBench(replace(bench.question, energy="accelergy"), bench.folder)
-
-    def evaluated() -> tuple[DesignOutcome, ...]:
-        if over():
-            raise OutOfTime
-        return tuple(evaluate_design(final, outcome.point, stopped=over) for outcome in front)
-
-    outcomes, lost = attempted("figures by Accelergy", evaluated)
-    if outcomes is None:
-        return tuple(front), f"{source}; {lost}"
-    if any(outcome.reason and not outcome.mapped for outcome in outcomes):
-        return outcomes, f"Accelergy; by its figures not every design keeps its limits (searched with {source})"
-    return outcomes, f"Accelergy (searched with {source})"
-
-
 STRIDES = (1.0, 0.25)
 """Octaves of steps beside the best design, before steps of one value, which would creep on a fine grid."""
 
 
-def settled(run: DesignRun, space: DesignSpace, evaluated: InTime, stopped: Callable[[], bool],
+def settled(run: DesignRun, space: DesignSpace, evaluated: InTime, stopped: Over,
             prune: bool) -> tuple[DesignOutcome, ...]:
     """Moves to better designs beside the best one until there is none.
 
     At most as many designs are mapped on the way as the search was asked for, so that short searches stay short; the
     last neighbourhood is mapped whole.
 
-    Args:
-        run: The books, with a feasible design.
-        space: The space.
-        evaluated: Evaluates designs.
-        stopped: Asked after every neighbourhood; once true, the best so far stays.
-        prune: Whether designs an octave and a quarter away are pruned if their lower bound is no better.
-
-    Returns:
-        The designs one value away from the best one in one parameter, all mapped, better or not.
+    The books `run` have a feasible design; `stopped` is asked after every neighbourhood, and once true, the best so far
+    stays; `prune` says whether designs an octave and a quarter away are pruned if their lower bound is no better.
+    Returns the designs one value away from the best one in one parameter, all mapped, better or not.
     """
     most = 2 * run.wanted
 
@@ -267,7 +237,7 @@ SEARCH_ENDED = "search ended"
 
 
 def search_design(question: DesignQuestion, options: DesignOptions, *, on_progress: OnDesign = lambda _: None,
-                  stopped: Callable[[], bool] = lambda: False, kept_back: float = 0.0,
+                  stopped: Over = never, kept_back: float = 0.0,
                   descent: DesignDescent | None = None) -> DesignResult:
     """Searches the best designs of a space for some networks.
 
@@ -310,9 +280,21 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
         clock = DesignClock(limit, mapped_after, time.time())
         black_box = BLACK_BOX.get(str(options.method))
         proposer = black_box(question) if black_box else BoundDesigns(
-            question, bench.specs_at, bench.mappings_at, bench.least_at, clock.over_for_proposals, descent)
+            question, bench.reader.specs, bench.mappings_at, bench.least_at, clock.over_for_proposals, descent)
         with executor(bench, options.jobs, options.backend, options.address) as evaluated:
-            in_time = _in_time(run, clock, evaluated)
+            def in_time(points: Sequence[Point], rivals: Sequence[tuple[float, ...]]) -> Iterator[DesignOutcome | None]:
+                """Evaluates designs within the clock's time, and notes when a round has its first mapping."""
+                if run.front and clock.left() < 0:
+                    clock.missed |= bool(points)
+                    return
+                begun, mapped = time.time(), False
+                for outcome in evaluated(points, rivals, clock.round(bool(run.front))):
+                    if outcome is not None and outcome.mapped and not mapped:
+                        clock.mappings.append(time.time() - begun)
+                        mapped = True
+                    clock.missed |= outcome is None or outcome.cut_short
+                    yield outcome
+
             status = _rounds(run, clock, proposer, in_time, options, stopped)
             status += "; cycles are corrected to measured hardware" if question.calibration else ""
             ended = stopped() or not run.front or options.shard is not None
@@ -327,24 +309,8 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
         return _result(run, bench, options, neighbours, status, clock.over, notes)
 
 
-def _in_time(run: DesignRun, clock: DesignClock, evaluated: Evaluated) -> InTime:
-    """Evaluates designs within the clock's time, and notes how long the first mapping of a round takes."""
-    def in_time(points: Sequence[Point], rivals: Sequence[tuple[float, ...]]) -> Iterator[DesignOutcome | None]:
-        if run.front and clock.left() < 0:
-            clock.missed |= bool(points)
-            return
-        begun, mapped = time.time(), False
-        for outcome in evaluated(points, rivals, clock.round(bool(run.front))):
-            if outcome is not None and outcome.mapped and not mapped:
-                clock.mappings.append(time.time() - begun)
-                mapped = True
-            clock.missed |= outcome is None or outcome.cut_short
-            yield outcome
-    return in_time
-
-
 def _rounds(run: DesignRun, clock: DesignClock, proposer: Proposer, in_time: InTime, options: DesignOptions,
-            stopped: Callable[[], bool]) -> str:
+            stopped: Over) -> str:
     """Evaluates round by round to the end; returns the reason in words."""
     known: set[Point] = set()
     proposed = idle = 0
@@ -374,10 +340,25 @@ def _rounds(run: DesignRun, clock: DesignClock, proposer: Proposer, in_time: InT
 
 
 def _result(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbours: tuple[DesignOutcome, ...],
-            status: str, over: Callable[[], bool], notes: tuple[str, ...]) -> DesignResult:
+            status: str, over: Over, notes: tuple[str, ...]) -> DesignResult:
     """The result of a run at its end; `over`: whether there is no time for optional steps."""
     question, space, changed = bench.question, bench.question.space, bench.store.changed
-    final, source = final_figures(bench, run.front, over)
+    final, source = tuple(run.front), f"{question.energy}; Accelergy is not installed"
+    if installed() is not None:     # mapped again, as other energies may need other mappings
+        again = DesignBench(replace(question, energy="accelergy"), bench.folder)
+
+        def evaluated() -> tuple[DesignOutcome, ...]:
+            if over():
+                raise OutOfTime
+            return tuple(evaluate_design(again, outcome.point, stopped=over) for outcome in run.front)
+        outcomes, lost = attempted("figures by Accelergy", evaluated)
+        if outcomes is None:
+            source = f"{question.energy}; {lost}"
+        else:
+            kept = all(outcome.mapped or not outcome.reason for outcome in outcomes)
+            final, source = outcomes, (f"Accelergy (searched with {question.energy})" if kept else
+                                       "Accelergy; by its figures not every design keeps its limits (searched with "
+                                       f"{question.energy})")
     networks, lost = attempted("mappings of the best design", lambda: bench.networks_at(run.front[0].point, over)
                                if run.front else ())
     warnings, differs = list(notes), ""

@@ -119,37 +119,32 @@ def upright_line(x: float, y: float, end: float, css_class: str) -> Stroke:
     return Stroke(f"M{x:.1f} {y:.1f}V{end:.1f}", css_class)
 
 
-MARKUP = re.compile("[&<>'\"]")
-"""Characters with a meaning in markup."""
-
-
 def svg(shapes: Iterable[Shape]) -> Markup:
-    """The elements of some shapes from back to front, one per line, with all texts escaped.
+    """The elements of some shapes from back to front, one per line, with their titles inside and all texts escaped.
 
     Written in Python, as pages of large networks have some ten thousand shapes and templates are slower.
     """
-    return Markup("".join(map(_element, shapes)))
-
-
-def _element(shape: Shape) -> str:
-    """One shape as an element, with its title inside."""
-    css_class = _escaped(shape.css_class)
-    if isinstance(shape, Stroke):
-        return f'<path d="{_escaped(shape.path)}" class="{css_class}"/>\n'
-    title = f"<title>{_escaped(shape.title)}</title>" if shape.title else ""
-    if isinstance(shape, Rect):
-        return (f'<rect x="{shape.x:.1f}" y="{shape.y:.1f}" width="{shape.width:.1f}" height="{shape.height:.1f}" '
-                f'rx="{shape.radius}" class="{css_class}">{title}</rect>\n')
-    if isinstance(shape, Dot):
-        return (f'<circle cx="{shape.x}" cy="{shape.y}" r="{shape.radius}" class="{css_class}">'
-                f"{title}</circle>\n")
-    return (f'<text x="{shape.x:.1f}" y="{shape.y:.1f}" text-anchor="{shape.anchor}" class="{css_class}">'
-            f"{_escaped(shape.text)}{title}</text>\n")
+    elements = []
+    for shape in shapes:
+        css_class = _escaped(shape.css_class)
+        title = f"<title>{_escaped(shape.title)}</title>" if not isinstance(shape, Stroke) and shape.title else ""
+        if isinstance(shape, Stroke):
+            elements.append(f'<path d="{_escaped(shape.path)}" class="{css_class}"/>\n')
+        elif isinstance(shape, Rect):
+            elements.append(f'<rect x="{shape.x:.1f}" y="{shape.y:.1f}" width="{shape.width:.1f}" '
+                            f'height="{shape.height:.1f}" rx="{shape.radius}" class="{css_class}">{title}</rect>\n')
+        elif isinstance(shape, Dot):
+            elements.append(f'<circle cx="{shape.x}" cy="{shape.y}" r="{shape.radius}" class="{css_class}">'
+                            f"{title}</circle>\n")
+        else:
+            elements.append(f'<text x="{shape.x:.1f}" y="{shape.y:.1f}" text-anchor="{shape.anchor}" '
+                            f'class="{css_class}">{_escaped(shape.text)}{title}</text>\n')
+    return Markup("".join(elements))
 
 
 def _escaped(text: str) -> str:
     """The text escaped for markup; most texts have no such character, and checking first is faster."""
-    return escape(text) if MARKUP.search(text) else text
+    return escape(text) if re.search("[&<>'\"]", text) else text
 
 
 ENERGY = (("pJ", 1.0), ("nJ", 1e3), ("µJ", 1e6), ("mJ", 1e9), ("J", 1e12))

@@ -85,7 +85,7 @@ def level_lines(spec: Spec, index: int, stats: Stats) -> list[str]:
     """The paragraph on one storage level: its attributes, and accesses of every data space that it keeps."""
     level, found, sparse = spec.arch.levels[index], stats.levels[index], bool(stats.sections)
     area = single(areas(spec.arch, spec.tables)[level.name])
-    specs = [*_attributes(spec, level, sparse), *_leakage(spec, index, stats), ("Area", f"{fixed(area)} um^2")]
+    specs = [*_attributes(spec, index, stats), ("Area", f"{fixed(area)} um^2")]
     lines = [f"=== {level.name} ===", "", "    SPECS", "    -----", *_lines(specs, 32, " " * 8),
              "", "    STATS", "    -----",
              f"    Cycles               : {found['cycles']}",
@@ -97,55 +97,50 @@ def level_lines(spec: Spec, index: int, stats: Stats) -> list[str]:
     return [*lines, ""]
 
 
-def _attributes(spec: Spec, level: StorageLevel, sparse: bool) -> Rows:
-    """Every attribute of a level; Timeloop prints its name and place differently for a sparse design."""
+def _attributes(spec: Spec, index: int, stats: Stats) -> Rows:
+    """Every attribute of a level with its prices; Timeloop names some differently for a sparse design.
+
+    The price of a vector access of a dense design is that of the most expensive action, per member of a cluster.
+    """
     def size(words: int | None) -> str:
         return "-" if words is None else str(words)
 
+    level, sparse = spec.arch.levels[index], bool(stats.sections)
     data = ("Data storage size", "Data word bits", "Data block size", "Effective data storage size")
     names = data if sparse else ("Size", "Word bits", "Block size", "Effective size")
-    metadata: Rows = [("Metadata storage width(bits)", level.metadata.width),
-                      ("Metadata storage depth", level.metadata.depth or "-")] if sparse else []
-    return [
+    rows: Rows = [
         ("Technology", "DRAM" if level.is_dram else "SRAM"), (names[0], size(level.size)),
-        (names[1], level.word_bits), (names[2], level.block_size), *metadata, ("Cluster size", level.cluster_size),
-        ("Instances", f"{level.instances} ({level.mesh_x}*{level.mesh_y})"),
+        (names[1], level.word_bits), (names[2], level.block_size)]
+    if sparse:
+        rows += [("Metadata storage width(bits)", level.metadata.width),
+                 ("Metadata storage depth", level.metadata.depth or "-")]
+    rows += [
+        ("Cluster size", level.cluster_size), ("Instances", f"{level.instances} ({level.mesh_x}*{level.mesh_y})"),
         ("Shared bandwidth", specified(level.shared_bandwidth)), ("Read bandwidth", specified(level.read_bandwidth)),
         ("Write bandwidth", specified(level.write_bandwidth)), ("Multiple buffering", fixed(level.multiple_buffering)),
-        (names[3], size(level.usable)), ("Min utilization", fixed(level.min_utilization)),
-        *_vector_energies(spec, level, sparse)]
-
-
-def _vector_energies(spec: Spec, level: StorageLevel, sparse: bool) -> Rows:
-    """Prices of vector accesses; on a dense design of the most expensive action, per member of a cluster."""
+        (names[3], size(level.usable)), ("Min utilization", fixed(level.min_utilization))]
     if sparse:
         from fadiff_mapper.model.sparse_design import storage_energies  # dense designs do not load it
         energies = storage_energies(level, spec.tables)
-        return [(label, f"{fixed(value)} pJ") for label, value in (
+        rows += [(label, f"{fixed(value)} pJ") for label, value in (
             ("Vector read energy", energies.data["actual", "read"]),
             ("Vector write energy", energies.data["actual", "fill"]),
             ("Vector metadata read energy", energies.metadata["actual", "read"]),
             ("Vector metadata write energy", energies.metadata["actual", "fill"]),
             ("(De)compression energy", energies.decompression))]
-    if level.vector_access_energy is not None:
-        energy, source = level.vector_access_energy, "user"
     else:
         actions = [energy for table in spec.tables.ert if component_name(table.component) == level.name
                    for energy in table.actions.values()]
-        energy, source = ((max(0.0, *actions) / level.cluster_size, "ERT") if actions else
+        energy, source = ((level.vector_access_energy, "user") if level.vector_access_energy is not None else
+                          (max(0.0, *actions) / level.cluster_size, "ERT") if actions else
                           (built_in_storage_energy(level), "PAT"))
-    return [("Vector access energy", f"{fixed(energy)} pJ"), ("Vector access energy source", source)]
-
-
-def _leakage(spec: Spec, index: int, stats: Stats) -> Rows:
-    """Leakage, and the number of instances that share a power gate with an instance in use."""
-    level, used = spec.arch.levels[index], stats.levels[index]["max_instances"]
-    sharing, utilization = 1.0, 1.0
-    if level.power_gated_at is not None:
+        rows += [("Vector access energy", f"{fixed(energy)} pJ"), ("Vector access energy source", source)]
+    used, sharing, utilization = stats.levels[index]["max_instances"], 1.0, 1.0
+    if level.power_gated_at is not None:    # instances that share a power gate with an instance in use leak, too
         gate = spec.arch.level_names().index(level.power_gated_at)
         sharing = max(1.0, level.instances / spec.arch.levels[gate].instances)
         utilization = used / (sharing * stats.levels[gate]["max_instances"]) if sharing > 1 else 1.0
-    return [("Per-instance-cycle leakage", f"{fixed(storage_energy(level, spec.tables).leak)} pJ"),
+    return [*rows, ("Per-instance-cycle leakage", f"{fixed(storage_energy(level, spec.tables).leak)} pJ"),
             ("Instances sharing power gating", fixed(sharing)),
             ("Non-power-gated utilization", f"{fixed(utilization * 100)}%"),
             ("Leakage energy (total)", f"{fixed(stats.levels[index]['leakage_energy_pj'])} pJ")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from rich.progress import BarColumn
 
 from fadiff_mapper.base.errors import SpecError
 from fadiff_mapper.design.result import DesignResult, better_neighbour
-from fadiff_mapper.design.space import DesignSpace, Parameter, Point, Value, design_architecture, parameter_values
+from fadiff_mapper.design.space import DesignSpace, Point, Value, design_architecture, parameter_values
 from fadiff_mapper.output.terminal.console import console, progress_line, table
 
 if TYPE_CHECKING:
@@ -29,13 +29,12 @@ def print_space(space: DesignSpace) -> None:
     Raises:
         SpecError: A tie cannot be computed.
     """
-    def reach(parameter: Parameter) -> str:
-        """The path of a parameter, or its effect without a path."""
-        return parameter.path or ("variable of the templates" if parameter.template else "through ties")
-
     out = console()
     out.print(table(f"parameters of {space.name}", "name", "path", "values", "count", text=3, rows=(
-        (parameter.name, reach(parameter), _values(parameter.values), f"{len(parameter.values):,}")
+        (parameter.name, parameter.path or ("variable of the templates" if parameter.template else "through ties"),
+         ", ".join(map(_short, parameter.values)) if len(parameter.values) <= MOST_LISTED else
+         "{}, {}, ... {}".format(*(_short(parameter.values[place]) for place in (0, 1, -1))),
+         f"{len(parameter.values):,}")
         for parameter in space.parameters)))
     if space.ties:
         out.print(table("ties", "path", "expression", text=2, rows=(
@@ -48,13 +47,6 @@ def print_space(space: DesignSpace) -> None:
     greatest = tuple(len(parameter.values) - 1 for parameter in space.parameters)
     out.print(f"greatest values: {_design(space, greatest)}")
     out.print(f"size: {space.size:,} designs" if space.size < 10 ** 60 else f"size: {space.size:.4g} designs")
-
-
-def _values(values: Sequence[Value]) -> str:
-    """All values, or the first ones and the last if they are many."""
-    if len(values) <= MOST_LISTED:
-        return ", ".join(map(_short, values))
-    return f"{_short(values[0])}, {_short(values[1])}, ... {_short(values[-1])}"
 
 
 def _short(value: Value) -> str:
@@ -77,8 +69,7 @@ MOST_SHOWN = 20
 
 
 def print_design(result: DesignResult, written_to: str) -> None:
-    """Prints the front with its figures, their differences with the final source of energies, and the end of the
-    search."""
+    """Prints the front, the differences with the final source of energies, and the end of the search."""
     out = console()
     if result.front:
         out.print(table("the front" if len(result.front) > 1 else "the best design", *result.best.parameters,
