@@ -32,6 +32,13 @@ def python_command(path: str, code: str) -> list[str]:
     return [sys.executable, "-E", *SAFE_PATH, "-c", f"import sys; sys.path[:] = {path}; {code}"]
 
 
+def module_path() -> list[str]:
+    """The folders in which this process looks for modules; the working folder only where this package lies in it."""
+    home, here = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..")), os.path.realpath(".")
+    path = [folder for folder in map(os.path.abspath, sys.path) if os.path.realpath(folder) != here or here == home]
+    return path if home in map(os.path.realpath, path) else [*path, home]
+
+
 def run_main(module: str) -> int:
     """Loads a module and calls its `main` as the program of this process; returns the exit code.
 

@@ -13,7 +13,6 @@ import os
 import pickle
 import signal
 import subprocess
-import sys
 import threading
 import traceback
 from collections import Counter, deque
@@ -27,7 +26,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.base.program_start import python_command
+from fadiff_mapper.base.program_start import module_path, python_command
 from fadiff_mapper.base.rare_collections import collect_rarely
 from fadiff_mapper.base.run_program import FinishedProgram
 
@@ -170,20 +169,13 @@ def _started(module: str) -> Worker:
     with its:
         try:
             process = subprocess.Popen(
-                [*python_command(repr(_module_path()), CODE), str(its.fileno()), module], pass_fds=[its.fileno()],
+                [*python_command(repr(module_path()), CODE), str(its.fileno()), module], pass_fds=[its.fileno()],
                 stdin=subprocess.DEVNULL, env=os.environ | ONE_THREAD,
                 start_new_session=True)  # Ctrl-C of a terminal is for the program, which ends its workers in order
         except BaseException:
             mine.close()
             raise
     return Worker(process, mine)
-
-
-def _module_path() -> list[str]:
-    """The folders in which this process looks for modules; the working folder only where this package lies in it."""
-    home, here = str(Path(__file__).resolve().parents[2]), os.path.realpath(".")
-    path = [folder for folder in map(os.path.abspath, sys.path) if os.path.realpath(folder) != here or here == home]
-    return path if home in map(os.path.realpath, path) else [*path, home]
 
 
 def _ended(workers: list[Worker], worker: Worker, patience: float = 0.0) -> str:

@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from heapq import heapify, heappop, heappush
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.inputs.yaml.place import Where
-from fadiff_mapper.workload.node import INPUT, NOT_UNDERSTOOD, Node
+from fadiff_mapper.workload.node import INPUT, NOT_UNDERSTOOD, Node, Window
 from fadiff_mapper.workload.operator import Operator, Shape
 from fadiff_mapper.workload.producer_consumer import Link, find_links, readers_of
 from fadiff_mapper.workload.rewrites import with_named_norms, with_shared_operands
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 MOST_NODES = 50_000  # nodes of a network: a plain safety limit
+MOST_NUMBER = 2 ** 53  # largest extent or count of a node, as in a network file: beyond it doubles are not exact
 
 
 @dataclass(frozen=True)
@@ -199,15 +201,25 @@ def build_workload(name: str, nodes: Iterable[Node], outputs: Sequence[str] = ()
     reads.
 
     Raises:
-        SpecError: the network has no operator, two nodes of one name, a tensor that no node writes, a cycle, or shapes
-            that do not fit; the message names the place.
+        SpecError: the network has no operator, two nodes of one name, a tensor that no node writes, a cycle, shapes
+            that do not fit, or a number above `MOST_NUMBER`; the message names the place. Multiply-accumulates that a
+            node may well have count as so many at most.
     """
     where = where or Where(name)
-    given = list(nodes)
+    given, folded = list(nodes), tuple(folded)
     by_name = {node.name: node for node in given}
     if len(given) > MOST_NODES:
         raise where.error(f"{len(given)} nodes", f"at most {MOST_NODES}")
+    for entry in folded:
+        if entry.macs > MOST_NUMBER:
+            raise where.error(f"{entry.node} ({entry.what}) has {entry.macs} multiply-accumulates", "at most 2^53")
     for node in given:
+        window = node.window or Window((), (), (), ())
+        pads = chain.from_iterable((*window.pad, *(node.pad or ())))
+        largest = max(map(abs, (node.macs or 0, node.layer.repeat if node.layer else 1, *(node.shape or ()), *pads,
+                                *window.kernel, *window.stride, *window.dilation)))
+        if largest > MOST_NUMBER:
+            raise node.where.error(f"{node.name} ({node.what or node.op}) has the number {largest}", "at most 2^53")
         if by_name[node.name] is not node:
             raise node.where.error(f'there are two nodes called "{node.name}"')
         for tensor in node.inputs:
@@ -224,6 +236,8 @@ def build_workload(name: str, nodes: Iterable[Node], outputs: Sequence[str] = ()
         shape = shapes[node.name] = output_shape(node, operands)
         if node.op == NOT_UNDERSTOOD and node.macs is None and node.possible is None:
             node = replace(node, possible=possible_macs(operands, [shape]))
+        if node.possible and node.possible > MOST_NUMBER:
+            node = replace(node, possible=MOST_NUMBER)
         shaped.append(node if node.shape == shape else replace(node, shape=shape))
     ordered = with_named_norms(with_shared_operands(shaped, outputs), outputs)
     read = {tensor for node in ordered for tensor in node.inputs}
@@ -231,7 +245,7 @@ def build_workload(name: str, nodes: Iterable[Node], outputs: Sequence[str] = ()
     for tensor in outputs:
         if tensor not in by_name:
             raise where.error(f'the output "{tensor}" is no node{nearest(tensor, list(by_name))}')
-    return Workload(name, ordered, tuple(outputs) or unread, tuple(folded))
+    return Workload(name, ordered, tuple(outputs) or unread, folded)
 
 
 def _ordered(nodes: Sequence[Node]) -> list[Node]:

@@ -156,6 +156,8 @@ def _axis_maps(route: Route, bound: Mapping[str, int], node: Node, layer: Operat
     if route.axes is None or shape is None:  # where there are axes, there is a shape
         return {}
     extents, windows, read = layer.extents(operand), sliding_windows(layer, operand), layer.tensor_shape(operand)
+    if len(shape) != len(read):  # of a repeated operator, whose tensor has all points that are read, under any axes
+        shape = read
     ranks: list[tuple[str, int]] = []
     own: dict[str, WindowSlide] = {}
     for index, axis in enumerate(layer.view(operand)):

@@ -34,6 +34,7 @@ sys.exit(main())
 
 
 @pytest.mark.parametrize(("program", "at", "words"), [
+    ("fadiff_mapper.__main__", "fadiff_mapper.base.program_start", ["--version"]),
     ("fadiff_mapper.__main__", "fadiff_mapper.cli", ["--version"]),
     ("fadiff_mapper.__main__", "argparse", ["check", "none.yaml"]),
     ("fadiff_mapper.__main__", "fadiff_mapper.cli.commands", ["bundled"]),

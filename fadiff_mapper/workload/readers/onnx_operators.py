@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fadiff_mapper.base.errors import listed
 from fadiff_mapper.workload import Window
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import (
@@ -91,7 +92,9 @@ class OnnxCall(Call):
 
         Of an odd total SAME_UPPER puts the larger half behind, all others before.
         """
-        count, mode = len(kernel), self.attributes.get("auto_pad", b"NOTSET")
+        count, mode = len(kernel), self.attributes.get("auto_pad") or b"NOTSET"
+        if mode not in (modes := (b"NOTSET", b"SAME_UPPER", b"SAME_LOWER", b"VALID")):
+            raise self.to.where.error(f"auto_pad is {self.text('auto_pad')}", listed(map(bytes.decode, modes)))
         if mode not in (b"SAME_UPPER", b"SAME_LOWER") and not (transposed and self.attributes.get("output_shape")):
             values = (0, 0) * count
             if transposed or mode != b"VALID":
@@ -283,6 +286,10 @@ def _fused_convolution(call: OnnxCall) -> Tensor:
     return call.to.node(f"{call.name}.{name}", POINTWISE[name], [x], call.out) if name in POINTWISE else x
 
 
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+"""Recurrent layers of ONNX itself, with the products that each unit has of its inputs."""
+
+
 def _recurrent(call: OnnxCall) -> list[Tensor]:
     """LSTM, GRU, RNN: one layer in one or both directions, whose outputs have an axis of directions.
 
@@ -292,12 +299,18 @@ def _recurrent(call: OnnxCall) -> list[Tensor]:
     if not len(x.shape) == len(inputs.shape) == len(states.shape) == 3 or call.whole("layout", 0):
         raise to.where.error(f"operands {list(x.shape)}, {list(inputs.shape)} and {list(states.shape)}, layout "
                              f"{call.whole('layout', 0)}", "three axes each, and the layout 0")
-    directions = inputs.shape[0]
+    directions, own = inputs.shape[0], [t.shape[1:] if call.operator in GATES else t.shape[:0:-1]
+                                        for t in (inputs, states)]
+    (wide, _), (rows, hidden) = own
     if directions not in (1, 2) or states.shape[0] != directions:
         raise to.where.error(f"weights for {directions} and {states.shape[0]} directions", "1 or 2, the same for both")
+    if not wide == rows == GATES.get(call.operator, 4) * hidden or call.whole("hidden_size", hidden) != hidden or (
+            call.text("direction") == "bidirectional") != (directions == 2):
+        raise to.where.error(f"weights {list(inputs.shape)} and {list(states.shape)}, hidden_size "
+                             f"{call.whole('hidden_size', hidden)}, direction {call.text('direction') or 'forward'}",
+                             "weights of as many directions and units")
     outs = []
     for way in ("",) if directions == 1 else (".forward", ".backward"):
-        own = [t.shape[1:] if call.operator in ("LSTM", "GRU", "RNN") else t.shape[:0:-1] for t in (inputs, states)]
         weights = [Tensor(shape) if t.constant else to.node(f"{call.name}.{what}", "slice", [t], shape)
                    for t, shape, what in zip((inputs, states), own, ("weights", "state_weights"), strict=True)]
         outs.append(recurrent_layer(to, call.name + way, x, weights))
