@@ -135,8 +135,7 @@ def _table(outcomes: Sequence[DesignOutcome], further: Sequence[str],
 def write_design(result: DesignResult, folder: str | Path) -> None:
     """Writes the files of `design_files` and the page into a folder, created where missing and locked meanwhile.
 
-    Raises:
-        FadiffError: Another run locks the folder, or a file cannot be written.
+    Raises FadiffError if another run locks the folder, or a file cannot be written.
     """
     with lock(Path(folder)):
         write_open_folder(result, folder)
