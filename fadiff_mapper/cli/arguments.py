@@ -26,13 +26,11 @@ DONE, CHECK_FAILED, BAD_INPUT = 0, 1, 2
 """Exit codes: done; a check failed (constraints contradict each other, or real Timeloop disagrees); the input or the
 arguments are wrong, and the error lines say what is accepted. `INTERRUPTED` is that of Ctrl-C."""
 
-LATE_S, LATE = 2.0, 0.2
-"""Seconds, or the part of its time limit, by which a command may end later: whichever is more."""
+LATE_S, LATE = 2.0, 0.2  # seconds, or the part of its time limit, by which a command may end later: whichever is more
 
 T = TypeVar("T")
 
-Commands: TypeAlias = Any
-"""The object that `ArgumentParser.add_subparsers` returns; its class is private to argparse."""
+Commands: TypeAlias = Any  # the object that `ArgumentParser.add_subparsers` returns; its class is private to argparse
 
 
 class Parser(argparse.ArgumentParser):
@@ -145,8 +143,7 @@ def add_gradient(parser: argparse.ArgumentParser, methods: str, accepted: Sequen
                              "equations as printed")
 
 
-MOST_DIGITS = 18
-"""Digits of a whole number, so that it fits 64 bits."""
+MOST_DIGITS = 18  # digits of a whole number, so that it fits 64 bits
 
 
 def _is_whole(text: str) -> bool:

@@ -18,8 +18,7 @@ from fadiff_mapper.output.design_page import best_sensitivities, design_html
 from fadiff_mapper.output.network_files import network_files, safe_name
 from fadiff_mapper.output.run_files import versions
 
-FRONT = "front"
-"""The subfolder with the architecture of every design of a front of several metrics."""
+FRONT = "front"  # the subfolder with the architecture of every design of a front of several metrics
 
 
 def design_files(result: DesignResult) -> Iterator[tuple[str, dict[str, str]]]:

@@ -80,8 +80,7 @@ def tile_folder(number: int, name: str, shape: tuple[int, ...]) -> str:
     return f"groups/{number}/{name}." + "_".join(map(str, shape))
 
 
-LONGEST_NAME = 100
-"""Bytes of a name in a folder's name: file systems allow 255, and a tile's extents take a part."""
+LONGEST_NAME = 100  # bytes of a name in a folder's name: file systems allow 255, and a tile's extents take a part
 
 
 def safe_name(name: str) -> str:
@@ -237,11 +236,8 @@ def network_json(result: NetworkResult) -> str:
     return json_text(content) + "\n"
 
 
-AHEAD = 32
-"""Folders whose texts are made before they are written."""
-
-WRITERS = 8
-"""Folders written concurrently, as writing mostly waits for the disk."""
+AHEAD = 32  # folders whose texts are made before they are written
+WRITERS = 8  # folders written concurrently, as writing mostly waits for the disk
 
 
 def write_network(result: NetworkResult, folder: str | Path) -> None:

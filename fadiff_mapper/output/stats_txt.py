@@ -22,8 +22,7 @@ ACCESSES = ("reads", "fills", "updates")
 KINDS = {"Actual": "actual", "Gated": "gated", "Skipped": "skipped"}
 """Fates of an access on a sparse design: Timeloop's label, and the key of its count."""
 
-Rows = list[tuple[str, Any]]
-"""Labels and values."""
+Rows = list[tuple[str, Any]]  # labels and values
 
 SPECS, STATS = ["", "    SPECS", "    -----"], ["", "    STATS", "    -----"]
 """Headings of a component's attributes, and of its numbers."""

@@ -17,8 +17,7 @@ from fadiff_mapper.output.terminal.console import console, progress_line, table
 if TYPE_CHECKING:
     from fadiff_mapper.design.search_design import DesignProgress
 
-MOST_LISTED = 8
-"""Values of a parameter that are shown one by one."""
+MOST_LISTED = 8  # values of a parameter that are shown one by one
 
 BITS_PER_KB = 8192
 
@@ -64,8 +63,7 @@ def _design(space: DesignSpace, point: Point) -> str:
     return f"{chosen}: {arch.arithmetic.instances:,} units, {bits / BITS_PER_KB:,.6g} KB on the chip"
 
 
-MOST_SHOWN = 20
-"""Designs of a front that are printed; `front.csv` has all."""
+MOST_SHOWN = 20  # designs of a front that are printed; `front.csv` has all
 
 
 def print_design(result: DesignResult, written_to: str) -> None:
