@@ -71,8 +71,7 @@ class DesignReader:
     def specs(self, point: Point) -> tuple[Spec, ...]:
         """A design with every layer of the question, in the order of `DesignQuestion.layers`, as a full reading gives.
 
-        Raises:
-            SpecError: The point is no valid design, or a layer's constraints do not fit it.
+        Raises SpecError if the point is no valid design, or a layer's constraints do not fit it.
         """
         if point in self.designs:
             return self.designs[point]
@@ -195,8 +194,7 @@ class DesignBench:
     def mappings_at(self, point: Point) -> tuple[Mapping, ...]:
         """The best unfused mapping of every layer, as in `DesignQuestion.layers`; from the store, or searched again.
 
-        Raises:
-            FadiffError: A layer has no mapping.
+        Raises FadiffError if a layer has no mapping.
         """
         specs = self.reader.specs(point)
         return tuple(mapping_of(entry, spec) for entry, spec in zip(self._required(specs), specs, strict=True))
@@ -204,8 +202,7 @@ class DesignBench:
     def networks_at(self, point: Point, stopped: Over = never) -> tuple[NetworkResult, ...]:
         """All networks on a design, with every mapping; plans that are not kept are made again, until `stopped`.
 
-        Raises:
-            FadiffError: A layer has no mapping, or its stored mapping is invalid.
+        Raises FadiffError if a layer has no mapping, or its stored mapping is invalid.
         """
         if point == self.plans.point:
             return self.plans.networks

@@ -103,10 +103,8 @@ class OptunaDesigns:
 
     Optuna sees a value's index, so that neighbours in the space stay neighbours; words are categories. It is told the
     logarithm of every metric: of its lower bound for a pruned design, worse than all others, and as breaking a
-    constraint, for an infeasible one. `sampler` makes the sampler from optuna's samplers and a seed.
-
-    Raises:
-        FadiffError: optuna is not installed.
+    constraint, for an infeasible one. `sampler` makes the sampler from optuna's samplers and a seed. Raises FadiffError
+    if optuna is not installed.
     """
 
     idle_rounds = IDLE_ROUNDS

@@ -25,8 +25,7 @@ BITS_PER_KB = 8192
 def print_space(space: DesignSpace) -> None:
     """Prints parameters, ties and limits of a space, the designs of all least and all greatest values, and the size.
 
-    Raises:
-        SpecError: A tie cannot be computed.
+    Raises SpecError if a tie cannot be computed.
     """
     out = console()
     out.print(table(f"parameters of {space.name}", "name", "path", "values", "count", text=3, rows=(
