@@ -27,7 +27,7 @@ from fadiff_mapper.design.proposers import BLACK_BOX, Proposer
 from fadiff_mapper.design.question import DesignOptions, DesignQuestion, check_design_options, check_question
 from fadiff_mapper.design.result import DesignOutcome, DesignResult, OutcomeTable, front_of, hypervolume
 from fadiff_mapper.design.space import DesignSpace, Point, design_document, limit_values, points_beside
-from fadiff_mapper.inputs.energy.find_accelergy import installed
+from fadiff_mapper.inputs.energy.choose_source import installed
 
 WRITING = 1.5
 """Seconds for the last steps per second from the command's start to its search: both grow with the networks and on a
