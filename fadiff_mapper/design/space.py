@@ -234,19 +234,11 @@ def _named_nodes(branch: Any, steps: Steps) -> Iterator[tuple[str, Steps, dict[A
 
 
 def find_entry(document: Map, path: str, where: Where) -> Steps:
-    """Finds the entry of an architecture that a path names.
+    """Keys and indices down to the entry of a v0.4 document that a path names; its last maps may be missing yet.
 
-    Args:
-        document: A v0.4 document.
-        path: NODE.attributes.NAME, NODE.spatial.meshX (or meshY), NODE.KEY with a key of `NODE_KEYS`, or
-            variables.NAME. Nodes are found by name, at any depth of the tree.
-        where: Place of the path, for messages.
-
-    Returns:
-        Keys and indices down to the entry; its last maps may be missing yet.
-
-    Raises:
-        SpecError: There is no such node or entry; the message has the nearest one.
+    A path is NODE.attributes.NAME, NODE.spatial.meshX (or meshY), NODE.KEY with a key of `NODE_KEYS`, or
+    variables.NAME. Nodes are found by name, at any depth of the tree. Raises SpecError if there is no such node or
+    entry; the message has the nearest one.
     """
     def known(key: str, accepted: Sequence[str], what: str) -> str:
         if key not in accepted:
