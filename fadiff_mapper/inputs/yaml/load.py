@@ -95,9 +95,9 @@ class _TemplateScope:
     budget: Budget  # work that templates may still do, shared by all of them
     around: tuple[Path, ...] = ()  # folders in which the including files look for others
     depth: int = 0  # number of files around this one
-    folders: list[Path] = field(init=False)  # folders in which it looks for files, its own first
-    # Trees included so far; the rendered text refers to them by number.
+    # Trees that this file and those around it have included so far; rendered texts refer to them by number.
     included: list[Any] = field(default_factory=list)
+    folders: list[Path] = field(init=False)  # folders in which it looks for files, its own first
 
     def load(self) -> Any:
         """Reads the file, rendered first where it is a template."""
@@ -174,7 +174,7 @@ class _TemplateScope:
             raise ValueError(f"files include one another more than {MAX_INCLUDES_DEEP} deep")
         here = Path.cwd()
         shown = path.relative_to(here) if path.is_relative_to(here) else path
-        return _TemplateScope(shown, self.data, self.budget, tuple(self.folders), self.depth + 1)
+        return _TemplateScope(shown, self.data, self.budget, tuple(self.folders), self.depth + 1, self.included)
 
     def placeholder(self, value: Any) -> str:
         """Text in place of a tree, which is put in when the rendered text is parsed."""
