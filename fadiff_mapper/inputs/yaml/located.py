@@ -56,6 +56,10 @@ class Seq(list[Any]):
         """Place of an entry, also of one that is not there: below the sequence where no place is known."""
         return self.places[index] if index < len(self.places) else self.where.child(index)
 
+    def having(self, items: Iterable[Any]) -> Seq:
+        """The sequence with other entries at the same places."""
+        return Seq(items, where=self.where, tag=self.tag, places=self.places)
+
     def placed(self) -> Iterator[tuple[Any, Where]]:
         """Each entry with its place."""
         return ((item, self.at(i)) for i, item in enumerate(self))
@@ -293,6 +297,6 @@ class Reader:
                 for key in self.node if key not in accepted)
 
 
-def readers(rows: Seq, leniency: Leniency, table: Table) -> list[Reader]:
-    """Readers of the mappings in a list."""
-    return [Reader(mapping(row, where), leniency, table) for row, where in rows.placed()]
+def readers(rows: Seq, leniency: Leniency, table: Table) -> Iterator[Reader]:
+    """Readers of the mappings in a list, one after the other."""
+    return (Reader(mapping(row, where), leniency, table) for row, where in rows.placed())
