@@ -16,10 +16,7 @@ UNSET = (None, False, -1, "timeloop-mapper")
 
 
 def read_mapper(node: Any, where: Where, leniency: Leniency = STRICT) -> MapperOptions:
-    """Reads the mapper section; options that change nothing here may be written with hyphens.
-
-    Raises SpecError for an unknown key (where strict) or metric.
-    """
+    """Reads the mapper section; options that change nothing here may be written with hyphens."""
     reader = Reader(underscored(mapping(node, where)), leniency, MAPPER)
     spellings = MAPPER["optimization_metric"].spellings
     written = reader.read("optimization_metric")
@@ -28,8 +25,7 @@ def read_mapper(node: Any, where: Where, leniency: Leniency = STRICT) -> MapperO
     if isinstance(written, str):
         metrics = (one_of(*METRICS)(written, at),)
     elif written is not None:
-        rows = sequence(written, at)
-        metrics = tuple(one_of(*METRICS)(str(value), rows.at(i)) for i, value in enumerate(rows))
+        metrics = tuple(one_of(*METRICS)(str(value), place) for value, place in sequence(written, at).placed())
     threads = reader.read("num_threads")
     ignored = tuple((name, why) for name, why in IDLE_OPTIONS.items() if reader.read(name) not in UNSET)
     reader.finish(" in the mapper section")
