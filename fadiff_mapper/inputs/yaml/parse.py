@@ -165,12 +165,9 @@ class _Document:
 
     def at(self, line: int, path: str = "") -> Where:
         """Place of a line of the text, counted from 0 as the parser does."""
-        file, number = self.source(line)
-        return Where(file, number, path)
-
-    def source(self, line: int) -> tuple[str, int]:
-        """File and line (from 1) of a line of the text, counted from 0."""
-        return (self.file, line + 1) if self.lines is None else self.lines[min(line, len(self.lines) - 1)]
+        if self.lines is None:
+            return Where(self.file, line + 1, path)
+        return Where(*self.lines[min(line, len(self.lines) - 1)], path)
 
     def count(self, nodes: int, where: Where) -> None:
         """Adds values to the count. Raises SpecError beyond `MAX_NODES`."""
@@ -215,52 +212,30 @@ class _Document:
             self.inserted(part, where, depth + 1)
         return value
 
-    def entry(self, event: Any, outer: Where, key: str | int, line: int, depth: int) -> Any:
-        """The value that begins with this event, of the entry of the collection at `outer`.
-
-        Most values are sound scalars, for which no place has to be worked out.
-        """
-        if depth <= MAX_DEPTH and self.is_sound_scalar(event):
-            self.nodes += 1
-            return _untagged(event)
-        return self.build(event, self.at(line, outer.path_of(key)), depth)
-
-    def is_sound_scalar(self, event: Any) -> bool:
-        """Whether a scalar of printable text begins, without tag and anchor and within the count of values."""
-        return (type(event) is events.ScalarEvent and event.tag is None and event.anchor is None
-                and event.value.isprintable() and self.nodes < MAX_NODES)
-
     def sequence(self, start: Any, where: Where, depth: int) -> Seq:
         """The list that begins with the event `start`."""
         items: list[Any] = []
-        lines: list[int] = []
+        places: list[Where] = []
         while type(event := next(self.stream)) is not events.SequenceEndEvent:
-            lines.append(event.start_mark.line)
-            items.append(self.entry(event, where, len(items), lines[-1], depth + 1))
-        in_one_line = all(self.source(line) == (where.file, where.line) for line in set(lines))
-        places = () if in_one_line else [self.at(line, where.path_of(index)) for index, line in enumerate(lines)]
+            places.append(self.at(event.start_mark.line, where.path_of(len(items))))
+            items.append(self.build(event, places[-1], depth + 1))
         return Seq(items, where=where, tag=_tag(start.tag, "seq", where), places=places)
 
     def mapping(self, start: Any, where: Where, depth: int) -> Map:
         """The mapping that begins with the event `start`, merge keys worked in."""
         items: dict[str, Any] = {}
-        lines: dict[str, int] = {}
+        places: dict[str, Where] = {}
         while type(event := next(self.stream)) is not events.MappingEndEvent:
-            key, line = self.key(event, where), event.start_mark.line
+            key = self.key(event, where)
+            place = self.at(event.start_mark.line, where.path_of(key))
             if key in items:
-                first = self.at(lines[key]).line
-                raise self.at(line, where.path_of(key)).error(f'the key "{key}" is given twice (first in line {first})',
-                                                              "each key once")
-            lines[key] = line
-            items[key] = self.entry(next(self.stream), where, key, line, depth + 1)
-        places = {key: self.at(line, where.path_of(key)) for key, line in lines.items()}
+                raise place.error(f'the key "{key}" is given twice (first in line {places[key].line})', "each key once")
+            places[key] = place
+            items[key] = self.build(next(self.stream), place, depth + 1)
         return with_merges(Map(items, where=where, tag=_tag(start.tag, "map", where), places=places))
 
     def key(self, event: Any, where: Where) -> str:
         """The text of a key, never converted: `3`, `no` and `N` stay as they are written."""
-        if self.is_sound_scalar(event):
-            self.nodes += 1
-            return str(event.value)
         place = self.at(event.start_mark.line, where.path)
         if not isinstance(event, events.ScalarEvent):
             raise place.error("a key that is not a simple text", "text")
