@@ -24,7 +24,7 @@ from fadiff_mapper.inputs.native.tables import total_areas
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import storage_energy
-from fadiff_mapper.inputs.v04 import is_v04, translated_architecture
+from fadiff_mapper.inputs.v04.document import is_v04, translated_architecture
 from fadiff_mapper.inputs.v04.nodes import DECLARED
 from fadiff_mapper.inputs.yaml.expressions import CONSTANTS, FUNCTIONS, Literal, evaluate, syntax_tree
 from fadiff_mapper.inputs.yaml.leniency import Leniency
@@ -385,7 +385,7 @@ def values_of_text(given: str, where: Where) -> Sequence[Value]:
 
 def _values_of_section(reader: Reader) -> Sequence[Value]:
     """The values of `values`, `powers_of_two`, or `range` with `step` of a parameter. Raises SpecError."""
-    given = [key for key in ("values", "powers_of_two", "range") if reader.has(key)]
+    given = [key for key in ("values", "powers_of_two", "range") if key in reader.node]
     if len(given) != 1:
         raise reader.node.where.error(f"found {' and '.join(given) or 'no values'}", FORMS)
     if given != ["range"]:

@@ -130,9 +130,9 @@ def _section(section: str, value: Any, where: Where, leniency: Leniency) -> Iter
             raise reader.at("template").error('the template "ruby" (imperfect factors) is not supported', "uber")
         alternatives = [str(key) for key in reader.node if str(key).startswith("constraints_")]
         reader.asked += ["targets", "constraints", *alternatives]
-        if reader.has("constraints") and reader.has("targets"):
+        if "constraints" in reader.node and "targets" in reader.node:
             raise reader.at("targets").error('found "targets" besides "constraints"', "one of them")
-        key = "constraints" if reader.has("constraints") else "targets"
+        key = "constraints" if "constraints" in reader.node else "targets"
         if isinstance(reader.node.get("constraints"), str):
             names = [alternative.removeprefix("constraints_") for alternative in alternatives]
             key = f"constraints_{reader.take('constraints', one_of(*names))}"

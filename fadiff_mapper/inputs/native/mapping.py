@@ -283,7 +283,7 @@ def _loops(reader: Reader, problem: Problem) -> tuple[dict[str, int], dict[str, 
             last[factor.dimension] = factor.last
     written = unless_list("permutation", "timeloop-model ignores a list as permutation", 'one string such as "RSP"')
     # A split counts the names, so with a split no name may be listed twice.
-    idle = [] if reader.has("split") else [name for name, factor in factors.items() if factor == 1]
+    idle = [] if "split" in reader.node else [name for name, factor in factors.items() if factor == 1]
     inner, outer = parse_permutation(written, reader.at("permutation"), problem.dimensions, idle=idle,
                                      leniency=reader.leniency)
     if outer:

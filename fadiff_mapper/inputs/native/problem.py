@@ -82,7 +82,7 @@ def read_problem(node: Any, where: Where, leniency: Leniency = STRICT,
         raise spaces.where.error(f"found {len(spaces)} data spaces", f"at most {MOST_NAMES}")
     shape_reader.finish(" in the problem's shape")
 
-    if reader.has("instance"):
+    if "instance" in reader.node:
         instance = reader.read("instance")
         reader.finish(" in the problem")
     else:  # the oldest form: bounds lie beside `shape`

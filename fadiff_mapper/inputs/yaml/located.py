@@ -248,10 +248,6 @@ class Reader:
     table: Table = field(default_factory=dict)  # the keys that `read` takes
     asked: list[str] = field(default_factory=list)  # all keys asked for so far, in order
 
-    def has(self, *names: str) -> bool:
-        """Whether any of the keys is written, a null included."""
-        return any(name in self.node for name in names)
-
     def at(self, name: str) -> Where:
         """Place of a key."""
         return self.node.at(name)

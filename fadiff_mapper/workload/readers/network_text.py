@@ -89,7 +89,7 @@ def _node(item: Any, where: Where, operators: dict[str, Operator]) -> Node:
     name = reader.take("name", text)
     common: dict[str, Any] = {"inputs": reader.take("from", _names), "shape": reader.take("out", _shape, None),
                               "where": where}
-    node = (_operator_node(name, common, reader, operators) if reader.has("shape")
+    node = (_operator_node(name, common, reader, operators) if "shape" in reader.node
             else _plain_node(name, common, reader))
     reader.finish(f' of the node "{name}"')
     return node
