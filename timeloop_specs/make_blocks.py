@@ -20,7 +20,7 @@ from torch import nn
 from torch.nn import functional
 
 from fadiff_mapper.workload import Node, Workload
-from fadiff_mapper.workload.busy_experts import balance
+from fadiff_mapper.workload.rewrites import balance
 from fadiff_mapper.workload.readers.network_text import network_text
 from fadiff_mapper.workload.readers.torch_program import read_module
 
