@@ -191,10 +191,10 @@ def find_energies(document: Map, arch: Architecture, literal: AnyMapping[str, An
     """
     given = read_tables(document.get("ERT"), document.at("ERT"), document.get("ART"), document.at("ART"), IN_INPUT,
                         leniency)
-    found = find_tables(arch, given, energy, literal)
+    tables, notes = find_tables(arch, given, energy, literal)
     missing = [f"the ERT has no energy for {actions}: Timeloop's built-in value is taken"
-               for actions in missing_actions(arch, found.tables)]
-    return found.tables, (*missing, *found.notes)
+               for actions in missing_actions(arch, tables)]
+    return tables, (*missing, *notes)
 
 
 def load_mapping(file: str | os.PathLike[str], spec: Spec) -> Mapping:

@@ -72,7 +72,8 @@ def load_layers(files: Sequence[Path], *, jinja_data: Mapping[str, Any] | None =
         FadiffError: As in `load.load`.
     """
     trees = {file: load_file(file, jinja_data=jinja_data) for file in files}
-    problems = [file for file, tree in trees.items() if _is_problem(tree)]
+    problems = [file for file, tree in trees.items()
+                if isinstance(tree.get("problem"), Map) and "instance" in tree["problem"]]
     if len(problems) < 2:
         only = problems[0] if problems else None
         return {only.stem if only else "": read_spec(combined(list(trees.values())), tuple(map(str, files)), energy,
@@ -84,11 +85,6 @@ def load_layers(files: Sequence[Path], *, jinja_data: Mapping[str, Any] | None =
         used = [*shared[:before[problem]], problem, *shared[before[problem]:]]  # in the order of all files
         specs[name] = read_spec(combined([trees[file] for file in used]), tuple(map(str, used)), energy, strict)
     return specs
-
-
-def _is_problem(tree: Map) -> bool:
-    problem = tree.get("problem")
-    return isinstance(problem, Map) and "instance" in problem
 
 
 def _names(files: Sequence[Path]) -> list[str]:

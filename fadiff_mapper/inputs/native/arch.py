@@ -159,8 +159,18 @@ def check_bandwidth_scales(node: Any, arch: Architecture, dataspaces: Sequence[s
 
 def _components(root: Map, leniency: Leniency) -> tuple[list[Component], str]:
     """The components from the outside in, and the name of the outermost node."""
-    if "storage" in root:
-        return _from_lists(root, leniency), ""
+    if "storage" in root:  # the old format: `arithmetic` and a list, innermost first, with attributes inline
+        reader = Reader(root, leniency, keys.ARCHITECTURE_LISTS)
+        arithmetic, storage = reader.read("arithmetic"), reader.read("storage")
+        reader.finish(" in the architecture")
+        nodes = [mapping(value, where) for value, where in storage.placed()]
+        leniency.meet(Oddity(node.where, "instances", "timeloop-model ends on a component of a list without instances",
+                             "instances: 1", "there is one")
+                      for node in (arithmetic, *nodes) if "instances" not in node)
+        named = [(node, f"storage{i}", "DRAM" if node.get("technology") == "DRAM" else "storage")
+                 for i, node in reversed(list(enumerate(nodes)))]
+        return [Component(bare(text(node.get("name", default), node.at("name"))), kind, node, 1, node.where)
+                for node, default, kind in (*named, (arithmetic, UNNAMED, "mac"))], ""
     reader = Reader(root, leniency, keys.ARCHITECTURE)
     subtree = reader.read("subtree")
     reader.finish(" in the architecture")
@@ -169,7 +179,7 @@ def _components(root: Map, leniency: Leniency) -> tuple[list[Component], str]:
     while subtree:
         if len(subtree) != 1:
             raise subtree.where.error(f"{len(subtree)} subtrees side by side", "one subtree per node")
-        node = Reader(mapping(subtree[0], subtree.at(0)), leniency, keys.NODE)
+        node = next(readers(subtree, leniency, keys.NODE))
         node_name, empty = node.read("name"), Seq(where=node.node.where)
         name = name or bare(node_name)
         instances *= span(node_name, node.at("name"))
@@ -190,20 +200,6 @@ def _components(root: Map, leniency: Leniency) -> tuple[list[Component], str]:
                     listed(INTERCONNECT_CLASSES))
             components.append(component)
     return components, name
-
-
-def _from_lists(root: Map, leniency: Leniency) -> list[Component]:
-    """Components of the old format: `arithmetic` and a list `storage`, innermost first, with attributes inline."""
-    reader = Reader(root, leniency, keys.ARCHITECTURE_LISTS)
-    arithmetic, storage = reader.read("arithmetic"), reader.read("storage")
-    reader.finish(" in the architecture")
-    nodes = [mapping(value, where) for value, where in storage.placed()]
-    leniency.meet(Oddity(node.where, "instances", "timeloop-model ends on a component of a list without instances",
-                         "instances: 1", "there is one") for node in (arithmetic, *nodes) if "instances" not in node)
-    named = [(node, f"storage{i}", "DRAM" if node.get("technology") == "DRAM" else "storage")
-             for i, node in reversed(list(enumerate(nodes)))]
-    return [Component(bare(text(node.get("name", default), node.at("name"))), kind, node, 1, node.where)
-            for node, default, kind in (*named, (arithmetic, UNNAMED, "mac"))]
 
 
 def span(name: str, where: Where) -> int:

@@ -7,7 +7,6 @@ computes another layer without a word; here such a key is an error.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from fadiff_mapper.base.errors import SpecError, listed, nearest
@@ -62,9 +61,10 @@ def read_problem(node: Any, where: Where, leniency: Leniency = STRICT,
     """
     reader = Reader(underscored(mapping(node, where)), leniency, keys.PROBLEM)
     reader.read("name")
-    given, at = reader.read("shape"), reader.at("shape")
-    shape = mapping(NAMED_SHAPES[known(given, NAMED_SHAPES, at, "shape")] if isinstance(given, str) else given, at)
-    if set(shape) == {"shape"} and not isinstance(given, str):  # a shape file included as a whole
+    shape, at = reader.read("shape"), reader.at("shape")
+    by_word = isinstance(shape, str)
+    shape = mapping(NAMED_SHAPES[known(shape, NAMED_SHAPES, at, "shape")] if by_word else shape, at)
+    if set(shape) == {"shape"} and not by_word:  # a shape file included as a whole
         shape = mapping(shape["shape"], shape.at("shape"))
     shape_reader = Reader(shape, leniency, keys.SHAPE)
     shape_reader.refuse("flatten", "flattened dimensions are not modelled")
@@ -76,7 +76,17 @@ def read_problem(node: Any, where: Where, leniency: Leniency = STRICT,
                                    "timeloop-model refuses dimensions of several letters: "
                                    + listed([name for name in dimensions if len(name) > 1]), "names of one letter",
                                    "they are read, and have no mapping file")])
-    defaults = _coefficients(shape_reader.read("coefficients", Seq(where=shape.where)), leniency, instance_keys)
+    coefficient_rows, defaults = shape_reader.read("coefficients", Seq(where=shape.where)), dict[str, int]()
+    if len(coefficient_rows) > MOST_NAMES:
+        raise coefficient_rows.where.error(f"found {len(coefficient_rows)} coefficients", f"at most {MOST_NAMES}")
+    for row in readers(coefficient_rows, leniency, keys.COEFFICIENT):
+        coefficient = row.read("name")
+        if row.node.get("default") is None:
+            instance_keys.meet([Oddity(row.node.where, "default",
+                                       f'timeloop-model refuses the coefficient "{coefficient}" without a default',
+                                       "default: a whole number >= 0", "it is 1")])
+        defaults[coefficient] = Reader(row.node, instance_keys, keys.COEFFICIENT).read("default")
+        row.finish(" of a coefficient")
     spaces = shape_reader.read("data_spaces")
     if len(spaces) > MOST_NAMES:
         raise spaces.where.error(f"found {len(spaces)} data spaces", f"at most {MOST_NAMES}")
@@ -93,7 +103,16 @@ def read_problem(node: Any, where: Where, leniency: Leniency = STRICT,
     written = [space.name for space in dataspaces if space.read_write]
     if len(written) != 1:
         raise spaces.where.error(f"read_write data spaces: {listed(written)}", "exactly one (the output)")
-    densities = _densities(instance, [space.name for space in dataspaces])
+    # `commonDensity` holds for every tensor, and hides `densities`, as in Timeloop; others than named are dense.
+    names, given = [space.name for space in dataspaces], Reader(instance, table=keys.INSTANCE)
+    common, by_name = given.read("commonDensity"), given.read("densities", Map(where=instance.where))
+    if common is not None:
+        densities = dict.fromkeys(names, _density(common, given.at("commonDensity")))
+    else:
+        for space in by_name:
+            known(space, names, by_name.at(space), "data space")
+        densities = {str(space): _density(value, by_name.at(space)) for space, value in by_name.items()
+                     if value is not None}
     problem = Problem(name=name, bounds=bounds, dataspaces=dataspaces, densities=densities)
     if problem.computes > MOST_COMPUTES:
         raise instance.where.error(f"{problem.computes} multiply-accumulates",
@@ -141,22 +160,6 @@ def _names(node: Seq, word: str) -> list[str]:
     if not names:
         raise node.where.error(f"no {word} is listed")
     return names
-
-
-def _coefficients(node: Seq, leniency: Leniency, defaults: Leniency) -> dict[str, int]:
-    """Default by coefficient, 1 where the shape gives none."""
-    if len(node) > MOST_NAMES:
-        raise node.where.error(f"found {len(node)} coefficients", f"at most {MOST_NAMES}")
-    result = {}
-    for reader in readers(node, leniency, keys.COEFFICIENT):
-        name = reader.read("name")
-        if reader.node.get("default") is None:
-            defaults.meet([Oddity(reader.node.where, "default",
-                                  f'timeloop-model refuses the coefficient "{name}" without a default',
-                                  "default: a whole number >= 0", "it is 1")])
-        result[name] = Reader(reader.node, defaults, keys.COEFFICIENT).read("default")
-        reader.finish(" of a coefficient")
-    return result
 
 
 def _dropped(instance: Map, names: list[str]) -> list[str]:
@@ -211,20 +214,6 @@ def _dataspace(reader: Reader, bounds: dict[str, int], coefficients: dict[str, i
             sum_of.append(Term(parts[0]) if len(parts) == 1 else Term(parts[0], coefficients[parts[1]], parts[1]))
         ranks.append(tuple(sum_of))
     return DataSpace(name=name, ranks=tuple(ranks), read_write=read_write)
-
-
-def _densities(instance: Map, names: Sequence[str]) -> dict[str, Density]:
-    """Density by data space; data spaces without one are left out.
-
-    `commonDensity` holds for every tensor, and hides `densities`, as in Timeloop.
-    """
-    reader = Reader(instance, table=keys.INSTANCE)
-    common, given = reader.read("commonDensity"), reader.read("densities", Map(where=instance.where))
-    if common is not None:
-        return dict.fromkeys(names, _density(common, reader.at("commonDensity")))
-    for name in given:
-        known(name, names, given.at(name), "data space")
-    return {str(name): _density(value, given.at(name)) for name, value in given.items() if value is not None}
 
 
 def _density(value: Any, where: Where) -> Density:

@@ -44,12 +44,25 @@ def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: 
     name or actions, or an energy that is no number or above `MOST_ENERGY`.
     """
     version, areas = "0.4", {}
-    energy_tables: tuple[EnergyTable, ...] = ()
+    energy_tables: list[EnergyTable] = []
     if ert is not None:
         reader = Reader(underscored(mapping(ert, ert_where)), leniency, ERT)
         version, rows = reader.read("version"), reader.read("tables")
         reader.finish(" in the ERT")
-        energy_tables = tuple(_energy_table(row, source) for row in readers(rows, leniency, ENERGIES))
+        for row in readers(rows, leniency, ENERGIES):
+            name, entries = row.read("name"), row.read("actions")
+            row.finish(f' of the ERT table "{name}"')
+            actions: dict[str, float] = {}
+            argued: list[ArguedEnergy] = []
+            for action in readers(entries, leniency, ACTION):
+                key, energy = action.read("name"), action.read("energy")
+                if energy > MOST_ENERGY:
+                    raise action.at("energy").error(f"found {energy:g} pJ", f"at most {MOST_ENERGY:g}")
+                argued.append(ArguedEnergy(key, energy, plain(action.read("arguments") or {})))
+                action.finish(f' of an action of the ERT table "{name}"')
+                actions[key] = max(energy, actions.get(key, energy))
+            several = len(argued) > len(actions) or any(entry.arguments for entry in argued)
+            energy_tables.append(EnergyTable(name, actions, source, tuple(argued) if several else ()))
         if not energy_tables:
             raise ert_where.error("the ERT has no table", "at least one table with name and actions")
     if art is not None:
@@ -58,23 +71,7 @@ def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: 
         reader.finish(" in the ART")
         for area in readers(rows, STRICT, AREA):
             areas[area.read("name")] = area.read("area")
-    return Tables(energy_tables, areas, version, dict.fromkeys(areas, source) if source != IN_INPUT else {})
-
-
-def _energy_table(reader: Reader, source: str) -> EnergyTable:
-    name, rows = reader.read("name"), reader.read("actions")
-    reader.finish(f' of the ERT table "{name}"')
-    actions: dict[str, float] = {}
-    argued: list[ArguedEnergy] = []
-    for action in readers(rows, reader.leniency, ACTION):
-        key, energy = action.read("name"), action.read("energy")
-        if energy > MOST_ENERGY:
-            raise action.at("energy").error(f"found {energy:g} pJ", f"at most {MOST_ENERGY:g}")
-        argued.append(ArguedEnergy(key, energy, plain(action.read("arguments") or {})))
-        action.finish(f' of an action of the ERT table "{name}"')
-        actions[key] = max(energy, actions.get(key, energy))
-    several = len(argued) > len(actions) or any(entry.arguments for entry in argued)
-    return EnergyTable(name, actions, source, tuple(argued) if several else ())
+    return Tables(tuple(energy_tables), areas, version, dict.fromkeys(areas, source) if source != IN_INPUT else {})
 
 
 def ert_yaml(spec: Spec) -> str:
