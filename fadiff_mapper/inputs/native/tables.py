@@ -8,7 +8,6 @@ from fadiff_mapper.inputs.native.arch import written_attributes, written_number
 from fadiff_mapper.inputs.native.hyphens import underscored
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.keys import ACTION, AREA, ART, ENERGIES, ERT
-from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import (
     ArguedEnergy,
     EnergyTable,
@@ -21,7 +20,6 @@ from fadiff_mapper.inputs.spec.tables import (
     multicasts,
 )
 from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency
-from fadiff_mapper.inputs.yaml.load import dump
 from fadiff_mapper.inputs.yaml.located import Reader, mapping, plain, readers
 from fadiff_mapper.inputs.yaml.place import Where
 
@@ -72,16 +70,6 @@ def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: 
         for area in readers(rows, STRICT, AREA):
             areas[area.read("name")] = area.read("area")
     return Tables(tuple(energy_tables), areas, version, dict.fromkeys(areas, source) if source != IN_INPUT else {})
-
-
-def ert_yaml(spec: Spec) -> str:
-    """The ERT as YAML: pJ per action of every component, see `ert_tree`."""
-    return dump({"ERT": ert_tree(spec.arch, spec.tables)})
-
-
-def art_yaml(spec: Spec) -> str:
-    """The ART as YAML: um^2 per component, see `art_tree`."""
-    return dump({"ART": art_tree(spec.arch, spec.tables)})
 
 
 def ert_tree(arch: Architecture, tables: Tables) -> dict[str, Any]:
