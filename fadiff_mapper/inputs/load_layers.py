@@ -23,12 +23,8 @@ YAML = (".yaml", ".yml")
 def files_of(names: Sequence[str]) -> list[Path]:
     """The files behind the names on a command line, each once, in order.
 
-    Args:
-        names: Each a file, a folder (its YAML files), a pattern such as `layers/*.yaml`, or `bundled:` with the name
-            of a bundled file or of a folder of such files.
-
-    Raises:
-        FadiffError: A folder or pattern holds no file, or there is no bundled file of a name.
+    A name is a file, a folder (its YAML files), a pattern such as `layers/*.yaml`, or `bundled:` with the name of a
+    bundled file or of a folder of such files. FadiffError where one holds no file.
     """
     return list(dict.fromkeys(path for name in names for path in _expanded(name)))
 
@@ -58,18 +54,8 @@ def load_layers(files: Sequence[Path], *, jinja_data: Mapping[str, Any] | None =
     """One spec for every problem among the files, each together with all files that are no problem.
 
     A file is a problem where its problem section has an instance. Where at most one file is, all files make one spec.
-
-    Args:
-        files: YAML files in any order.
-        jinja_data: Variables of the files' templates.
-
-    Returns:
-        The specs by unique names: the name of the problem's file, with the folder's in front where several files
-        have the same name; "" where no file is a problem by itself.
-
-    Raises:
-        SpecError: As in `load.load`.
-        FadiffError: As in `load.load`.
+    The specs have unique names: the name of the problem's file, with the folder's in front where several files have the
+    same name; "" where no file is a problem by itself. Arguments and errors are those of `load.load`.
     """
     trees = {file: load_file(file, jinja_data=jinja_data) for file in files}
     problems = [file for file, tree in trees.items()

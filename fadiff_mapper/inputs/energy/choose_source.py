@@ -31,10 +31,9 @@ def check_choice(choice: str) -> None:
 
 
 def find_tables(arch: Architecture, given: Tables, choice: str, literal: Mapping[str, Any]) -> Sourced:
-    """Finds the energies and areas of an architecture. An area in the input counts under every choice.
+    """Finds the energies and areas of an architecture; FadiffError where Accelergy is asked for in vain.
 
-    The tables in the input come first; some choices complete them. Raises FadiffError where the choice is unknown, or
-    Accelergy is asked for and is not there, cannot be asked, or fails.
+    The tables in the input come first; some choices complete them. An area in the input counts under every choice.
     """
     check_choice(choice)
     if choice == "built-in" or (given.ert and choice not in COMPLETES):

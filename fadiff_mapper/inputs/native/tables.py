@@ -38,8 +38,7 @@ def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: 
     """Reads the tables of one input; a missing section (None) leaves them empty.
 
     An action that is listed several times counts with its largest energy, as in Timeloop. `source` says where energies
-    and areas come from, for the report; it is `IN_INPUT` for the user's own files. Raises SpecError for a table without
-    name or actions, or an energy that is no number or above `MOST_ENERGY`.
+    and areas come from, for the report; it is `IN_INPUT` for the user's own files.
     """
     version, areas = "0.4", {}
     energy_tables: list[EnergyTable] = []

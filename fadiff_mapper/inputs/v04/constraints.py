@@ -99,10 +99,7 @@ class ExpressionScope:
 
 
 def design_constraints(tree: BranchNode, targets: Sequence[Map], scope: ExpressionScope) -> dict[str, Group]:
-    """All constraints of a design by node: inline ones and targets combined, macros and !Parallel written out.
-
-    Raises SpecError for unknown targets, contradictions, and constraints that a node cannot obey.
-    """
+    """All constraints of a design by node: inline ones and targets combined, macros and !Parallel written out."""
     nodes, problem = list(leaves(tree)), scope.problem
     groups: dict[str, Group] = {leaf.name: {} for leaf in nodes}
     mistakes: list[str] = []
@@ -252,9 +249,8 @@ def ones(dimensions: Iterable[str], where: Where) -> tuple[LoopFactor, ...]:
 def _expanded(groups: dict[str, Group], nodes: Sequence[LeafNode], problem: Problem) -> dict[str, Group]:
     """The constraints with all macros written out, in the front end's order.
 
-    `maximize_dims` takes from the iterations left of the dimensions, spatial loops first, the last leaves first. Raises
-    SpecError for constraints that a container or !Nothing cannot obey. Spatial constraints without a fan-out are
-    dropped, as all loops are 1 there, unless they demand a larger one.
+    `maximize_dims` takes from the iterations left of the dimensions, spatial loops first, the last leaves first.
+    Spatial constraints without a fan-out are dropped, as all loops are 1 there, unless they demand a larger one.
     """
     def without_macros(directive: Directive) -> Directive:
         entries, factors = directive.entries, directive.entries.get("factors", ())
@@ -375,7 +371,6 @@ def _split_parallel(branch: BranchNode, passing: Sequence[str], groups: dict[str
     """Writes out `!Parallel`: every data space goes through the branch that keeps it and bypasses the others.
 
     `passing` are the data spaces that reach the branch; the bypasses that follow are added to the constraints by node.
-    Raises SpecError where several branches keep the same data space, or none does.
     """
     inside = {id(node): [node] if isinstance(node, LeafNode) else list(leaves(node)) for node in branch.nodes}
     kept = [{name for leaf in inside[id(node)] for name in groups[leaf.name]["dataspace"].entries.get("keep", ())}
