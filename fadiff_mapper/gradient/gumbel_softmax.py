@@ -63,31 +63,20 @@ class StraightThrough(torch.autograd.Function):
 
 @dataclass(frozen=True)
 class FactorPlaces:
-    """The free places of W map spaces and their tables (see `mapspace.build`).
+    """The free places of W map spaces and their tables (see `mapspace.build`)."""
 
-    Attributes:
-        level: [P]. Level of each place.
-        spatial: [P]. Whether the place is that of spatial loops.
-        levels: Number of levels, L.
-        divisor: [W, D, N]. Divisors of each bound, ascending.
-        completable: [W, P, D, N, N]. Whether place p may take divisor j where divisor i is left to distribute.
-        left: [W, D, N, N]. Number of the divisor that is then left.
-        bound: [W, D]. Bound of each dimension.
-        start: [W, D]. Number of the bound among its divisors.
-        residual: [W, P, D]. 1 for the outermost free place of a dimension, whose factor is what the others leave.
-        looping: [P, D]. Whether the factor can be other than 1 in any of the map spaces.
-    """
-
-    level: tuple[int, ...]
-    spatial: tuple[bool, ...]
-    levels: int
-    divisor: torch.Tensor
-    completable: torch.Tensor
-    left: torch.Tensor
-    bound: torch.Tensor
-    start: torch.Tensor
-    residual: torch.Tensor
-    looping: np.ndarray
+    level: tuple[int, ...]     # [P]. Level of each place
+    spatial: tuple[bool, ...]  # [P]. Whether the place is that of spatial loops
+    levels: int                # Number of levels, L
+    divisor: torch.Tensor      # [W, D, N]. Divisors of each bound, ascending
+    completable: torch.Tensor  # [W, P, D, N, N]. Whether place p may take divisor j where divisor i is left to
+                               # distribute
+    left: torch.Tensor         # [W, D, N, N]. Number of the divisor that is then left
+    bound: torch.Tensor        # [W, D]. Bound of each dimension
+    start: torch.Tensor        # [W, D]. Number of the bound among its divisors
+    residual: torch.Tensor     # [W, P, D]. 1 for the outermost free place of a dimension, whose factor is what the
+                               # others leave
+    looping: np.ndarray        # [P, D]. Whether the factor can be other than 1 in any of the map spaces
 
     @property
     def problems(self) -> int:
@@ -132,15 +121,10 @@ def gumbel(places: FactorPlaces, batch: int, generator: torch.Generator) -> torc
 
 @dataclass(frozen=True)
 class RelaxedFactors:
-    """Tiling factors: integers forward, differentiable in theta backward.
+    """Tiling factors: integers forward, differentiable in theta backward."""
 
-    Attributes:
-        temporal: [L, D, B]. Factors of the temporal loops.
-        spatial: [L, D, B]. Factors of the spatial loops.
-    """
-
-    temporal: torch.Tensor
-    spatial: torch.Tensor
+    temporal: torch.Tensor  # [L, D, B]. Factors of the temporal loops
+    spatial: torch.Tensor   # [L, D, B]. Factors of the spatial loops
 
 
 def draw(places: FactorPlaces, theta: torch.Tensor, noise: torch.Tensor | None, temperature: float) -> RelaxedFactors:

@@ -65,17 +65,11 @@ def figures_of(space: DesignSpace, point: Point, spec: Spec) -> np.ndarray:
 
 @dataclass(frozen=True)
 class RelaxedDesign:
-    """The designs of all restarts.
+    """The designs of all restarts."""
 
-    Attributes:
-        machine: Their machines.
-        area: mm2, [R].
-        bounded: The figure that each limit of the space bounds, [R] each.
-    """
-
-    machine: RelaxedMachine
-    area: torch.Tensor
-    bounded: tuple[torch.Tensor, ...]
+    machine: RelaxedMachine            # Their machines
+    area: torch.Tensor                 # mm2, [R]
+    bounded: tuple[torch.Tensor, ...]  # The figure that each limit of the space bounds, [R] each
 
 
 def relaxed_design(figures: torch.Tensor, levels: int) -> RelaxedDesign:
@@ -98,23 +92,16 @@ SMALLEST = 1e-30
 
 @dataclass(frozen=True)
 class HardwareCurves:
-    """The vectors of designs around a centre.
+    """The vectors of designs around a centre."""
 
-    Attributes:
-        centre: The design in the middle.
-        at_centre: Natural logarithm of its vector, [Q].
-        knots: For each parameter the sampled coordinates in ascending order, [K]; one knot where it cannot descend.
-        curves: For each parameter the logarithm of the vector there less that at the centre, [K, Q].
-        lower: Least coordinate of each parameter, [P].
-        upper: Greatest coordinate, [P].
-    """
-
-    centre: Point
-    at_centre: torch.Tensor
-    knots: tuple[torch.Tensor, ...]
-    curves: tuple[torch.Tensor, ...]
-    lower: torch.Tensor
-    upper: torch.Tensor
+    centre: Point                     # The design in the middle
+    at_centre: torch.Tensor           # Natural logarithm of its vector, [Q]
+    knots: tuple[torch.Tensor, ...]   # For each parameter the sampled coordinates in ascending order, [K]; one knot
+                                      # where it cannot descend
+    curves: tuple[torch.Tensor, ...]  # For each parameter the logarithm of the vector there less that at the centre,
+                                      # [K, Q]
+    lower: torch.Tensor               # Least coordinate of each parameter, [P]
+    upper: torch.Tensor               # Greatest coordinate, [P]
 
     def at(self, place: torch.Tensor) -> torch.Tensor:
         """The differentiable vectors, [Q, R], at real-valued coordinates [P, R]."""

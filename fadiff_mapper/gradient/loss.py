@@ -26,17 +26,12 @@ Available: TypeAlias = "torch.Tensor | float"
 
 @dataclass(frozen=True)
 class MachineLimits:
-    """The capacities and meshes that mappings may use.
+    """The capacities and meshes that mappings may use."""
 
-    Attributes:
-        usable: Words of every level that the tiles may fill, innermost first; None is unlimited.
-        mesh_x: Units along X of the arithmetic, then of every level from the innermost.
-        mesh_y: The same along Y.
-    """
-
-    usable: tuple[Available | None, ...]
-    mesh_x: tuple[Available, ...]
-    mesh_y: tuple[Available, ...]
+    usable: tuple[Available | None, ...]  # Words of every level that the tiles may fill, innermost first; None is
+                                          # unlimited
+    mesh_x: tuple[Available, ...]         # Units along X of the arithmetic, then of every level from the innermost
+    mesh_y: tuple[Available, ...]         # The same along Y
 
 
 def machine_limits(arch: Architecture) -> MachineLimits:

@@ -44,46 +44,28 @@ from fadiff_mapper.search.layer_family import DiscreteDecisions
 
 @dataclass(frozen=True)
 class SiteCosts:
-    """Cost of every site, and the quantities that the terms of the links need.
+    """Cost of every site, and the quantities that the terms of the links need."""
 
-    Attributes:
-        energy: pJ of one run of the layer, [V, R].
-        cycles: Cycles of one run of the layer, [V, R].
-        broken: The layer's own penalties P_map and P_mem in squared octaves, [V, R].
-        tile: Points of each dimension inside the outermost level's loops: the tile of one step, [V, D, R].
-        held: Words of each data space's tile in the home level, 0 where bypassed there, [V, T, R].
-        sent: How often the outermost level sends all words of a data space, or takes those of the output, [V, T, R].
-    """
-
-    energy: torch.Tensor
-    cycles: torch.Tensor
-    broken: torch.Tensor
-    tile: torch.Tensor
-    held: torch.Tensor
-    sent: torch.Tensor
+    energy: torch.Tensor  # pJ of one run of the layer, [V, R]
+    cycles: torch.Tensor  # Cycles of one run of the layer, [V, R]
+    broken: torch.Tensor  # The layer's own penalties P_map and P_mem in squared octaves, [V, R]
+    tile: torch.Tensor    # Points of each dimension inside the outermost level's loops: the tile of one step, [V, D, R]
+    held: torch.Tensor    # Words of each data space's tile in the home level, 0 where bypassed there, [V, T, R]
+    sent: torch.Tensor    # How often the outermost level sends all words of a data space, or takes those of the output,
+                          # [V, T, R]
 
 
 @dataclass(frozen=True)
 class LinkSigmas:
-    """The links of every column of one family's batch.
+    """The links of every column of one family's batch."""
 
-    Attributes:
-        into: Sigma of the link that leads into the layer, 0 without one, [B].
-        out_of: Sigma of the link that leads out of it, 0 without one, [B].
-        operand: 1 for the data space that comes through `into`, else 0, [T, B].
-        written: The part of the output that goes to the outermost level even if the link is fused, [B].
-        home: Index of the home level, in which intermediates lie.
-        sums: Index of the level in which sums are finished.
-        output: Index of the output among the data spaces.
-    """
-
-    into: torch.Tensor
-    out_of: torch.Tensor
-    operand: torch.Tensor
-    written: torch.Tensor
-    home: int
-    sums: int
-    output: int
+    into: torch.Tensor     # Sigma of the link that leads into the layer, 0 without one, [B]
+    out_of: torch.Tensor   # Sigma of the link that leads out of it, 0 without one, [B]
+    operand: torch.Tensor  # 1 for the data space that comes through `into`, else 0, [T, B]
+    written: torch.Tensor  # The part of the output that goes to the outermost level even if the link is fused, [B]
+    home: int              # Index of the home level, in which intermediates lie
+    sums: int              # Index of the level in which sums are finished
+    output: int            # Index of the output among the data spaces
 
 
 def site_costs(network: RelaxedNetwork, into: torch.Tensor, out_of: torch.Tensor, factors: Sequence[RelaxedFactors],
@@ -299,17 +281,11 @@ def _live_words(network: RelaxedNetwork, sigma: torch.Tensor, sites: SiteCosts, 
 
 @dataclass(frozen=True)
 class RelaxedCost:
-    """The cost of a relaxed network in every restart.
+    """The cost of a relaxed network in every restart."""
 
-    Attributes:
-        energy: pJ of all layers, as often as each runs, [R].
-        cycles: Cycles of all layers one after the other, [R].
-        broken: Penalties in squared octaves by site, [V, R]; a link's penalties count at its consumer.
-    """
-
-    energy: torch.Tensor
-    cycles: torch.Tensor
-    broken: torch.Tensor
+    energy: torch.Tensor  # pJ of all layers, as often as each runs, [R]
+    cycles: torch.Tensor  # Cycles of all layers one after the other, [R]
+    broken: torch.Tensor  # Penalties in squared octaves by site, [V, R]; a link's penalties count at its consumer
 
 
 def relaxed_cost(network: RelaxedNetwork, sigma: torch.Tensor, factors: Sequence[RelaxedFactors],

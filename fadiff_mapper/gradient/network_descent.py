@@ -74,19 +74,12 @@ QUIET = 0.6
 
 @dataclass(frozen=True)
 class DescentEnd:
-    """The end of every restart, the lowest loss first.
+    """The end of every restart, the lowest loss first."""
 
-    Attributes:
-        loss: Logarithm of the metric with weighed penalties, without noise, [R].
-        sigma: Fusion variables, [E, R].
-        nests: Drawn nests of every site, with integer factors, R columns each.
-        place: Coordinates of the hardware's parameters, [P, R]; None where it did not descend.
-    """
-
-    loss: np.ndarray
-    sigma: np.ndarray
-    nests: tuple[Nest, ...]
-    place: np.ndarray | None = None
+    loss: np.ndarray                 # Logarithm of the metric with weighed penalties, without noise, [R]
+    sigma: np.ndarray                # Fusion variables, [E, R]
+    nests: tuple[Nest, ...]          # Drawn nests of every site, with integer factors, R columns each
+    place: np.ndarray | None = None  # Coordinates of the hardware's parameters, [P, R]; None where it did not descend
 
 
 def restarts_of(network: RelaxedNetwork, restarts: int) -> int:
@@ -182,17 +175,12 @@ ENDING = 0.15
 
 @dataclass(frozen=True)
 class RestartPoint:
-    """The starting point of all restarts.
+    """The starting point of all restarts."""
 
-    Attributes:
-        thetas: log2 of the factors of each family (see `gradient.gumbel_softmax`), [P, D, W * R] each.
-        choices: Loop orders, bypass and placement of each family.
-        logits: Logits of sigma, [E, R].
-    """
-
-    thetas: list[torch.Tensor]
-    choices: list[DiscreteDecisions]
-    logits: torch.Tensor
+    thetas: list[torch.Tensor]        # log2 of the factors of each family (see `gradient.gumbel_softmax`),
+                                      # [P, D, W * R] each
+    choices: list[DiscreteDecisions]  # Loop orders, bypass and placement of each family
+    logits: torch.Tensor              # Logits of sigma, [E, R]
 
 
 def starts(network: RelaxedNetwork, restarts: int, seed: int) -> RestartPoint:

@@ -33,15 +33,11 @@ from fadiff_mapper.search.result import Result
 
 @dataclass(frozen=True)
 class RelaxedMachine:
-    """The machines of all restarts.
+    """The machines of all restarts."""
 
-    Attributes:
-        constants: Fields of `model.prepared_layer.Machine` by name, [L, R] each; `compute_energy` is [R].
-        limits: Capacities and meshes, [R] each where they are not the same for all.
-    """
-
-    constants: Mapping[str, torch.Tensor]
-    limits: MachineLimits
+    constants: Mapping[str, torch.Tensor]  # Fields of `model.prepared_layer.Machine` by name, [L, R] each;
+                                           # `compute_energy` is [R]
+    limits: MachineLimits                  # Capacities and meshes, [R] each where they are not the same for all
 
     def for_members(self, members: int) -> RelaxedMachine:
         def repeated(values: tuple[Available | None, ...]) -> tuple[Available | None, ...]:
@@ -58,31 +54,22 @@ class RelaxedMachine:
 
 @dataclass(frozen=True)
 class DescendedHardware:
-    """Hardware parameters that descend together with tiling factors and fusion variables.
+    """Hardware parameters that descend together with tiling factors and fusion variables."""
 
-    Attributes:
-        place: Coordinates of the parameters, moved in place, [P, R].
-        rate: Learning rate of the first step, in coordinates.
-        design_at: From coordinates to the machines, the designs' term of the loss, [R], and the excess over their
-            limits in squared octaves, [R].
-    """
-
-    place: torch.Tensor
-    rate: float
+    place: torch.Tensor  # Coordinates of the parameters, moved in place, [P, R]
+    rate: float          # Learning rate of the first step, in coordinates
+    # From coordinates to the machines, the designs' term of the loss, [R], and the excess over their limits in squared
+    # octaves, [R]
     design_at: Callable[[torch.Tensor], tuple[RelaxedMachine, torch.Tensor, torch.Tensor]]
 
 
 @dataclass(frozen=True)
 class LayerSite:
-    """A layer of the relaxed network.
+    """A layer of the relaxed network."""
 
-    Attributes:
-        result: Its best unfused mapping.
-        times: How often the layer runs, equal chains and repeats together; with weights the number may be fractional.
-    """
-
-    result: Result
-    times: float
+    result: Result  # Its best unfused mapping
+    times: float    # How often the layer runs, equal chains and repeats together; with weights the number may be
+                    # fractional
 
     @property
     def problem(self) -> Problem:
@@ -103,42 +90,27 @@ class LinkTies:
     """The links between sites, as arrays.
 
     t points of the consumer's dimension read stride (t - 1) + reach points of the producer's.
-
-    Attributes:
-        producer: Site that writes the intermediate, [E].
-        consumer: Site that reads it, [E].
-        operand: Data space of the consumer that is the intermediate, [E].
-        written: The part of its words that goes to the outermost level, too: all, none, or what pools make, [E].
-        beside: Whether the consumer's tile takes room beside the intermediate, [E].
-        lying: Words that lie in the home for one word of the intermediate: below 1 where pooled before, above 1 where
-            joined with others, [E].
-        made: The part of the consumer's operand that the producer makes, [E].
-        mine: Dimension of the producer, [E, J].
-        theirs: Dimension of the consumer that moves along it, [E, J].
-        stride: Points of the producer's dimension by which one point of the consumer's moves the window, [E, J].
-        reach: Points that one point of the consumer's dimension reads, [E, J].
-        extent: Points of the producer's dimension, [E, J].
-        bound: Points of the consumer's dimension, [E, J].
-        used: Whether the entry is used; ties carry different numbers of dimensions, [E, J].
-        loose: Whether the producer may make its part in several passes, because the dimension also moves the consumer's
-            other operand, as channels move its weights, [E, J].
     """
 
-    producer: np.ndarray
-    consumer: np.ndarray
-    operand: np.ndarray
-    written: np.ndarray
-    beside: np.ndarray
-    lying: np.ndarray
-    made: np.ndarray
-    mine: np.ndarray
-    theirs: np.ndarray
-    stride: np.ndarray
-    reach: np.ndarray
-    extent: np.ndarray
-    bound: np.ndarray
-    used: np.ndarray
-    loose: np.ndarray
+    producer: np.ndarray  # Site that writes the intermediate, [E]
+    consumer: np.ndarray  # Site that reads it, [E]
+    operand: np.ndarray   # Data space of the consumer that is the intermediate, [E]
+    written: np.ndarray   # The part of its words that goes to the outermost level, too: all, none, or what pools make,
+                          # [E]
+    beside: np.ndarray    # Whether the consumer's tile takes room beside the intermediate, [E]
+    lying: np.ndarray     # Words that lie in the home for one word of the intermediate: below 1 where pooled before,
+                          # above 1 where joined with others, [E]
+    made: np.ndarray      # The part of the consumer's operand that the producer makes, [E]
+    mine: np.ndarray      # Dimension of the producer, [E, J]
+    theirs: np.ndarray    # Dimension of the consumer that moves along it, [E, J]
+    stride: np.ndarray    # Points of the producer's dimension by which one point of the consumer's moves the window,
+                          # [E, J]
+    reach: np.ndarray     # Points that one point of the consumer's dimension reads, [E, J]
+    extent: np.ndarray    # Points of the producer's dimension, [E, J]
+    bound: np.ndarray     # Points of the consumer's dimension, [E, J]
+    used: np.ndarray      # Whether the entry is used; ties carry different numbers of dimensions, [E, J]
+    loose: np.ndarray     # Whether the producer may make its part in several passes, because the dimension also moves
+                          # the consumer's other operand, as channels move its weights, [E, J]
 
     def __len__(self) -> int:
         return len(self.producer)
@@ -152,29 +124,17 @@ class LinkTies:
 
 @dataclass(frozen=True)
 class RelaxedNetwork:
-    """Sites, ties, and how both belong to the layers and links of a network.
+    """Sites, ties, and how both belong to the layers and links of a network."""
 
-    Attributes:
-        sites: Layers with variables of their own, V of them.
-        ties: The links between them, E of them.
-        batches: The sites by family.
-        home: Index of the level in which intermediates lie.
-        sums: Index of the level in which each site's sums are finished, [V].
-        into: Tie that leads into each site, `len(ties)` where none does, [V].
-        out_of: Tie that leads out of each site, `len(ties)` where none does, [V].
-        site_of: Site of every layer, by name.
-        tie_of: Tie of every link, by the names of its layers.
-    """
-
-    sites: tuple[LayerSite, ...]
-    ties: LinkTies
-    batches: tuple[FamilySites, ...]
-    home: int
-    sums: np.ndarray
-    into: np.ndarray
-    out_of: np.ndarray
-    site_of: Mapping[str, int]
-    tie_of: Mapping[tuple[str, str], int]
+    sites: tuple[LayerSite, ...]           # Layers with variables of their own, V of them
+    ties: LinkTies                         # The links between them, E of them
+    batches: tuple[FamilySites, ...]       # The sites by family
+    home: int                              # Index of the level in which intermediates lie
+    sums: np.ndarray                       # Index of the level in which each site's sums are finished, [V]
+    into: np.ndarray                       # Tie that leads into each site, `len(ties)` where none does, [V]
+    out_of: np.ndarray                     # Tie that leads out of each site, `len(ties)` where none does, [V]
+    site_of: Mapping[str, int]             # Site of every layer, by name
+    tie_of: Mapping[tuple[str, str], int]  # Tie of every link, by the names of its layers
 
 
 def relaxed_network(chains: Sequence[tuple[str, ...]], pairs: Mapping[tuple[str, str], Segment],

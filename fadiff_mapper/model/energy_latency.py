@@ -17,37 +17,21 @@ from fadiff_mapper.model.tiles import AverageUsage, Usage, total
 
 @dataclass(frozen=True)
 class Cost:
-    """Cycles and energy of a batch, in pJ and without interconnects.
+    """Cycles and energy of a batch, in pJ and without interconnects."""
 
-    Attributes:
-        cycles: [B]. Cycles of the whole run.
-        energy: [B]. Energy of all levels and the arithmetic.
-        read: [L, T, B]. Words per cycle and instance that are asked for, before throttling.
-        write: [L, T, B]. The same for fills and updates.
-        slowdown: [L, B]. Share of the asked bandwidth that the level can give, at most 1.
-        level_cycles: [L, B]. Cycles that each storage level needs.
-        level_energy: [L, B]. All used instances of a level together, with address generation and leakage.
-        access_energy: [L, T, B]. Vector accesses of one used instance.
-        address_energy: [L, T, B]. Address generation, all clusters together.
-        spent: [L, T, B]. Both for all used instances together.
-        leakage: [L, B]. All leaking instances together.
-        compute_energy: [B]. The arithmetic.
-        clusters: [L, 1 or T, B]. Clusters in use.
-    """
-
-    cycles: Array
-    energy: Array
-    read: Array
-    write: Array
-    slowdown: Array
-    level_cycles: Array
-    level_energy: Array
-    access_energy: Array
-    address_energy: Array
-    spent: Array
-    leakage: Array
-    compute_energy: Array
-    clusters: Array
+    cycles: Array          # [B]. Cycles of the whole run
+    energy: Array          # [B]. Energy of all levels and the arithmetic
+    read: Array            # [L, T, B]. Words per cycle and instance that are asked for, before throttling
+    write: Array           # [L, T, B]. The same for fills and updates
+    slowdown: Array        # [L, B]. Share of the asked bandwidth that the level can give, at most 1
+    level_cycles: Array    # [L, B]. Cycles that each storage level needs
+    level_energy: Array    # [L, B]. All used instances of a level together, with address generation and leakage
+    access_energy: Array   # [L, T, B]. Vector accesses of one used instance
+    address_energy: Array  # [L, T, B]. Address generation, all clusters together
+    spent: Array           # [L, T, B]. Both for all used instances together
+    leakage: Array         # [L, B]. All leaking instances together
+    compute_energy: Array  # [B]. The arithmetic
+    clusters: Array        # [L, 1 or T, B]. Clusters in use
 
 
 def cost(counts: Counts, use: Usage, machine: Machine, computes: Array | float, rounding: Rounding) -> Cost:

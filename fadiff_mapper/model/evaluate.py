@@ -63,43 +63,29 @@ MOST_CALLS = float(1 << 24)
 
 @dataclass(frozen=True)
 class NestEvaluation:
-    """Results that every model of a batch has; see the classes named for axes and units.
+    """Results that every model of a batch has; see the classes named for axes and units."""
 
-    Attributes:
-        tile: Boxes and sizes of tiles.
-        use: Instances in use and compute cycles.
-        counts: Reads, fills and updates of every level.
-        cost: Cycles, and energy without interconnects.
-    """
-
-    tile: Tiles
-    use: Usage
-    counts: Counts
-    cost: Cost
+    tile: Tiles     # Boxes and sizes of tiles
+    use: Usage      # Instances in use and compute cycles
+    counts: Counts  # Reads, fills and updates of every level
+    cost: Cost      # Cycles, and energy without interconnects
 
 
 @dataclass(frozen=True)
 class Evaluation(NestEvaluation):
-    """All results of a batch.
+    """All results of a batch."""
 
-    Attributes:
-        nest: The mappings.
-        held: [L, T, B]. Whether the level holds the data space: it keeps it, and Timeloop does not forget that
-            (`access_counts.holding`).
-        raw: Traffic over every boundary as if every level kept every data space.
-        tally: Traffic after levels that bypass a data space have handed theirs outwards.
-        network: Traffic of the interconnects; None where it was not asked for and none of them costs energy.
-        checks: All limits in Timeloop's order; the numbers of mappings that break one mean nothing.
-        sparse: What happens to the counted accesses on a sparse design, see `sparse_accesses.evaluate_sparse`.
-    """
-
-    nest: Nest
-    held: Array
-    raw: Delivery
-    tally: Delivery
-    network: InterconnectUse | None = None
+    nest: Nest                              # The mappings
+    held: Array                             # [L, T, B]. Whether the level holds the data space: it keeps it, and
+                                            # Timeloop does not forget that (`access_counts.holding`)
+    raw: Delivery                           # Traffic over every boundary as if every level kept every data space
+    tally: Delivery                         # Traffic after levels that bypass a data space have handed theirs outwards
+    network: InterconnectUse | None = None  # Traffic of the interconnects; None where it was not asked for and none of
+                                            # them costs energy
+    # All limits in Timeloop's order; the numbers of mappings that break one mean nothing
     checks: list[LegalityCheck] = field(default_factory=list)
-    sparse: SparseCounts | None = None
+    sparse: SparseCounts | None = None      # What happens to the counted accesses on a sparse design, see
+                                            # `sparse_accesses.evaluate_sparse`
 
     @cached_property
     def legal(self) -> np.ndarray:
@@ -204,21 +190,14 @@ def evaluate_one(arch: Architecture, problem: Problem, tables: Tables, mapping: 
 
 @dataclass(frozen=True)
 class Scores:
-    """The numbers of a batch that a search compares.
+    """The numbers of a batch that a search compares."""
 
-    Attributes:
-        cycles: [B]. Cycles of the whole run.
-        energy: [B]. Total energy in pJ.
-        last_level_accesses: [B]. Accesses of the outermost level in words.
-        legal: [B]. Whether Timeloop accepts the mapping.
-        excess: [B]. Octaves by which the mapping breaks its limits, see `legality.excess`; 0 where legal.
-    """
-
-    cycles: np.ndarray
-    energy: np.ndarray
-    last_level_accesses: np.ndarray
-    legal: np.ndarray
-    excess: np.ndarray
+    cycles: np.ndarray               # [B]. Cycles of the whole run
+    energy: np.ndarray               # [B]. Total energy in pJ
+    last_level_accesses: np.ndarray  # [B]. Accesses of the outermost level in words
+    legal: np.ndarray                # [B]. Whether Timeloop accepts the mapping
+    excess: np.ndarray               # [B]. Octaves by which the mapping breaks its limits, see `legality.excess`; 0
+                                     # where legal
 
 
 def scores_of(evaluation: Evaluation) -> Scores:

@@ -29,31 +29,21 @@ ANY_NUMBER = 0
 
 @dataclass(frozen=True)
 class PricedInterconnect:
-    """One interconnect below one level. Energies in pJ.
+    """One interconnect below one level. Energies in pJ."""
 
-    Attributes:
-        name: Its own name, or "OUTER <==> INNER" of the levels that it connects.
-        kind: "Legacy" (wires), "ReductionTree" or "SimpleMulticast".
-        level: The level outside it.
-        ways: Its directions, one of the codes above. Timeloop counts the words of both on either one.
-        reduces: Whether partial sums cross it once; else they travel inwards once more to be added there.
-        hop: Per word and hop.
-        router: Per word and router.
-        ingress: Per word that enters.
-        adder: Per addition of two partial sums in a reduction tree.
-        transfers: For each data space the energy of a word by its number of receivers, `ANY_NUMBER` for all others.
-    """
-
-    name: str
-    kind: str
-    level: int
-    ways: int
-    reduces: bool
-    hop: float
-    router: float
-    ingress: float
-    adder: float
-    transfers: tuple[Mapping[int, float], ...]
+    name: str                                   # Its own name, or "OUTER <==> INNER" of the levels that it connects
+    kind: str                                   # "Legacy" (wires), "ReductionTree" or "SimpleMulticast"
+    level: int                                  # The level outside it
+    ways: int                                   # Its directions, one of the codes above. Timeloop counts the words of
+                                                # both on either one
+    reduces: bool                               # Whether partial sums cross it once; else they travel inwards once more
+                                                # to be added there
+    hop: float                                  # Per word and hop
+    router: float                               # Per word and router
+    ingress: float                              # Per word that enters
+    adder: float                                # Per addition of two partial sums in a reduction tree
+    transfers: tuple[Mapping[int, float], ...]  # For each data space the energy of a word by its number of receivers,
+                                                # `ANY_NUMBER` for all others
 
     @property
     def priced(self) -> bool:
@@ -136,29 +126,21 @@ WRAP = 2.0 ** 64
 
 @dataclass(frozen=True)
 class InterconnectUse:
-    """Traffic and energy of each interconnect; N interconnects, in the order of `PreparedLayer.interconnects`.
+    """Traffic and energy of each interconnect; N interconnects, in the order of `PreparedLayer.interconnects`."""
 
-    Attributes:
-        words: [K, N, T, B]. Ingresses per kind of transfer, a multicast word counted once, per instance of the level.
-        sent: [K, N, T, B]. Whether there is such a kind; a level that cannot reduce may leave no words of it.
-        hops: [N, T, B]. Average hops of an ingress.
-        reductions: [N, T, B]. Additions of partial sums on the way, per instance of the level; 0 for operands.
-        energy: [N, T, B]. pJ of wires, routers, ingresses and transfers, per instance of the level.
-        link_energy: [N, T, B]. pJ of transfers between neighbouring receivers, per instance of the level.
-        adder_energy: [N, T, B]. pJ of additions in a reduction tree, per instance of the level.
-        spent: [N, T, B]. pJ that Timeloop counts: of all instances, but of one instance for a reduction tree.
-        total: [B]. pJ of all interconnects, the sum of `spent`.
-    """
-
-    words: np.ndarray
-    sent: np.ndarray
-    hops: np.ndarray
-    reductions: np.ndarray
-    energy: np.ndarray
-    link_energy: np.ndarray
-    adder_energy: np.ndarray
-    spent: np.ndarray
-    total: np.ndarray
+    words: np.ndarray         # [K, N, T, B]. Ingresses per kind of transfer, a multicast word counted once, per
+                              # instance of the level
+    sent: np.ndarray          # [K, N, T, B]. Whether there is such a kind; a level that cannot reduce may leave no
+                              # words of it
+    hops: np.ndarray          # [N, T, B]. Average hops of an ingress
+    reductions: np.ndarray    # [N, T, B]. Additions of partial sums on the way, per instance of the level; 0 for
+                              # operands
+    energy: np.ndarray        # [N, T, B]. pJ of wires, routers, ingresses and transfers, per instance of the level
+    link_energy: np.ndarray   # [N, T, B]. pJ of transfers between neighbouring receivers, per instance of the level
+    adder_energy: np.ndarray  # [N, T, B]. pJ of additions in a reduction tree, per instance of the level
+    spent: np.ndarray         # [N, T, B]. pJ that Timeloop counts: of all instances, but of one instance for a
+                              # reduction tree
+    total: np.ndarray         # [B]. pJ of all interconnects, the sum of `spent`
 
 
 def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Projection, keep: np.ndarray,

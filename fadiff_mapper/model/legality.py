@@ -46,21 +46,13 @@ class Violation:
 
 @dataclass(frozen=True)
 class LegalityCheck:
-    """One check over a batch.
+    """One check over a batch."""
 
-    Attributes:
-        constraint: Key of the limit in `reason`.
-        level: Name of the storage level, or of the arithmetic.
-        amount: [B]. Words or instances that each mapping asks for.
-        limit: Words or instances that there are.
-        broken: [B]. Whether the mapping breaks the limit.
-    """
-
-    constraint: str
-    level: str
-    amount: np.ndarray
-    limit: float
-    broken: np.ndarray
+    constraint: str     # Key of the limit in `reason`
+    level: str          # Name of the storage level, or of the arithmetic
+    amount: np.ndarray  # [B]. Words or instances that each mapping asks for
+    limit: float        # Words or instances that there are
+    broken: np.ndarray  # [B]. Whether the mapping breaks the limit
 
     def reason(self, row: int) -> str:
         """The sentence that `timeloop-model` prints about the mapping in column `row`."""
@@ -84,16 +76,11 @@ class LegalityCheck:
 
 @dataclass(frozen=True)
 class Room:
-    """Words that a batch may fill in memories where something else lies already.
+    """Words that a batch may fill in memories where something else lies already."""
 
-    Attributes:
-        words: [L, B]. Words of every level that may be filled.
-        counted: [L, T, B]. Whether the tile of a data space needs these words; the others have their place in the
-            rest of the level.
-    """
-
-    words: np.ndarray
-    counted: np.ndarray
+    words: np.ndarray    # [L, B]. Words of every level that may be filled
+    counted: np.ndarray  # [L, T, B]. Whether the tile of a data space needs these words; the others have their place in
+                         # the rest of the level
 
     def take(self, rows: Any) -> Room:
         """The room of some columns of the batch, by a slice or an index array."""

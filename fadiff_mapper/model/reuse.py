@@ -21,26 +21,19 @@ NOTHING_OFF = LevelMapping({}, (), {}, (), 0, frozenset())
 
 @dataclass(frozen=True)
 class Reuse:
-    """Reuse over each boundary, the same for all mappings of a batch; boundary b lies below level b.
+    """Reuse over each boundary, the same for all mappings of a batch; boundary b lies below level b."""
 
-    Attributes:
-        held: [L, T]. Whether the receivers below a boundary hold their tile from one iteration of the outer loops to
-            the next, so that only new words are sent. False below the innermost level: the arithmetic holds nothing.
-        multicast: [L, T]. Whether receivers below a boundary that want the same words share one transfer; for
-            outputs, whether their partial sums are added up on the way (spatial reduction).
-        linked: [L, T]. Whether receivers below a boundary may hand words on to a neighbour.
-        first_written: [L, T]. Whether a level takes the first update of each word of an output as a plain write; else
-            it is filled and read for that one, too.
-        coalesced: [L, T]. Whether a level holds words for several uses inside it; else all that its receivers ask for
-            comes from the next level further out, as if it were bypassed, and it is read and filled for it all the
-            same.
-    """
-
-    held: np.ndarray
-    multicast: np.ndarray
-    linked: np.ndarray
-    first_written: np.ndarray
-    coalesced: np.ndarray
+    held: np.ndarray           # [L, T]. Whether the receivers below a boundary hold their tile from one iteration of
+                               # the outer loops to the next, so that only new words are sent. False below the innermost
+                               # level: the arithmetic holds nothing
+    multicast: np.ndarray      # [L, T]. Whether receivers below a boundary that want the same words share one transfer;
+                               # for outputs, whether their partial sums are added up on the way (spatial reduction)
+    linked: np.ndarray         # [L, T]. Whether receivers below a boundary may hand words on to a neighbour
+    first_written: np.ndarray  # [L, T]. Whether a level takes the first update of each word of an output as a plain
+                               # write; else it is filled and read for that one, too
+    coalesced: np.ndarray      # [L, T]. Whether a level holds words for several uses inside it; else all that its
+                               # receivers ask for comes from the next level further out, as if it were bypassed, and it
+                               # is read and filled for it all the same
 
 
 def full_reuse(levels: int, dataspaces: int) -> Reuse:

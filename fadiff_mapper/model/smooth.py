@@ -100,21 +100,14 @@ Rank: TypeAlias = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class WindowSteps:
-    """The calls that deliver the tiles of one data space over N boundaries, by the temporal loop that steps.
+    """The calls that deliver the tiles of one data space over N boundaries, by the temporal loop that steps."""
 
-    Attributes:
-        levels: [N]. The levels outside the boundaries.
-        demand: [N, B]. Words that one receiver asks for over the whole run.
-        again: [N, S, B]. Words of the steps of each loop that repeat the call before, that is, deliver as many words.
-        move: [R, N, S, B]. Move of the tile in the ranks that dimensions share, per step; integers.
-        alone: [N, S, B]. Whether a step moves the tile in none of the other ranks.
-    """
-
-    levels: tuple[int, ...]
-    demand: Array
-    again: Array
-    move: Array
-    alone: Array
+    levels: tuple[int, ...]  # [N]. The levels outside the boundaries
+    demand: Array            # [N, B]. Words that one receiver asks for over the whole run
+    again: Array             # [N, S, B]. Words of the steps of each loop that repeat the call before, that is, deliver
+                             # as many words
+    move: Array              # [R, N, S, B]. Move of the tile in the ranks that dimensions share, per step; integers
+    alone: Array             # [N, S, B]. Whether a step moves the tile in none of the other ranks
 
 
 def shared_ranks(ranks: Ranks) -> list[Rank]:

@@ -40,21 +40,13 @@ _kernel.raise_aborted_as(FadiffError)  # where Timeloop ends on a density
 
 @dataclass(frozen=True)
 class StorageEnergies:
-    """pJ of the actions of a storage level; 0 where the ERT has none.
+    """pJ of the actions of a storage level; 0 where the ERT has none."""
 
-    Attributes:
-        data: By (kind, access), of `KINDS` and `ACCESSES`; per vector access.
-        metadata: The same for the metadata, per access of its memory.
-        decompression: Per word that is decompressed.
-        compression: Per word that is compressed.
-        leak: Per cycle and instance.
-    """
-
-    data: dict[tuple[str, str], float]
-    metadata: dict[tuple[str, str], float]
-    decompression: float
-    compression: float
-    leak: float
+    data: dict[tuple[str, str], float]      # By (kind, access), of `KINDS` and `ACCESSES`; per vector access
+    metadata: dict[tuple[str, str], float]  # The same for the metadata, per access of its memory
+    decompression: float                    # Per word that is decompressed
+    compression: float                      # Per word that is compressed
+    leak: float                             # Per cycle and instance
 
 
 NAMES = {(middle, kind, access): tuple(f"{prefix}{middle}{name}" for prefix in prefixes for name in dict.fromkeys(
@@ -92,21 +84,14 @@ def compute_energies(arithmetic: Arithmetic, tables: Tables) -> tuple[float, flo
 
 @dataclass(frozen=True)
 class SparseDesign:
-    """A layer on a sparse design with everything that is the same for all its mappings.
+    """A layer on a sparse design with everything that is the same for all its mappings."""
 
-    Attributes:
-        layer: The layer, prepared for dense evaluation.
-        sparse: The hardware's treatment of zeros; empty where the input has no such section.
-        models: Density of every data space; none where no optimization is applied.
-        energies: pJ of the actions of every level.
-        compute_energies: pJ of a compute by kind.
-    """
-
-    layer: PreparedLayer
-    sparse: SparseOptimizations
-    models: tuple[_kernel.DensityModel, ...]
-    energies: tuple[StorageEnergies, ...]
-    compute_energies: tuple[float, float, float]
+    layer: PreparedLayer                      # The layer, prepared for dense evaluation
+    sparse: SparseOptimizations               # The hardware's treatment of zeros; empty where the input has no such
+                                              # section
+    models: tuple[_kernel.DensityModel, ...]  # Density of every data space; none where no optimization is applied
+    energies: tuple[StorageEnergies, ...]     # pJ of the actions of every level
+    compute_energies: tuple[float, float, float]  # pJ of a compute by kind
 
     @cached_property
     def word_densities(self) -> list[float]:

@@ -126,17 +126,13 @@ def _target_loop(source: int, child: int | None, target: int,
 
 @dataclass(frozen=True)
 class SparseUsage(Usage):
-    """Instances in use of one mapping. Expansions are the most of any data space.
+    """Instances in use of one mapping. Expansions are the most of any data space."""
 
-    Attributes:
-        most: [L + 1, T, 2]. Most instances along X and Y; entry 0 is the arithmetic, entry l + 1 is level l.
-        average: [L + 1, T]. Instances in use on average, where empty tiles are sent nowhere.
-        skipped: Share of the instances that spatial skipping saves, by the (storage level, data space) that skips some.
-    """
-
-    most: np.ndarray
-    average: np.ndarray
-    skipped: dict[tuple[int, int], float]
+    most: np.ndarray                       # [L + 1, T, 2]. Most instances along X and Y; entry 0 is the arithmetic,
+                                           # entry l + 1 is level l
+    average: np.ndarray                    # [L + 1, T]. Instances in use on average, where empty tiles are sent nowhere
+    skipped: dict[tuple[int, int], float]  # Share of the instances that spatial skipping saves, by the (storage level,
+                                           # data space) that skips some
 
     @property
     def instances(self) -> np.ndarray:

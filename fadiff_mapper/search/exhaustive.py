@@ -168,17 +168,11 @@ def _arranged(space: MapSpace, p: int, over: Over) -> Arrangements:
 
 @dataclass(frozen=True)
 class WholeSpace:
-    """A map space ready to be walked through.
+    """A map space ready to be walked through."""
 
-    Attributes:
-        factors: For each dimension its factorizations, [n, P].
-        arranged: For each factor place the orders of its loops.
-        keep: Every choice of the data spaces that the levels keep, [n, L, T].
-    """
-
-    factors: tuple[np.ndarray, ...]
-    arranged: tuple[Arrangements, ...]
-    keep: np.ndarray
+    factors: tuple[np.ndarray, ...]     # For each dimension its factorizations, [n, P]
+    arranged: tuple[Arrangements, ...]  # For each factor place the orders of its loops
+    keep: np.ndarray                    # Every choice of the data spaces that the levels keep, [n, L, T]
 
 
 def whole_space(space: MapSpace, over: Over = never) -> WholeSpace:

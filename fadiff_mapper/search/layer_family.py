@@ -50,53 +50,32 @@ outermost."""
 
 @dataclass(frozen=True)
 class DiscreteDecisions:
-    """The decisions that have no gradient, one column per mapping; arrays as in `Nest`.
+    """The decisions that have no gradient, one column per mapping; arrays as in `Nest`."""
 
-    Attributes:
-        order: [L, D, B]. Dimension indices of the temporal loops, innermost first.
-        keep: [L, T, B]. Whether the level keeps the data space.
-        on_y: [L, D, B]. Whether the spatial factor of a dimension lies on the Y axis.
-        spatial_order: [L, D, B]. Dimension indices of the spatial loops, innermost first.
-    """
-
-    order: np.ndarray
-    keep: np.ndarray
-    on_y: np.ndarray
-    spatial_order: np.ndarray
+    order: np.ndarray          # [L, D, B]. Dimension indices of the temporal loops, innermost first
+    keep: np.ndarray           # [L, T, B]. Whether the level keeps the data space
+    on_y: np.ndarray           # [L, D, B]. Whether the spatial factor of a dimension lies on the Y axis
+    spatial_order: np.ndarray  # [L, D, B]. Dimension indices of the spatial loops, innermost first
 
 
 @dataclass(frozen=True)
 class SpatialLayouts:
-    """Candidate placements of one level's spatial loops; of a family of W members, [W, n, D] each.
+    """Candidate placements of one level's spatial loops; of a family of W members, [W, n, D] each."""
 
-    Attributes:
-        order: [n, D]. Dimension indices from the innermost loop.
-        on_y: [n, D]. Whether each dimension lies on the Y axis, by dimension.
-    """
-
-    order: np.ndarray
-    on_y: np.ndarray
+    order: np.ndarray  # [n, D]. Dimension indices from the innermost loop
+    on_y: np.ndarray   # [n, D]. Whether each dimension lies on the Y axis, by dimension
 
 
 @dataclass(frozen=True)
 class LayerFamily:
-    """W map spaces over one design and one shape of problem, with the candidates of their decisions.
+    """W map spaces over one design and one shape of problem, with the candidates of their decisions."""
 
-    Attributes:
-        layer: The prepared layer of any member.
-        spaces: [W]. Map spaces of the members.
-        factors: Divisors and constraints of all members as tables.
-        orders: For each level candidate orders of its temporal loops, [W, n, D].
-        layouts: For each level candidate placements of its spatial loops, [W, n, D] each.
-        keeps: (level, index of the data space) of the open keep-or-bypass decisions.
-    """
-
-    layer: PreparedLayer
-    spaces: tuple[MapSpace, ...]
-    factors: FactorTables
-    orders: tuple[np.ndarray, ...]
-    layouts: tuple[SpatialLayouts, ...]
-    keeps: tuple[tuple[int, int], ...]
+    layer: PreparedLayer                 # The prepared layer of any member
+    spaces: tuple[MapSpace, ...]         # [W]. Map spaces of the members
+    factors: FactorTables                # Divisors and constraints of all members as tables
+    orders: tuple[np.ndarray, ...]       # For each level candidate orders of its temporal loops, [W, n, D]
+    layouts: tuple[SpatialLayouts, ...]  # For each level candidate placements of its spatial loops, [W, n, D] each
+    keeps: tuple[tuple[int, int], ...]   # (level, index of the data space) of the open keep-or-bypass decisions
 
     def member_of(self, batch: int) -> np.ndarray:
         """The member that every column of a batch belongs to, [B], as in `FactorPlaces.member_of`."""

@@ -124,21 +124,14 @@ def cool(chains: Chains, out_of_time: Callable[[], bool], report: Callable[[], N
 
 @dataclass
 class Refinement:
-    """The refinement of one problem while it runs.
+    """The refinement of one problem while it runs."""
 
-    Attributes:
-        effort: Its schedule.
-        chains: The compiled chains.
-        watcher: Called with the improved best nest (one row) and its progress, or None.
-        out_of_time: Asked between a few rounds; once true, the refinement ends.
-        history: Every improvement, in order.
-    """
-
-    effort: Effort
-    chains: Chains
+    effort: Effort                   # Its schedule
+    chains: Chains                   # The compiled chains
+    # Called with the improved best nest (one row) and its progress, or None
     watcher: Callable[[Nest, Progress], None] | None
-    out_of_time: Callable[[], bool]
-    history: list[Progress] = field(default_factory=list)
+    out_of_time: Callable[[], bool]  # Asked between a few rounds; once true, the refinement ends
+    history: list[Progress] = field(default_factory=list)  # Every improvement, in order
 
     def report(self) -> None:
         """Reports the newest improvement since the last report to the watcher."""

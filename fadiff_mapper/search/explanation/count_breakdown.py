@@ -32,38 +32,23 @@ PLACES = Decimal("0.000001")
 
 @dataclass(frozen=True)
 class CountTerm:
-    """One factor of a count, or one amount added to the product of its factors.
+    """One factor of a count, or one amount added to the product of its factors."""
 
-    Attributes:
-        value: The factor, or the words; negative if they are subtracted.
-        text: The tile, loop or fan-out that the factor stands for, or the reason of the amount.
-    """
-
-    value: int | Decimal
-    text: str
+    value: int | Decimal  # The factor, or the words; negative if they are subtracted
+    text: str             # The tile, loop or fan-out that the factor stands for, or the reason of the amount
 
 
 @dataclass(frozen=True)
 class CountExplanation:
-    """One access count and its causes: count = product of the factors + sum of the corrections.
+    """One access count and its causes: count = product of the factors + sum of the corrections."""
 
-    Attributes:
-        level: Name of the storage level.
-        dataspace: Name of the data space.
-        action: "reads", "fills" or "updates".
-        count: Words per instance of the level.
-        factors: A tile, and the loops that refetch it.
-        corrections: Amounts that are no product.
-        notes: Loops and receivers that cost nothing: a stationary tile, or multicast.
-    """
-
-    level: str
-    dataspace: str
-    action: str
-    count: int
-    factors: tuple[CountTerm, ...]
-    corrections: tuple[CountTerm, ...] = ()
-    notes: tuple[str, ...] = ()
+    level: str                               # Name of the storage level
+    dataspace: str                           # Name of the data space
+    action: str                              # "reads", "fills" or "updates"
+    count: int                               # Words per instance of the level
+    factors: tuple[CountTerm, ...]           # A tile, and the loops that refetch it
+    corrections: tuple[CountTerm, ...] = ()  # Amounts that are no product
+    notes: tuple[str, ...] = ()              # Loops and receivers that cost nothing: a stationary tile, or multicast
 
     def expression(self) -> str:
         """The formula, such as "64 * 4 * 49 - 12"."""

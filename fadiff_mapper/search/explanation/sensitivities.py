@@ -209,35 +209,22 @@ def _of_limits(layer: PreparedLayer, shadow: ShadowPrices, value: float) -> list
 
 @dataclass(frozen=True)
 class MachineLimit:
-    """One limit of the machine that a mapping's loops could meet.
+    """One limit of the machine that a mapping's loops could meet."""
 
-    Attributes:
-        resource: "capacity", "fan-out X" or "fan-out Y".
-        unit: For a capacity the storage level; for a fan-out the unit whose instances it limits, an index of
-            `Usage.expansion_x` (0 is the arithmetic, l + 1 is level l).
-        log_available: Natural logarithm of the available words or units.
-    """
-
-    resource: str
-    unit: int
-    log_available: float
+    resource: str         # "capacity", "fan-out X" or "fan-out Y"
+    unit: int             # For a capacity the storage level; for a fan-out the unit whose instances it limits, an index
+                          # of `Usage.expansion_x` (0 is the arithmetic, l + 1 is level l)
+    log_available: float  # Natural logarithm of the available words or units
 
 
 @dataclass(frozen=True)
 class ShadowPrices:
-    """The continuous optimum next to a mapping.
+    """The continuous optimum next to a mapping."""
 
-    Attributes:
-        limits: The C limits of the machine.
-        elasticity: d log f* / d log(limit) of each, never positive, [C].
-        log_value: log f*.
-        certain: Whether the multipliers confirm that the point is an optimum.
-    """
-
-    limits: tuple[MachineLimit, ...]
-    elasticity: np.ndarray
-    log_value: float
-    certain: bool
+    limits: tuple[MachineLimit, ...]  # The C limits of the machine
+    elasticity: np.ndarray            # d log f* / d log(limit) of each, never positive, [C]
+    log_value: float                  # log f*
+    certain: bool                     # Whether the multipliers confirm that the point is an optimum
 
 
 def shadow_prices(layer: PreparedLayer, nest: Nest, metric: str = "edp", over: Over = never) -> ShadowPrices:
@@ -346,21 +333,13 @@ def shadow_prices(layer: PreparedLayer, nest: Nest, metric: str = "edp", over: O
 
 @dataclass(frozen=True)
 class RepeatedLayer:
-    """A mapped layer and how often it runs.
+    """A mapped layer and how often it runs."""
 
-    Attributes:
-        runs: Number of runs, weights included.
-        spec: The layer on its design.
-        mapping: The mapping of one run.
-        energy_pj: Energy of one run in pJ.
-        cycles: Cycles of one run.
-    """
-
-    runs: float
-    spec: Spec
-    mapping: Mapping
-    energy_pj: float
-    cycles: float
+    runs: float       # Number of runs, weights included
+    spec: Spec        # The layer on its design
+    mapping: Mapping  # The mapping of one run
+    energy_pj: float  # Energy of one run in pJ
+    cycles: float     # Cycles of one run
 
 
 def combined_sensitivities(layers: Sequence[RepeatedLayer],

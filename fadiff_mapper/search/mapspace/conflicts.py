@@ -97,24 +97,15 @@ def source(sources: dict[str, str], key: str) -> str:
 
 @dataclass(frozen=True)
 class Demand:
-    """One constraint that can be left out.
+    """One constraint that can be left out."""
 
-    Attributes:
-        words: The constraint in words, with the place where it is written.
-        kind: "temporal" or "spatial" for the factors or the order of a level's loops, "keep" or "bypass" for a data
-            space, "utilization" or "parallelism".
-        level: Number of the storage level.
-        name: The dimension, or the data space.
-        limit: "fixed", "minimum", "maximum" or "order" of loops; else "".
-        value: The number of a limit on a factor.
-    """
-
-    words: str
-    kind: str
-    level: int = 0
-    name: str = ""
-    limit: str = ""
-    value: int = 0
+    words: str       # The constraint in words, with the place where it is written
+    kind: str        # "temporal" or "spatial" for the factors or the order of a level's loops, "keep" or "bypass" for a
+                     # data space, "utilization" or "parallelism"
+    level: int = 0   # Number of the storage level
+    name: str = ""   # The dimension, or the data space
+    limit: str = ""  # "fixed", "minimum", "maximum" or "order" of loops; else ""
+    value: int = 0   # The number of a limit on a factor
 
 
 def demands(space: MapSpace) -> list[Demand]:
