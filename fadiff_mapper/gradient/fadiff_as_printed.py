@@ -26,13 +26,8 @@ def evaluate_paper(layer: PreparedLayer, nest: Nest, active: Active | None = Non
                    windows: bool = False) -> NestEvaluation:
     """Counts, cycles (eq. (16)) and energy (eqs. (17) to (19)) of B mappings by the paper's equations.
 
-    Tiles and instances are the real ones: capacities are not part of the comparison.
-
-    Args:
-        layer: The prepared layer.
-        nest: B mappings, NumPy or torch.
-        active: Loops that may differ from 1; None: all.
-        windows: Take a sliding window's tile as the box that it covers, not as the product of dimensions in eq. (5).
+    Tiles and instances are the real ones: capacities are not part of the comparison. With `windows` a sliding window's
+    tile is the box that it covers, not the product of dimensions in eq. (5).
     """
     tile, use = tiles(nest, layer.projection, active), usage(nest, active)
     counts = paper_counts(nest, layer.projection, use.compute_cycles, active, windows=windows)

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -84,7 +84,7 @@ class FactorPlaces:
         return int(self.divisor.shape[0])
 
     def member_of(self, batch: int) -> torch.Tensor:
-        """The member that every column of a batch belongs to, [B], as in `LayerFamily.member_of`."""
+        """The member that every column of a batch belongs to, [B]."""
         return torch.arange(batch) // (batch // self.problems)
 
 
@@ -119,8 +119,7 @@ def gumbel(places: FactorPlaces, batch: int, generator: torch.Generator) -> torc
     return uniform.clamp_(1e-7, 1 - 1e-7).log_().neg_().log_().neg_()
 
 
-@dataclass(frozen=True)
-class RelaxedFactors:
+class RelaxedFactors(NamedTuple):
     """Tiling factors: integers forward, differentiable in theta backward."""
 
     temporal: torch.Tensor  # [L, D, B]. Factors of the temporal loops
@@ -158,11 +157,9 @@ def drawable_parts(places: FactorPlaces, choices: DiscreteDecisions) -> Active:
 
 def torch_nest(factors: RelaxedFactors, choices: DiscreteDecisions) -> Nest:
     """The nests of one draw with its decisions, as torch tensors for the differentiable model."""
-    return Nest(factors.temporal, factors.spatial, torch.from_numpy(choices.order), torch.from_numpy(choices.keep),
-                torch.from_numpy(choices.on_y), torch.from_numpy(choices.spatial_order))
+    return Nest(*factors, *map(torch.from_numpy, choices))
 
 
 def decode(factors: RelaxedFactors, choices: DiscreteDecisions) -> Nest:
     """The nests of a draw as whole numbers in NumPy, for the exact evaluation."""
-    return Nest(np.rint(factors.temporal.detach().numpy()), np.rint(factors.spatial.detach().numpy()),
-                choices.order, choices.keep, choices.on_y, choices.spatial_order)
+    return Nest(*(np.rint(own.detach().numpy()) for own in factors), *choices)

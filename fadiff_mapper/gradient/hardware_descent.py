@@ -154,11 +154,8 @@ def relaxed_around(question: DesignQuestion, widest: Sequence[Spec], specs: Sequ
                    mappings: Sequence[LayerMapping]) -> RelaxedNetwork:
     """All networks of a question as one relaxed network that starts from the mappings of one design.
 
-    Args:
-        question: The question.
-        widest: Every distinct layer on the widest design, whose factors cover all designs.
-        specs: Every distinct layer on the design of the mappings, whose energies and cycles weigh the layers.
-        mappings: The mapping of every distinct layer.
+    Every distinct layer lies on the `widest` design, whose factors cover all designs, and, in `specs`, on the design of
+    the mappings, whose energies and cycles weigh the layers.
     """
     results = [Result(wide, mapping, evaluate_mapping(spec, mapping), "", (), {}, 0, 0.0)
                for wide, spec, mapping in zip(widest, specs, mappings, strict=True)]
@@ -230,14 +227,8 @@ def descended_designs(question: DesignQuestion, parent: Point, specs_at: Callabl
                       over: Callable[[], bool]) -> list[Point]:
     """Distinct designs at the ends of the descents from one design, the lowest loss first; none for sparse designs.
 
-    Args:
-        question: The question.
-        parent: The mapped design.
-        specs_at: Every distinct layer on a design, in the order of `DesignQuestion.layers`; FadiffError if invalid.
-        mappings: The parent's mapping of every layer, in the same order.
-        exponents: Exponents of energy, cycles and area in the metric.
-        seed: Seed.
-        over: Asked before every step; once true, the descent stops.
+    `specs_at` gives every distinct layer on a design, in the order of `DesignQuestion.layers` and of the parent's
+    `mappings`; FadiffError if invalid. `exponents`: of energy, cycles and area in the metric.
     """
     specs, space = specs_at(parent), question.space
     if any(spec.sparse and spec.sparse.applied for spec in specs):

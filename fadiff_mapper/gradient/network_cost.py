@@ -293,14 +293,8 @@ def relaxed_cost(network: RelaxedNetwork, sigma: torch.Tensor, factors: Sequence
                  machine: RelaxedMachine | None = None) -> RelaxedCost:
     """Costs a network at given fusion variables and factors; differentiable in both, and in the machine's constants.
 
-    Args:
-        network: The relaxed network.
-        sigma: Fusion variables in [0, 1], [E, R].
-        factors: Drawn tiling factors of each family.
-        thetas: Parameters of the factors (their log2), of each family.
-        choices: Loop orders, bypass and placement of each family, without gradient.
-        model: "refined", or "paper" for FADiff's equations as printed.
-        machine: Machines of the restarts; None: the network's design.
+    `sigma` are the fusion variables in [0, 1], [E, R]; `thetas` the log2 of the factors before the draw. One entry of
+    `factors`, `thetas` and `choices` belongs to each family. Without a `machine` the network's design counts.
     """
     padded = torch.cat([sigma, torch.zeros_like(sigma[:1]) if len(sigma) else sigma.new_zeros((1, sigma.shape[1]))])
     into, out_of = padded[torch.from_numpy(network.into)], padded[torch.from_numpy(network.out_of)]

@@ -89,17 +89,10 @@ def restarts_of(network: RelaxedNetwork, restarts: int) -> int:
 
 def descend(network: RelaxedNetwork, metric: str, model: str, seed: int, steps: int = STEPS, restarts: int = RESTARTS,
             stopped: Callable[[], bool] = lambda: False, hardware: DescendedHardware | None = None) -> DescentEnd:
-    """Descends on the network's metric: FADiff eq. (20).
+    """Descends on the network's metric ("edp", "energy" or "delay"): FADiff eq. (20).
 
-    Args:
-        network: The relaxed network.
-        metric: "edp", "energy" or "delay".
-        model: "refined", or "paper" for FADiff's equations as printed.
-        seed: Seed.
-        steps: Steps of Adam.
-        restarts: Restarts at most; see `restarts_of`.
-        stopped: Asked before every step; once true, the state reached is returned.
-        hardware: Hardware that descends, too, with R columns; then factors inside the home move as fast as the others.
+    With `hardware`, which descends, too, factors inside the home move as fast as the others. Once `stopped` is true,
+    before any step, the state reached is returned.
     """
     generator = torch.Generator().manual_seed(seed)
     start = starts(network, restarts_of(network, restarts), seed)
@@ -276,13 +269,14 @@ def _left_over(batch: FamilySites, home: int, theta: torch.Tensor, octaves: np.n
 
 def _choices(network: RelaxedNetwork, batch: FamilySites, best: list[Nest], sharing: np.ndarray) -> DiscreteDecisions:
     """The best mappings' decisions in every column; in restarts of `sharing`, [R], shareable loops are outermost."""
-    columns = {name: np.repeat(np.concatenate([getattr(nest, name) for nest in best], axis=-1), len(sharing), axis=-1)
-               for name in DiscreteDecisions.__dataclass_fields__}
-    order = columns["order"].copy()
+    choices = DiscreteDecisions(*(
+        np.repeat(np.concatenate([getattr(nest, name) for nest in best], axis=-1), len(sharing), axis=-1)
+        for name in DiscreteDecisions._fields))
+    order = choices.order
     for member, site in enumerate(batch.sites):
         rows = member * len(sharing) + np.flatnonzero(sharing)
         order[-1][:, rows] = _sharing_order(network, batch, member, site, order[-1][:, rows[0]])[:, None]
-    return DiscreteDecisions(order, columns["keep"], columns["on_y"], columns["spatial_order"])
+    return choices
 
 
 def _sharing_order(network: RelaxedNetwork, batch: FamilySites, member: int, site: int,
@@ -318,14 +312,8 @@ def decoded_groups(hardware: Hardware, segments: Sequence[Segment], network: Rel
                    stopped: Callable[[], bool] = lambda: False) -> dict[Hashable, list[Candidate]]:
     """Decodes the candidates of every segment that some restarts fuse, by the segment's key.
 
-    Args:
-        hardware: The design.
-        segments: Segments that could be groups; equal ones of different layers share their candidates.
-        network: The relaxed network.
-        ended: The end of its descent.
-        bases: Bases of the estimates for each unfused layer, by name.
-        price: The price of parts of the network.
-        stopped: Asked before every segment; once true, the others are left out.
+    Equal segments of different layers share their candidates; segments are left out once `stopped` is true. `bases`: of
+    the estimates for each unfused layer, by name.
     """
     proposed: dict[Hashable, tuple[Segment, LoopSizes]] = {}
     for segment in segments:
@@ -394,15 +382,7 @@ def descended_network(workload: Workload, results: Sequence[Result], metric: str
     """Descends on a network whose layers are mapped (FADiff's method); None where nothing can be fused.
 
     The descent has one home of intermediates, the outermost possible; candidates are tried in all possible homes.
-
-    Args:
-        workload: The network.
-        results: The best unfused mapping of each distinct layer.
-        metric: "edp", "energy" or "delay".
-        seed: Seed.
-        over: Asked before every step; once true, the descent stops.
-        model: "refined", or "paper" for FADiff's equations as printed.
-        alone: Whether the descent's groups are the only ones.
+    `results`: the best unfused mapping of each distinct layer; `alone`: whether the descent's groups are the only ones.
     """
     spec = results[0].spec
     hardware = Hardware(spec.arch, spec.tables)

@@ -139,14 +139,11 @@ class RelaxedNetwork:
 
 def relaxed_network(chains: Sequence[tuple[str, ...]], pairs: Mapping[tuple[str, str], Segment],
                     results: Mapping[str, Result], repeats: Mapping[str, float], home: int) -> RelaxedNetwork:
-    """Builds the relaxed network of some chains of layers.
+    """Builds the relaxed network of some chains of layers, each the names of its layers in order.
 
-    Args:
-        chains: Names of the layers of each chain, in order.
-        pairs: Segments of two layers whose link can be fused, by the names of both; chains are cut at other links.
-        results: The best unfused mapping of each layer; equal layers share one object.
-        repeats: How often each layer runs back to back.
-        home: Index of the level in which intermediates lie.
+    `pairs`: segments of two layers whose link can be fused, by the names of both; chains are cut at other links.
+    `results`: the best unfused mapping of each layer; equal layers share one object. `repeats`: how often each layer
+    runs back to back. `home`: index of the level in which intermediates lie.
     """
     sites: list[LayerSite] = []
     links: list[tuple[int, int, Segment]] = []

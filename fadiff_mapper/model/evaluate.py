@@ -28,9 +28,9 @@ from fadiff_mapper.model.access_counts import (
     holding,
     sum_kinds,
 )
-from fadiff_mapper.model.energy_latency import Cost, cost, outermost_accesses
+from fadiff_mapper.model.energy_latency import Cost, cost
 from fadiff_mapper.model.interconnects import InterconnectUse, interconnect_use
-from fadiff_mapper.model.legality import LegalityCheck, Room, excess, legal, limits, outputs_with_holes, untouched_sums
+from fadiff_mapper.model.legality import LegalityCheck, Room, legal, limits, outputs_with_holes, untouched_sums
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, active_parts, all_active, nest_arrays, pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
@@ -198,12 +198,6 @@ class Scores:
     legal: np.ndarray                # [B]. Whether Timeloop accepts the mapping
     excess: np.ndarray               # [B]. Octaves by which the mapping breaks its limits, see `legality.excess`; 0
                                      # where legal
-
-
-def scores_of(evaluation: Evaluation) -> Scores:
-    """The scores of an evaluated batch."""
-    return Scores(evaluation.cycles, evaluation.energy, outermost_accesses(evaluation.counts, evaluation.use),
-                  evaluation.legal, excess(evaluation.checks))
 
 
 def score(layer: PreparedLayer, nest: Nest, *, threads: int = 1, room: Room | None = None,

@@ -80,19 +80,9 @@ def unsigned(values: np.ndarray) -> np.ndarray:
 
 
 def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -> Evaluation:
-    """Evaluates one mapping.
+    """Evaluates one mapping, of which a batch has been evaluated on the dense design; `counts` stay the dense ones.
 
-    Args:
-        design: The layer on its design.
-        dense: The dense evaluation of a batch of this one mapping.
-        mapping: The mapping itself.
-
-    Returns:
-        The evaluation of the same batch; its `counts` are those of the dense problem.
-
-    Raises:
-        InvalidMapping: Timeloop would reject the mapping.
-        FadiffError: Timeloop aborts on it, or its numbers are undefined.
+    Raises InvalidMapping where Timeloop would reject it, FadiffError where it aborts or its numbers are undefined.
     """
     layer, arch, problem, machine = design.layer, design.layer.arch, design.layer.problem, design.layer.machine
     names = problem.dataspace_names()
@@ -199,12 +189,8 @@ def saved_accesses(words: np.ndarray, units: np.ndarray, column: AnyMapping[int,
     problem's, `units` [A, L, R, 2] the accesses to metadata without savings, `skipped` the share of the instances that
     levels skip.
 
-    Returns:
-        (Words [K, A, L], units [K, A, L, R, 2], reductions, compressions, decompressions, wrapped, [L] each, as in
-        `SparseCounts`), and the share that the innermost saving level saves, which reaches the computes, None without.
-
-    Raises:
-        FadiffError: Timeloop aborts, or its numbers are undefined.
+    Returns (words [K, A, L], units [K, A, L, R, 2], reductions, compressions, decompressions, wrapped, [L] each, as in
+    `SparseCounts`), and the share that the innermost saving level saves, which reaches the computes, None without.
     """
     left, units = words.copy(), units.copy()
     found, found_units = (np.zeros((len(KINDS), *values.shape), np.uint64) for values in (words, units))

@@ -144,11 +144,8 @@ class SparseUsage(Usage):
 def sparse_usage(stored: StoredMapping, spanned: np.ndarray) -> SparseUsage:
     """Instances in use of those [L + 1, 2] that a mapping spans. Whole numbers are cut off at each step.
 
-    Skipping at storage level l saves instances of unit l, the next one inwards.
-
-    Raises:
-        InvalidMapping: A fan-out is too small for the instances that remain.
-        FadiffError: Timeloop aborts, crashes, or reads beyond its tables.
+    Skipping at storage level l saves instances of unit l, the next one inwards. Raises InvalidMapping for a fan-out
+    that is too small for the instances left, FadiffError where Timeloop aborts, crashes, or reads beyond its tables.
     """
     design, tensors, units = stored.design, range(len(stored.columns)), range(len(spanned))
     most, names = np.repeat(spanned[:, None], len(tensors), axis=1), design.layer.problem.dataspace_names()

@@ -124,9 +124,7 @@ class StoredMapping:
 def stored_mapping(design: SparseDesign, mapping: Mapping) -> StoredMapping:
     """Lays the tiles of a mapping, their fiber trees and occupancies.
 
-    Raises:
-        InvalidMapping: The formats do not suit each other or the loops of a tile.
-        FadiffError: Timeloop ends on a tile.
+    Raises InvalidMapping where formats do not suit each other or the loops of a tile, FadiffError where Timeloop ends.
     """
     arch, sparse, spaces = design.layer.arch, design.sparse, design.layer.problem.dataspaces
     points = dict.fromkeys(mapping.levels[0].order, 1)

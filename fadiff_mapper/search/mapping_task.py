@@ -66,16 +66,10 @@ class MappingTask:
 def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: Nest | None = None,
                  room: Room | None = None, sums: tuple[float, float] | None = None,
                  layer: PreparedLayer | None = None) -> MappingTask:
-    """Prepares the problem of a spec for a search.
+    """Prepares the problem of a spec for a search; `layer` is the problem on its dense design if already prepared.
 
-    Args:
-        spec: Architecture, problem, energies and constraints.
-        constraints: Constraints of the map space instead of the spec's; reuse (`no_reuse`) follows the spec's in either
-            case.
-        given, room, sums: See `MappingTask`.
-        layer: The spec's problem on its dense design if already prepared.
-
-    The map space may be empty: contradictions are not looked for (see `mapspace.conflicts`).
+    `constraints` of the map space replace the spec's, but for reuse (`no_reuse`). The map space may be empty:
+    contradictions are not looked for (see `mapspace.conflicts`).
     """
     layer, sparse = layer or layer_of(spec), None
     if spec.sparse is not None and spec.sparse.applied:
@@ -88,12 +82,7 @@ def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: N
 
 
 def checked_task(spec: Spec, layer: PreparedLayer | None = None, over: Over = never) -> MappingTask:
-    """The search problem of a spec, whose problem may already be prepared on its dense design (`layer`).
-
-    Raises:
-        FadiffError: No mapping can meet the constraints, or none can be written.
-        OutOfTime: Time was over.
-    """
+    """`mapping_task`; raises FadiffError if no mapping can meet the constraints, or none can be written; OutOfTime."""
     if not single_letter(spec.problem.dimensions):
         raise FadiffError(f"the dimensions {listed(spec.problem.dimensions)} cannot be ordered in Timeloop's mapping "
                           "files; accepted: names of one letter")

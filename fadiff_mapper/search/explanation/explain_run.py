@@ -50,9 +50,7 @@ class FinishedRun:
 def read_run(folder: Path | str) -> FinishedRun:
     """Reads and checks a folder that `fadiff-mapper map` has written.
 
-    Raises:
-        FadiffError: The folder is missing, a file is missing or broken, or the mapping does not give the stored
-            numbers.
+    Raises FadiffError where folder or file is missing or broken, or the mapping does not give the stored numbers.
     """
     folder, accepted = Path(folder), "the file as it was written"
     if not folder.is_dir():
@@ -115,11 +113,7 @@ class RunExplanation:
 
 
 def explain_run(run: FinishedRun, count: Sequence[str] | None = None) -> RunExplanation:
-    """Explains a run; `count` requests only one count, by level, data space and action, without sensitivities.
-
-    Raises:
-        FadiffError: There is no such count.
-    """
+    """Explains a run, or one count, by level, data space and action; raises FadiffError if there is no such count."""
     spec = run.spec
     bound = run.stored.get("bound")
     metric = bound["metric"] if bound else "edp"

@@ -106,10 +106,7 @@ def sensitivities(layer: PreparedLayer, evaluation: Evaluation, row: int = 0, me
                   over: Over = never) -> tuple[Sensitivity, ...]:
     """Sensitivities of one mapping, a legal row of an evaluated batch, to prices, bandwidths, capacities and fan-outs.
 
-    The largest elasticity comes first, zeros last.
-
-    Raises:
-        OutOfTime: Time was over before all were known.
+    The largest elasticity comes first, zeros last. Raises OutOfTime.
     """
     cycles, energy = float(evaluation.cycles[row]), float(evaluation.energy[row])
     # no constant changes the accesses of the outermost level at a fixed mapping
@@ -120,12 +117,7 @@ def sensitivities(layer: PreparedLayer, evaluation: Evaluation, row: int = 0, me
 
 
 def mapping_sensitivities(spec: Spec, mapping: Mapping, metric: str, over: Over = never) -> tuple[Sensitivity, ...]:
-    """All sensitivities of a legal mapping of a spec's problem, see `sensitivities`.
-
-    Raises:
-        FadiffError: The design is sparse: the differentiable model is dense.
-        OutOfTime: Time was over before all were known.
-    """
+    """The `sensitivities` of a legal mapping; raises FadiffError for a sparse design, OutOfTime."""
     refuse_sparse(spec)
     layer, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, details=True)
     return sensitivities(layer, evaluation, metric=metric, over=over)
@@ -232,10 +224,7 @@ def shadow_prices(layer: PreparedLayer, nest: Nest, metric: str = "edp", over: O
 
     The optimum is local. At a kink (another limit or level binds just beyond it) the elasticity lies between its values
     for more and for less of the limit. A limit that no loop of the mapping can meet, such as that of a memory of one
-    word, counts as slack.
-
-    Raises:
-        OutOfTime: Time was over before the optimum was found.
+    word, counts as slack. Raises OutOfTime.
     """
     arch = layer.arch
     units: tuple[Arithmetic | StorageLevel, ...] = (arch.arithmetic, *arch.levels)
@@ -348,11 +337,7 @@ def combined_sensitivities(layers: Sequence[RepeatedLayer],
     first.
 
     With E the sum of energies and T the sum of cycles, d(E T) = T dE + E dT for every constant. A sensitivity is
-    certain if it is certain in every layer.
-
-    Raises:
-        FadiffError: The design is sparse.
-        OutOfTime: `stopped` was true before the last layer.
+    certain if it is certain in every layer. Raises FadiffError for a sparse design, OutOfTime.
     """
     energy = sum(layer.runs * layer.energy_pj for layer in layers)
     cycles = sum(layer.runs * layer.cycles for layer in layers)

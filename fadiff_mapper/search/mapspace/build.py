@@ -43,11 +43,7 @@ NONE = -1
 
 @cache
 def divisors(number: int) -> tuple[int, ...]:
-    """All divisors of a number from 1 to 2^53, ascending.
-
-    Raises:
-        FadiffError: There are more than `MOST_DIVISORS`.
-    """
+    """All divisors of a number from 1 to 2^53, ascending. Raises FadiffError for more than `MOST_DIVISORS`."""
     last = math.isqrt(number)
     portions = (np.arange(first, min(first + PORTION, last + 1)) for first in range(1, last + 1, PORTION))
     small = [int(divisor) for portion in portions for divisor in portion[number % portion == 0]]

@@ -168,14 +168,9 @@ def cores(given: Sequence[Demand], contradict: Callable[[Sequence[Demand]], bool
     vanishes without them. One pass is enough, as more demands never resolve a contradiction. The demands of a subset
     are then set aside, and the rest is searched again.
 
-    Args:
-        given: The demands, in the order in which they are tried; earlier ones are dropped first.
-        contradict: Whether some demands contradict each other. Must stay true when demands are added.
-        over: Once true, OutOfTime is raised.
-
-    Yields:
-        Subsets that contradict, and no longer do when any one demand is dropped. An empty one contradicts without any
-        demand and is the last.
+    Yields subsets that contradict, and no longer do when any one demand is dropped; an empty one contradicts without
+    any demand and is the last. Earlier ones of the `given` demands are dropped first. `contradict` must stay true when
+    demands are added. Raises OutOfTime.
     """
     left = list(given)
     while contradict(left):
@@ -196,10 +191,7 @@ def conflicts(space: MapSpace, over: Over = never) -> list[str]:
     The reasons are factors of a dimension that cannot multiply to its bound, spatial factors beyond a fan-out, a forced
     tile beyond a capacity, a data space that is bypassed everywhere, and a least parallelism out of reach. Sentences of
     one kind share no constraint, so that each has to be resolved. An empty list does not prove that there is a legal
-    mapping.
-
-    Raises:
-        OutOfTime: Time was over before all tests were made.
+    mapping. Raises OutOfTime.
     """
     claims = [demand for demand in demands(space) if demand.limit in SIGNS or demand.kind in ("keep", "bypass")]
     levels = range(len(space.levels))
