@@ -27,7 +27,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 
 from fadiff_mapper.gradient.fadiff_as_printed import LAYER_MODELS
@@ -158,11 +157,6 @@ of one is met only nearly."""
 REACH = 8
 """Links over which a group's room and recomputation are carried, one pass along all chains each: the relaxed model is
 optimistic about longer groups, which only raises their chance to be proposed."""
-
-
-def tied(values: torch.Tensor, sites: np.ndarray, dims: np.ndarray) -> torch.Tensor:
-    """Values per site and dimension, [V, D, R], of each tie's site [E] and linked dimensions [E, J]: [E, J, R]."""
-    return values[torch.as_tensor(sites)[:, None], torch.as_tensor(dims)]
 
 
 def window(ties: LinkTies, points: torch.Tensor) -> torch.Tensor:
@@ -304,7 +298,8 @@ def relaxed_cost(network: RelaxedNetwork, sigma: torch.Tensor, factors: Sequence
     work = torch.ones_like(into)
     broken = sites.broken
     if len(ties):
-        made, points = tied(sites.tile, ties.producer, ties.mine), tied(sites.tile, ties.consumer, ties.theirs)
+        made, points = (sites.tile[torch.as_tensor(site)[:, None], torch.as_tensor(dims)]  # [E, J, R] each
+                        for site, dims in ((ties.producer, ties.mine), (ties.consumer, ties.theirs)))
         wanted = window(ties, points)
         misaligned = sigma * aligned(ties, made, points, model)
         words = torch.from_numpy(ties.lying)[:, None] * per_tie(wanted, ties)

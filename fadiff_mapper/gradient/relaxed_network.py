@@ -177,84 +177,61 @@ def relaxed_network(chains: Sequence[tuple[str, ...]], pairs: Mapping[tuple[str,
     ties = _link_ties(links)
     into, out_of = (np.full(len(sites), len(ties)) for _ in range(2))
     into[ties.consumer], out_of[ties.producer] = np.arange(len(ties)), np.arange(len(ties))
-    return RelaxedNetwork(tuple(sites), ties, _families(sites), home,
-                          np.array([sum_level(site.result.spec) for site in sites]), into, out_of, site_of, tie_of)
-
-
-def _families(sites: Sequence[LayerSite]) -> tuple[FamilySites, ...]:
-    """The sites by family, in the order in which families first occur."""
     tasks = [mapping_task(site.result.spec) for site in sites]
-    families: dict[object, list[int]] = {}
+    families: dict[object, list[int]] = {}  # in the order in which they first occur
     for index, task in enumerate(tasks):
         families.setdefault(batch_key(task.space, task.layer.projection), []).append(index)
     batches = []
     for members in families.values():
         family = family_of(tasks[members[0]].layer, [tasks[index].space for index in members])
         batches.append(FamilySites(family, places_of(family.spaces, family.factors), tuple(members)))
-    return tuple(batches)
+    return RelaxedNetwork(tuple(sites), ties, tuple(batches), home,
+                          np.array([sum_level(site.result.spec) for site in sites]), into, out_of, site_of, tie_of)
 
 
-@dataclass(frozen=True)
-class _CarriedDim:
-    """A dimension that a link carries: an entry of the arrays of `LinkTies`."""
-
-    mine: int
-    theirs: int
-    stride: float
-    reach: float
-    extent: int
-    bound: int
-    loose: bool
+CarriedDim = tuple[int, int, float, float, int, int, bool]
+"""A dimension that a link carries: `mine` to `bound`, and `loose`, of `LinkTies`."""
 
 
 def _link_ties(links: Sequence[tuple[int, int, Segment]]) -> LinkTies:
     """The arrays of links, each given by producer, consumer and the segment of both layers."""
     rows = [_carried_dims(segment) for _, _, segment in links]
     width = max(map(len, rows), default=0)
-    blank = _CarriedDim(0, 0, 0, 1, 1, 1, True)
-    padded = [[*row, *[blank] * (width - len(row))] for row in rows]
-
-    def table(name: str, dtype: type) -> np.ndarray:
-        return np.array([[getattr(carried, name) for carried in row] for row in padded],
-                        dtype=dtype).reshape(len(rows), width)
-
+    blank: CarriedDim = (0, 0, 0, 1, 1, 1, True)
+    table = np.array([[*row, *[blank] * (width - len(row))] for row in rows], dtype=np.float64)
+    mine, theirs, stride, reach, extent, bound, loose = np.moveaxis(table.reshape(len(rows), width, len(blank)), -1, 0)
+    written, lying = [], []
+    for _, _, segment in links:
+        (before, after), (link,) = segment.problems, segment.links
+        written.append(after.tensor_size(space_of(after, link.tensor)) / before.tensor_size(before.output)
+                       if link.written_pooled else float(link.written))  # for readers outside
+        pooled = prod(1 / slide.stride for slide in link.pooled.values()) if link.lies_pooled else 1.0
+        lying.append(pooled * (1 + float(link.company)))
     return LinkTies(
         np.array([producer for producer, _, _ in links], dtype=np.int64),
         np.array([consumer for _, consumer, _ in links], dtype=np.int64),
         np.array([segment.problems[1].dataspace_names().index(segment.links[0].tensor) for _, _, segment in links],
                  dtype=np.int64),
-        np.array([_written_part(segment) for _, _, segment in links], dtype=np.float64),
-        np.array([segment.links[0].beside for _, _, segment in links], dtype=bool),
-        np.array([(prod(1 / slide.stride for slide in segment.links[0].pooled.values())
-                   if segment.links[0].lies_pooled else 1.0) * (1 + float(segment.links[0].company))
-                  for _, _, segment in links], dtype=np.float64),
+        np.array(written, dtype=np.float64), np.array([segment.links[0].beside for _, _, segment in links], dtype=bool),
+        np.array(lying, dtype=np.float64),
         np.array([1 - float(segment.links[0].elsewhere) for _, _, segment in links], dtype=np.float64),
-        table("mine", np.int64), table("theirs", np.int64), table("stride", np.float64), table("reach", np.float64),
-        table("extent", np.float64), table("bound", np.float64),
-        np.arange(width) < np.array([len(row) for row in rows], dtype=np.int64).reshape(-1, 1), table("loose", bool))
+        mine.astype(np.int64), theirs.astype(np.int64), stride.copy(), reach.copy(), extent.copy(), bound.copy(),
+        np.arange(width) < np.array([len(row) for row in rows], dtype=np.int64).reshape(-1, 1), loose.astype(bool))
 
 
-def _written_part(segment: Segment) -> float:
-    """The part of a pair's intermediate that also goes to the outermost level, for readers outside."""
-    (before, after), (link,) = segment.problems, segment.links
-    if not link.written_pooled:
-        return float(link.written)
-    return after.tensor_size(space_of(after, link.tensor)) / before.tensor_size(before.output)
-
-
-def _carried_dims(segment: Segment) -> list[_CarriedDim]:
+def _carried_dims(segment: Segment) -> list[CarriedDim]:
     """The dimensions of a pair's link; every tile of the consumer reads whole a dimension that no loop may cut."""
     (before, after), (link,), (whole,) = segment.problems, segment.links, segment.whole
     others = {dim for other in after.dataspaces if not other.read_write and other.name != link.tensor
               for dim in other.dimensions}
-    carried = []
+    carried: list[CarriedDim] = []
     for own, theirs in link.dims.items():
         slide, extent = read_slide(after, link, theirs), before.bounds[own]
         stride, reach = (0.0, float(extent)) if own in whole else (slide.advance, float(slide.reach(1)))
-        carried.append(_CarriedDim(before.dimensions.index(own), after.dimensions.index(theirs), stride, reach, extent,
-                                   after.bounds[theirs], theirs in others))
+        carried.append((before.dimensions.index(own), after.dimensions.index(theirs), stride, reach, extent,
+                        after.bounds[theirs], theirs in others))
     still = next((dim for dim in after.dimensions if after.bounds[dim] == 1), None)
     if still is not None:  # dimensions passed on whole follow one that no loop cuts
-        carried += [_CarriedDim(before.dimensions.index(own), after.dimensions.index(still), 0.0,
-                                float(before.bounds[own]), before.bounds[own], 1, False) for own in sorted(link.whole)]
+        carried += [(before.dimensions.index(own), after.dimensions.index(still), 0.0,
+                     float(before.bounds[own]), before.bounds[own], 1, False) for own in sorted(link.whole)]
     return carried

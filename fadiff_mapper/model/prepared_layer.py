@@ -125,8 +125,37 @@ class PreparedLayer:
 
     @cached_property
     def compiled(self) -> _kernel.Layer:
-        """The same constants for the compiled kernel, made once."""
-        return compiled_layer(self.arch, self.projection, self.machine, self.reuse, self.interconnects)
+        """The same constants for the compiled kernel, made once; those of the machine are numbers, no torch tensors."""
+        def flat(values: Any) -> list[Any]:
+            numbers: list[Any] = np.asarray(values).ravel().tolist()
+            return numbers
+
+        def constants(number: int, level: StorageLevel) -> _kernel.Level:
+            def of(values: Any) -> float:
+                return float(values[number, 0])
+
+            (fanout_x, fanout_y), words = arch.fanout(number), level.usable
+            return _kernel.Level(
+                usable=NO_LIMIT if words is None else words, least=(words or 0) * level.min_utilization,
+                fanout_x=fanout_x, fanout_y=fanout_y, clusters=of(machine.clusters), block=of(machine.block),
+                read=of(machine.read), fill=of(machine.fill), update=of(machine.update), leak=of(machine.leak),
+                address=of(machine.addr_gen), read_bandwidth=of(machine.read_bandwidth),
+                write_bandwidth=of(machine.write_bandwidth), shared_bandwidth=of(machine.shared_bandwidth),
+                gated=of(machine.gated), gate=machine.gate[number])
+
+        arch, projection, machine, reuse = self.arch, self.projection, self.machine, self.reuse
+        units: tuple[Arithmetic | StorageLevel, ...] = (arch.arithmetic, *arch.levels)
+        return _kernel.Layer(
+            dims=projection.relevant.shape[1], ranks=[[list(rank) for rank in ranks] for ranks in projection.ranks],
+            written=list(projection.read_write), levels=[constants(*level) for level in enumerate(arch.levels)],
+            units=[_kernel.Unit(instances=unit.instances, mesh_x=unit.mesh_x, mesh_y=unit.mesh_y) for unit in units],
+            bandwidth_scale=flat(machine.bandwidth_scale), held=flat(reuse.held), multicast=flat(reuse.multicast),
+            linked=flat(reuse.linked), first_written=flat(reuse.first_written), coalesced=flat(reuse.coalesced),
+            interconnects=[_kernel.InterconnectTable(
+                kind=_kernel.InterconnectKind.__members__[one.kind], level=one.level, reduces=one.reduces, hop=one.hop,
+                router=one.router, ingress=one.ingress, adder=one.adder,
+                transfers=[list(of.items()) for of in one.transfers]) for one in self.interconnects],
+            compute_energy=float(machine.compute_energy), network_latency=machine.network_latency)
 
     def resized(self, problem: Problem) -> PreparedLayer:
         """The same dimensions and data spaces in other bounds, on which none of the constants depend."""
@@ -151,42 +180,3 @@ def prepare_layer(arch: Architecture, problem: Problem, tables: Tables, reuse: R
     return PreparedLayer(arch, problem, project(problem), machine(arch, problem, energies, per_mac), energies,
                          reuse or full_reuse(len(arch.levels), len(problem.dataspaces)),
                          priced_interconnects(arch, problem, tables))
-
-
-def compiled_layer(arch: Architecture, projection: Projection, machine: Machine, reuse: Reuse,
-                   interconnects: Sequence[PricedInterconnect]) -> _kernel.Layer:
-    """The constants of a layer for the compiled kernel.
-
-    Energies and bandwidths of `machine` are numbers, not torch tensors.
-    """
-    def constants(number: int, level: StorageLevel) -> _kernel.Level:
-        def of(values: Any) -> float:
-            return float(values[number, 0])
-
-        (fanout_x, fanout_y), words = arch.fanout(number), level.usable
-        return _kernel.Level(
-            usable=NO_LIMIT if words is None else words, least=(words or 0) * level.min_utilization,
-            fanout_x=fanout_x, fanout_y=fanout_y, clusters=of(machine.clusters), block=of(machine.block),
-            read=of(machine.read), fill=of(machine.fill), update=of(machine.update), leak=of(machine.leak),
-            address=of(machine.addr_gen), read_bandwidth=of(machine.read_bandwidth),
-            write_bandwidth=of(machine.write_bandwidth), shared_bandwidth=of(machine.shared_bandwidth),
-            gated=of(machine.gated), gate=machine.gate[number])
-
-    units: tuple[Arithmetic | StorageLevel, ...] = (arch.arithmetic, *arch.levels)
-    return _kernel.Layer(
-        dims=projection.relevant.shape[1], ranks=[[list(rank) for rank in ranks] for ranks in projection.ranks],
-        written=list(projection.read_write), levels=[constants(*level) for level in enumerate(arch.levels)],
-        units=[_kernel.Unit(instances=unit.instances, mesh_x=unit.mesh_x, mesh_y=unit.mesh_y) for unit in units],
-        bandwidth_scale=_flat(machine.bandwidth_scale), held=_flat(reuse.held), multicast=_flat(reuse.multicast),
-        linked=_flat(reuse.linked), first_written=_flat(reuse.first_written), coalesced=_flat(reuse.coalesced),
-        interconnects=[_kernel.InterconnectTable(
-            kind=_kernel.InterconnectKind.__members__[one.kind], level=one.level, reduces=one.reduces, hop=one.hop,
-            router=one.router, ingress=one.ingress, adder=one.adder,
-            transfers=[list(of.items()) for of in one.transfers]) for one in interconnects],
-        compute_energy=float(machine.compute_energy), network_latency=machine.network_latency)
-
-
-def _flat(values: Any) -> list[Any]:
-    """All numbers of an array in order."""
-    flat: list[Any] = np.asarray(values).ravel().tolist()
-    return flat

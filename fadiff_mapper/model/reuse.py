@@ -38,12 +38,19 @@ class Reuse:
 
 def full_reuse(levels: int, dataspaces: int) -> Reuse:
     """Timeloop's default: everything is reused. The arguments are the sizes of the axes L and T."""
-    return _reuse([NOTHING_OFF] * levels, [""] * dataspaces)
+    return reuse_of(Mapping((NOTHING_OFF,) * levels), [""] * dataspaces)
 
 
 def reuse_of(mapping: Mapping, names: Sequence[str]) -> Reuse:
     """The reuse that the directives of a mapping leave on; `names` are the data spaces of the problem in order."""
-    return _reuse(mapping.levels, names)
+    def without(off: Sequence[frozenset[str]]) -> np.ndarray:
+        return np.array([[name not in there for name in names] for there in off], dtype=np.bool_)
+
+    # The directive of level l concerns the tile of level l, which the receivers below boundary l + 1 hold.
+    # The directive of the outermost level concerns no boundary and is left out.
+    return Reuse(without([frozenset(names), *(level.no_temporal_reuse for level in mapping.levels[:-1])]),
+                 *(without([getattr(level, switch) for level in mapping.levels]) for switch in (
+                     "no_multicast", "no_link_transfer", "rmw_first_update", "no_coalesce")))
 
 
 def constrained_reuse(constraints: Constraints, names: Sequence[str]) -> Reuse:
@@ -58,14 +65,3 @@ def with_reuse(mapping: Mapping, constraints: Constraints) -> Mapping:
                 no_link_transfer=limits.spatial.no_link_transfer, rmw_first_update=limits.temporal.rmw_first_update,
                 no_coalesce=limits.no_coalesce)
         for level, limits in zip(mapping.levels, constraints.levels, strict=True)))
-
-
-def _reuse(levels: Sequence[LevelMapping], names: Sequence[str]) -> Reuse:
-    def without(off: Sequence[frozenset[str]]) -> np.ndarray:
-        return np.array([[name not in there for name in names] for there in off], dtype=np.bool_)
-
-    # The directive of level l concerns the tile of level l, which the receivers below boundary l + 1 hold.
-    # The directive of the outermost level concerns no boundary and is left out.
-    return Reuse(without([frozenset(names), *(level.no_temporal_reuse for level in levels[:-1])]),
-                 *(without([getattr(level, switch) for level in levels]) for switch in (
-                     "no_multicast", "no_link_transfer", "rmw_first_update", "no_coalesce")))

@@ -77,21 +77,16 @@ def _traffic(layer: PreparedLayer, nest: Nest, tile: Tiles, active: Active) -> D
     found = {t: window_steps(nest, projection, t, tile, active, reuse)
              for t, windowed in enumerate(projection.windowed) if windowed}
     steps = {t: known for t, known in found.items() if known is not None}
-    wanted = smooth_demand(nest, projection, tile, active, reuse, steps)
-    raw = delivery(nest, projection, wanted, active, reuse)
-    return smooth_delivery(raw, steps, nest, projection, layer.arch, tile, active, reuse)
-
-
-def smooth_demand(nest: Nest, projection: Projection, tile: Tiles, active: Active, reuse: Reuse,
-                  steps: Mapping[int, WindowSteps]) -> Array:
-    """`access_counts.demand` with the closed form of several loops that move one window, from `steps` by data space."""
     xp, counted = array_namespace(nest.temporal), active.counted.copy()
     for t, known in steps.items():  # overlaps are taken from `steps` below, so `demand` need not subtract them
         counted[[level - 1 for level in known.levels], t] = False
-    rough = demand(nest, projection, tile, replace(active, counted=counted), reuse)
+    wanted = demand(nest, projection, tile, replace(active, counted=counted), reuse)
     better = {(level, t): known.demand[n] for t, known in steps.items() for n, level in enumerate(known.levels)}
-    return xp.stack([xp.stack([better.get((level, t), rough[level, t]) for t in range(rough.shape[1])])
-                     for level in range(rough.shape[0])]) if better else rough
+    if better:
+        wanted = xp.stack([xp.stack([better.get((level, t), wanted[level, t]) for t in range(wanted.shape[1])])
+                           for level in range(wanted.shape[0])])
+    raw = delivery(nest, projection, wanted, active, reuse)
+    return smooth_delivery(raw, steps, nest, projection, layer.arch, tile, active, reuse)
 
 
 Rank: TypeAlias = tuple[tuple[int, int], ...]

@@ -80,27 +80,25 @@ def explain_counts(layer: PreparedLayer, evaluation: Evaluation, row: int = 0) -
     nest = evaluation.nest
     if nest.residual:
         whole = evaluate_nest(layer, replace(nest, temporal_last=None, spatial_last=None), details=True)
-        return tuple(_cut_off(layer, evaluation, row, one) for one in explain_counts(layer, whole, row))
+        levels, explained = layer.arch.level_names(), []
+        for one in explain_counts(layer, whole, row):
+            at = levels.index(one.level), layer.problem.dataspace_names().index(one.dataspace), row
+            count = round(float(getattr(evaluation.counts, one.action)[at]))
+            shorter = " and ".join(
+                f"{name}={int(factors[level, d, row])},{int(lasts[level, d, row])} {where} {levels[level]}"
+                for level in reversed(range(len(levels)))
+                for factors, lasts, where in ((nest.temporal, nest.temporal_last, "at"),
+                                              (nest.spatial, nest.spatial_last, "over the fan-out of"))
+                for d, name in enumerate(layer.problem.dimensions) if lasts[level, d, row] != factors[level, d, row])
+            lacking = CountTerm(decimal_of(count - one.count),
+                                f"last runs that are shorter, on average over instances: {shorter}")
+            explained.append(replace(one, count=count, corrections=(
+                *one.corrections, *([lacking] if lacking.value else []))))
+        return tuple(explained)
     _, wanted, _ = exact_traffic(layer, nest, with_hops=False)
     return tuple(explanation for level in reversed(range(len(layer.arch.levels)))
                  for tensor in range(len(layer.problem.dataspaces)) if evaluation.held[level, tensor, row]
                  for explanation in _of_level(layer, evaluation, row, wanted[..., row], level, tensor))
-
-
-def _cut_off(layer: PreparedLayer, evaluation: Evaluation, row: int, whole: CountExplanation) -> CountExplanation:
-    """The explanation of a count of whole runs, minus the words that shorter last runs lack."""
-    nest, levels = evaluation.nest, layer.arch.level_names()
-    at = levels.index(whole.level), layer.problem.dataspace_names().index(whole.dataspace), row
-    count = round(float(getattr(evaluation.counts, whole.action)[at]))
-    shorter = " and ".join(
-        f"{name}={int(factors[level, d, row])},{int(lasts[level, d, row])} {where} {levels[level]}"
-        for level in reversed(range(len(levels)))
-        for factors, lasts, where in ((nest.temporal, nest.temporal_last, "at"),
-                                      (nest.spatial, nest.spatial_last, "over the fan-out of"))
-        for d, name in enumerate(layer.problem.dimensions) if lasts[level, d, row] != factors[level, d, row])
-    lacking = CountTerm(decimal_of(count - whole.count),
-                        f"last runs that are shorter, on average over instances: {shorter}")
-    return replace(whole, count=count, corrections=(*whole.corrections, *([lacking] if lacking.value else [])))
 
 
 def _of_level(layer: PreparedLayer, evaluation: Evaluation, row: int, wanted: np.ndarray, level: int,

@@ -36,13 +36,12 @@ from fadiff_mapper.base.errors import FadiffError, OutOfTime
 from fadiff_mapper.inputs.spec.arch import Arithmetic, StorageLevel
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.access_counts import Counts, Rounding
+from fadiff_mapper.model.access_counts import Rounding
 from fadiff_mapper.model.energy_latency import Cost, cost, outermost_accesses
 from fadiff_mapper.model.evaluate import EXACT, Evaluation, evaluate_one
 from fadiff_mapper.model.loop_nest import Nest, active_parts
 from fadiff_mapper.model.prepared_layer import UNLIMITED, PreparedLayer
 from fadiff_mapper.model.smooth import SMOOTH, evaluate_smooth
-from fadiff_mapper.model.tiles import Usage
 
 PRICES = ("read", "fill", "update", "leak", "compute_energy")
 BANDWIDTHS = ("read_bandwidth", "write_bandwidth", "shared_bandwidth")
@@ -102,51 +101,20 @@ class Sensitivity:
         return asdict(self)
 
 
-def sensitivities(layer: PreparedLayer, evaluation: Evaluation, row: int = 0, metric: str = "edp",
+def sensitivities(layer: PreparedLayer, evaluation: Evaluation, metric: str = "edp",
                   over: Over = never) -> tuple[Sensitivity, ...]:
-    """Sensitivities of one mapping, a legal row of an evaluated batch, to prices, bandwidths, capacities and fan-outs.
+    """Sensitivities of a legal mapping, evaluated as a batch of one, to prices, bandwidths, capacities and fan-outs.
 
-    The largest elasticity comes first, zeros last. Raises OutOfTime.
+    The largest elasticity comes first, zeros last. At the fixed mapping counts are exact, so the derivatives are the
+    exact model's without its rounding of cycles. Energy is linear in the prices: the derivative by a price is the
+    energy of a machine with this price 1 and all others 0. Cycles and leakage are differentiated by bandwidths as a
+    difference over a small rise. A wider fan-out makes room for all units inside, so the elasticities of their limits
+    add up. Raises OutOfTime.
     """
-    cycles, energy = float(evaluation.cycles[row]), float(evaluation.energy[row])
-    # no constant changes the accesses of the outermost level at a fixed mapping
-    value = {"edp": cycles * energy, "energy": energy, "delay": cycles}.get(metric, 0.0)
-    every = [] if metric == "last_level_accesses" else _of_constants(layer, evaluation, row, metric, value)
-    every += _of_limits(layer, shadow_prices(layer, evaluation.nest.take([row]), metric, over), value)
-    return tuple(sorted(every, key=lambda sensitivity: -abs(sensitivity.elasticity)))
-
-
-def mapping_sensitivities(spec: Spec, mapping: Mapping, metric: str, over: Over = never) -> tuple[Sensitivity, ...]:
-    """The `sensitivities` of a legal mapping; raises FadiffError for a sparse design, OutOfTime."""
-    refuse_sparse(spec)
-    layer, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, details=True)
-    return sensitivities(layer, evaluation, metric=metric, over=over)
-
-
-def refuse_sparse(spec: Spec) -> None:
-    """Raises FadiffError for a sparse design, whose sensitivities are unknown."""
-    if spec.sparse is not None and spec.sparse.applied:
-        raise FadiffError("sensitivities are those of the dense model and not known for sparse designs; accepted: an "
-                          "input without sparse_optimizations")
-
-
-def _of_constants(layer: PreparedLayer, evaluation: Evaluation, row: int, metric: str,
-                  value: float) -> list[Sensitivity]:
-    """Sensitivities to prices and bandwidths at the fixed mapping; `value` is the metric's.
-
-    Counts are exact, so the derivatives are the exact model's without its rounding of cycles. Energy is linear in the
-    prices: the derivative by a price is the energy of a machine with this price 1 and all others 0. Cycles and leakage
-    are differentiated by bandwidths as a difference over a small rise.
-    """
-    def of_row(array: np.ndarray) -> np.ndarray:
-        return array[..., row:row + 1]
-
-    counts = Counts(*(of_row(getattr(evaluation.counts, name)) for name in Counts.__dataclass_fields__))
-    use = Usage(*map(of_row, (evaluation.use.expansion_x, evaluation.use.expansion_y, evaluation.use.compute_cycles)))
-
     def cost_with(rounding: Rounding, **constants: Any) -> Cost:
         """The cost on a machine with other prices or bandwidths, without the energy of interconnects."""
-        return cost(counts, use, replace(layer.machine, **constants), float(layer.problem.computes), rounding)
+        return cost(evaluation.counts, evaluation.use, replace(layer.machine, **constants),
+                    float(layer.problem.computes), rounding)
 
     def changed(values: Any, level: int, value: float) -> np.ndarray:
         """A copy of a constant, [L, 1] or one number, with another value at one level."""
@@ -169,34 +137,44 @@ def _of_constants(layer: PreparedLayer, evaluation: Evaluation, row: int, metric
                                  for bandwidth in (first, last))
                 found.append((name, level, float(constant), float(after.cycles[0] - before.cycles[0]) / (last - first),
                               float((after.leakage - before.leakage).sum()) / (last - first)))
-    cycles, energy, result = float(evaluation.cycles[row]), float(evaluation.energy[row]), []
-    for name, level, constant, cycles_slope, energy_slope in found:
+    cycles, energy = float(evaluation.cycles[0]), float(evaluation.energy[0])
+    # no constant changes the accesses of the outermost level at a fixed mapping
+    value = {"edp": cycles * energy, "energy": energy, "delay": cycles}.get(metric, 0.0)
+    every = []
+    for name, level, constant, cycles_slope, energy_slope in found if metric != "last_level_accesses" else ():
         slope = {"edp": cycles_slope * energy + cycles * energy_slope,
                  "energy": energy_slope}.get(metric, cycles_slope)
         owner = layer.arch.arithmetic if name == "compute_energy" else layer.arch.levels[level]
-        result.append(Sensitivity(owner.name, name, constant, UNITS[name], slope,
-                                  slope * constant / value if value else 0.0, "fixed mapping"))
-    return result
-
-
-def _of_limits(layer: PreparedLayer, shadow: ShadowPrices, value: float) -> list[Sensitivity]:
-    """Sensitivities to capacities, level by level, and to fan-outs, by the level above them; `value` is the metric's.
-
-    A wider fan-out makes room for all units inside, so the elasticities of their limits add up.
-    """
-    limits = list(zip(shadow.limits, shadow.elasticity, strict=True))
-    found = []
-    for index, level in enumerate(layer.arch.levels):
-        found += [(level.name, "capacity", float(level.usable or 0), elasticity) for limit, elasticity in limits
+        every.append(Sensitivity(owner.name, name, constant, UNITS[name], slope,
+                                 slope * constant / value if value else 0.0, "fixed mapping"))
+    shadow = shadow_prices(layer, evaluation.nest, metric, over)
+    limits, worth = list(zip(shadow.limits, shadow.elasticity, strict=True)), []
+    for index, storage in enumerate(layer.arch.levels):
+        worth += [(storage.name, "capacity", float(storage.usable or 0), elasticity) for limit, elasticity in limits
                   if limit.resource == "capacity" and limit.unit == index]
-        found += [(level.name, f"fan-out {axis}", float(width),
+        worth += [(storage.name, f"fan-out {axis}", float(width),
                    np.sum([elasticity for limit, elasticity in limits
                            if limit.resource == f"fan-out {axis}" and limit.unit <= index]))
                   for axis, width in zip("XY", layer.arch.fanout(index), strict=True) if width > 1]
-    return [Sensitivity(level, constant, available, UNITS[constant],
-                        float(elasticity * value / available if available else 0.0), float(elasticity),
-                        "continuous optimum", shadow.certain)
-            for level, constant, available, elasticity in found]
+    every += [Sensitivity(owner, constant, available, UNITS[constant],
+                          float(elasticity * value / available if available else 0.0), float(elasticity),
+                          "continuous optimum", shadow.certain)
+              for owner, constant, available, elasticity in worth]
+    return tuple(sorted(every, key=lambda sensitivity: -abs(sensitivity.elasticity)))
+
+
+def mapping_sensitivities(spec: Spec, mapping: Mapping, metric: str, over: Over = never) -> tuple[Sensitivity, ...]:
+    """The `sensitivities` of a legal mapping; raises FadiffError for a sparse design, OutOfTime."""
+    refuse_sparse(spec)
+    layer, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, details=True)
+    return sensitivities(layer, evaluation, metric=metric, over=over)
+
+
+def refuse_sparse(spec: Spec) -> None:
+    """Raises FadiffError for a sparse design, whose sensitivities are unknown."""
+    if spec.sparse is not None and spec.sparse.applied:
+        raise FadiffError("sensitivities are those of the dense model and not known for sparse designs; accepted: an "
+                          "input without sparse_optimizations")
 
 
 @dataclass(frozen=True)
