@@ -184,46 +184,6 @@ def aligned(ties: LinkTies, made: torch.Tensor, points: torch.Tensor, model: str
     return (apart * torch.from_numpy(ties.used)[..., None]).sum(dim=1)
 
 
-def sent_again(network: RelaxedNetwork, sites: SiteCosts, wanted: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
-    """Squared octaves by which intermediates are written more than once, or fetched more than once a tile, [E, R].
-
-    `wanted` are the windows of the consumers' tiles of `points`, [E, J, R] both.
-    """
-    ties = network.ties
-    producer, consumer = torch.from_numpy(ties.producer), torch.from_numpy(ties.consumer)
-    outputs = torch.tensor([[space.read_write for space in network.sites[site].problem.dataspaces].index(True)
-                            for site in ties.producer])
-    # Fetches once per tile exceed one pass in all: neighbouring windows overlap.
-    once_a_tile = per_tie(torch.from_numpy(ties.bound)[..., None] / points * wanted
-                          / torch.from_numpy(ties.extent)[..., None], ties)
-    return (excess(sites.sent[producer, outputs], RESIDENT)
-            + excess(sites.sent[consumer, torch.from_numpy(ties.operand)], RESIDENT * once_a_tile))
-
-
-def recomputed(ties: LinkTies, wanted: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
-    """How often the producer computes each of its points, [E, R], with the halo retained where recomputation costs
-    most.
-
-    `wanted` are the windows of the consumers' tiles of `points`, [E, J, R] both.
-    """
-    steps = torch.from_numpy(ties.bound)[..., None] / points
-    often = (steps * wanted / torch.from_numpy(ties.extent)[..., None]).clamp(min=1.0)
-    often = torch.where(torch.from_numpy(ties.halo)[..., None], often, torch.ones_like(often))
-    return often.prod(dim=1) / often.max(dim=1).values
-
-
-def work_of_sites(network: RelaxedNetwork, sigma: torch.Tensor, again: torch.Tensor) -> torch.Tensor:
-    """How often each site runs, [V, R]: it also recomputes for the recomputation of later layers.
-
-    `sigma` are the fusion variables, `again` the recomputation of each tie, [E, R] both.
-    """
-    producer, consumer = torch.from_numpy(network.ties.producer), torch.from_numpy(network.ties.consumer)
-    work = sigma.new_ones((len(network.sites), sigma.shape[1]))
-    for _ in range(REACH):
-        work = torch.ones_like(work).index_add(0, producer, sigma * (again * work[consumer] - 1))
-    return work
-
-
 def crowded(network: RelaxedNetwork, sigma: torch.Tensor, sites: SiteCosts, words: torch.Tensor, points: torch.Tensor,
             model: str, machine: RelaxedMachine | None = None) -> torch.Tensor:
     """The excess over the home level of the group up to each site, [V, R]: FADiff eqs. (24), (25) in squared octaves.
@@ -304,8 +264,23 @@ def relaxed_cost(network: RelaxedNetwork, sigma: torch.Tensor, factors: Sequence
         misaligned = sigma * aligned(ties, made, points, model)
         words = torch.from_numpy(ties.lying)[:, None] * per_tie(wanted, ties)
         if model == "refined":
-            misaligned = misaligned + sigma * sent_again(network, sites, wanted, points)
-            work = work_of_sites(network, sigma, recomputed(ties, wanted, points))
+            producer, consumer = torch.from_numpy(ties.producer), torch.from_numpy(ties.consumer)
+            bound, extent = torch.from_numpy(ties.bound)[..., None], torch.from_numpy(ties.extent)[..., None]
+            # Intermediates written more than once, or fetched more than once a tile: fetches once per tile exceed one
+            # pass in all, as neighbouring windows overlap.
+            outputs = torch.tensor([[space.read_write for space in network.sites[site].problem.dataspaces].index(True)
+                                    for site in ties.producer])
+            once_a_tile = per_tie(bound / points * wanted / extent, ties)
+            misaligned = misaligned + sigma * (
+                excess(sites.sent[producer, outputs], RESIDENT)
+                + excess(sites.sent[consumer, torch.from_numpy(ties.operand)], RESIDENT * once_a_tile))
+            # How often a producer computes each of its points, the halo retained where recomputation costs most; a
+            # site also recomputes for the recomputation of later layers.
+            often = (bound / points * wanted / extent).clamp(min=1.0)
+            often = torch.where(torch.from_numpy(ties.halo)[..., None], often, torch.ones_like(often))
+            again = often.prod(dim=1) / often.max(dim=1).values
+            for _ in range(REACH):
+                work = torch.ones_like(work).index_add(0, producer, sigma * (again * work[consumer] - 1))
         broken = broken.index_add(0, torch.from_numpy(ties.consumer), misaligned)
         broken = broken + crowded(network, sigma, sites, words, points, model, machine)
     return RelaxedCost((times * work * sites.energy).sum(dim=0), (times * work * sites.cycles).sum(dim=0), broken)

@@ -75,7 +75,11 @@ def summed_cost(read: Array, write: Array, access: Array, instances: Array, addr
     slow = slowdown(over_dataspaces(read), over_dataspaces(write), machine)
     per_level = rounding.up(use.compute_cycles / slow)
     busy = xp.maximum(xp.max(per_level, axis=0), use.compute_cycles)
-    leakage = in_namespace(xp, machine.leak) * busy * leaking_instances(use, machine)
+    leaking = use.instances  # and their neighbours behind the same power gate
+    if (machine.gated > 1).any():
+        behind_gates = in_namespace(xp, machine.gated) * xp.stack([use.instances[gate] for gate in machine.gate])
+        leaking = xp.where(in_namespace(xp, machine.gated) > 1, behind_gates, use.instances)
+    leakage = in_namespace(xp, machine.leak) * busy * leaking
     spent = access * instances + address
     levels = over_dataspaces(spent) + leakage
     # level by level: the order in which `sum` adds depends on how many mappings there are, and so would the last bit
@@ -107,15 +111,6 @@ def used_clusters(laid_out: Array, machine: Machine) -> Array:
     """Clusters of each level that work: as many as there are instances laid out, [L, ...], at most all clusters."""
     xp = array_namespace(laid_out)
     return xp.minimum(laid_out, in_namespace(xp, machine.clusters) * xp.ones_like(laid_out[0]))
-
-
-def leaking_instances(use: Usage, machine: Machine) -> Array:
-    """Instances of each level that leak, [L, B]: instances in use, and their neighbours behind the same power gate."""
-    xp = array_namespace(use.compute_cycles)
-    if not (machine.gated > 1).any():
-        return use.instances
-    behind_gates = in_namespace(xp, machine.gated) * xp.stack([use.instances[g] for g in machine.gate])
-    return xp.where(in_namespace(xp, machine.gated) > 1, behind_gates, use.instances)
 
 
 def outermost_accesses(counts: Counts, use: Usage) -> Array:

@@ -58,8 +58,17 @@ def priced_interconnects(arch: Architecture, problem: Problem, tables: Tables) -
     `tables` give the energies of multicasts, and areas, from which the length of a hop follows where none is stated.
     Raises SpecError where the ERT prices a multicast in a way that Timeloop refuses.
     """
-    widths, found = _tile_widths(arch, tables), list[PricedInterconnect]()
-    inner = [arch.arithmetic.name, *arch.level_names()]
+    found = list[PricedInterconnect]()
+    units: tuple[Arithmetic | StorageLevel, ...] = (arch.arithmetic, *arch.levels)
+    # um of a hop below every level: the width of a square with the area of one unit below and all inside it
+    area, widths = 0.0, [0.0] * len(arch.levels)
+    wires = [level.interconnect for level in arch.levels] + [noc.wires for noc in arch.named_interconnects]
+    if any(noc.wire_energy != 0 and noc.tile_width is None for noc in wires):
+        per_instance = areas(arch, tables)
+        for i, unit in enumerate(units[:-1]):
+            area = per_instance[unit.name] + area * (units[i - 1].instances // unit.instances if i else 0)
+            widths[i] = math.sqrt(area)
+    inner = [unit.name for unit in units]
     for i, level in enumerate(arch.levels):
         reduces = level.interconnect.reduction_supported
         named = [noc for noc in arch.named_interconnects if i in (noc.inwards, noc.outwards)]
@@ -103,21 +112,6 @@ def _transfers(noc: NamedInterconnect, dataspace: str, tables: Tables) -> dict[i
                             "number of receivers in each, or one entry")
         energies[receivers] = entry.energy
     return energies
-
-
-def _tile_widths(arch: Architecture, tables: Tables) -> list[float]:
-    """um of a hop below every level: the width of a square with the area of one unit below and all inside it."""
-    wires = [level.interconnect for level in arch.levels] + [noc.wires for noc in arch.named_interconnects]
-    if all(noc.wire_energy == 0 or noc.tile_width is not None for noc in wires):
-        return [0.0] * len(arch.levels)
-    per_instance = areas(arch, tables)
-    units: tuple[Arithmetic | StorageLevel, ...] = (arch.arithmetic, *arch.levels)
-    area, widths = 0.0, []
-    for i, unit in enumerate(units[:-1]):
-        inside = units[i - 1].instances // unit.instances if i else 0
-        area = per_instance[unit.name] + area * inside
-        widths.append(math.sqrt(area))
-    return widths
 
 
 WRAP = 2.0 ** 64

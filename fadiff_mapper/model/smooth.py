@@ -37,7 +37,6 @@ from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.model.access_counts import (
     Delivery,
     Rounding,
-    TemporalLoops,
     delivery,
     demand,
     first_moving,
@@ -131,7 +130,13 @@ def window_steps(nest: Nest, projection: Projection, dataspace: int, tile: Tiles
     start = xp.asarray([loops.start(level) for level in levels])
     loop = xp.arange(len(loops.level))[:, None]
     innermost, further = loop == first[:, None], loop > first[:, None]                       # [N, S, B]
-    move, alone = _moves(loops, projection, dataspace, tile, start)
+    # moves are only compared, so they are integers without gradient
+    level, row = xp.asarray(np.array(loops.level))[:, None], xp.arange(loops.bound.shape[1])
+    step = xp.astype(tile.across[level, loops.dim, row] * (loops.bound > 1), xp.int64)
+    along = xp.stack([step * total([c * (loops.dim == d) for d, c in rank])
+                      for rank in shared_ranks(projection.ranks[dataspace])])
+    elsewhere = step * xp.asarray(projection.relevant[dataspace])[loops.dim] * xp.all(along == 0, axis=0)
+    move, alone = along[:, None] - _since(along, start), _since(elsewhere, start) + elsewhere == 0
     stays = further & alone & xp.all(move == 0, axis=0)
     slides_on = further & alone & xp.all(move == xp.sum(move * innermost, axis=-2)[..., None, :], axis=0)
     held = overlap(loops, projection.ranks[dataspace], tile, levels, first)
@@ -141,18 +146,6 @@ def window_steps(nest: Nest, projection: Projection, dataspace: int, tile: Tiles
     idle = ~xp.any(innermost & (_since(loops.bound > 1, start) == 0), axis=1)
     again = _repeats(loops.bound - 1, times, innermost, further, slides_on, stays, held == 0) * ~idle[:, None]
     return WindowSteps(levels, size + xp.sum(times * words, axis=1), again * words, move, alone)
-
-
-def _moves(loops: TemporalLoops, projection: Projection, dataspace: int, tile: Tiles,
-           start: Array) -> tuple[Array, Array]:
-    """`WindowSteps.move` and `WindowSteps.alone`; moves are only compared, so they are integers without gradient."""
-    xp = array_namespace(loops.bound)
-    level, row = xp.asarray(np.array(loops.level))[:, None], xp.arange(loops.bound.shape[1])
-    step = xp.astype(tile.across[level, loops.dim, row] * (loops.bound > 1), xp.int64)
-    along = xp.stack([step * total([c * (loops.dim == d) for d, c in rank])
-                      for rank in shared_ranks(projection.ranks[dataspace])])
-    elsewhere = step * xp.asarray(projection.relevant[dataspace])[loops.dim] * xp.all(along == 0, axis=0)
-    return along[:, None] - _since(along, start), _since(elsewhere, start) + elsewhere == 0
 
 
 def _since(values: Array, start: Array) -> Array:

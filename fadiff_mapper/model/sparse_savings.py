@@ -232,7 +232,21 @@ def sparse_usage(stored: StoredMapping, spanned: np.ndarray) -> SparseUsage:
             share[level, target] = math.prod(shares[leader] for leader in sorted(shares))
     for t in tensors:
         hand_inwards(t, [(unit, t) in skips for unit in units], settled=True)
-    _check_fanouts(stored, most)
+    arch, sentences, blamed = design.layer.arch, list[str](), dict[int, str]()
+    for own in np.moveaxis(most, 1, 0).tolist():
+        for unit in reversed(range(len(arch.levels))):
+            for axis, name in enumerate("XY"):
+                outer = own[unit + 1][axis]
+                if not outer:
+                    raise FadiffError("Timeloop crashes on this mapping: it divides by the instances of a level of "
+                                      "which spatial skipping leaves none")
+                needed, there = own[unit][axis] // outer, arch.fanout(unit)[axis]
+                if needed > there:
+                    sentences.append(f"Required fanout{name} {needed} does not meet hardware constraint {there}")
+                    blamed[unit] = "\n".join(sentences)
+    if blamed:  # the innermost fan-out that is too small, with the sentences that Timeloop collects
+        unit = min(blamed)
+        raise InvalidMapping(arch.levels[unit - 1].name if unit else arch.arithmetic.name, blamed[unit])
     return result(skips)
 
 
@@ -250,24 +264,3 @@ def _stationary(stored: StoredMapping, target: int, leader: int, level: int, loo
                     break
                 points[outer.dim] *= outer.bound
     return points
-
-
-def _check_fanouts(stored: StoredMapping, most: np.ndarray) -> None:
-    """Raises InvalidMapping for the innermost fan-out that is too small, with the sentences that Timeloop collects."""
-    arch = stored.design.layer.arch
-    sentences: list[str] = []
-    blamed: dict[int, str] = {}
-    for own in np.moveaxis(most, 1, 0).tolist():
-        for unit in reversed(range(len(arch.levels))):
-            for axis, name in enumerate("XY"):
-                outer = own[unit + 1][axis]
-                if not outer:
-                    raise FadiffError("Timeloop crashes on this mapping: it divides by the instances of a level of "
-                                      "which spatial skipping leaves none")
-                needed, there = own[unit][axis] // outer, arch.fanout(unit)[axis]
-                if needed > there:
-                    sentences.append(f"Required fanout{name} {needed} does not meet hardware constraint {there}")
-                    blamed[unit] = "\n".join(sentences)
-    if blamed:
-        unit = min(blamed)
-        raise InvalidMapping(arch.levels[unit - 1].name if unit else arch.arithmetic.name, blamed[unit])

@@ -31,8 +31,7 @@ from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.search.best_so_far import SearchOutcome, SearchState, Watcher
 from fadiff_mapper.search.layer_family import open_keeps
 from fadiff_mapper.search.mapping_task import MappingTask
-from fadiff_mapper.search.mapspace.build import MapSpace, factorization_count, places
-from fadiff_mapper.search.mapspace.orders import cut_is_open, cuts, orders_at
+from fadiff_mapper.search.mapspace.build import MapSpace, cut_is_open, cuts, factorization_count, orders_at, places
 from fadiff_mapper.search.options import ILLEGAL, SearchOptions
 
 BATCH = 1 << 14

@@ -301,7 +301,17 @@ class ResultStream:
                 [outcomes[index].nest for index in whole]), strict=True))
         for index, (task, outcome) in enumerate(zip(tasks, outcomes, strict=True)):
             if not outcome.legal:
-                failures.append(_failure(task, outcome, self.late))
+                if task.sparse:
+                    reason = "the formats and memories of the sparse design suit none of the mappings tried"
+                else:
+                    from fadiff_mapper.search.diagnosis import diagnosis, shortcoming  # rarely needed
+                    reason, lost = attempted("diagnosis", partial(diagnosis, task.layer, task.space, self.late))
+                    if lost:
+                        nearest, lost_too = attempted("nearest mapping", partial(shortcoming, task.layer, task.space,
+                                                                                 outcome.nest))
+                        reason = f"{lost}; {lost_too or f'the nearest mapping fails: {nearest}'}"
+                failures.append(f"{task.space.problem.name}: no legal mapping was found in {outcome.evaluations} "
+                                f"evaluations: {reason}")
                 continue
             nest, corrected = outcome.nest, None
             if calibration is not None:
@@ -372,16 +382,3 @@ def least_of(task: MappingTask, imperfect: bool = False, over: Over = never) -> 
     if task.sparse is not None:
         return sparse_lower_bound(task.sparse, task.space, over)
     return (residual_lower_bound if imperfect else lower_bound)(task.layer, task.space, over=over)
-
-
-def _failure(task: MappingTask, outcome: SearchOutcome, late: Over) -> str:
-    """Why a problem has no result, in a sentence."""
-    if task.sparse:
-        return (f"{task.space.problem.name}: no legal mapping was found in {outcome.evaluations} evaluations: the "
-                "formats and memories of the sparse design suit none of the mappings tried")
-    from fadiff_mapper.search.diagnosis import diagnosis, shortcoming  # rarely needed
-    reason, lost = attempted("diagnosis", lambda: diagnosis(task.layer, task.space, late))
-    if lost:
-        nearest, lost_too = attempted("nearest mapping", lambda: shortcoming(task.layer, task.space, outcome.nest))
-        reason = f"{lost}; {lost_too or f'the nearest mapping fails: {nearest}'}"
-    return f"{task.space.problem.name}: no legal mapping was found in {outcome.evaluations} evaluations: {reason}"

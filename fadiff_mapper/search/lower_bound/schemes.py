@@ -11,7 +11,7 @@ from operator import contains, floordiv, mod
 
 from fadiff_mapper.base.deadline import Over, in_time, never
 from fadiff_mapper.search.mapspace import MapSpace, available, reachable
-from fadiff_mapper.search.mapspace.orders import orders_at
+from fadiff_mapper.search.mapspace.build import orders_at
 
 Layout = tuple[tuple[int, ...], tuple[bool, ...]]
 """Spatial loops of all levels, [L * D] each: dimensions from the innermost loop outwards, and by dimension whether its
