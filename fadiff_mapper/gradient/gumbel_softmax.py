@@ -162,4 +162,5 @@ def torch_nest(factors: RelaxedFactors, choices: DiscreteDecisions) -> Nest:
 
 def decode(factors: RelaxedFactors, choices: DiscreteDecisions) -> Nest:
     """The nests of a draw as whole numbers in NumPy, for the exact evaluation."""
-    return Nest(*(np.rint(own.detach().numpy()) for own in factors), *choices)
+    temporal, spatial = (np.rint(own.detach().numpy()) for own in factors)
+    return Nest(temporal, spatial, *choices)

@@ -120,8 +120,12 @@ def curves_around(space: DesignSpace, centre: Point, spec_at: Callable[[Point], 
     A parameter of words, or whose values change the levels, has one knot. `spec_at` reads a design with any problem of
     the networks, and raises FadiffError for an invalid design.
     """
+    def logs(point: Point, spec: Spec) -> np.ndarray:
+        result: np.ndarray = np.log(np.maximum(figures_of(space, point, spec), SMALLEST))
+        return result
+
     middle = spec_at(centre)
-    at_centre = _logs(figures_of(space, centre, middle))
+    at_centre = logs(centre, middle)
     knots, curves, ends = [], [], []
     for axis, parameter in enumerate(space.parameters):
         sampled, count = {centre[axis]: np.zeros_like(at_centre)}, len(parameter.values)
@@ -135,7 +139,7 @@ def curves_around(space: DesignSpace, centre: Point, spec_at: Callable[[Point], 
             except FadiffError:     # invalid design: the curve continues from the others
                 continue
             if structure(spec) == structure(middle):
-                sampled[index] = _logs(figures_of(space, point, spec)) - at_centre
+                sampled[index] = logs(point, spec) - at_centre
         order = sorted(sampled)
         places = np.array([coordinate(parameter, index) for index in order])
         knots.append(torch.from_numpy(places))
@@ -143,11 +147,6 @@ def curves_around(space: DesignSpace, centre: Point, spec_at: Callable[[Point], 
         ends.append((places[0], places[-1]))
     lower, upper = torch.tensor(ends, dtype=torch.float64).T
     return HardwareCurves(centre, torch.from_numpy(at_centre), tuple(knots), tuple(curves), lower, upper)
-
-
-def _logs(figures: np.ndarray) -> np.ndarray:
-    logs: np.ndarray = np.log(np.maximum(figures, SMALLEST))
-    return logs
 
 
 def relaxed_around(question: DesignQuestion, widest: Sequence[Spec], specs: Sequence[Spec],

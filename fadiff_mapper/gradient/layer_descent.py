@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from fadiff_mapper.gradient.adam import adam_step, one_torch_thread
+from fadiff_mapper.gradient.adam import adam_step, geometric, one_torch_thread
 from fadiff_mapper.gradient.fadiff_as_printed import LAYER_MODELS
 from fadiff_mapper.gradient.gumbel_softmax import (
     FactorPlaces,
@@ -34,7 +34,6 @@ from fadiff_mapper.gradient.loss import penalty, smooth_value
 from fadiff_mapper.model.loop_nest import Nest, joined, nest_arrays
 from fadiff_mapper.search.best_so_far import SearchState
 from fadiff_mapper.search.layer_family import DiscreteDecisions, random_decisions
-from fadiff_mapper.search.options import geometric
 
 TRIED = 4
 """Loop orders tried per level and trial, besides the present one; the refinement continues with the orders."""
@@ -74,8 +73,7 @@ def descend(state: SearchState, rng: np.random.Generator, model: str = "refined"
             if state.out_of_time():
                 break
             ratio = step / max(steps - 1, 1)
-            temperature = geometric(*TEMPERATURES, ratio)
-            weight = geometric(*WEIGHTS, ratio)
+            temperature, weight = geometric(*TEMPERATURES, ratio), geometric(*WEIGHTS, ratio)
             factors = draw(places, theta, gumbel(places, batch, generator), temperature)
             drawn = decode(factors, choices)
             drawn_values = state.value(drawn, member, "descent")
@@ -113,8 +111,9 @@ def _redecided(state: SearchState, member: np.ndarray, nest: Nest, choices: Disc
         """For each column the best of some arrays, [..., B] each, of one kind of decision."""
         tried = joined([Nest(nest.temporal, nest.spatial, *choices._replace(**{name: array})) for array in candidates])
         values = state.value(tried, np.tile(member, len(candidates)), "orders").reshape(len(candidates), -1)
-        pick: np.ndarray = np.take_along_axis(np.stack(candidates), values.argmin(axis=0)[None, None, None], axis=0)
-        return pick[0]
+        pick = values.argmin(axis=0)[None, None, None]
+        picked: np.ndarray = np.take_along_axis(np.stack(candidates), pick, axis=0)[0]
+        return picked
 
     for level, candidates in enumerate(state.family.orders):
         if candidates.shape[1] > 1:

@@ -41,7 +41,7 @@ from fadiff_mapper.fusion.candidates import candidates_along, cuts_whole
 from fadiff_mapper.fusion.estimates import Candidate, LayerBase, group_bases, homes
 from fadiff_mapper.fusion.prices import NetworkPrice, OperatingPoint, summed
 from fadiff_mapper.fusion.segments import Segment, chains, segments
-from fadiff_mapper.gradient.adam import adam_step, one_torch_thread
+from fadiff_mapper.gradient.adam import adam_step, geometric, one_torch_thread
 from fadiff_mapper.gradient.gumbel_softmax import RelaxedFactors, decode, draw, gumbel
 from fadiff_mapper.gradient.network_cost import RelaxedCost, relaxed_cost
 from fadiff_mapper.gradient.relaxed_network import DescendedHardware, FamilySites, RelaxedNetwork, relaxed_network
@@ -51,7 +51,6 @@ from fadiff_mapper.network.one_design import by_node, repeats_of
 from fadiff_mapper.network.planning import DescendedNetwork
 from fadiff_mapper.search.layer_family import DiscreteDecisions
 from fadiff_mapper.search.mapping_task import mapping_task
-from fadiff_mapper.search.options import geometric
 from fadiff_mapper.search.result import Result, with_nest
 from fadiff_mapper.workload import Workload
 
@@ -126,8 +125,7 @@ def descend(network: RelaxedNetwork, metric: str, model: str, seed: int, steps: 
             if stopped():
                 break
             ratio = step / max(steps - 1, 1)
-            temperature = geometric(*TEMPERATURES, ratio)
-            weight = geometric(*WEIGHTS, ratio)
+            temperature, weight = geometric(*TEMPERATURES, ratio), geometric(*WEIGHTS, ratio)
             value, _ = loss(ratio < QUIET, temperature, weight)
             value.sum().backward()  # type: ignore[no-untyped-call]  # restarts are independent: each has its gradient
             for move in move_factors:

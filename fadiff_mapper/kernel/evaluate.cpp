@@ -12,17 +12,6 @@ namespace fadiff {
 // Octaves that every broken limit adds, and what stands in for an amount or limit of 0: as in model/legality.py.
 constexpr double EACH_BROKEN_LIMIT = 0.1, SMALLEST = 1e-9;
 
-// Words that a level's tile needs of its capacity where tensors of other layers lie in it: the tile must fit by itself,
-// and its counted part beside the words that reside there.
-static Lanes filled_room(const Layer& layer, const Workspace& work, const RoomPack& room, int level, Lanes words) {
-    Lanes counted = 0.0;
-    for (int t = 0; t < layer.tensors; ++t) {
-        const std::size_t cell = std::size_t(level) * layer.tensors + t;
-        counted += where(work.pack.keep[cell] & room.counted[cell], work.tiles.size[cell]);
-    }
-    return larger(words, counted + larger(layer.level[level].usable - room.words[level], 0.0));
-}
-
 // Marks the lanes that break a limit as illegal, by as many octaves.
 static void refuse(int count, Mask broken, Lanes amount, double limit, Scores* scores) {
     for (unsigned left = broken.bits() & ((1u << count) - 1); left; left &= left - 1) {
@@ -46,10 +35,15 @@ static void check_limits(const Layer& layer, const RoomPack* room, const Workspa
     refuse(pack.count, homeless, 1.0, 0, scores);
     for (int unit = 0; unit <= layer.levels; ++unit) {
         if (unit && layer.level[unit - 1].usable >= 0) {
-            const std::size_t first = std::size_t(unit - 1) * layer.tensors;
-            Lanes words = 0.0;
-            for (int t = 0; t < layer.tensors; ++t) words += where(pack.keep[first + t], work.tiles.size[first + t]);
-            check(room ? filled_room(layer, work, *room, unit - 1, words) : words, layer.level[unit - 1].usable);
+            const double usable = layer.level[unit - 1].usable;
+            Lanes words = 0.0, counted = 0.0;
+            for (int t = 0; t < layer.tensors; ++t) {
+                const std::size_t cell = std::size_t(unit - 1) * layer.tensors + t;
+                words += where(pack.keep[cell], work.tiles.size[cell]);
+                if (room) counted += where(pack.keep[cell] & room->counted[cell], work.tiles.size[cell]);
+            }
+            // Where tensors of other layers lie in it, a tile must fit by itself, and its counted part beside these.
+            check(room ? larger(words, counted + larger(usable - room->words[unit - 1], 0.0)) : words, usable);
             const double least = layer.level[unit - 1].least;
             if (least > 0) refuse(pack.count, words < least, words, least, scores);
         }
@@ -169,11 +163,6 @@ static Lanes arriving(const Workspace& work, std::size_t cell, int level) {
     return share;
 }
 
-// Whether the first update of each word of an output is a plain write, so that nothing is read and filled for it.
-static bool plain_writes(const Layer& layer, std::size_t cell) {
-    return layer.first_written[cell] && layer.coalesced[cell];
-}
-
 // Reads, fills and updates of one instance of every level (model/access_counts.py, accesses).
 static void count_accesses(const Layer& layer, Workspace& work) {
     const int tensors = layer.tensors;
@@ -191,7 +180,8 @@ static void count_accesses(const Layer& layer, Workspace& work) {
             Lanes share = 0.0;
             if (further.any()) share = where(further, arriving(work, outer, level + 1));
             if (layer.spaces[t].written) {
-                const Lanes first = plain_writes(layer, cell) ? work.part[cell] : Lanes(0.0);
+                // Nothing is read and filled where the first update of each word is a plain write.
+                const Lanes first = layer.first_written[cell] && layer.coalesced[cell] ? work.part[cell] : Lanes(0.0);
                 const Lanes asked = nearest(content + peer - first);
                 const Lanes filled = nearest(share + peer - where(further, first));
                 work.reads[cell] = where(keep, asked);
@@ -270,14 +260,6 @@ static void charge(const Interconnect& one, double words, double hop_words, doub
     }
 }
 
-// pJ of a word of a multicast to so many receivers.
-static double transfer_energy(const std::vector<Interconnect::Transfer>& transfers, double receivers) {
-    double energy = 0;
-    for (const auto& [to, own] : transfers)
-        if (to == 0 || to == receivers) energy = own;
-    return energy;
-}
-
 // pJ of an interconnect for one data space of one mapping, all instances together.
 static double interconnect_energy(const Layer& layer, const Workspace& work, const Interconnect& one, int t, int lane) {
     const std::size_t cell = std::size_t(one.level) * layer.tensors + t;
@@ -300,7 +282,12 @@ static double interconnect_energy(const Layer& layer, const Workspace& work, con
     }
     if (one.kind == Interconnect::TREE) return sum.hops * one.hop + sum.additions * one.adder;  // of one instance in Timeloop
     const double instances = work.used[one.level][lane];
-    if (one.kind == Interconnect::MULTICAST) return transfer_energy(one.transfers[t], sum.receivers) * sum.last * instances;
+    if (one.kind == Interconnect::MULTICAST) {
+        double energy = 0;  // of a word to so many receivers
+        for (const auto& [to, own] : one.transfers[t])
+            if (to == 0 || to == sum.receivers) energy = own;
+        return energy * sum.last * instances;
+    }
     const double links = traffic.links[cell][lane] * (one.hop + 2 * one.router);
     return (sum.hops * one.hop + sum.routers * one.router + sum.words * one.ingress + links) * instances;
 }

@@ -1,8 +1,8 @@
 // The evaluation of mappings on a sparse design, as far as a search compares them: cycles, energy, legality.
 //
 // The compiled form of sparse_design.py, sparse_tiles.py, sparse_savings.py and sparse_accesses.py of model/, for eight mappings
-// at once: these say what the numbers mean. Tests hold the two together bit for bit (tests/sparse/test_compiled_sparse.py). Lanes in which Timeloop ends on an assertion,
-// or in which its numbers are undefined, are marked as `aborted`.
+// at once: these say what the numbers mean. Tests hold the two together bit for bit (tests/sparse/test_compiled_sparse.py). Lanes
+// in which Timeloop ends on an assertion, or in which its numbers are undefined, are marked as `aborted`.
 
 #pragma once
 
@@ -312,9 +312,6 @@ public:
     void evaluate(Workspace& dense, Scores* scores);
 
 private:
-    unsigned lay_tiles(const Workspace& dense);
-    unsigned find_fitting(unsigned lanes) const;
-
     std::shared_ptr<const SparseDesign> design_;
     Met met_;
     SparseTiles tiles_;

@@ -412,26 +412,21 @@ SparseEvaluator::SparseEvaluator(std::shared_ptr<const SparseDesign> design)
     tiles_.skipped.resize(cells + design_->layer.tensors);
 }
 
-// Tiles and occupancies; the lanes that Timeloop does not reject for them, a bit each.
-unsigned SparseEvaluator::lay_tiles(const Workspace& dense) {
+void SparseEvaluator::evaluate(Workspace& dense, Scores* scores) {
     const Layer& layer = design_->layer;
-    unsigned lanes = 0;
+    lay_tiles(design_->wires, dense.pack, dense.tiles);
+    unsigned possible = 0;  // lanes that Timeloop does not reject
     for (int lane = 0; lane < dense.pack.count; ++lane)
-        lanes |= unsigned(lay_sparse_tiles(*design_, dense.pack, dense.tiles, lane, tiles_.mapped[lane])) << lane;
+        possible |= unsigned(lay_sparse_tiles(*design_, dense.pack, dense.tiles, lane, tiles_.mapped[lane])) << lane;
     for (int level = 0; level < layer.levels; ++level)
         for (int t = 0; t < layer.tensors; ++t) {
             const std::size_t cell = std::size_t(level) * layer.tensors + t;
-            tiles_.kept[cell] = dense.pack.keep[cell].bits() & lanes;
+            tiles_.kept[cell] = dense.pack.keep[cell].bits() & possible;
             find_occupancies(*design_, tiles_.mapped, dense.tiles.size[cell], t, level, tiles_.kept[cell], met_,
                              tiles_.occupancies[cell]);
-            lanes &= ~(tiles_.occupancies[cell].rejected & tiles_.kept[cell]);
+            possible &= ~(tiles_.occupancies[cell].rejected & tiles_.kept[cell]);
         }
-    return lanes;
-}
-
-// Lanes whose tiles fit, with their largest occupancy. A level with a size has a limit of metadata, too.
-unsigned SparseEvaluator::find_fitting(unsigned lanes) const {
-    const Layer& layer = design_->layer;
+    // Tiles must fit with their largest occupancy. A level with a size has a limit of metadata, too.
     for (int level = 0; level < layer.levels; ++level) {
         if (layer.level[level].usable < 0) continue;
         Lanes words = 0.0, bits = 0.0;
@@ -443,15 +438,8 @@ unsigned SparseEvaluator::find_fitting(unsigned lanes) const {
         }
         const Mask broken = (words > layer.level[level].usable) | (bits > design_->levels[level].metadata_limit)
             | (words < layer.level[level].least);
-        lanes &= ~broken.bits();
+        possible &= ~broken.bits();
     }
-    return lanes;
-}
-
-void SparseEvaluator::evaluate(Workspace& dense, Scores* scores) {
-    const Layer& layer = design_->layer;
-    fadiff::lay_tiles(design_->wires, dense.pack, dense.tiles);
-    unsigned possible = find_fitting(lay_tiles(dense));
     for (Savings& savings : tiles_.savings) savings.lanes = savings.gated = savings.spatial = 0;
     for (unsigned left = possible; left; left &= left - 1) {
         const int lane = __builtin_ctz(left);

@@ -171,12 +171,6 @@ def rejection(broken: list[Violation]) -> InvalidMapping:
     return InvalidMapping(first.level, first.reason + (same_level[0].reason if tile_first and same_level else ""))
 
 
-def legal(checks: list[LegalityCheck]) -> np.ndarray:
-    """[B]. Whether the mapping breaks no limit."""
-    result: np.ndarray = ~np.any([check.broken for check in checks], axis=0)
-    return result
-
-
 def excess(checks: list[LegalityCheck]) -> np.ndarray:
     """Distance from legality, [B]: the sum over broken limits of |log2(asked / available)|, and a little for each."""
     total = np.zeros(len(checks[0].broken))

@@ -301,6 +301,7 @@ class ResultStream:
                 [outcomes[index].nest for index in whole]), strict=True))
         for index, (task, outcome) in enumerate(zip(tasks, outcomes, strict=True)):
             if not outcome.legal:
+                reason: str | None
                 if task.sparse:
                     reason = "the formats and memories of the sparse design suit none of the mappings tried"
                 else:

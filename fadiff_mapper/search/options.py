@@ -44,12 +44,6 @@ def check_metrics(metrics: object) -> tuple[str, ...]:
     return tuple(metrics)
 
 
-def geometric(start: float, end: float, ratio: float) -> float:
-    """`start` at ratio 0, `end` at ratio 1, equal factors from step to step; both above 0."""
-    value: float = start * (end / start) ** ratio
-    return value
-
-
 @dataclass(frozen=True)
 class Effort:
     """Schedule of the search of one layer; users name one of `EFFORTS`. `docs/results/schedules.md` has the figures."""

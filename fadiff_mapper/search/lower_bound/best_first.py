@@ -20,34 +20,24 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class Look(Generic[Part, Answer]):
-    """All that a look at one part brings.
+    """All that a look at one part brings."""
 
-    Attributes:
-        parts: Bounds and parts that together hold every candidate below the limit that was not evaluated.
-        better: Value and answer of the best candidate below the limit among those evaluated; None: there is none.
-        least: Bound of candidates that can be neither evaluated nor divided further; infinite: there are none.
-    """
-
-    parts: Iterable[tuple[float, Part]] = ()
-    better: tuple[float, Answer] | None = None
-    least: float = inf
+    parts: Iterable[tuple[float, Part]] = ()    # Bounds and parts that together hold every candidate below the limit
+                                                # that was not evaluated
+    better: tuple[float, Answer] | None = None  # Value and answer of the best candidate below the limit among those
+                                                # evaluated; None: there is none
+    least: float = inf                          # Bound of candidates that can be neither evaluated nor divided further;
+                                                # infinite: there are none
 
 
 @dataclass(frozen=True)
 class Proof(Generic[Answer]):
-    """The state of a branch and bound when it ended.
+    """The state of a branch and bound when it ended."""
 
-    Attributes:
-        value: Value of the best answer.
-        answer: The best answer; None: the first one, that was given.
-        least: No candidate has a value below it, but for `TOLERANCE`.
-        opened: Parts looked at.
-    """
-
-    value: float
-    answer: Answer | None
-    least: float
-    opened: int
+    value: float           # Value of the best answer
+    answer: Answer | None  # The best answer; None: the first one, that was given
+    least: float           # No candidate has a value below it, but for `TOLERANCE`
+    opened: int            # Parts looked at
 
 
 def best_first(parts: Iterable[tuple[float, Part]], look: Callable[[Part, float], Look[Part, Answer]], value: float,

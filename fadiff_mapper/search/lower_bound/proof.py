@@ -45,21 +45,13 @@ class MappingPart:
 
 @dataclass(frozen=True)
 class MappingProof:
-    """What is proved about the mappings of a map space.
+    """What is proved about the mappings of a map space."""
 
-    Attributes:
-        value: The metric of the best mapping known.
-        nest: That mapping, a nest of one row.
-        least: No legal mapping has less, but for a billionth (`best_first.TOLERANCE`).
-        parts: Parts of the map space that were bounded.
-        mappings: Mappings evaluated.
-    """
-
-    value: float
-    nest: Nest
-    least: float
-    parts: int
-    mappings: int
+    value: float   # The metric of the best mapping known
+    nest: Nest     # That mapping, a nest of one row
+    least: float   # No legal mapping has less, but for a billionth (`best_first.TOLERANCE`)
+    parts: int     # Parts of the map space that were bounded
+    mappings: int  # Mappings evaluated
 
     @property
     def gap(self) -> float:

@@ -23,15 +23,10 @@ Reach = frozenset[tuple[int, int]]
 
 @dataclass(frozen=True)
 class Scheme:
-    """All spatial factors of a mapping, and the data spaces that levels keep.
+    """All spatial factors of a mapping, and the data spaces that levels keep."""
 
-    Attributes:
-        spatial: Spatial factors of each level, [L][D].
-        keep: Whether each level keeps each data space, [L][T].
-    """
-
-    spatial: tuple[tuple[int, ...], ...]
-    keep: tuple[tuple[bool, ...], ...]
+    spatial: tuple[tuple[int, ...], ...]  # Spatial factors of each level, [L][D]
+    keep: tuple[tuple[bool, ...], ...]    # Whether each level keeps each data space, [L][T]
 
 
 def schemes(space: MapSpace, over: Over = never) -> Iterator[Scheme]:
