@@ -132,10 +132,9 @@ def exact_traffic(layer: PreparedLayer, nest: Nest, with_hops: bool) -> tuple[De
     loops (`kernel/residual_walk.hpp`). `with_hops` also counts the hops of every fan-out (else 0), and windows in full
     below levels that bypass the data space: bypassing rescales their words, not their hops.
 
-    Returns:
-        The tally of every boundary, of as many kinds as some mapping needs; the words that one receiver below each
-        boundary asks for over the whole run, [L, T, B], 0 with residuals; steps of the walks through loops with
-        residuals, [B], 0 without.
+    Returns the tally of every boundary, of as many kinds as some mapping needs; the words that one receiver below each
+    boundary asks for over the whole run, [L, T, B], 0 with residuals; and steps of the walks through loops with
+    residuals, [B], 0 without.
     """
     wanted, words, multicast, scatter, hop_words, links, calls = _kernel.traffic(layer.compiled, nest_arrays(nest),
                                                                                  with_hops)
@@ -146,15 +145,10 @@ def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, ro
                   rounding: Rounding = EXACT) -> Evaluation:
     """Evaluates one batch, as `timeloop-model` does.
 
-    Args:
-        details: Count the hops of every interconnect, priced or not, as `stats.stats_of` needs them.
-        room: Words that may be filled where tensors of other layers lie already; None leaves all to the mapping.
-        rounding: `EXACT`, or `UNROUNDED` for the numbers of a batch with residuals without Timeloop's faults of
-            rounding: instances and receivers are averages in use, no access is rounded, and
-            multiply-accumulates are the problem's.
-
-    Returns:
-        All results, of illegal mappings too; results of residual mappings that break a limit mean nothing.
+    `details`: count the hops of every interconnect, priced or not, as `stats.stats_of` needs them. `room`: words that
+    may be filled where tensors of other layers lie already. `rounding`: `UNROUNDED` gives the numbers of a batch with
+    residuals without Timeloop's faults: instances and receivers are averages in use, no access is rounded, and
+    multiply-accumulates are the problem's. Illegal mappings have results, too, which mean nothing with residuals.
     """
     with_hops = details or layer.network_priced
     active, use = active_parts(nest), None

@@ -91,13 +91,10 @@ def limits(nest: Nest, needed: np.ndarray, use: Usage, arch: Architecture, room:
            metadata: np.ndarray | None = None) -> list[LegalityCheck]:
     """Every check in the order in which Timeloop makes them; Timeloop reports the first one that is broken.
 
-    Timeloop lacks the last check, see `MOST_RECEIVERS`. `needed` [L, T, B] are the words that tiles take, 0 where none
-    is kept. `room` is smaller where tensors of other layers lie. `metadata` [L, B] are bits on a
-    sparse design; a level with a size limits them, too.
-
-    Returns:
-        First whether every data space is kept somewhere, then instances of the arithmetic, then for each level from
-        the innermost its capacity, least utilization and instances, and last the fan-outs.
+    First whether every data space is kept somewhere, then instances of the arithmetic, then for each level from the
+    innermost its capacity, least utilization and instances, and last the fan-outs, which Timeloop does not check, see
+    `MOST_RECEIVERS`. `needed` [L, T, B] are the words that tiles take, 0 where none is kept. `room` is smaller where
+    tensors of other layers lie. `metadata` [L, B] are bits on a sparse design; a level with a size limits them, too.
     """
     def limit(constraint: str, level: str, amount: np.ndarray, most: float) -> None:
         checks.append(LegalityCheck(constraint, level, amount, most, amount > most))

@@ -250,10 +250,8 @@ def neighbours(nest: Nest, arch: Architecture, level: int) -> Iterator[tuple[Arr
     """The spatial loops whose steps lie between receivers side by side.
 
     Along a row this is the innermost loop; from row to row the innermost loop on Y where the loops on X fill the row.
-
-    Yields:
-        Whether there is such a loop, its dimension, and the pairs of its receivers that the end of a row tears apart,
-        [B] each; first along the row, then from row to row.
+    Yields for both whether there is such a loop, its dimension, and the pairs of its receivers that the end of a row
+    tears apart, [B] each.
     """
     xp, order = array_namespace(nest.temporal), nest.spatial_order[level]
     row, spatial = xp.arange(nest.batch), xp.astype(nest.spatial[level], xp.int64)

@@ -29,11 +29,7 @@ SAME = _kernel.SAME
 
 
 def check_metrics(metrics: object) -> tuple[str, ...]:
-    """The metrics of a list or tuple, in order of priority, as a tuple.
-
-    Raises:
-        FadiffError: The value is no list or tuple, is empty, or has an unknown metric.
-    """
+    """The metrics of a list or tuple, in order of priority; FadiffError for another, unknown or no metric."""
     if not isinstance(metrics, list | tuple):
         raise FadiffError(f"metric: found {metrics!r}; accepted: {listed(METRICS)}, or a list of them")
     for name in metrics:
@@ -166,11 +162,7 @@ MOST_THREADS = 1024
 
 
 def check_options(options: SearchOptions) -> None:
-    """Checks options before a search.
-
-    Raises:
-        FadiffError: An option is out of range, or has no effect beside another one.
-    """
+    """Raises FadiffError where an option is out of range, or has no effect beside another one."""
     limit = options.time_limit
     if limit is not None and (not isinstance(limit, int | float) or not limit > 0):
         raise FadiffError(f"time limit: found {limit!r}; accepted: seconds greater than 0")

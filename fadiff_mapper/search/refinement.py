@@ -161,10 +161,8 @@ class Refinement:
         """Anneals until enough chains have met the best mapping, and descends from there to a local optimum.
 
         If the chains do not agree, the best ones continue. If still too few, including earlier searches, have met the
-        best mapping, the search starts again from new random mappings.
-
-        Returns:
-            Whether no neighbour of the best mapping is better.
+        best mapping, the search starts again from new random mappings. Returns whether no neighbour of the best mapping
+        is better.
         """
         effort, chains, met = self.effort, self.chains, 0
         enough = min(effort.min_agreeing_chains, effort.chains, effort.extra_chains)

@@ -44,16 +44,10 @@ def best_first(parts: Iterable[tuple[float, Part]], look: Callable[[Part, float]
                gap: float = 0.0, over: Over = never) -> Proof[Answer]:
     """Proves an answer to be the best one, or finds a better one.
 
-    Args:
-        parts: Bounds and parts that together hold every candidate.
-        look: Evaluates or divides a part; candidates of the limit or more, its second argument, do not matter.
-        value: Value of the first answer, to be minimised.
-        gap: Share by which the best answer may exceed the least bound in the end.
-        over: Asked before every look; once true, the search ends with what it has.
-
-    Returns:
-        The best answer with the least bound: their gap is the given one at most, unless time was over, or some parts
-        can be neither evaluated nor divided.
+    `parts` are bounds and parts that together hold every candidate. `look` evaluates or divides a part; candidates of
+    the limit or more, its second argument, do not matter. `value` is that of the first answer, to be minimised. The
+    best answer exceeds the least bound by the `gap` at most, unless `over` was true before a look, or some parts can be
+    neither evaluated nor divided.
     """
     heap = [(bound, number, part) for number, (bound, part) in enumerate(parts)]
     heapq.heapify(heap)

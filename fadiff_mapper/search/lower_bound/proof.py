@@ -98,14 +98,9 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
           budget: float = inf) -> MappingProof:
     """Searches for a mapping that is better than a known one, until it is proved that there is none.
 
-    Args:
-        layer: The problem on its architecture; `unprovable` has nothing against it.
-        space: Its map space.
-        metric: The metric to minimise.
-        nest: A legal mapping, a nest of one row.
-        gap: Share by which the best mapping may exceed the least bound in the end.
-        over: Asked again and again; once true, the proof ends with what it has.
-        budget: Parts and mappings to look at, about, before the proof ends.
+    `unprovable` has nothing against the layer; `nest` is a legal mapping, one row. `gap` is the share by which the best
+    mapping may exceed the least bound in the end. The proof ends with what it has once `over` is true, or when about
+    `budget` parts and mappings have been looked at.
     """
     value = metric_of(score(layer, nest), metric)
     core = core_of(layer, space, metric)
