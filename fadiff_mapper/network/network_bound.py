@@ -29,14 +29,19 @@ from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from math import inf, prod, sqrt
 
+import numpy as np
+
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.fusion.estimates import homes
-from fadiff_mapper.fusion.prices import NOTHING, OperatingPoint, other_reads, summed, word_costs
+from fadiff_mapper.fusion.prices import NOTHING, OperatingPoint, WordCosts, other_reads, summed, word_costs
 from fadiff_mapper.fusion.segments import Segment, chains, over_all_runs
 from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.spec.tables import compute_energy
 from fadiff_mapper.model.prepared_layer import word_energy
+from fadiff_mapper.network.group_least import GroupRoom, LayerLink, Prices, first_traffic, later_traffic
 from fadiff_mapper.network.one_design import by_node, repeats_of
 from fadiff_mapper.search.lower_bound import residual_lower_bound
+from fadiff_mapper.search.lower_bound.least_traffic import touched_words
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import Workload
@@ -72,32 +77,60 @@ class LeastLayer:
 
 
 @dataclass(frozen=True)
+class LeastInGroup:
+    """Values that no group undercuts in one of its layers, as alternatives (last axis), all runs together.
+
+    By the room of the intermediate that the layer reads, first of one that a group's first layer makes, then of others,
+    and by the room of that which it hands on, [2 * S or 1, S or 1, K].
+    """
+
+    energy_pj: np.ndarray
+    cycles: np.ndarray
+
+    def price(self, energy: float, cycles: float) -> np.ndarray:
+        """The least price at prices per pJ and per cycle, [2 * S or 1, S or 1]."""
+        terms = [weight * values for weight, values in ((energy, self.energy_pj), (cycles, self.cycles)) if weight]
+        least: np.ndarray = sum(terms[1:], start=terms[0]).min(axis=-1)
+        return least
+
+
+@dataclass(frozen=True)
 class NetworkLeast:
     """Values from which the least price of every plan of a network follows."""
 
     chains: Sequence[tuple[str, ...]]
     alone: Mapping[str, LeastLayer]
-    fused: Mapping[str, Mapping[tuple[bool, bool], LeastLayer]]  # by whether its input and its output are handed on
+    fused: Mapping[str, Mapping[tuple[bool, bool], LeastInGroup]]  # by whether its input and its output are handed on
     credits: Mapping[Pair, OperatingPoint]  # reads of residual operands that a plan with a link may do without
     besides: OperatingPoint  # what the network takes besides its layers
 
     def price(self, energy: float, cycles: float) -> float:
         """The least price of all plans at prices per pJ and per cycle."""
+        known: dict[int, np.ndarray] = {}
+
+        def priced(name: str, reads: bool, hands: bool) -> np.ndarray | None:
+            least = self.fused[name].get((reads, hands))
+            if least is not None and id(least) not in known:
+                known[id(least)] = least.price(energy, cycles)
+            return None if least is None else known[id(least)]
+
         total = energy * self.besides.energy_pj + cycles * self.besides.cycles
         for names in self.chains:
-            cost = {False: 0.0}     # of all layers so far, by whether the link behind the last one is fused
+            # of all layers so far: the last one in no group with the next, or handing on in a room, from its group's
+            # first layer or a later one, [2 * S]
+            apart, handing = 0.0, np.full(1, inf)
             for name, following in zip(names, (*names[1:], ""), strict=True):
-                choices: dict[bool, float] = {}
-                credit = self.credits.get((name, following))
-                for before, after in product(cost, (False, True) if credit else (False,)):
-                    layer = self.alone[name] if not (before or after) else self.fused[name].get((before, after))
-                    if layer is not None:
-                        own = cost[before] + layer.price(energy, cycles)
-                        if after and credit:
-                            own -= energy * credit.energy_pj + cycles * credit.cycles
-                        choices[after] = min(choices.get(after, inf), own)
-                cost = choices
-            total += cost[False]
+                first, middle, last = (priced(name, *sides) for sides in ((False, True), (True, True), (True, False)))
+                ends = inf if last is None else float((handing[:, None] + last).min())
+                on = np.full(1, inf)
+                if credit := self.credits.get((name, following)):
+                    begun = np.full(1, inf) if first is None else apart + first[0]
+                    going = np.full(1, inf) if middle is None else (handing[:, None] + middle).min(axis=0)
+                    size = max(begun.size, going.size)
+                    on = np.concatenate([np.broadcast_to(begun, size), np.broadcast_to(going, size)]) - (
+                        energy * credit.energy_pj + cycles * credit.cycles)
+                apart, handing = min(apart + self.alone[name].price(energy, cycles), ends), on
+            total += apart
         return total
 
     def bound(self, metric: str) -> float:
@@ -172,8 +205,18 @@ def network_least(workload: Workload, hardware: Hardware, results: Sequence[Resu
         less = min(words * costs.read[level] for level in levels)
         share = OperatingPoint((saved.energy_pj - less) / len(own), saved.cycles / len(own))
         credits |= {pair: summed([credits[pair], share]) for pair in own}
-    fused: dict[str, dict[tuple[bool, bool], LeastLayer]] = {name: {} for name in specs}
-    known: dict[tuple[object, ...], LeastLayer] = {}
+    room = group_room(hardware, levels, specs)
+    links: dict[tuple[str, str, bool], LayerLink] = {}
+    for segment in segments:
+        for pair, *own in zip(pairwise(segment.nodes), segment.links, pairwise(segment.problems), segment.slides,
+                              segment.whole, strict=True):
+            link, (producer, consumer), slides, whole = own
+            links.setdefault((*pair, segment.batched), LayerLink(link, producer, consumer, slides, whole))
+    before, after = ({pair[k]: pair[1 - k] for pair in credits} for k in (1, 0))
+    fused: dict[str, dict[tuple[bool, bool], LeastInGroup]] = {name: {} for name in specs}
+    known: dict[tuple[object, ...], LeastInGroup] = {}
+    work = {name: part[name] * repeats[name] * spec.problem.computes * compute_energy(spec.arch.arithmetic, spec.tables)[0]
+            for name, spec in specs.items() if name in part}
     for name, (operand, output) in product(specs, ((False, True), (True, False), (True, True))):
         if (operand and name not in reads) or (output and name not in written):
             continue
@@ -183,15 +226,72 @@ def network_least(workload: Workload, hardware: Hardware, results: Sequence[Resu
             handed = {reads[name]: False} if operand else {}     # tensors, with whether levels outside keep them, too
             handed |= {spec.problem.output.name: written[name]} if output else {}
             runs = 1 if together else repeats[name]
-            key = (id(specs[name]), together, runs, *handed.items())
+            done = part[name] if output else 1.0
+            earlier = before.get(name, "") if operand else ""
+            three = [links.get((one, other, together)) for one, other in (
+                (before.get(earlier, ""), earlier), (earlier, name), (name, after[name] if output else ""))]
+            costs_before = work.get(earlier, 0.0), work.get(before.get(earlier, ""), 0.0)
+            key = (id(specs[name]), together, runs, done, *handed.items(), repr(three), costs_before)
             if key not in known:
-                known[key] = _least_in_group(spec, levels, handed, runs)
+                known[key] = _in_group(spec, _least_in_group(spec, levels, handed, runs), room.get(name), three, runs, done, costs,
+                                       costs_before)
             found.append(known[key])
-        done = part[name] if output else 1.0
-        fused[name][operand, output] = LeastLayer(done * min(one.energy_pj for one in found),
-                                                  done * min(one.cycles for one in found))
+        shape = np.broadcast_shapes(*(one.cycles.shape[:2] for one in found))
+        fused[name][operand, output] = LeastInGroup(*(
+            np.concatenate([np.broadcast_to(each, (*shape, each.shape[-1])) for each in values], axis=-1)
+            for values in ([one.energy_pj for one in found], [one.cycles for one in found])))
     return NetworkLeast([names for names, _ in chains(workload)], alone, fused, credits,
                         other_reads(workload, results[0].spec))
+
+
+def group_room(hardware: Hardware, levels: Sequence[int], specs: Mapping[str, Spec]) -> dict[str, GroupRoom]:
+    """The room for groups, by layer; none where several levels could be homes, or one without a limit."""
+    if len(levels) != 1 or hardware.arch.levels[levels[0]].usable is None:
+        return {}
+    home, every = levels[0], hardware.arch.levels
+
+    size = float(every[home].usable or 0)
+
+    def sums(spec: Spec, most: int, otherwise: float) -> float:
+        """Words of output that the largest of the first levels holds, or another one where none of them need keep any."""
+        own = [(inf if every[level].usable is None else float(every[level].usable or 0) * every[level].instances, here)
+               for level, here in enumerate(spec.constraints.levels[:most])
+               if spec.problem.output.name not in here.bypass]
+        must = any(spec.problem.output.name in here.keep for _, here in own)
+        return max([words for words, _ in own] + ([] if must else [otherwise]))
+
+    return {name: GroupRoom(size, frozenset(spec.constraints.levels[home].keep), sums(spec, home, size),
+                            sums(spec, len(every) - 1, inf)) for name, spec in specs.items()}
+
+
+def _in_group(spec: Spec, once: LeastLayer, room: GroupRoom | None, links: Sequence[LayerLink | None], runs: int,
+              done: float, costs: WordCosts, work_before: tuple[float, float]) -> LeastInGroup:
+    """The least cost of a layer in a group, all runs together.
+
+    Args:
+        spec: The layer on its design.
+        once: Its cost where each word comes in once.
+        room: The room for groups; None where it is not known.
+        links: The links to the layer before, to the layer, and from it, as far as the group has them.
+        runs: Runs of its problem.
+        done: The part of its work that the group has to do.
+        costs: Costs of words.
+        work_before: pJ of the arithmetic of the layer before and of the one before that, all runs together.
+    """
+    earlier, before, after = links
+    traffic, prices = None, Prices(costs.read[-1], costs.written, (work_before[0] / runs, work_before[1] / runs))
+    if room and before:
+        traffic = later_traffic(spec.problem, before, after, room, earlier, prices)
+    elif room and after:
+        traffic = first_traffic(spec.problem, after, room, prices)
+    if traffic is None:
+        return LeastInGroup(*(np.full((1, 1, 1), done * value) for value in (once.energy_pj, once.cycles)))
+    handed = {before.link.tensor if before else "", spec.problem.output.name if after else ""}
+    least = done * sum(touched_words(space, spec.problem.bounds) for space in spec.problem.dataspaces
+                       if space.name not in handed)
+    energy = done * once.energy_pj + runs * traffic.energy
+    cycles = np.maximum(done * once.cycles, runs * (least + traffic.words) / costs.most)
+    return LeastInGroup(energy, cycles)
 
 
 def _least_in_group(spec: Spec, levels: Sequence[int], handed: Mapping[str, bool], runs: int) -> LeastLayer:
