@@ -5,6 +5,7 @@ layers that follow one another in a chain, as `fusion` evaluates it: any shared 
 uneven; any level on the chip with a single instance as home of each intermediate; halos kept or computed again;
 operands of a group resident or not, along any loops; partial sums that stay or are spilled; residual operands read on
 the chip or from outside; any mapping of every tile within the design's constraints, with factors that divide the tile.
+Loops cut only what the operators in between pass on in tiles.
 
 Layers by themselves are bounded by `search.lower_bound`.
 
@@ -13,13 +14,15 @@ it at the innermost level that keeps a tensor cost at least their share of the l
 whole factors reach; each word that a tile touches comes from the next level outside at least once, and the tiles
 together touch all words of the layer. Both sums are those of `search.lower_bound` for factors of any size, where what
 is handed on within the group is kept at its home and at no level outside it. A layer whose sums are handed on reads
-each of them once more for its copy to the home. Recomputation, refetches, room and the order of steps only add to that.
+each of them once more for its copy to the home. Words that come in again for lack of room are those of `group_least`.
+Halos computed again and the order of steps only add to that.
 
 Networks. At prices per pJ and per cycle, the cheapest plan is found by a shortest path through every chain, with each
-link fused or not; what the plans of a network can reach lies above the line of this least price. The least product of
-energy and cycles above the lines for several prices is at one of the corners of the polygon that they enclose. From the
-two lines of least energy and least cycles on, the corner with the least product is cut off by the line that is tangent
-to its hyperbola, until a line passes through it: a cutting-plane method for the convex hull of all plans.
+link fused, in some room, or not; what the plans of a network can reach lies above the line of this least price. The
+least product of energy and cycles above the lines for several prices is at one of the corners of the polygon that
+they enclose. From the two lines of least energy and least cycles on, the corner with the least product is cut off by
+the line that is tangent to its hyperbola, until a line passes through it: a cutting-plane method for the convex hull
+of all plans.
 """
 
 from __future__ import annotations
@@ -53,6 +56,9 @@ TANGENT, MOST_LINES = 1e-6, 200
 """The part of the least price by which a corner may lie below its own tangent, as more lines gain no more; and lines at
 most, where plans trade energy against cycles all along a hyperbola: a limit of time."""
 
+EARLIER = 6
+"""Layers before a layer that are looked at where its input is made again. A limit of time."""
+
 Pair = tuple[str, str]
 """The names of two layers with a link between them."""
 
@@ -80,15 +86,14 @@ class LeastLayer:
 class LeastInGroup:
     """Values that no group undercuts in one of its layers, as alternatives (last axis), all runs together.
 
-    By the room of the intermediate that the layer reads, first of one that a group's first layer makes, then of others,
-    and by the room of that which it hands on, [2 * S or 1, S or 1, K].
+    Axes as those of `LeastTraffic`.
     """
 
     energy_pj: np.ndarray
     cycles: np.ndarray
 
     def price(self, energy: float, cycles: float) -> np.ndarray:
-        """The least price at prices per pJ and per cycle, [2 * S or 1, S or 1]."""
+        """The least price at prices per pJ and per cycle, [4 * S or 1, 2 * S or 1]."""
         terms = [weight * values for weight, values in ((energy, self.energy_pj), (cycles, self.cycles)) if weight]
         least: np.ndarray = sum(terms[1:], start=terms[0]).min(axis=-1)
         return least
@@ -116,8 +121,7 @@ class NetworkLeast:
 
         total = energy * self.besides.energy_pj + cycles * self.besides.cycles
         for names in self.chains:
-            # of all layers so far: the last one in no group with the next, or handing on in a room, from its group's
-            # first layer or a later one, [2 * S]
+            # of all layers so far: the last one in no group with the next, or handing on, [4 * S] as in `LeastTraffic`
             apart, handing = 0.0, np.full(1, inf)
             for name, following in zip(names, (*names[1:], ""), strict=True):
                 first, middle, last = (priced(name, *sides) for sides in ((False, True), (True, True), (True, False)))
@@ -126,9 +130,9 @@ class NetworkLeast:
                 if credit := self.credits.get((name, following)):
                     begun = np.full(1, inf) if first is None else apart + first[0]
                     going = np.full(1, inf) if middle is None else (handing[:, None] + middle).min(axis=0)
-                    size = max(begun.size, going.size)
-                    on = np.concatenate([np.broadcast_to(begun, size), np.broadcast_to(going, size)]) - (
-                        energy * credit.energy_pj + cycles * credit.cycles)
+                    sides = [side.reshape(-1, max(side.size // 2, 1)) for side in np.broadcast_arrays(begun, going)]
+                    on = np.stack(sides, axis=1).ravel() if begun.size + going.size > 2 else np.minimum(begun, going)
+                    on = on - (energy * credit.energy_pj + cycles * credit.cycles)
                 apart, handing = min(apart + self.alone[name].price(energy, cycles), ends), on
             total += apart
         return total
@@ -182,41 +186,39 @@ def network_least(workload: Workload, hardware: Hardware, results: Sequence[Resu
     reads: dict[str, str] = {}
     written: dict[str, bool] = {}
     part: dict[str, float] = {}     # of a layer's work that a group has to do: strides may leave out points at the end
+    links: dict[tuple[str, str, bool], LayerLink] = {}  # by the layers, and whether they are problems of all their runs
     for segment in segments:
-        for index, ((before, after), link) in enumerate(zip(pairwise(segment.nodes), segment.links, strict=True)):
-            reads[after] = link.tensor
-            written[before] = link.written_whole and before not in inside
+        for index, ((maker, taker), link) in enumerate(zip(pairwise(segment.nodes), segment.links, strict=True)):
+            reads[taker] = link.tensor
+            written[maker] = link.written_whole and maker not in inside
             problem, reader = segment.problems[index:index + 2]
             spans = [(slides.read(range(reader.bounds[link.dims[own]])), problem.bounds[own])
                      for own, slides in segment.slides[index].items()]
             read = prod((min(points.stop, extent) - max(points.start, 0)) / extent for points, extent in spans)
-            part[before] = min(part.get(before, 1.0), read)
+            part[maker] = min(part.get(maker, 1.0), read)
         for name in segment.nodes:
             forms[name][segment.batched] = None
-        links = tuple(pairwise(segment.nodes))
+        pairs = tuple(pairwise(segment.nodes))
+        for pair, *own in zip(pairs, segment.links, segment.problems, segment.problems[1:], segment.slides,
+                              segment.whole, strict=False):
+            links.setdefault((*pair, segment.batched), LayerLink(*own))
         for other in segment.residuals:
             first = max(other.read.first - 1, 0)
-            own = links[first:max(other.read.behind, first + 1)]
-            if len(own) <= len(needed.get((other.node, other.words), own)):
-                needed[other.node, other.words] = own
+            needs = pairs[first:max(other.read.behind, first + 1)]
+            if len(needs) <= len(needed.get((other.node, other.words), needs)):
+                needed[other.node, other.words] = needs
     costs = word_costs(results[0].spec)
-    for (_, words), own in needed.items():
+    for (_, words), needs in needed.items():
         saved = costs.fetched(words)
         less = min(words * costs.read[level] for level in levels)
-        share = OperatingPoint((saved.energy_pj - less) / len(own), saved.cycles / len(own))
-        credits |= {pair: summed([credits[pair], share]) for pair in own}
+        share = OperatingPoint((saved.energy_pj - less) / len(needs), saved.cycles / len(needs))
+        credits |= {pair: summed([credits[pair], share]) for pair in needs}
     room = group_room(hardware, levels, specs)
-    links: dict[tuple[str, str, bool], LayerLink] = {}
-    for segment in segments:
-        for pair, *own in zip(pairwise(segment.nodes), segment.links, pairwise(segment.problems), segment.slides,
-                              segment.whole, strict=True):
-            link, (producer, consumer), slides, whole = own
-            links.setdefault((*pair, segment.batched), LayerLink(link, producer, consumer, slides, whole))
     before, after = ({pair[k]: pair[1 - k] for pair in credits} for k in (1, 0))
     fused: dict[str, dict[tuple[bool, bool], LeastInGroup]] = {name: {} for name in specs}
     known: dict[tuple[object, ...], LeastInGroup] = {}
-    work = {name: part[name] * repeats[name] * spec.problem.computes * compute_energy(spec.arch.arithmetic, spec.tables)[0]
-            for name, spec in specs.items() if name in part}
+    work = {name: least * repeats[name] * specs[name].problem.computes * compute_energy(
+        specs[name].arch.arithmetic, specs[name].tables)[0] for name, least in part.items()}
     for name, (operand, output) in product(specs, ((False, True), (True, False), (True, True))):
         if (operand and name not in reads) or (output and name not in written):
             continue
@@ -227,15 +229,21 @@ def network_least(workload: Workload, hardware: Hardware, results: Sequence[Resu
             handed |= {spec.problem.output.name: written[name]} if output else {}
             runs = 1 if together else repeats[name]
             done = part[name] if output else 1.0
-            earlier = before.get(name, "") if operand else ""
-            three = [links.get((one, other, together)) for one, other in (
-                (before.get(earlier, ""), earlier), (earlier, name), (name, after[name] if output else ""))]
-            costs_before = work.get(earlier, 0.0), work.get(before.get(earlier, ""), 0.0)
-            key = (id(specs[name]), together, runs, done, *handed.items(), repr(three), costs_before)
+            back = [name]   # the layer, and those before as far as the group may have them, the nearest first
+            while operand and len(back) <= EARLIER and (before.get(back[-1], ""), back[-1], together) in links:
+                back.append(before[back[-1]])
+            into = [links[pair[1], pair[0], together] for pair in pairwise(back)]
+            onward = links.get((name, after[name], together)) if output else None
+            if (operand and not into) or (output and onward is None):
+                continue    # groups with these links have the layers in the other form
+            costs_before = tuple(work[other] for other in back[1:])
+            key = (id(specs[name]), together, runs, done, *handed.items(), repr((into, onward)), costs_before)
             if key not in known:
-                known[key] = _in_group(spec, _least_in_group(spec, levels, handed, runs), room.get(name), three, runs, done, costs,
-                                       costs_before)
+                known[key] = _in_group(spec, _least_in_group(spec, levels, handed, runs), room.get(name), into, onward,
+                                       runs, done, costs, costs_before)
             found.append(known[key])
+        if not found:
+            continue
         shape = np.broadcast_shapes(*(one.cycles.shape[:2] for one in found))
         fused[name][operand, output] = LeastInGroup(*(
             np.concatenate([np.broadcast_to(each, (*shape, each.shape[-1])) for each in values], axis=-1)
@@ -253,7 +261,7 @@ def group_room(hardware: Hardware, levels: Sequence[int], specs: Mapping[str, Sp
     size = float(every[home].usable or 0)
 
     def sums(spec: Spec, most: int, otherwise: float) -> float:
-        """Words of output that the largest of the first levels holds, or another one where none of them need keep any."""
+        """Words of output that the largest of the first levels holds, or another where none of them need keep any."""
         own = [(inf if every[level].usable is None else float(every[level].usable or 0) * every[level].instances, here)
                for level, here in enumerate(spec.constraints.levels[:most])
                if spec.problem.output.name not in here.bypass]
@@ -264,29 +272,30 @@ def group_room(hardware: Hardware, levels: Sequence[int], specs: Mapping[str, Sp
                             sums(spec, len(every) - 1, inf)) for name, spec in specs.items()}
 
 
-def _in_group(spec: Spec, once: LeastLayer, room: GroupRoom | None, links: Sequence[LayerLink | None], runs: int,
-              done: float, costs: WordCosts, work_before: tuple[float, float]) -> LeastInGroup:
+def _in_group(spec: Spec, once: LeastLayer, room: GroupRoom | None, into: Sequence[LayerLink],
+              onward: LayerLink | None, runs: int, done: float, costs: WordCosts,
+              work_before: Sequence[float]) -> LeastInGroup:
     """The least cost of a layer in a group, all runs together.
 
     Args:
         spec: The layer on its design.
         once: Its cost where each word comes in once.
         room: The room for groups; None where it is not known.
-        links: The links to the layer before, to the layer, and from it, as far as the group has them.
+        into: The link to the layer, and those to layers before, the nearest first; none for a group's first layer.
+        onward: The link from the layer; None for a group's last one.
         runs: Runs of its problem.
         done: The part of its work that the group has to do.
         costs: Costs of words.
-        work_before: pJ of the arithmetic of the layer before and of the one before that, all runs together.
+        work_before: pJ of the arithmetic of the layers before, all runs together, the nearest first.
     """
-    earlier, before, after = links
-    traffic, prices = None, Prices(costs.read[-1], costs.written, (work_before[0] / runs, work_before[1] / runs))
-    if room and before:
-        traffic = later_traffic(spec.problem, before, after, room, earlier, prices)
-    elif room and after:
-        traffic = first_traffic(spec.problem, after, room, prices)
+    traffic, prices = None, Prices(costs.read[-1], costs.written, [work / runs for work in work_before])
+    if room and into:
+        traffic = later_traffic(spec.problem, into, onward, room, prices)
+    elif room and onward:
+        traffic = first_traffic(spec.problem, onward, room, prices)
     if traffic is None:
         return LeastInGroup(*(np.full((1, 1, 1), done * value) for value in (once.energy_pj, once.cycles)))
-    handed = {before.link.tensor if before else "", spec.problem.output.name if after else ""}
+    handed = {into[0].link.tensor if into else "", spec.problem.output.name if onward else ""}
     least = done * sum(touched_words(space, spec.problem.bounds) for space in spec.problem.dataspaces
                        if space.name not in handed)
     energy = done * once.energy_pj + runs * traffic.energy
