@@ -31,7 +31,7 @@ from dosa_protocol import dosa_search
 from provenance import add_output, markdown
 
 from fadiff_mapper import SearchOptions, Workload, map_layers, read_space
-from fadiff_mapper.design.design_reader import DesignReader
+from fadiff_mapper.design.evaluate_design import DesignReader
 from fadiff_mapper.design.question import DesignOptions, DesignQuestion
 from fadiff_mapper.design.search_design import DesignProgress, search_design
 from fadiff_mapper.design.space import Point, nearest_point

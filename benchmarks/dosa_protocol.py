@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from fadiff_mapper import SearchOptions, map_layers
-from fadiff_mapper.design.design_reader import DesignReader
+from fadiff_mapper.design.evaluate_design import DesignReader
 from fadiff_mapper.design.space import Point, nearest_point
 from fadiff_mapper.gradient.adam import adam_step, one_torch_thread
 from fadiff_mapper.gradient.gumbel_softmax import (

@@ -14,10 +14,8 @@ from types import FrameType
 
 INTERRUPTED = 130
 """The exit code of a program that Ctrl-C ended: 128 + SIGINT, as shells have it."""
-
 LOADING = "<frozen importlib._bootstrap>"
 """The file of the code that loads modules, as frames name it."""
-
 SAFE_PATH = ("-P",) if sys.version_info >= (3, 11) else ()
 """Keeps Python from the working folder, from which it imports a module before it runs any code (since 3.13)."""
 
@@ -30,6 +28,13 @@ def python_command(path: str, code: str) -> list[str]:
     of folders in which modules are looked for; the code finds `sys`, and the words in `sys.argv[1:]`.
     """
     return [sys.executable, "-E", *SAFE_PATH, "-c", f"import sys; sys.path[:] = {path}; {code}"]
+
+
+def module_path() -> list[str]:
+    """The folders in which this process looks for modules; the working folder only where this package lies in it."""
+    home, here = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..")), os.path.realpath(".")
+    path = [folder for folder in map(os.path.abspath, sys.path) if os.path.realpath(folder) != here or here == home]
+    return path if home in map(os.path.realpath, path) else [*path, home]
 
 
 def run_main(module: str) -> int:

@@ -25,6 +25,7 @@ from math import inf, log
 
 import numpy as np
 
+from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError, OutOfTime
 from fadiff_mapper.design.layer_entries import LeastFigures
 from fadiff_mapper.design.question import DesignQuestion
@@ -77,8 +78,7 @@ def borrowed_point(specs: Sequence[Spec], pool: Sequence[Nest], times: Sequence[
 TREND, NEAR, NOISE = 0.15, 0.1, 0.01
 """Standard deviations in natural logarithms: of the trend per octave, of the local part, and of the search's misses."""
 
-REACH = 1.0
-"""Octaves over which the local part fades."""
+REACH = 1.0  # octaves over which the local part fades
 
 
 def expected_gaps(places: Sequence[np.ndarray], gaps: Sequence[float]) -> Callable[[np.ndarray], float]:
@@ -100,8 +100,7 @@ def expected_gaps(places: Sequence[np.ndarray], gaps: Sequence[float]) -> Callab
     return lambda place: max(0.0, mean + float((kernel(place[None], known) @ weights)[0]))
 
 
-SMALLEST = 1e-300
-"""Replaces a bound of 0 in logarithms."""
+SMALLEST = 1e-300  # replaces a bound of 0 in logarithms
 
 Judge = Callable[[Point], tuple[LeastFigures, float] | None]
 """The bound of a design and its area in mm2, 0 if unknown; None without a bound."""
@@ -155,7 +154,7 @@ LEAST_GAIN = 0.003
 mappings lie far above their bounds."""
 
 
-def walk(space: DesignSpace, start: Point, value_at: Callable[[Point], float], enough: Callable[[], bool]) -> None:
+def walk(space: DesignSpace, start: Point, value_at: Callable[[Point], float], enough: Over) -> None:
     """Walks from `start` to lower values along one parameter at a time, until `enough` is true.
 
     `value_at`, which the caller caches, is infinite for invalid designs.
@@ -174,8 +173,7 @@ def walk(space: DesignSpace, start: Point, value_at: Callable[[Point], float], e
                     break
 
 
-NO_WORSE = 1e-9
-"""Rise of the logarithm of a metric that counts as rounding."""
+NO_WORSE = 1e-9  # rise of the logarithm of a metric that counts as rounding
 
 
 def least_hardware(space: DesignSpace, point: Point, value_at: Callable[[Point], float]) -> Point:
@@ -201,13 +199,12 @@ def least_hardware(space: DesignSpace, point: Point, value_at: Callable[[Point],
 
 
 SpecsAt = Callable[[Point], tuple[Spec, ...]]
-DesignDescent = Callable[[DesignQuestion, Point, SpecsAt, Sequence[Mapping], np.ndarray, int, Callable[[], bool]],
+DesignDescent = Callable[[DesignQuestion, Point, SpecsAt, Sequence[Mapping], np.ndarray, int, Over],
                          Sequence[Point]]
 """Proposes designs, the most promising first, from a mapped design: see
 `gradient.hardware_descent.descended_designs`."""
 
-POOL = 48
-"""Designs whose mappings are kept to judge designs without a bound."""
+POOL = 48  # designs whose mappings are kept to judge designs without a bound
 
 FIRST, ROUND = 3, 3
 """Designs of the first round and of every later round at most: few, as each round learns from the one before."""
@@ -225,8 +222,7 @@ JUDGED = 8
 APART = 2.0
 """Least octaves between the designs of the first round, fewer from round to round: near designs have similar gaps."""
 
-HYPERCUBES = 32
-"""Latin hypercubes that are drawn at most to find designs within the limits."""
+HYPERCUBES = 32  # Latin hypercubes that are drawn at most to find designs within the limits
 
 IDLE = 10
 """Idle rounds after which a search ends: each judges some ten designs, and better designs rarely follow a second
@@ -239,24 +235,15 @@ bound to the nearest mapped design."""
 
 @dataclass
 class BoundDesigns:
-    """The proposer of the methods "bounds" and, with a descent, "gradient".
-
-    Attributes:
-        specs_at: Every distinct layer on a design, in the order of `DesignQuestion.layers`; raises FadiffError if the
-            design is invalid.
-        mappings_at: The exact mappings of a feasible design of the archive, in the same order.
-        least_at: The bound of a design by its layers, fused or not; None without a bound. Raises OutOfTime once its
-            second argument returns true.
-        over: Asked repeatedly; once true, descents end and no further design is read or judged.
-        descent: Proposes further designs from a mapped one, or None.
-    """
+    """The proposer of the methods "bounds" and, with a descent, "gradient"."""
 
     question: DesignQuestion
-    specs_at: SpecsAt
-    mappings_at: Callable[[Point], tuple[Mapping, ...]]
-    least_at: Callable[[Point, Callable[[], bool]], LeastFigures | None]
-    over: Callable[[], bool] = lambda: False
-    descent: DesignDescent | None = None
+    specs_at: SpecsAt  # layers on a design, as in `DesignQuestion.layers`; raises FadiffError for an invalid design
+    mappings_at: Callable[[Point], tuple[Mapping, ...]]  # the exact mappings of a feasible design, in the same order
+    least_at: Callable[[Point, Over], LeastFigures | None]
+    """The bound of a design by its layers, fused or not; None without a bound. Raises OutOfTime."""
+    over: Over = never  # once true, descents end and no further design is read or judged
+    descent: DesignDescent | None = None  # proposes further designs from a mapped one
     rounds: int = 0  # so far
     judged: dict[Point, tuple[LeastFigures, float] | None] = field(default_factory=dict)
     allowed: dict[Point, bool] = field(default_factory=dict)  # whether designs are valid and within all limits
@@ -278,17 +265,43 @@ class BoundDesigns:
         expected: dict[Point, float] = {outcome.point: inf for outcome in archive if not outcome.feasible}
 
         def value_at(point: Point) -> float:
+            """The expected logarithm of a design's metric; infinite if it is not allowed.
+
+            Designs without a bound are judged by the mappings of the best `POOL` designs so far.
+            """
             if point not in expected:
-                expected[point] = self._value(point, estimate, ranked, exponents)
+                value = estimate(point) if self._allowed(point) else inf
+                if value == inf and ranked and self._allowed(point):
+                    for other in ranked[:POOL]:
+                        if other not in self.pooled:
+                            self.pool = pooled(self.read(other), [self.mappings_at(other)], self.pool)
+                            self.pooled.append(other)
+                    value = self._borrowed(point, self.pool, exponents) - TRUST * min(
+                        self._distance(point, other) for other in ranked)
+                expected[point] = value
             return expected[point]
+
         with suppress(OutOfTime):  # the designs judged so far are used
             for point in self._candidates(rng, ranked, exponents, known):
                 value_at(point)
-            self._walk(expected, value_at)
+            judged, started = len(self.judged), set[Point]()
+
+            def enough() -> bool:
+                return len(self.judged) - judged >= JUDGED or self.over()
+
+            while not enough() and (starts := [point for point in expected
+                                               if point not in started and expected[point] < inf]):
+                start = min(starts, key=lambda point: (expected[point], point))
+                started.add(start)
+                walk(space, start, value_at, enough)
         self.rounds += 1
-        allowed = self._apart([point for point in sorted(expected, key=lambda point: (expected[point], point))
-                               if point not in known and self._allowed(point)],
-                              min(count, ROUND if mapped else FIRST))
+        points = [point for point in sorted(expected, key=lambda point: (expected[point], point))
+                  if point not in known and self._allowed(point)]
+        most, apart, far = min(count, ROUND if mapped else FIRST), APART / (1 + self.rounds), list[Point]()
+        for point in points:    # the first that keep their distance from earlier ones, then the first of the others
+            if len(far) < most and all(self._distance(point, other) >= apart for other in far):
+                far.append(point)
+        allowed = [*far, *(point for point in points if point not in far)][:most]
         if allowed or archive:
             return allowed
         if self.over():  # nothing judged: any design, the smallest one if others broke limits
@@ -326,28 +339,6 @@ class BoundDesigns:
                                          self.question.seed + self.rounds, self.over)[:ENDS])
         return [best, *least, *ends, *scattered]
 
-    def _walk(self, expected: dict[Point, float], value_at: Callable[[Point], float]) -> None:
-        """Walks from the best estimates to better ones until enough designs have been judged."""
-        judged, started = len(self.judged), set[Point]()
-
-        def enough() -> bool:
-            return len(self.judged) - judged >= JUDGED or self.over()
-        while not enough():
-            starts = [point for point in expected if point not in started and expected[point] < inf]
-            if not starts:
-                return
-            start = min(starts, key=lambda point: (expected[point], point))
-            started.add(start)
-            walk(self.question.space, start, value_at, enough)
-
-    def _apart(self, points: Sequence[Point], count: int) -> list[Point]:
-        """The first points that keep their distance from earlier ones, then the first of the others."""
-        apart, chosen = APART / (1 + self.rounds), list[Point]()
-        for point in points:
-            if len(chosen) < count and all(self._distance(point, other) >= apart for other in chosen):
-                chosen.append(point)
-        return [*chosen, *(point for point in points if point not in chosen)][:count]
-
     def _distance(self, point: Point, other: Point) -> float:
         """The distance of two designs in octaves."""
         return float(np.linalg.norm(place_of(self.question.space, point) - place_of(self.question.space, other)))
@@ -371,24 +362,6 @@ class BoundDesigns:
             least = self.least_at(point, self.over)
             self.judged[point] = None if least is None else (least, design_area_mm2(self.read(point)[0]))
         return self.judged[point]
-
-    def _value(self, point: Point, estimate: Callable[[Point], float], ranked: Sequence[Point],
-               exponents: np.ndarray) -> float:
-        """The expected logarithm of a design's metric; infinite if it is not allowed.
-
-        Designs without a bound are judged by the mappings of the best `POOL` designs so far.
-        """
-        if not self._allowed(point):
-            return inf
-        value = estimate(point)
-        if value < inf or not ranked:
-            return value
-        for other in ranked[:POOL]:
-            if other not in self.pooled:
-                self.pool = pooled(self.read(other), [self.mappings_at(other)], self.pool)
-                self.pooled.append(other)
-        distance = min(self._distance(point, other) for other in ranked)
-        return self._borrowed(point, self.pool, exponents) - TRUST * distance
 
     def _scattered(self, rng: np.random.Generator, count: int, known: Collection[Point]) -> list[Point]:
         """New designs within the limits, spread over the space by Latin hypercubes."""

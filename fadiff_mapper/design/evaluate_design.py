@@ -1,16 +1,17 @@
-"""One design from its point in the space to its figures: the task of a worker."""
+"""One design from its point in the space to its figures: read, bounded and mapped, the task of a worker."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError, OutOfTime, SpecError
 from fadiff_mapper.base.version import __version__
-from fadiff_mapper.design.design_reader import DesignReader
 from fadiff_mapper.design.layer_entries import (
     OUT_OF_TIME,
     LayerEntry,
@@ -26,15 +27,108 @@ from fadiff_mapper.design.layer_entries import (
 )
 from fadiff_mapper.design.question import DesignQuestion
 from fadiff_mapper.design.result import DesignOutcome, NetworkFigures
-from fadiff_mapper.design.result_store import ResultStore
-from fadiff_mapper.design.space import Point, broken_limit, design_area_mm2, parameter_values
+from fadiff_mapper.design.result_store import ResultStore, as_stored
+from fadiff_mapper.design.space import Point, broken_limit, design_area_mm2, design_document, parameter_values
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.fusion.prices import other_reads
+from fadiff_mapper.inputs.load import find_energies, read_spec
+from fadiff_mapper.inputs.native.arch import read_architecture
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.v04.document import translated_architecture
+from fadiff_mapper.inputs.yaml.leniency import Leniency
 from fadiff_mapper.model.evaluate_spec import is_sparse
+from fadiff_mapper.network.one_design import with_problem
 from fadiff_mapper.network.result import NetworkResult, network_result
 from fadiff_mapper.workload.readers.network_text import network_text, shape_id
+
+# Designs differ in a few numbers, and their layers in bounds. So of most designs only the architecture and its energies
+# are read. Constraints depend on the layer and the shape of the architecture: not on attributes of components, nor on
+# the width of a fan-out, except with `maximize_dims`. So layers are read in full only on the first design of every
+# shape. Sparse documents, and documents with other dependences on the layer, are read in full for each design.
+
+MOST_SHAPES = 64  # shapes of the architecture whose constraints are kept, the latest ones: a limit on memory
+
+MOST_DESIGNS = 64
+"""Parsed designs that are kept, the latest ones, so that a design that is judged and then mapped is read once."""
+
+UNSEEN = ("attributes", "spatial")
+"""Entries of a component on which constraints do not depend: its attributes, and its meshes as long as a fan-out stays
+one. A list of constraints named `spatial` is under `constraints`, which count."""
+
+FILLING = "maximize_dims"  # the constraint whose factors depend on the width of a fan-out
+SPARSE = "sparse_optimizations"  # the key of sparse optimizations, whose densities depend on the layer
+
+
+class DesignReader:
+    """Reads designs of one space with all layers of a question."""
+
+    def __init__(self, question: DesignQuestion) -> None:
+        self.question = question
+        self.readings: dict[Hashable, tuple[Spec, ...]] = {}  # of the first design of each shape, without energy notes
+        self.designs: dict[Point, tuple[Spec, ...]] = {}  # the latest parsed designs
+
+    def specs(self, point: Point) -> tuple[Spec, ...]:
+        """A design with every layer of the question, in the order of `DesignQuestion.layers`, as a full reading gives.
+
+        Raises SpecError if the point is no valid design, or a layer's constraints do not fit it.
+        """
+        if point in self.designs:
+            return self.designs[point]
+        question, document = self.question, design_document(self.question.space, point)
+        leniency = Leniency(question.strict)
+        native = translated_architecture(with_problem(document, question.layers[0].literal), leniency)
+        arch = read_architecture(native, native.where, leniency=leniency)
+        seen = repr([(key, _without_unseen(value) if key == "architecture" else value)
+                     for key, value in document.items()])
+
+        def in_full() -> tuple[Spec, ...]:
+            return tuple(read_spec(with_problem(document, layer.literal), question.space.files, question.energy,
+                                   question.strict) for layer in question.layers)
+
+        meshes = [arch.fanout(level) for level in range(len(arch.levels))]
+        shape = (seen, arch.level_names(), tuple(meshes if FILLING in seen else [x * y > 1 for x, y in meshes]),
+                 tuple(leniency.warnings))
+        known = self.readings.get(shape)
+        if SPARSE in seen or any("problem" in text for key, value in document.items()
+                                 if key not in ("problem", "mapping") for text in _texts(value)):
+            specs = in_full()
+        elif known is None:
+            specs = in_full()
+            _, notes = find_energies(document, specs[0].arch, specs[0].literal, question.energy)
+            _keep(self.readings, MOST_SHAPES, shape, tuple(
+                replace(spec, notes=spec.notes[:len(spec.notes) - len(notes)]) for spec in specs))
+        else:
+            literals = [spec.literal | arch.native for spec in known]
+            tables, notes = find_energies(document, arch, literals[0], question.energy)
+            specs = tuple(replace(spec, arch=arch, tables=tables, literal=literal, notes=(*spec.notes, *notes))
+                          for spec, literal in zip(known, literals, strict=True))
+        _keep(self.designs, MOST_DESIGNS, point, specs)
+        return specs
+
+
+def _keep(known: dict[Any, tuple[Spec, ...]], most: int, key: Hashable, specs: tuple[Spec, ...]) -> None:
+    """Adds an entry in place of the oldest one of so many."""
+    if len(known) >= most:
+        del known[next(iter(known))]
+    known[key] = specs
+
+
+def _without_unseen(node: Any) -> Any:
+    """The values of a document without the attributes and meshes of its components."""
+    if isinstance(node, dict):
+        return {key: value if "constraints" in str(key) else _without_unseen(value)
+                for key, value in node.items() if key not in UNSEEN}
+    return [_without_unseen(value) for value in node] if isinstance(node, list) else node
+
+
+def _texts(node: Any) -> Iterator[str]:
+    """All strings in a tree except keys: expressions among them may refer to the layer's problem."""
+    if isinstance(node, str):
+        yield node
+    elif isinstance(node, dict | list):
+        for value in node.values() if isinstance(node, dict) else node:
+            yield from _texts(value)
 
 
 @dataclass
@@ -55,15 +149,10 @@ class KeptPlans:
 
 @dataclass(frozen=True)
 class DesignBench:
-    """Evaluates designs: the question, its parsed inputs, and the store.
-
-    Attributes:
-        question: The question.
-        folder: Folder of the store; None keeps nothing.
-    """
+    """Evaluates designs: the question, its parsed inputs, and the store."""
 
     question: DesignQuestion
-    folder: Path | None
+    folder: Path | None  # of the store; None keeps nothing
 
     def __reduce__(self) -> tuple[type[DesignBench], tuple[DesignQuestion, Path | None]]:
         """Without parsed inputs, as each task carries the bench and every worker reads them itself."""
@@ -82,11 +171,7 @@ class DesignBench:
         """The plans of the best design that was mapped here."""
         return KeptPlans(self.question.metrics[0])
 
-    def specs_at(self, point: Point) -> tuple[Spec, ...]:
-        """A design with every distinct layer, in the order of `DesignQuestion.layers`. Raises SpecError."""
-        return self.reader.specs(point)
-
-    def least_at(self, point: Point, stopped: Callable[[], bool] = lambda: False) -> LeastFigures | None:
+    def least_at(self, point: Point, stopped: Over = never) -> LeastFigures | None:
         """The bound on all layers of a design, unfused; no bound on plans with fused groups.
 
         None if some layer has no proven bound, and for sparse designs.
@@ -107,19 +192,17 @@ class DesignBench:
         return total
 
     def mappings_at(self, point: Point) -> tuple[Mapping, ...]:
-        """The best unfused mapping of every layer of `specs_at`; from the store, or searched again.
+        """The best unfused mapping of every layer, as in `DesignQuestion.layers`; from the store, or searched again.
 
-        Raises:
-            FadiffError: A layer has no mapping.
+        Raises FadiffError if a layer has no mapping.
         """
         specs = self.reader.specs(point)
         return tuple(mapping_of(entry, spec) for entry, spec in zip(self._required(specs), specs, strict=True))
 
-    def networks_at(self, point: Point, stopped: Callable[[], bool] = lambda: False) -> tuple[NetworkResult, ...]:
+    def networks_at(self, point: Point, stopped: Over = never) -> tuple[NetworkResult, ...]:
         """All networks on a design, with every mapping; plans that are not kept are made again, until `stopped`.
 
-        Raises:
-            FadiffError: A layer has no mapping, or its stored mapping is invalid.
+        Raises FadiffError if a layer has no mapping, or its stored mapping is invalid.
         """
         if point == self.plans.point:
             return self.plans.networks
@@ -143,18 +226,12 @@ def _missing_layer(question: DesignQuestion, entries: Sequence[LayerEntry]) -> s
 
 
 def network_figures(question: DesignQuestion, number: int, specs: Sequence[Spec], entries: Sequence[LayerEntry],
-                    store: ResultStore, stopped: Callable[[], bool] = lambda: False, give_up: bool = True,
+                    store: ResultStore, stopped: Over = never, give_up: bool = True,
                     ) -> tuple[NetworkFigures, NetworkResult | None]:
-    """The figures of one network on a design, and its plan if one had to be made.
+    """The figures of network `number` on a design, and its plan if one had to be made.
 
-    Args:
-        question: The question.
-        number: Index of the network.
-        specs: The design with every distinct layer of the question.
-        entries: The unfused mapping of each layer.
-        store: Plans of earlier and concurrent runs.
-        stopped: Asked repeatedly; once true, planning ends.
-        give_up: Whether an interrupted planning is given up, or its best plan so far taken, which is not stored.
+    `specs` are the design with every distinct layer of the question, `entries` their unfused mappings. `give_up` says
+    whether planning that `stopped` ends is given up, or its best plan so far taken, which is not stored.
 
     Raises:
         FadiffError: The store cannot be written.
@@ -170,7 +247,8 @@ def network_figures(question: DesignQuestion, number: int, specs: Sequence[Spec]
     key = digest_of(["plan", __version__, network_text(network), question.network_options.as_dict(),
                      [layer_key(design, specs[entry.layer], question.layer_options) for entry in runs]])
     whole = not any(entries[entry.layer].status == OUT_OF_TIME for entry in runs)
-    known = _figures_of(store.get(key) or {}) if whole else None
+    known = as_stored(NetworkFigures, store.get(key), (
+        "energy_pj", "cycles", "unfused_energy_pj", "unfused_cycles")) if whole else None
     if known is None:
         plan = mapped_network(question, number, specs, entries, stopped)
         if plan.status == OUT_OF_TIME and give_up:
@@ -182,19 +260,8 @@ def network_figures(question: DesignQuestion, number: int, specs: Sequence[Spec]
     return replace(known, name=network.name, weight=weight), plan
 
 
-def _figures_of(content: dict[str, object]) -> NetworkFigures | None:
-    """Figures as they were stored; None if invalid, so that the network is planned again."""
-    try:
-        figures = NetworkFigures(**content)  # type: ignore[arg-type]
-    except TypeError:
-        return None
-    sound = all(isinstance(value, int | float) and value > 0 for value in (
-        figures.energy_pj, figures.cycles, figures.unfused_energy_pj, figures.unfused_cycles))
-    return figures if sound else None
-
-
 def mapped_network(question: DesignQuestion, number: int, specs: Sequence[Spec],
-                   entries: Sequence[LayerEntry], stopped: Callable[[], bool] = lambda: False) -> NetworkResult:
+                   entries: Sequence[LayerEntry], stopped: Over = never) -> NetworkResult:
     """One network on a design with every mapping; arguments as for `network_figures`.
 
     Raises:
@@ -222,8 +289,7 @@ def planned_figures(question: DesignQuestion, plan: NetworkResult) -> tuple[floa
     return plan.stats.energy_pj, float(plan.stats.cycles if corrected is None else corrected)
 
 
-SAME = 1e-9
-"""Relative difference of figures due to the order of a sum over layers."""
+SAME = 1e-9  # relative difference of figures due to the order of a sum over layers
 
 
 def disagreement(question: DesignQuestion, outcome: DesignOutcome, plans: Sequence[NetworkResult]) -> str:
@@ -238,24 +304,17 @@ def disagreement(question: DesignQuestion, outcome: DesignOutcome, plans: Sequen
     return ""
 
 
-SLACK = 1 - 1e-9
-"""Factor on sums before they are compared: thousands of additions may differ in their last bits."""
+SLACK = 1 - 1e-9  # factor on sums before they are compared: thousands of additions may differ in their last bits
 
 
 def bound_that_loses(bench: DesignBench, specs: Sequence[Spec], area_mm2: float, rivals: Sequence[tuple[float, ...]],
-                     stopped: Callable[[], bool] = lambda: False) -> LeastFigures | None:
+                     stopped: Over = never) -> LeastFigures | None:
     """The bound that proves a design to be no better than a mapped one; None without a proof.
 
     Bounds of layers are computed one by one, those with the most arithmetic first, until there is a proof. Fused layers
     pass tensors on without the memory of a layer's bound: a layer that could be fused is bounded only by its
-    arithmetic, which no plan avoids.
-
-    Args:
-        bench: The question, and the store of bounds.
-        specs: The design with every distinct layer.
-        area_mm2: Its area.
-        rivals: The metrics of mapped designs, in the order of the question's metrics.
-        stopped: Asked before every layer.
+    arithmetic, which no plan avoids. `specs` are the design with every distinct layer, `rivals` the metrics of mapped
+    designs, in the order of the question's metrics; `stopped` is asked before every layer.
 
     Raises:
         FadiffError: The store cannot be written.
@@ -284,7 +343,7 @@ def bound_that_loses(bench: DesignBench, specs: Sequence[Spec], area_mm2: float,
 
 
 def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[float, ...]] = (),
-                    stopped: Callable[[], bool] = lambda: False, give_up: bool = True) -> DesignOutcome:
+                    stopped: Over = never, give_up: bool = True) -> DesignOutcome:
     """Evaluates one design exactly.
 
     Limits are checked first, then lower bounds; only then layers are mapped and networks planned, unless they are in
@@ -293,8 +352,7 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
     Args:
         bench: The question and the store.
         point: The design.
-        rivals: Metrics of known designs; a design proven no better than one of them is not mapped. Empty: every design
-            is mapped.
+        rivals: Metrics of known designs; a design proven no better than one of them is not mapped.
         stopped: Asked repeatedly while layers are mapped and networks planned.
         give_up: Whether the design is given up once `stopped` is true, or judged by its best mappings so far.
 

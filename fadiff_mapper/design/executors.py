@@ -24,29 +24,22 @@ from fadiff_mapper.design.result import DesignOutcome
 from fadiff_mapper.design.space import Point
 from fadiff_mapper.network.result import NetworkResult
 
-BACKENDS = ("processes", "dask", "ray")
-"""Processes of this machine, and the two kinds of cluster."""
+BACKENDS = ("processes", "dask", "ray")  # processes of this machine, and the two kinds of cluster
 
 LOADED = "fadiff_mapper.network.map_network"
 """The module that a worker loads while the first designs are proposed: it loads nearly all that mapping needs."""
 
-WHOLE = ("ray",)
-"""Backends that return the outcomes of a round together: joblib's generators do not support them."""
+WHOLE = ("ray",)  # backends that return the outcomes of a round together: joblib's generators do not support them
 
 
 @dataclass(frozen=True)
 class TimeLeft:
-    """The time for a round of evaluations.
-
-    Attributes:
-        end: Seconds since the epoch after which no design is begun, and designs being mapped are given up; None: no
-            limit.
-        first_kept: Whether the first design is evaluated even then, by its best mappings so far, so that there is an
-            answer.
-    """
+    """The time for a round of evaluations."""
 
     end: float | None = None
+    """Seconds since the epoch after which no design is begun, and designs being mapped are given up; None: no limit."""
     first_kept: bool = False
+    """Whether the first design is evaluated even then, by its best mappings so far, so that there is an answer."""
 
 
 class Evaluated(Protocol):
@@ -106,16 +99,9 @@ def executor(bench: DesignBench, jobs: int | None = None, backend: str = "proces
              address: str | None = None) -> Iterator[Evaluated]:
     """The workers of one run, as a context manager; yields the function that evaluates points.
 
-    The answer depends neither on the number and order of workers nor on the worker of a design.
-
-    Args:
-        bench: The question and the store, which all workers must be able to reach.
-        jobs: Parallel designs; 1: in this process; None: one for each core, or as many as the cluster has.
-        backend: One of `BACKENDS`.
-        address: The cluster's scheduler, such as `tcp://host:8786`; None: a cluster started on this machine.
-
-    Raises:
-        FadiffError: The backend is unknown, not installed or not reachable.
+    The answer depends neither on the number and order of workers nor on the worker of a design. One of `jobs` is this
+    process; None: one for each core, or as many as the cluster has. Without an address, such as `tcp://host:8786`, the
+    cluster is started on this machine. Raises FadiffError if the backend is unknown, not installed or not reachable.
     """
     if backend not in BACKENDS:
         raise FadiffError(f"backend: found {backend!r}; accepted: {listed(BACKENDS)}")
@@ -127,7 +113,8 @@ def executor(bench: DesignBench, jobs: int | None = None, backend: str = "proces
                           "accepted: an address with the backends dask and ray")
     else:
         most = jobs or usable_cores()
-        workers = nullcontext(_here) if most == 1 else worker_processes(most, LOADED)
+        workers = worker_processes(most, LOADED) if most > 1 else nullcontext(
+            lambda function, calls: (function(*call) for call in calls))
     carried = SharedBench(bench)
     with workers as shared:
         def evaluated(points: Sequence[Point], rivals: Sequence[tuple[float, ...]],
@@ -142,12 +129,6 @@ def executor(bench: DesignBench, jobs: int | None = None, backend: str = "proces
                     yield outcome
 
         yield evaluated
-
-
-def _here(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Generator[Any, None, None]:
-    """Calls a function in this process, see `Shared`."""
-    for call in calls:
-        yield function(*call)
 
 
 @contextmanager

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from math import inf, sqrt
 from typing import Any
 
+from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError, OutOfTime
 from fadiff_mapper.base.version import __version__
 from fadiff_mapper.design.result import metric_exponents
-from fadiff_mapper.design.result_store import ResultStore
+from fadiff_mapper.design.result_store import ResultStore, as_stored
 from fadiff_mapper.inputs.native.mapping import literal_mapping, read_mapping
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
@@ -27,7 +28,6 @@ from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping, is_sparse
 from fadiff_mapper.model.loop_nest import pack, unpack
 from fadiff_mapper.model.reuse import with_reuse
-from fadiff_mapper.search.best_so_far import SearchOutcome
 from fadiff_mapper.search.calibrated_choice import calibrated_choice, check_calibrated
 from fadiff_mapper.search.lower_bound import lower_bound
 from fadiff_mapper.search.mapping_task import MappingTask, checked_task, mapping_task
@@ -35,11 +35,8 @@ from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.result import CorrectedCycles, Result
 from fadiff_mapper.search.search_many import search_all
 
-OUT_OF_TIME = "out of time: the best so far"
-"""The status of a layer or a plan whose search was interrupted."""
-
-MOST_REASON = 500
-"""Characters of a reason that are kept: a sentence with a few names."""
+OUT_OF_TIME = "out of time: the best so far"  # the status of a layer or a plan whose search was interrupted
+MOST_REASON = 500  # characters of a reason that are kept: a sentence with a few names
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +76,11 @@ def layer_key(design: str, spec: Spec, options: SearchOptions) -> str:
 
 
 def layer_entries(specs: Sequence[Spec], options: SearchOptions, store: ResultStore,
-                  stopped: Callable[[], bool] = lambda: False, give_up: bool = True) -> list[LayerEntry]:
+                  stopped: Over = never, give_up: bool = True) -> list[LayerEntry]:
     """One entry per layer of a design: from the store, or searched in one batch and stored.
 
-    Args:
-        specs: The design with each layer.
-        options: Options of the search without a time limit, so that stored entries are final.
-        store: Entries of earlier and concurrent runs.
-        stopped: Asked repeatedly; once true, the search ends.
-        give_up: Whether an interrupted search is given up, or its best mappings so far taken; neither is stored.
+    `options` have no time limit, so that stored entries are final. `give_up` says whether a search that `stopped` ends
+    is given up, or its best mappings so far taken; neither is stored.
 
     Raises:
         FadiffError: The store cannot be written.
@@ -95,7 +88,9 @@ def layer_entries(specs: Sequence[Spec], options: SearchOptions, store: ResultSt
     """
     design = design_digest(specs[0])
     keys = [layer_key(design, spec, options) for spec in specs]
-    known = {key: entry for key in keys if (entry := _entry_of(store.get(key))) is not None}
+    known = {key: entry for key in keys
+             if (entry := as_stored(LayerEntry, store.get(key), ("energy_pj", "cycles"))) is not None
+             and isinstance(entry.mapping, list) and isinstance(entry.reason, str)}
     missing = {key: spec for key, spec in zip(keys, specs, strict=True) if key not in known}
     found = _searched(list(missing.values()), options, stopped, give_up) if missing else []
     cut_short = bool(found) and stopped()
@@ -110,18 +105,7 @@ def layer_entries(specs: Sequence[Spec], options: SearchOptions, store: ResultSt
     return [known[key] for key in keys]
 
 
-def _entry_of(content: dict[str, Any] | None) -> LayerEntry | None:
-    """An entry as it was stored; None if invalid, so that the layer is searched again."""
-    try:
-        entry = LayerEntry(**content) if content else None
-    except TypeError:
-        return None
-    sound = entry is not None and isinstance(entry.mapping, list) and isinstance(entry.reason, str) and all(
-        isinstance(value, int | float) and value > 0 for value in (entry.energy_pj, entry.cycles))
-    return entry if sound else None
-
-
-def _searched(specs: Sequence[Spec], options: SearchOptions, stopped: Callable[[], bool],
+def _searched(specs: Sequence[Spec], options: SearchOptions, stopped: Over,
               give_up: bool) -> list[LayerEntry]:
     """One entry for each layer; all layers that can have a mapping are searched together.
 
@@ -138,12 +122,38 @@ def _searched(specs: Sequence[Spec], options: SearchOptions, stopped: Callable[[
         except FadiffError as error:
             entries[number] = no_mapping(str(error))
 
-    def searched(effort: SearchOptions, until: Callable[[], bool]) -> dict[int, LayerEntry]:
-        outcomes = search_all(list(tasks.values()), effort, stopped=until)
-        return {number: _entry(specs[number], task, outcome, options)
-                for (number, task), outcome in zip(tasks.items(), outcomes, strict=True)}
+    def searched(effort: SearchOptions, until: Over) -> dict[int, LayerEntry]:
+        outcomes, found = search_all(list(tasks.values()), effort, stopped=until), {}
+        for (number, task), outcome in zip(tasks.items(), outcomes, strict=True):
+            spec, nest, corrected = specs[number], outcome.nest, CorrectedCycles(0.0, 0.0, 0.0)
+            mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
+            if not outcome.legal:
+                try:
+                    evaluate_mapping(spec, mapping)
+                    rejection = "it meets no constraint of the design"
+                except FadiffError as error:
+                    rejection = str(error)
+                found[number] = no_mapping(f"no legal mapping was found in {outcome.evaluations} evaluations; of the "
+                                           f"one that is nearest: {rejection}")
+                continue
+            if options.calibration is not None:
+                nest, corrected = calibrated_choice(task, nest, options.calibration, options.priorities[0],
+                                                    options.seed)
+                mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
+                energy, cycles = float(score(task.layer, nest).energy[0]), corrected.cycles
+            elif is_sparse(spec):
+                stats = evaluate_mapping(spec, mapping)
+                energy, cycles = stats.energy_pj, float(stats.cycles)
+            else:  # the compiled scores equal the statistics'
+                scores = score(task.layer, nest)
+                energy, cycles = float(scores.energy[0]), float(scores.cycles[0])
+            found[number] = LayerEntry(
+                energy, cycles, literal_mapping(mapping, spec.arch, spec.problem), outcome.status, outcome.evaluations,
+                exact_choice_cycles=corrected.exact_choice_cycles,
+                exact_choice_energy_pj=corrected.exact_choice_energy_pj)
+        return found
 
-    quick = {} if give_up else searched(replace(options, effort="quick"), lambda: False)
+    quick = {} if give_up else searched(replace(options, effort="quick"), never)
     found = searched(options, stopped)
     if quick and stopped():
         energy, cycles, _ = metric_exponents(options.priorities[0])
@@ -153,39 +163,8 @@ def _searched(specs: Sequence[Spec], options: SearchOptions, stopped: Callable[[
     return [entries[number] for number in range(len(specs))]
 
 
-def _entry(spec: Spec, task: MappingTask, outcome: SearchOutcome, options: SearchOptions) -> LayerEntry:
-    """The entry of a layer at the end of its search."""
-    nest, corrected = outcome.nest, CorrectedCycles(0.0, 0.0, 0.0)
-    mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
-    if not outcome.legal:
-        try:
-            evaluate_mapping(spec, mapping)
-            rejection = "it meets no constraint of the design"
-        except FadiffError as error:
-            rejection = str(error)
-        return no_mapping(f"no legal mapping was found in {outcome.evaluations} evaluations; of the one that is "
-                          f"nearest: {rejection}")
-    if options.calibration is not None:
-        nest, corrected = calibrated_choice(task, nest, options.calibration, options.priorities[0], options.seed)
-        mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
-        energy, cycles = float(score(task.layer, nest).energy[0]), corrected.cycles
-    elif is_sparse(spec):
-        stats = evaluate_mapping(spec, mapping)
-        energy, cycles = stats.energy_pj, float(stats.cycles)
-    else:  # the compiled scores equal the statistics'
-        scores = score(task.layer, nest)
-        energy, cycles = float(scores.energy[0]), float(scores.cycles[0])
-    return LayerEntry(energy, cycles, literal_mapping(mapping, spec.arch, spec.problem), outcome.status,
-                      outcome.evaluations, exact_choice_cycles=corrected.exact_choice_cycles,
-                      exact_choice_energy_pj=corrected.exact_choice_energy_pj)
-
-
 def mapping_of(entry: LayerEntry, spec: Spec) -> Mapping:
-    """The mapping of an entry as a value.
-
-    Raises:
-        SpecError: The entry was changed, and its mapping does not fit this layer.
-    """
+    """The mapping of an entry as a value. Raises SpecError if the entry was changed and does not fit this layer."""
     where = Where("store")
     return read_mapping(with_places(entry.mapping, where), where, spec.arch, spec.problem)
 

@@ -78,15 +78,14 @@ class DesignQuestion:
         return "energy" if energy else "delay"
 
     @property
+    def network_options(self) -> NetworkOptions:
+        """The search of every network, as in `map_network`; designs run in parallel, so each takes one thread."""
+        return NetworkOptions(self.mapping_metric, self.fuse, self.seed, threads=1, calibration=self.calibration)
+
+    @property
     def layer_options(self) -> SearchOptions:
         """The search of every unfused layer."""
         return layer_search(self.network_options)
-
-    @property
-    def network_options(self) -> NetworkOptions:
-        """The search of every network, as in `map_network`; designs run in parallel, so each takes one thread."""
-        return NetworkOptions(self.mapping_metric, self.fuse, self.seed, threads=1,
-                              calibration=self.calibration)
 
 
 def check_question(question: DesignQuestion) -> None:
@@ -111,8 +110,7 @@ METHODS = ("bounds", "gradient", "random", "exhaustive", "tpe", "nsga2")
 UNTAUGHT = ("random", "exhaustive")
 """Methods whose designs do not depend on earlier outcomes, so that a run can be split into shards."""
 
-EVALUATIONS = 100
-"""Designs that are mapped by default, without a time limit."""
+EVALUATIONS = 100  # designs that are mapped by default, without a time limit
 
 TAUGHT_ROUND, UNTAUGHT_ROUND = 8, 64
 """Designs of a round. Rounds are short for methods that learn from earlier rounds, and do not depend on the number of

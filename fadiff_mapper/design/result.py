@@ -18,8 +18,7 @@ from fadiff_mapper.network.result import NetworkResult
 if TYPE_CHECKING:
     from fadiff_mapper.timeloop.verify import Verdict
 
-ParameterValue: TypeAlias = int | float | str
-"""The value of a parameter: a number, or a word such as "LPDDR4"."""
+ParameterValue: TypeAlias = int | float | str  # the value of a parameter: a number, or a word such as "LPDDR4"
 
 EXPONENTS = {"edp": (1, 1, 0), "energy": (1, 0, 0), "delay": (0, 1, 0), "area": (0, 0, 1), "edap": (1, 1, 1)}
 """Metrics of a design by name: exponents of energy in pJ, cycles and area in mm2, whose product is minimised."""
@@ -28,8 +27,7 @@ EXPONENTS = {"edp": (1, 1, 0), "energy": (1, 0, 0), "delay": (0, 1, 0), "area": 
 def metric_exponents(metric: str) -> tuple[int, int, int]:
     """The exponents of energy, cycles and area in a metric: one of `EXPONENTS`, or several joined by `*`.
 
-    Raises:
-        FadiffError: A name is unknown.
+    Raises FadiffError for an unknown name.
     """
     parts = [part.strip() for part in metric.split("*")] if isinstance(metric, str) else []
     unknown = [part for part in parts if part not in EXPONENTS]
@@ -93,53 +91,32 @@ class DesignOutcome:
 
 @dataclass(frozen=True)
 class DesignResult:
-    """The end of a search of designs; every number of it is exact.
+    """The end of a search of designs; every number of it is exact."""
 
-    Attributes:
-        name: Name of the space.
-        space_size: Designs in the space.
-        ranges: For each parameter its first and last value and the number of its values.
-        limits: The limits by name, such as `area_mm2`.
-        metrics: Metrics that are minimised; several give a front.
-        outcomes: Every design proposed, in order, each once.
-        front: The best design; for several metrics all undominated feasible designs, the best in the first metric
-            first. Empty if no design is feasible.
-        documents: The document of each design of the front, in order, as `design.space.design_document` makes it.
-        mapped_networks: The best design's mappings, network by network.
-        neighbours: The designs one value away from the best one in one parameter, evaluated likewise.
-        final: The designs of the front evaluated again with the best available source of energies, in order.
-        final_source: The best available source, in words.
-        hypervolume: The share of the box from 0 to `reference` that the front dominates; None for one metric.
-        reference: The worst value of each metric among the feasible designs; empty for one metric.
-        history: Every improvement in order: `time_s`, `evaluations` so far, `value` of the first metric, for several
-            metrics also `hypervolume`.
-        options: The options that determine the result, by name.
-        status: How the search ended, in words.
-        time_s: Seconds of the search.
-        warnings: Sentences on steps skipped for want of time, and on changed files of the store.
-        confirmed: False if the best design, evaluated again, differed from the store.
-    """
-
-    name: str
-    space_size: int
-    ranges: dict[str, tuple[ParameterValue, ParameterValue, int]]
-    limits: dict[str, float]
-    metrics: tuple[str, ...]
-    outcomes: Sequence[DesignOutcome]
+    name: str  # of the space
+    space_size: int  # designs in it
+    ranges: dict[str, tuple[ParameterValue, ParameterValue, int]]  # parameter -> first and last value, number of values
+    limits: dict[str, float]  # by name, such as `area_mm2`
+    metrics: tuple[str, ...]  # to be minimised; several give a front
+    outcomes: Sequence[DesignOutcome]  # every design proposed, in order, each once
     front: tuple[DesignOutcome, ...]
-    documents: tuple[Map, ...]
-    mapped_networks: tuple[NetworkResult, ...]
-    neighbours: tuple[DesignOutcome, ...]
-    final: tuple[DesignOutcome, ...]
-    final_source: str
-    hypervolume: float | None
-    reference: tuple[float, ...]
+    """The best design; for several metrics all undominated feasible designs, the best in the first metric first. Empty
+    if no design is feasible."""
+    documents: tuple[Map, ...]  # of each design of the front, in order, as `design.space.design_document` makes it
+    mapped_networks: tuple[NetworkResult, ...]  # the best design's mappings, network by network
+    neighbours: tuple[DesignOutcome, ...]  # the designs one value away from the best in one parameter
+    final: tuple[DesignOutcome, ...]  # the front evaluated again with the best available source of energies, in order
+    final_source: str  # that source, in words
+    hypervolume: float | None  # share of the box from 0 to `reference` that the front dominates; None for one metric
+    reference: tuple[float, ...]  # the worst value of each metric among the feasible designs; empty for one metric
     history: tuple[dict[str, Any], ...]
-    options: dict[str, Any]
-    status: str
-    time_s: float
-    warnings: tuple[str, ...] = ()
-    confirmed: bool = True
+    """Every improvement in order: `time_s`, `evaluations` so far, `value` of the first metric, for several metrics also
+    `hypervolume`."""
+    options: dict[str, Any]  # that determine the result, by name
+    status: str  # how the search ended, in words
+    time_s: float  # of the search
+    warnings: tuple[str, ...] = ()  # sentences on steps skipped for want of time, and on changed files of the store
+    confirmed: bool = True  # False if the best design, evaluated again, differed from the store
 
     @property
     def best(self) -> DesignOutcome:
@@ -164,11 +141,7 @@ class DesignResult:
     def write(self, folder: str | Path) -> None:
         """Writes the best design with its mappings and plans, the front, every design evaluated, and a page.
 
-        Args:
-            folder: The folder; made where it does not exist.
-
-        Raises:
-            FadiffError: A file cannot be written.
+        The folder is made where it does not exist. Raises FadiffError where a file cannot be written.
         """
         from fadiff_mapper.output.design_files import write_design
         write_design(self, folder)
@@ -188,11 +161,8 @@ def better_neighbour(result: DesignResult) -> DesignOutcome | None:
     return min(better, key=lambda each: each.of(metric), default=None)
 
 
-OWN = 5
-"""Figures of a design: energy, cycles, area, and the bounds on energy and cycles."""
-
-EACH = 5
-"""Figures of a network on it: energy and cycles, both unfused, and fused groups."""
+OWN = 5  # figures of a design: energy, cycles, area, and the bounds on energy and cycles
+EACH = 5  # figures of a network on it: energy and cycles, both unfused, and fused groups
 
 
 class OutcomeTable(Sequence[DesignOutcome]):

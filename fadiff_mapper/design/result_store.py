@@ -13,40 +13,35 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fadiff_mapper.base.atomic_files import check_writable, write_shared
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.yaml.input_file import read_bytes
 
+T = TypeVar("T")
+
 FORM = re.compile(rb'\{"digest": "(?P<digest>[0-9a-f]{64})", "entry": (?P<entry>.*)\}\n', re.DOTALL)
 """The text of a file."""
 
-LARGEST = 2 ** 24
-"""Bytes of an entry that are read: a safety limit."""
+LARGEST = 2 ** 24  # bytes of an entry that are read: a safety limit
 
 
 class ResultStore:
-    """Entries by key, a hash in hexadecimal digits, in a folder.
-
-    Attributes:
-        folder: The folder; None keeps nothing.
-        changed: Distinct files that were read and had been changed.
-    """
+    """Entries by key, a hash in hexadecimal digits, in a folder; None keeps nothing."""
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
-        self.changed: dict[Path, None] = {}
+        self.changed: dict[Path, None] = {}  # distinct files that were read and had been changed
 
     @contextmanager
     def opened(self) -> Iterator[None]:
         """Makes the folder, so that a long run does not fail at its first entry; removes a new folder that stays empty.
 
-        Raises:
-            FadiffError: The folder cannot be made or written to.
+        Raises FadiffError where it cannot be made or written to.
         """
         if self.folder is None:
             yield
@@ -91,3 +86,16 @@ class ResultStore:
 def _digest(key: str, text: bytes) -> bytes:
     """The hash of an entry's text, in hexadecimal digits."""
     return hashlib.sha256(key.encode() + text).hexdigest().encode()
+
+
+def as_stored(kind: Callable[..., T], content: dict[str, Any] | None, positive: Sequence[str]) -> T | None:
+    """An entry as a value of a class; None if missing or invalid, so that it is computed again.
+
+    `positive` are the names of numbers above 0.
+    """
+    try:
+        entry = kind(**content) if content else None
+    except TypeError:
+        return None
+    figures = [getattr(entry, name, None) for name in positive]
+    return entry if all(isinstance(value, int | float) and value > 0 for value in figures) else None

@@ -17,23 +17,23 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError, OutOfTime, SpecError, attempted, listed
 from fadiff_mapper.design.bound_designs import BoundDesigns, DesignDescent
 from fadiff_mapper.design.evaluate_design import DesignBench, disagreement, evaluate_design
-from fadiff_mapper.design.executors import Evaluated, TimeLeft, executor
+from fadiff_mapper.design.executors import TimeLeft, executor
 from fadiff_mapper.design.layer_entries import OUT_OF_TIME
 from fadiff_mapper.design.proposers import BLACK_BOX, Proposer
 from fadiff_mapper.design.question import DesignOptions, DesignQuestion, check_design_options, check_question
 from fadiff_mapper.design.result import DesignOutcome, DesignResult, OutcomeTable, front_of, hypervolume
 from fadiff_mapper.design.space import DesignSpace, Point, design_document, limit_values, points_beside
-from fadiff_mapper.inputs.energy.find_accelergy import installed
+from fadiff_mapper.inputs.energy.choose_source import installed
 
 WRITING = 1.5
 """Seconds for the last steps per second from the command's start to its search: both grow with the networks and on a
 slow machine."""
 
-JUDGING = 0.5
-"""Part of the remaining time for judging designs, as long as none has been mapped."""
+JUDGING = 0.5  # part of the remaining time for judging designs, as long as none has been mapped
 
 
 @dataclass
@@ -108,8 +108,7 @@ class DesignProgress:
         return (self.wanted - self.evaluations) / self.rate if self.rate else inf
 
 
-OnDesign = Callable[[DesignProgress], None]
-"""Called after every design."""
+OnDesign = Callable[[DesignProgress], None]  # called after every design
 
 InTime = Callable[[Sequence[Point], Sequence[tuple[float, ...]]], Iterator[DesignOutcome | None]]
 """Evaluates points against rivals as `Evaluated` does, within the maker's time."""
@@ -153,8 +152,7 @@ class DesignRun:
                                         self.front[0] if self.front else None, self.time_s))
 
 
-MOST_LOOKED_AT = 1000
-"""Designs whose limits are computed again for the message, within some seconds."""
+MOST_LOOKED_AT = 1000  # designs whose limits are computed again for the message, within some seconds
 
 
 def blame(bench: DesignBench, outcomes: Sequence[DesignOutcome]) -> str:
@@ -184,51 +182,20 @@ def blame(bench: DesignBench, outcomes: Sequence[DesignOutcome]) -> str:
     return "\n".join([head, *(line for _, line in sorted(lines))])
 
 
-def final_figures(bench: DesignBench, front: Sequence[DesignOutcome],
-                  over: Callable[[], bool] = lambda: False) -> tuple[tuple[DesignOutcome, ...], str]:
-    """The outcomes evaluated again with Accelergy's energies and areas, if installed, else unchanged; and the source in
-    words.
-
-    Their layers are mapped again, as other energies may need other mappings; not once `over` is true.
-    """
-    source = bench.question.energy
-    if installed() is None:
-        return tuple(front), f"{source}; Accelergy is not installed"
-    final = DesignBench(replace(bench.question, energy="accelergy"), bench.folder)
-
-    def evaluated() -> tuple[DesignOutcome, ...]:
-        if over():
-            raise OutOfTime
-        return tuple(evaluate_design(final, outcome.point, stopped=over) for outcome in front)
-
-    outcomes, lost = attempted("figures by Accelergy", evaluated)
-    if outcomes is None:
-        return tuple(front), f"{source}; {lost}"
-    if any(outcome.reason and not outcome.mapped for outcome in outcomes):
-        return outcomes, f"Accelergy; by its figures not every design keeps its limits (searched with {source})"
-    return outcomes, f"Accelergy (searched with {source})"
-
-
 STRIDES = (1.0, 0.25)
 """Octaves of steps beside the best design, before steps of one value, which would creep on a fine grid."""
 
 
-def settled(run: DesignRun, space: DesignSpace, evaluated: InTime, stopped: Callable[[], bool],
+def settled(run: DesignRun, space: DesignSpace, evaluated: InTime, stopped: Over,
             prune: bool) -> tuple[DesignOutcome, ...]:
     """Moves to better designs beside the best one until there is none.
 
     At most as many designs are mapped on the way as the search was asked for, so that short searches stay short; the
     last neighbourhood is mapped whole.
 
-    Args:
-        run: The books, with a feasible design.
-        space: The space.
-        evaluated: Evaluates designs.
-        stopped: Asked after every neighbourhood; once true, the best so far stays.
-        prune: Whether designs an octave and a quarter away are pruned if their lower bound is no better.
-
-    Returns:
-        The designs one value away from the best one in one parameter, all mapped, better or not.
+    The books `run` have a feasible design; `stopped` is asked after every neighbourhood, and once true, the best so far
+    stays; `prune` says whether designs an octave and a quarter away are pruned if their lower bound is no better.
+    Returns the designs one value away from the best one in one parameter, all mapped, better or not.
     """
     most = 2 * run.wanted
 
@@ -255,32 +222,22 @@ def settled(run: DesignRun, space: DesignSpace, evaluated: InTime, stopped: Call
             return tuple(around)
 
 
-MOST_NAMED = 3
-"""Files of the store named in a sentence."""
+MOST_NAMED = 3  # files of the store named in a sentence
 
 NO_DESCENT = ("PyTorch is not installed, so the method is bounds instead of gradient: no designs come from descents; "
               'accepted: pip install "fadiff-mapper[gradient]", or the method bounds')
 """Error if no method was requested and the default one cannot run."""
 
-SEARCH_ENDED = "search ended"
-"""The status of a search that was not interrupted."""
+SEARCH_ENDED = "search ended"  # the status of a search that was not interrupted
 
 
 def search_design(question: DesignQuestion, options: DesignOptions, *, on_progress: OnDesign = lambda _: None,
-                  stopped: Callable[[], bool] = lambda: False, kept_back: float = 0.0,
+                  stopped: Over = never, kept_back: float = 0.0,
                   descent: DesignDescent | None = None) -> DesignResult:
-    """Searches the best designs of a space for some networks.
+    """Searches the best designs of a space for some networks; see `api.search_design`.
 
-    Args:
-        question: The space, the networks and the metrics.
-        options: Method, effort and workers.
-        on_progress: Called after every design.
-        stopped: Asked after every design; once true, the search ends with the best so far.
-        kept_back: Seconds of the time limit that the caller has spent, or needs for the files.
-        descent: Proposes further designs for the method "gradient"; None if that is not the default.
-
-    Returns:
-        The best design, or the front, every number exact; empty for some shards.
+    `kept_back` are the seconds of the time limit that the caller has spent, or needs for the files; `descent` proposes
+    further designs for the method "gradient", None if that is not the default. The result has no front for some shards.
 
     Raises:
         SpecError: The space is wrong.
@@ -310,9 +267,21 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
         clock = DesignClock(limit, mapped_after, time.time())
         black_box = BLACK_BOX.get(str(options.method))
         proposer = black_box(question) if black_box else BoundDesigns(
-            question, bench.specs_at, bench.mappings_at, bench.least_at, clock.over_for_proposals, descent)
+            question, bench.reader.specs, bench.mappings_at, bench.least_at, clock.over_for_proposals, descent)
         with executor(bench, options.jobs, options.backend, options.address) as evaluated:
-            in_time = _in_time(run, clock, evaluated)
+            def in_time(points: Sequence[Point], rivals: Sequence[tuple[float, ...]]) -> Iterator[DesignOutcome | None]:
+                """Evaluates designs within the clock's time, and notes when a round has its first mapping."""
+                if run.front and clock.left() < 0:
+                    clock.missed |= bool(points)
+                    return
+                begun, mapped = time.time(), False
+                for outcome in evaluated(points, rivals, clock.round(bool(run.front))):
+                    if outcome is not None and outcome.mapped and not mapped:
+                        clock.mappings.append(time.time() - begun)
+                        mapped = True
+                    clock.missed |= outcome is None or outcome.cut_short
+                    yield outcome
+
             status = _rounds(run, clock, proposer, in_time, options, stopped)
             status += "; cycles are corrected to measured hardware" if question.calibration else ""
             ended = stopped() or not run.front or options.shard is not None
@@ -327,24 +296,8 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
         return _result(run, bench, options, neighbours, status, clock.over, notes)
 
 
-def _in_time(run: DesignRun, clock: DesignClock, evaluated: Evaluated) -> InTime:
-    """Evaluates designs within the clock's time, and notes how long the first mapping of a round takes."""
-    def in_time(points: Sequence[Point], rivals: Sequence[tuple[float, ...]]) -> Iterator[DesignOutcome | None]:
-        if run.front and clock.left() < 0:
-            clock.missed |= bool(points)
-            return
-        begun, mapped = time.time(), False
-        for outcome in evaluated(points, rivals, clock.round(bool(run.front))):
-            if outcome is not None and outcome.mapped and not mapped:
-                clock.mappings.append(time.time() - begun)
-                mapped = True
-            clock.missed |= outcome is None or outcome.cut_short
-            yield outcome
-    return in_time
-
-
 def _rounds(run: DesignRun, clock: DesignClock, proposer: Proposer, in_time: InTime, options: DesignOptions,
-            stopped: Callable[[], bool]) -> str:
+            stopped: Over) -> str:
     """Evaluates round by round to the end; returns the reason in words."""
     known: set[Point] = set()
     proposed = idle = 0
@@ -374,10 +327,25 @@ def _rounds(run: DesignRun, clock: DesignClock, proposer: Proposer, in_time: InT
 
 
 def _result(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbours: tuple[DesignOutcome, ...],
-            status: str, over: Callable[[], bool], notes: tuple[str, ...]) -> DesignResult:
+            status: str, over: Over, notes: tuple[str, ...]) -> DesignResult:
     """The result of a run at its end; `over`: whether there is no time for optional steps."""
     question, space, changed = bench.question, bench.question.space, bench.store.changed
-    final, source = final_figures(bench, run.front, over)
+    final, source = tuple(run.front), f"{question.energy}; Accelergy is not installed"
+    if installed() is not None:     # mapped again, as other energies may need other mappings
+        again = DesignBench(replace(question, energy="accelergy"), bench.folder)
+
+        def evaluated() -> tuple[DesignOutcome, ...]:
+            if over():
+                raise OutOfTime
+            return tuple(evaluate_design(again, outcome.point, stopped=over) for outcome in run.front)
+        outcomes, lost = attempted("figures by Accelergy", evaluated)
+        if outcomes is None:
+            source = f"{question.energy}; {lost}"
+        else:
+            kept = all(outcome.mapped or not outcome.reason for outcome in outcomes)
+            final, source = outcomes, (f"Accelergy (searched with {question.energy})" if kept else
+                                       "Accelergy; by its figures not every design keeps its limits (searched with "
+                                       f"{question.energy})")
     networks, lost = attempted("mappings of the best design", lambda: bench.networks_at(run.front[0].point, over)
                                if run.front else ())
     warnings, differs = list(notes), ""

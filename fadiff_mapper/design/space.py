@@ -8,6 +8,7 @@ import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -23,9 +24,9 @@ from fadiff_mapper.inputs.native.tables import total_areas
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import storage_energy
-from fadiff_mapper.inputs.v04 import is_v04, translated_architecture
+from fadiff_mapper.inputs.v04.document import is_v04, translated_architecture
 from fadiff_mapper.inputs.v04.nodes import DECLARED
-from fadiff_mapper.inputs.yaml.expressions import CONSTANT_NAMES, FUNCTION_NAMES, Literal, evaluate, syntax_tree
+from fadiff_mapper.inputs.yaml.expressions import CONSTANTS, FUNCTIONS, Literal, evaluate, syntax_tree
 from fadiff_mapper.inputs.yaml.leniency import Leniency
 from fadiff_mapper.inputs.yaml.located import (
     LARGEST_WHOLE,
@@ -42,14 +43,11 @@ from fadiff_mapper.inputs.yaml.located import (
 )
 from fadiff_mapper.inputs.yaml.place import Where
 
-Value: TypeAlias = int | float | str
-"""A value of a parameter: a number, or a word such as "LPDDR4"."""
+Value: TypeAlias = int | float | str  # a value of a parameter: a number, or a word such as "LPDDR4"
 
-Point: TypeAlias = tuple[int, ...]
-"""A design: for every parameter the index of its value."""
+Point: TypeAlias = tuple[int, ...]  # a design: for every parameter the index of its value
 
-SOMEWHERE = Where("space")
-"""The place of a parameter made in Python."""
+SOMEWHERE = Where("space")  # the place of a parameter made in Python
 
 
 @dataclass(frozen=True)
@@ -87,31 +85,18 @@ class Limit:
 
 @dataclass(frozen=True)
 class DesignSpace:
-    """All designs of an architecture with free parameters.
+    """All designs of an architecture with free parameters."""
 
-    Attributes:
-        name: Name of the space, that of its first file.
-        parameters: The free quantities, in the order of a point's indices.
-        ties: Entries that follow from the parameters, by their paths.
-        limits: Upper bounds that every accepted design meets.
-        document: The architecture and all other sections as written, without `design_space`.
-        energy: The source of energies of the space, as in `inputs.load.load`, or None.
-        files: Paths of the files.
-        sources: Sources of the document, read again for every design if templates have parameters.
-        jinja_data: The fixed variables of the templates.
-        strict: Whether input of a design that Timeloop ignores is an error, as in `inputs.load.load`.
-    """
-
-    name: str
-    parameters: tuple[Parameter, ...]
-    ties: Mapping[str, Tie]
-    limits: tuple[Limit, ...]
-    document: Map = field(repr=False)
-    energy: str | None = None
-    files: tuple[str, ...] = ()
-    sources: tuple[Source, ...] = field(default=(), repr=False)
-    jinja_data: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    strict: bool = True
+    name: str  # that of its first file
+    parameters: tuple[Parameter, ...]  # in the order of a point's indices
+    ties: Mapping[str, Tie]  # entries that follow from the parameters, by their paths
+    limits: tuple[Limit, ...]  # upper bounds that every accepted design meets
+    document: Map = field(repr=False)  # the architecture and all other sections as written, without `design_space`
+    energy: str | None = None  # the source of energies of the space, as in `inputs.load.load`, or None
+    files: tuple[str, ...] = ()  # their paths
+    sources: tuple[Source, ...] = field(default=(), repr=False)  # read again for every design if templates vary
+    jinja_data: Mapping[str, Any] = field(default_factory=dict, repr=False)  # the fixed variables of the templates
+    strict: bool = True  # whether input of a design that Timeloop ignores is an error
 
     @property
     def size(self) -> int:
@@ -196,10 +181,7 @@ def limit_values(space: DesignSpace, point: Point, spec: Spec | None = None,
     """Limit -> (value at one design, greatest accepted value), in the order of the space.
 
     Without `spec`, the design with any problem, limits on figures of the machine are left out; `area_mm2` is its area
-    if known.
-
-    Raises:
-        SpecError: An expression among the limits cannot be computed, or is no number.
+    if known. Raises SpecError for an expression that cannot be computed, or is no number.
     """
     values: dict[str, tuple[float, float]] = {}
     for limit in space.limits:
@@ -228,14 +210,12 @@ def broken_limit(space: DesignSpace, point: Point, spec: Spec | None = None,
     return None
 
 
-Steps: TypeAlias = tuple[str | int, ...]
-"""Keys and indices from the document's root to an entry."""
+Steps: TypeAlias = tuple[str | int, ...]  # keys and indices from the document's root to an entry
 
 NODE_KEYS = ("class", "subclass", "enabled", "area_scale", "energy_scale")
 """Entries of a node besides attributes and mesh that a path may name."""
 MESH = ("meshX", "meshY")
-VARIABLES = "variables"
-"""The section whose entries the expressions of an architecture read; a path may begin with it."""
+VARIABLES = "variables"  # the section whose entries the expressions of an architecture read; a path may begin with it
 
 UNWRITTEN = tuple(sorted({*LEVEL_ATTRIBUTES, *DECLARED} - {"instances", *MESH}))
 """Attributes known to Timeloop that a path may name even if the architecture does not write them."""
@@ -254,19 +234,11 @@ def _named_nodes(branch: Any, steps: Steps) -> Iterator[tuple[str, Steps, dict[A
 
 
 def find_entry(document: Map, path: str, where: Where) -> Steps:
-    """Finds the entry of an architecture that a path names.
+    """Keys and indices down to the entry of a v0.4 document that a path names; its last maps may be missing yet.
 
-    Args:
-        document: A v0.4 document.
-        path: NODE.attributes.NAME, NODE.spatial.meshX (or meshY), NODE.KEY with a key of `NODE_KEYS`, or
-            variables.NAME. Nodes are found by name, at any depth of the tree.
-        where: Place of the path, for messages.
-
-    Returns:
-        Keys and indices down to the entry; its last maps may be missing yet.
-
-    Raises:
-        SpecError: There is no such node or entry; the message has the nearest one.
+    A path is NODE.attributes.NAME, NODE.spatial.meshX (or meshY), NODE.KEY with a key of `NODE_KEYS`, or
+    variables.NAME. Nodes are found by name, at any depth of the tree. Raises SpecError if there is no such node or
+    entry; the message has the nearest one.
     """
     def known(key: str, accepted: Sequence[str], what: str) -> str:
         if key not in accepted:
@@ -321,8 +293,7 @@ def put(owner: Any, steps: Steps, value: Any, where: Where) -> Any:
     return result
 
 
-SECTION = "design_space"
-"""The section of a document that turns an architecture into a space."""
+SECTION = "design_space"  # the section of a document that turns an architecture into a space
 
 
 def is_space(document: Map) -> bool:
@@ -340,9 +311,8 @@ def design_document(space: DesignSpace, point: Point) -> Map:
 
     Every entry still knows its place; a replaced entry has the place of its parameter or tie.
 
-    Raises:
-        SpecError: A tie cannot be computed, a template cannot be rendered with these values, or the rendered document
-            lacks the entry of a path.
+    Raises SpecError where a tie cannot be computed, a template cannot be rendered with these values, or the rendered
+    document lacks the entry of a path.
     """
     values, document = parameter_values(space, point), space.document
     variables = {parameter.name: values[parameter.name] for parameter in space.parameters if parameter.template}
@@ -352,34 +322,25 @@ def design_document(space: DesignSpace, point: Point) -> Map:
         if parameter.path:
             steps = find_entry(document, parameter.path, parameter.where)
             document = put(document, steps, values[parameter.name], parameter.where)
-    for path, value in _tied_values(space, values).items():
-        document = put(document, find_entry(document, path, space.ties[path].where), value, space.ties[path].where)
-    return document
-
-
-def _tied_values(space: DesignSpace, values: Mapping[str, Value]) -> dict[str, Any]:
-    """The values of all ties by path; a whole number becomes an integer, as a depth must be, a text no further
-    expression.
-
-    Raises SpecError for a tie that cannot be computed.
-    """
-    tied: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     for path, tie in space.ties.items():
         try:
             value = evaluate(tie.expression, values)
         except FadiffError as error:
             raise tie.where.error(str(error)) from None
         if isinstance(value, float) and abs(value) <= LARGEST_WHOLE and value == int(value):
-            value = int(value)
-        tied[path] = Literal(value) if isinstance(value, str) else value
-    return tied
+            value = int(value)      # as a depth must be
+        entries[path] = Literal(value) if isinstance(value, str) else value    # no further expression
+    for path, value in entries.items():
+        where = space.ties[path].where
+        document = put(document, find_entry(document, path, where), value, where)
+    return document
 
 
 def design_architecture(space: DesignSpace, point: Point) -> Architecture:
     """The flat architecture of one design, read without a problem: constraints and mappings are left out.
 
-    Raises:
-        SpecError: As for `design_document`, or the document is no architecture.
+    Raises SpecError as `design_document`, or where the document is no architecture.
     """
     document = design_document(space, point)
     with_problem = Map({"problem": Map(where=document.where), **document}, where=document.where,
@@ -392,16 +353,11 @@ def design_architecture(space: DesignSpace, point: Point) -> Architecture:
 FORMS = "values: [V, ...], powers_of_two: [LOW, HIGH], or range: [LOW, HIGH] with step: STEP"
 TEXT_FORMS = "V,V,... or LOW:HIGH:STEP or LOW:HIGH:x2 (powers of two)"
 
-MOST_LISTED = 100_000
-"""Values of one parameter that are held one by one, unlike ranges of whole numbers."""
+MOST_LISTED = 100_000  # values of one parameter that are held one by one, unlike ranges of whole numbers
 
 
 def values_of_text(given: str, where: Where) -> Sequence[Value]:
-    """Reads the values of a command line, such as "8,16,32", "1024:32768:1024" or "8:64:x2".
-
-    Raises:
-        SpecError: The text has none of the accepted forms.
-    """
+    """The values in a text such as "8,16,32", "1024:32768:1024" or "8:64:x2". Raises SpecError for any other form."""
     bounds = given.split(":")
     if len(bounds) == 3:
         if bounds[2].strip() == "x2":
@@ -414,7 +370,7 @@ def values_of_text(given: str, where: Where) -> Sequence[Value]:
 
 def _values_of_section(reader: Reader) -> Sequence[Value]:
     """The values of `values`, `powers_of_two`, or `range` with `step` of a parameter. Raises SpecError."""
-    given = [key for key in ("values", "powers_of_two", "range") if reader.has(key)]
+    given = [key for key in ("values", "powers_of_two", "range") if key in reader.node]
     if len(given) != 1:
         raise reader.node.where.error(f"found {' and '.join(given) or 'no values'}", FORMS)
     if given != ["range"]:
@@ -504,8 +460,7 @@ def _whole(value: float) -> float:
     return int(value) if value == int(value) else value
 
 
-VERSION = "0.1"
-"""Version of the section, which it states."""
+VERSION = "0.1"  # version of the section, which it states
 
 Vary = Mapping[str, Any] | Sequence[str]
 """Template variables that are parameters: ranges by name, or texts "NAME=RANGE"."""
@@ -587,7 +542,7 @@ def _parameters(value: Any, where: Where) -> tuple[Parameter, ...]:
 
 def _check_name(name: str, where: Where) -> None:
     """Raises SpecError for a name that expressions cannot use."""
-    if not name.isidentifier() or keyword.iskeyword(name) or name in CONSTANT_NAMES or name in FUNCTION_NAMES:
+    if not name.isidentifier() or keyword.iskeyword(name) or name in CONSTANTS or name in FUNCTIONS:
         raise where.error(f'the parameter is named "{name}"', "a name of letters, digits and underscores that is no "
                           "function or constant of expressions")
 
@@ -613,23 +568,42 @@ def _check(space: DesignSpace, limit_places: Mapping[str, Where], section: Where
     names = [parameter.name for parameter in space.parameters]
     if not names:
         raise section.error("there are no parameters", "design_space: with parameters:, or --vary NAME=RANGE")
-    mistakes: list[str] = []
+    mistakes, used = list[str](), set[str]()
 
-    def met(check: Callable[..., frozenset[str] | None], *arguments: Any) -> frozenset[str]:
+    @contextmanager
+    def noted() -> Iterator[None]:
         try:
-            return check(*arguments) or frozenset()
+            yield
         except SpecError as error:
             mistakes.extend(error.problems)
-            return frozenset()
 
-    used = {name for tie in space.ties.values() for name in met(_names_in, tie.expression, names, tie.where)}
-    for name, place in limit_places.items():
-        if name not in MACHINE_LIMITS:
-            met(_names_in, name, names, place, tuple(MACHINE_LIMITS))
-    for parameter in space.parameters:
-        met(_check_parameter, parameter, names, used, space)
     for tie in space.ties.values():
-        met(_check_tie, tie, space)
+        with noted():
+            used |= _names_in(tie.expression, names, tie.where)
+    for name, place in limit_places.items():
+        with noted():
+            if name not in MACHINE_LIMITS:
+                _names_in(name, names, place, tuple(MACHINE_LIMITS))
+    for parameter in space.parameters:
+        with noted():
+            if names.count(parameter.name) > 1:
+                raise parameter.where.error(f'the parameter "{parameter.name}" is given twice', "different names")
+            if parameter.path:
+                find_entry(space.document, parameter.path, parameter.where)
+                same = next(other for other in space.parameters if other.path == parameter.path)
+                if same is not parameter:
+                    raise parameter.where.error(f'the parameters "{same.name}" and "{parameter.name}" have one path',
+                                                "different paths")
+            elif not parameter.template and parameter.name not in used:
+                raise parameter.where.error(f'the parameter "{parameter.name}" changes nothing', "a path, or ties that "
+                                            "read it (a variable of templates: --vary NAME=RANGE)")
+    for tie in space.ties.values():
+        with noted():
+            find_entry(space.document, tie.path, tie.where)
+            for parameter in space.parameters:
+                if parameter.path == tie.path:
+                    raise tie.where.error(f'the parameter "{parameter.name}" has this path already',
+                                          "a path of its own")
     if mistakes:
         raise SpecError(*mistakes)
     first: SpecError | None = None
@@ -651,33 +625,10 @@ def _names_in(expression: str, names: Sequence[str], where: Where, besides: Sequ
         raise where.error(str(error), f"an expression over {listed(names)}") from None
     called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    for name in sorted(read - called - {*names, *CONSTANT_NAMES}):
+    for name in sorted(read - called - {*names, *CONSTANTS}):
         known = [*names, *besides]
         raise where.error(f'"{name}" is no parameter{nearest(name, known)}', listed(known))
-    for name in sorted(called - FUNCTION_NAMES):
-        raise where.error(f'there is no function "{name}"{nearest(name, sorted(FUNCTION_NAMES))}',
-                          listed(sorted(FUNCTION_NAMES)))
+    for name in sorted(called - {*FUNCTIONS}):
+        raise where.error(f'there is no function "{name}"{nearest(name, sorted(FUNCTIONS))}',
+                          listed(sorted(FUNCTIONS)))
     return frozenset(read & set(names))
-
-
-def _check_parameter(parameter: Parameter, names: Sequence[str], used: set[str], space: DesignSpace) -> None:
-    """Raises SpecError for a parameter with a duplicate name or path, with an unknown path, or without effect."""
-    if names.count(parameter.name) > 1:
-        raise parameter.where.error(f'the parameter "{parameter.name}" is given twice', "different names")
-    if parameter.path:
-        find_entry(space.document, parameter.path, parameter.where)
-        same = next(other for other in space.parameters if other.path == parameter.path)
-        if same is not parameter:
-            raise parameter.where.error(f'the parameters "{same.name}" and "{parameter.name}" have one path',
-                                        "different paths")
-    elif not parameter.template and parameter.name not in used:
-        raise parameter.where.error(f'the parameter "{parameter.name}" changes nothing',
-                                    "a path, or ties that read it (a variable of templates: --vary NAME=RANGE)")
-
-
-def _check_tie(tie: Tie, space: DesignSpace) -> None:
-    """Raises SpecError for a tie whose path is unknown or a parameter's."""
-    find_entry(space.document, tie.path, tie.where)
-    for parameter in space.parameters:
-        if parameter.path == tie.path:
-            raise tie.where.error(f'the parameter "{parameter.name}" has this path already', "a path of its own")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,6 @@ from fadiff_mapper.output.drawing import (
     Dot,
     Drawing,
     Label,
-    LogAxis,
     Rect,
     Shape,
     Stroke,
@@ -32,22 +31,19 @@ from fadiff_mapper.output.drawing import (
     upright_line,
 )
 from fadiff_mapper.output.layer_views import component_names, dataspace_names, layer_views
-from fadiff_mapper.output.network_drawings import component_kind, draw_layers
-from fadiff_mapper.output.network_page import page_template
+from fadiff_mapper.output.network_page import component_kind, draw_layers, page_template
 from fadiff_mapper.output.run_files import versions
 
 if TYPE_CHECKING:
     from fadiff_mapper.network.result import NetworkResult
     from fadiff_mapper.search.explanation.sensitivities import Sensitivity
 
-WIDTH = 1080.0
-"""Pixels of every drawing."""
+WIDTH = 1080.0  # pixels of every drawing
 
 HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 400.0, 92.0, 1060.0, 16.0, 356.0
 """Pixels of the drawing of the front, and of the edges of its field."""
 
-MOST_NUMBERED = 40
-"""Designs of the front with a number beside their dot: more would overlap."""
+MOST_NUMBERED = 40  # designs of the front with a number beside their dot: more would overlap
 
 
 def draw_front(result: DesignResult) -> Drawing | None:
@@ -112,8 +108,7 @@ PANELS, APART, INSET, ABOVE, BELOW = 250.0, 36.0, 78.0, 22.0, 40.0
 """Pixels of the drawing of convergence: its height, between its two panels, and around a panel's field."""
 
 UNITS = {"edp": EDP, "energy": ENERGY, "delay": COUNT}
-PLAIN = (("", 1.0),)
-"""Units of the metrics' values; products with an area have none."""
+PLAIN = (("", 1.0),)  # units of the metrics' values; products with an area have none
 
 
 def draw_convergence(result: DesignResult) -> Drawing | None:
@@ -126,32 +121,24 @@ def draw_convergence(result: DesignResult) -> Drawing | None:
     width = (WIDTH - APART) / 2
     panels = (("designs mapped", [step["evaluations"] for step in steps], float(max(1, result.evaluations)), 0.0),
               ("seconds", [step["time_s"] for step in steps], max(result.time_s, 1e-3), width + APART))
-    shapes: list[Shape] = []
-    for name, places, end, left in panels:
-        shapes += _course(name, places, [step["value"] for step in steps], end, (left + INSET, left + width - 8), y,
-                          unit)
+    values, shapes = [step["value"] for step in steps], list[Shape]()
+    for name, places, end, at in panels:    # a linear axis from 0 to `end`, and the best value so far, which falls
+        left, right = at + INSET, at + width - 8
+        scale = (right - left) / end
+        shapes += [level_line(left, y.start, right, "rule"), upright_line(left, y.end, y.start, "rule")]
+        for tick in y.ticks():
+            shapes += [level_line(left, y.at(tick), right, "grid"),
+                       Label(left - 8, y.at(tick) + 4, f"{tick / unit.size:.4g}", "value", "end")]
+        shapes += [Label(left + tick * scale, y.start + 16, f"{tick:.4g}", "value", "middle")
+                   for tick in round_ticks(0.0, end)]
+        shapes.append(Label(right, y.start + 32, name, "head", "end"))
+        points = [(left + min(place, end) * scale, y.at(value)) for place, value in zip(places, values, strict=True)]
+        path = f"M{points[0][0]:.1f} {points[0][1]:.1f}" + "".join(f"H{px:.1f}V{py:.1f}" for px, py in points[1:])
+        shapes += [Stroke(f"{path}H{right:.1f}", "course"),
+                   *(Dot(px, py, 3, "chosen", unit.written(value))
+                     for (px, py), value in zip(points, values, strict=True))]
     shapes.append(Label(4, 12, f"{result.metrics[0]} ({unit.name})" if unit.name else result.metrics[0], "head"))
     return Drawing(WIDTH, PANELS, "best value so far", tuple(shapes))
-
-
-def _course(name: str, places: Sequence[float], values: Sequence[float], end: float, field: tuple[float, float],
-            y: LogAxis, unit: DisplayUnit) -> Iterator[Shape]:
-    """One panel: a linear axis from 0 to `end`, and the best value so far, which falls in steps."""
-    left, right = field
-    scale = (right - left) / end
-    yield level_line(left, y.start, right, "rule")
-    yield upright_line(left, y.end, y.start, "rule")
-    for tick in y.ticks():
-        yield level_line(left, y.at(tick), right, "grid")
-        yield Label(left - 8, y.at(tick) + 4, f"{tick / unit.size:.4g}", "value", "end")
-    for tick in round_ticks(0.0, end):
-        yield Label(left + tick * scale, y.start + 16, f"{tick:.4g}", "value", "middle")
-    yield Label(right, y.start + 32, name, "head", "end")
-    points = [(left + min(place, end) * scale, y.at(value)) for place, value in zip(places, values, strict=True)]
-    path = f"M{points[0][0]:.1f} {points[0][1]:.1f}" + "".join(f"H{px:.1f}V{py:.1f}" for px, py in points[1:])
-    yield Stroke(f"{path}H{right:.1f}", "course")
-    for (px, py), value in zip(points, values, strict=True):
-        yield Dot(px, py, 3, "chosen", unit.written(value))
 
 
 NAMES, GAP, VALUE, HEAD, ROW, BAR = 176.0, 40.0, 110.0, 26.0, 22.0, 12.0
@@ -248,14 +235,9 @@ def parameter_worths(result: DesignResult) -> tuple[ParameterWorth, ...]:
                  for axis, (name, value) in enumerate(best.parameters.items()))
 
 
-MOST_LISTED = 40
-"""Designs in the table of the front; `front.csv` has all."""
-
-MOST_SENSITIVITIES = 12
-"""Constants in the table of sensitivities."""
-
-MOST_REFUSALS = 8
-"""Reasons in the table of refusals."""
+MOST_LISTED = 40  # designs in the table of the front; `front.csv` has all
+MOST_SENSITIVITIES = 12  # constants in the table of sensitivities
+MOST_REFUSALS = 8  # reasons in the table of refusals
 
 def design_html(result: DesignResult, folders: Sequence[str],
                 sensitivities: Sequence[Sensitivity] = (), unknown: str = "") -> str:

@@ -14,11 +14,8 @@ from typing import TypeAlias
 
 from markupsafe import Markup, escape
 
-COLOURS = 6
-"""Colours of each family of CSS classes, such as group0 to group5; more groups repeat the colours."""
-
-LETTER = 6.3
-"""Width of a letter of the drawings' text in pixels: an upper estimate of the average."""
+COLOURS = 6  # colours of each family of CSS classes, such as group0 to group5; more groups repeat the colours
+LETTER = 6.3  # width of a letter of the drawings' text in pixels: an upper estimate of the average
 
 
 @dataclass(frozen=True)
@@ -119,50 +116,41 @@ def upright_line(x: float, y: float, end: float, css_class: str) -> Stroke:
     return Stroke(f"M{x:.1f} {y:.1f}V{end:.1f}", css_class)
 
 
-MARKUP = re.compile("[&<>'\"]")
-"""Characters with a meaning in markup."""
-
-
 def svg(shapes: Iterable[Shape]) -> Markup:
-    """The elements of some shapes from back to front, one per line, with all texts escaped.
+    """The elements of some shapes from back to front, one per line, with their titles inside and all texts escaped.
 
     Written in Python, as pages of large networks have some ten thousand shapes and templates are slower.
     """
-    return Markup("".join(map(_element, shapes)))
-
-
-def _element(shape: Shape) -> str:
-    """One shape as an element, with its title inside."""
-    css_class = _escaped(shape.css_class)
-    if isinstance(shape, Stroke):
-        return f'<path d="{_escaped(shape.path)}" class="{css_class}"/>\n'
-    title = f"<title>{_escaped(shape.title)}</title>" if shape.title else ""
-    if isinstance(shape, Rect):
-        return (f'<rect x="{shape.x:.1f}" y="{shape.y:.1f}" width="{shape.width:.1f}" height="{shape.height:.1f}" '
-                f'rx="{shape.radius}" class="{css_class}">{title}</rect>\n')
-    if isinstance(shape, Dot):
-        return (f'<circle cx="{shape.x}" cy="{shape.y}" r="{shape.radius}" class="{css_class}">'
-                f"{title}</circle>\n")
-    return (f'<text x="{shape.x:.1f}" y="{shape.y:.1f}" text-anchor="{shape.anchor}" class="{css_class}">'
-            f"{_escaped(shape.text)}{title}</text>\n")
+    elements = []
+    for shape in shapes:
+        css_class = _escaped(shape.css_class)
+        title = f"<title>{_escaped(shape.title)}</title>" if not isinstance(shape, Stroke) and shape.title else ""
+        if isinstance(shape, Stroke):
+            elements.append(f'<path d="{_escaped(shape.path)}" class="{css_class}"/>\n')
+        elif isinstance(shape, Rect):
+            elements.append(f'<rect x="{shape.x:.1f}" y="{shape.y:.1f}" width="{shape.width:.1f}" '
+                            f'height="{shape.height:.1f}" rx="{shape.radius}" class="{css_class}">{title}</rect>\n')
+        elif isinstance(shape, Dot):
+            elements.append(f'<circle cx="{shape.x}" cy="{shape.y}" r="{shape.radius}" class="{css_class}">'
+                            f"{title}</circle>\n")
+        else:
+            elements.append(f'<text x="{shape.x:.1f}" y="{shape.y:.1f}" text-anchor="{shape.anchor}" '
+                            f'class="{css_class}">{_escaped(shape.text)}{title}</text>\n')
+    return Markup("".join(elements))
 
 
 def _escaped(text: str) -> str:
     """The text escaped for markup; most texts have no such character, and checking first is faster."""
-    return escape(text) if MARKUP.search(text) else text
+    return escape(text) if re.search("[&<>'\"]", text) else text
 
 
-ENERGY = (("pJ", 1.0), ("nJ", 1e3), ("µJ", 1e6), ("mJ", 1e9), ("J", 1e12))
-"""Units of values in pJ."""
+ENERGY = (("pJ", 1.0), ("nJ", 1e3), ("µJ", 1e6), ("mJ", 1e9), ("J", 1e12))  # units of values in pJ
 
 EDP = tuple((f"{name}·cycles", size) for name, size in (*ENERGY, ("kJ", 1e15), ("MJ", 1e18), ("GJ", 1e21)))
 """Units of values in pJ * cycles."""
 
-COUNT = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))
-"""Prefixes of plain counts."""
-
-DIGITS = 4
-"""Significant digits of the largest of several numbers in one unit."""
+COUNT = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))  # prefixes of plain counts
+DIGITS = 4  # significant digits of the largest of several numbers in one unit
 
 
 @dataclass(frozen=True)
@@ -204,11 +192,8 @@ def change(planned: float, before: float) -> str:
     return "0 %" if abs(percent) < 0.05 else f"{percent:+.1f} %".replace("-", "\u2212")
 
 
-WIDE = 5.0
-"""From this quotient of the ends on, ticks are at 1, 2 and 5 times powers of ten; below, equally spaced."""
-
-MOST_TICKS = 9
-"""Ticks at most: beyond, only powers of ten are marked."""
+WIDE = 5.0  # from this quotient of the ends on, ticks are at 1, 2 and 5 times powers of ten; below, equally spaced
+MOST_TICKS = 9  # ticks at most: beyond, only powers of ten are marked
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from fadiff_mapper.base.text_formats import html_table, paragraph
 from fadiff_mapper.model.stats import Stats
-from fadiff_mapper.output.layer_views import LayerShare, LayerView, layer_views
+from fadiff_mapper.output.layer_views import LayerShare, layer_views
 from fadiff_mapper.output.network_page import network_html
 from fadiff_mapper.search.lower_bound import sentence
 
@@ -24,24 +24,21 @@ METRICS = {"edp": "EDP (pJ * cycles)", "energy": "energy (pJ)", "delay": "cycles
 """Labels of the metrics that a search can minimise."""
 
 
-def plain_axes(axes: Axes, title: str) -> None:
-    """Sets a title and removes the two sides of the frame without a scale."""
+def finish(axes: Axes, title: str, x: str = "", y: str = "", names: Sequence[str] = ()) -> None:
+    """Adds title, labels, names below the x axis at 0, 1, 2 and so on, and a legend of all labelled artists.
+
+    A dollar sign in a name begins no formula. The two sides of the frame without a scale are removed.
+    """
+    if names:
+        axes.set_xticks(range(len(names)), list(names), rotation=60, ha="right", parse_math=False)
+    axes.set_xlabel(x, fontsize=8)
+    axes.set_ylabel(y, fontsize=8)
+    handles, labels = axes.get_legend_handles_labels()
+    for text in axes.legend(handles, labels, frameon=False, fontsize=8).get_texts() if handles else ():
+        text.set_parse_math(False)
     axes.set_title(title, fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=8)
-
-
-def name_ticks(axes: Axes, names: Sequence[str]) -> None:
-    """Names below the x axis at 0, 1, 2 and so on; a dollar sign in a name begins no formula."""
-    axes.set_xticks(range(len(names)), list(names), rotation=60, ha="right", parse_math=False)
-
-
-def name_legend(axes: Axes) -> None:
-    """A legend of all labelled artists, if any; a dollar sign in a name begins no formula."""
-    handles, labels = axes.get_legend_handles_labels()
-    if handles:
-        for text in axes.legend(handles, labels, frameon=False, fontsize=8).get_texts():
-            text.set_parse_math(False)
 
 
 def draw_history(axes: Axes, history: Sequence[Mapping[str, Any]], metric: str, value: float, time_s: float) -> None:
@@ -53,9 +50,7 @@ def draw_history(axes: Axes, history: Sequence[Mapping[str, Any]], metric: str, 
     seconds, values = zip(*known, (max([time_s, *(at for at, _ in known)]), value), strict=True)
     axes.plot(seconds, values, drawstyle="steps-post", color="#1b6ca8", marker=".", markersize=4)
     axes.set_yscale("log")
-    axes.set_xlabel("seconds", fontsize=8)
-    axes.set_ylabel(METRICS[metric], fontsize=8)
-    plain_axes(axes, f"best {METRICS[metric].split(' (')[0]} over time")
+    finish(axes, f"best {METRICS[metric].split(' (')[0]} over time", "seconds", METRICS[metric])
 
 
 def layer_figure(result: Result) -> Figure:
@@ -65,7 +60,16 @@ def layer_figure(result: Result) -> Figure:
     """
     figure = Figure(figsize=(9.6, 3.8), layout="constrained")
     energies, history = figure.subplots(1, 2)
-    _draw_energies(energies, result.stats)
+    parts = energy_parts(result.stats)
+    components = list(parts)
+    bottoms = dict.fromkeys(components, 0.0)
+    for purpose in dict.fromkeys(purpose for spent in parts.values() for purpose in spent):
+        using = [component for component in components if purpose in parts[component]]
+        energies.bar([components.index(component) for component in using],
+                     [parts[component][purpose] for component in using], label=purpose,
+                     bottom=[bottoms[component] for component in using])
+        bottoms |= {component: bottoms[component] + parts[component][purpose] for component in using}
+    finish(energies, "energy by component", y="energy (pJ)", names=components)
     draw_history(history, result.history, result.metric, result.value, result.time_s)
     return figure
 
@@ -88,28 +92,10 @@ def energy_parts(stats: Stats) -> dict[str, dict[str, float]]:
             for component, spent in parts.items() if any(spent.values())}
 
 
-def _draw_energies(axes: Axes, stats: Stats) -> None:
-    """One bar per component, its parts on top of each other, one colour per data space."""
-    parts = energy_parts(stats)
-    components = list(parts)
-    bottoms = dict.fromkeys(components, 0.0)
-    for purpose in dict.fromkeys(purpose for spent in parts.values() for purpose in spent):
-        using = [component for component in components if purpose in parts[component]]
-        heights = [parts[component][purpose] for component in using]
-        axes.bar([components.index(component) for component in using], heights, label=purpose,
-                 bottom=[bottoms[component] for component in using])
-        bottoms |= {component: bottoms[component] + height for component, height in zip(using, heights, strict=True)}
-    axes.set_ylabel("energy (pJ)", fontsize=8)
-    name_ticks(axes, components)
-    name_legend(axes)
-    plain_axes(axes, "energy by component")
-
-
 PLANNED, ALONE = "#1b6ca8", "#b3b8bf"
 """Colours of a layer as planned and unfused."""
 
-BAR = 0.4
-"""Width of a bar; two bars and a gap make up one unit of the x axis."""
+BAR = 0.4  # width of a bar; two bars and a gap make up one unit of the x axis
 
 QUANTITIES: dict[str, Callable[[LayerShare], float]] = {
     "energy (pJ)": lambda share: share.energy_pj,
@@ -126,50 +112,34 @@ def network_figure(result: NetworkResult) -> Figure:
     energy over delay and the network's value over time.
     """
     views = layer_views(result)
+    series = (([view.planned for view in views], PLANNED, "planned"),
+              ([view.alone for view in views], ALONE, "by itself"))
     figure = Figure(figsize=(min(max(9.6, 0.3 * len(views)), 40.0), 11.0), layout="constrained")
     grid = figure.add_gridspec(len(QUANTITIES) + 1, 2)
     shared: Axes | None = None
     for row, (label, quantity) in enumerate(QUANTITIES.items()):
         shared = figure.add_subplot(grid[row, :], sharex=shared)
-        _draw_layers(shared, views, label, quantity)
+        for side, (shares, colour, name) in enumerate(series):
+            shared.bar([tick + (side - 0.5) * BAR for tick in range(len(views))], [quantity(share) for share in shares],
+                       BAR, color=colour, label=name)
+        finish(shared, f"{label} by layer", names=[view.name for view in views])
         shared.tick_params(labelbottom=row == len(QUANTITIES) - 1)
-    _draw_points(figure.add_subplot(grid[-1, 0]), views)
+    points = figure.add_subplot(grid[-1, 0])
+    for view in views:      # a line from the unfused to the planned point
+        points.plot([view.alone.cycles, view.planned.cycles], [view.alone.energy_pj, view.planned.energy_pj], "-",
+                    color=ALONE, linewidth=0.8, zorder=1)
+    for shares, colour, name in reversed(series):
+        points.plot([share.cycles for share in shares], [share.energy_pj for share in shares], ".", color=colour,
+                    label=name)
+    points.set(xscale="log", yscale="log")
+    finish(points, "energy over delay by layer", "cycles", "energy (pJ)")
     metric = str(result.options.get("metric", "edp"))
     final = {"edp": result.stats.edp, "energy": result.stats.energy_pj, "delay": float(result.stats.cycles)}[metric]
     draw_history(figure.add_subplot(grid[-1, 1]), result.history, metric, final, result.time_s)
     return figure
 
 
-def _draw_layers(axes: Axes, views: Sequence[LayerView], label: str, quantity: Callable[[LayerShare], float]) -> None:
-    """Two bars per layer: as planned on the left, unfused on the right."""
-    ticks = range(len(views))
-    axes.bar([tick - BAR / 2 for tick in ticks], [quantity(view.planned) for view in views], BAR, color=PLANNED,
-             label="planned")
-    axes.bar([tick + BAR / 2 for tick in ticks], [quantity(view.alone) for view in views], BAR, color=ALONE,
-             label="by itself")
-    name_ticks(axes, [view.name for view in views])
-    name_legend(axes)
-    plain_axes(axes, f"{label} by layer")
-
-
-def _draw_points(axes: Axes, views: Sequence[LayerView]) -> None:
-    """Energy over delay of every layer: a line leads from the unfused to the planned point."""
-    for view in views:
-        axes.plot([view.alone.cycles, view.planned.cycles], [view.alone.energy_pj, view.planned.energy_pj], "-",
-                  color=ALONE, linewidth=0.8, zorder=1)
-    for share, colour, label in (("alone", ALONE, "by itself"), ("planned", PLANNED, "planned")):
-        points: list[LayerShare] = [getattr(view, share) for view in views]
-        axes.plot([point.cycles for point in points], [point.energy_pj for point in points], ".", color=colour,
-                  label=label)
-    axes.set(xscale="log", yscale="log")
-    axes.set_xlabel("cycles", fontsize=8)
-    axes.set_ylabel("energy (pJ)", fontsize=8)
-    name_legend(axes)
-    plain_axes(axes, "energy over delay by layer")
-
-
-PAGE_HEIGHT = 720
-"""Pixels of the frame with a plan's page: two thirds of a usual screen; the page scrolls."""
+PAGE_HEIGHT = 720  # pixels of the frame with a plan's page: two thirds of a usual screen; the page scrolls
 
 
 def layer_html(result: Result) -> str:

@@ -1,4 +1,4 @@
-"""A whole network: checked nodes in topological order, distinct problems, links, chains, totals.
+"""A whole network: checked nodes in topological order, distinct problems, links, totals.
 
 `build_workload` is the only door: every reader hands it nodes in any order, and it orders them, infers shapes and
 refuses graphs that make no sense, naming the place in the source.
@@ -6,17 +6,17 @@ refuses graphs that make no sense, naming the place in the source.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from heapq import heapify, heappop, heappush
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.inputs.yaml.place import Where
-from fadiff_mapper.workload.node import INPUT, NOT_UNDERSTOOD, Node
+from fadiff_mapper.workload.node import INPUT, NOT_UNDERSTOOD, Node, Window
 from fadiff_mapper.workload.operator import Operator, Shape
 from fadiff_mapper.workload.producer_consumer import Link, find_links, readers_of
 from fadiff_mapper.workload.rewrites import with_named_norms, with_shared_operands
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 MOST_NODES = 50_000  # nodes of a network: a plain safety limit
+MOST_NUMBER = 2 ** 53  # largest extent or count of a node, as in a network file: beyond it doubles are not exact
 
 
 @dataclass(frozen=True)
@@ -78,19 +79,12 @@ class Totals:
 
 @dataclass(frozen=True)
 class Workload:
-    """A network.
-
-    Attributes:
-        name: its name.
-        nodes: all nodes in topological order, inputs among them, with shapes where these are known.
-        outputs: names of the tensors that it returns.
-        folded: operators that read only constants and are no nodes.
-    """
+    """A network."""
 
     name: str
-    nodes: tuple[Node, ...]
-    outputs: tuple[str, ...]
-    folded: tuple[Folded, ...] = ()
+    nodes: tuple[Node, ...]  # in topological order, inputs among them, with shapes where these are known
+    outputs: tuple[str, ...]  # names of the tensors that it returns
+    folded: tuple[Folded, ...] = ()  # operators that read only constants and are no nodes
 
     @property
     def layers(self) -> tuple[Node, ...]:
@@ -155,25 +149,6 @@ class Workload:
         """Tensor -> the nodes that read it, and `producer_consumer.OUTPUT` where the network returns it; found once."""
         return readers_of(self.nodes, self.outputs)
 
-    def chains(self, fusable: bool = False) -> tuple[tuple[str, ...], ...]:
-        """The maximal chains of operators (by names of nodes), each of which hands its output to the next one only, as
-        its only operand from another operator; an operator without a neighbour is a chain of one.
-
-        `fusable` counts only links without an obstacle.
-        """
-        leaving, arriving = (Counter(getattr(link, end) for link in self.links()) for end in ("producer", "consumer"))
-        after = {link.producer: link.consumer for link in self.links()
-                 if leaving[link.producer] == arriving[link.consumer] == 1
-                 and not link.also_read_by and not link.joins and (link.fusable or not fusable)}
-        chains, followers = [], set(after.values())
-        for node in self.layers:
-            if node.name not in followers:
-                chain = [node.name]
-                while chain[-1] in after:
-                    chain.append(after[chain[-1]])
-                chains.append(tuple(chain))
-        return tuple(chains)
-
     def not_understood(self) -> tuple[NotUnderstood, ...]:
         """The nodes that were not understood; shares are of all multiply-accumulates that are known."""
         unknown = [node for node in self.nodes if node.op == NOT_UNDERSTOOD]
@@ -199,15 +174,25 @@ def build_workload(name: str, nodes: Iterable[Node], outputs: Sequence[str] = ()
     reads.
 
     Raises:
-        SpecError: the network has no operator, two nodes of one name, a tensor that no node writes, a cycle, or shapes
-            that do not fit; the message names the place.
+        SpecError: the network has no operator, two nodes of one name, a tensor that no node writes, a cycle, shapes
+            that do not fit, or a number above `MOST_NUMBER`; the message names the place. Multiply-accumulates that a
+            node may well have count as so many at most.
     """
     where = where or Where(name)
-    given = list(nodes)
+    given, folded = list(nodes), tuple(folded)
     by_name = {node.name: node for node in given}
     if len(given) > MOST_NODES:
         raise where.error(f"{len(given)} nodes", f"at most {MOST_NODES}")
+    for entry in folded:
+        if entry.macs > MOST_NUMBER:
+            raise where.error(f"{entry.node} ({entry.what}) has {entry.macs} multiply-accumulates", "at most 2^53")
     for node in given:
+        window = node.window or Window((), (), (), ())
+        pads = chain.from_iterable((*window.pad, *(node.pad or ())))
+        largest = max(map(abs, (node.macs or 0, node.layer.repeat if node.layer else 1, *(node.shape or ()), *pads,
+                                *window.kernel, *window.stride, *window.dilation)))
+        if largest > MOST_NUMBER:
+            raise node.where.error(f"{node.name} ({node.what or node.op}) has the number {largest}", "at most 2^53")
         if by_name[node.name] is not node:
             raise node.where.error(f'there are two nodes called "{node.name}"')
         for tensor in node.inputs:
@@ -217,13 +202,22 @@ def build_workload(name: str, nodes: Iterable[Node], outputs: Sequence[str] = ()
     if not any(node.layer for node in given):
         raise where.error(f"the network has no layer (nodes: {listed(sorted({n.what or n.op for n in given}))})",
                           "at least one convolution or matrix product")
+    position = {node.name: index for index, node in enumerate(given)}
+    try:
+        order = topological([[position[tensor] for tensor in node.inputs] for node in given])
+    except CycleError as error:
+        cycle = [given[index] for index in error.args[1]]
+        raise cycle[0].where.error(f"the network has a cycle: {' -> '.join(node.name for node in cycle)}",
+                                   "a graph without cycles") from None
     shapes: dict[str, Shape | None] = {}
     shaped = []
-    for node in _ordered(given):
+    for node in (given[index] for index in order):
         operands = [shapes[tensor] for tensor in node.inputs]
         shape = shapes[node.name] = output_shape(node, operands)
         if node.op == NOT_UNDERSTOOD and node.macs is None and node.possible is None:
             node = replace(node, possible=possible_macs(operands, [shape]))
+        if node.possible and node.possible > MOST_NUMBER:
+            node = replace(node, possible=MOST_NUMBER)
         shaped.append(node if node.shape == shape else replace(node, shape=shape))
     ordered = with_named_norms(with_shared_operands(shaped, outputs), outputs)
     read = {tensor for node in ordered for tensor in node.inputs}
@@ -231,26 +225,21 @@ def build_workload(name: str, nodes: Iterable[Node], outputs: Sequence[str] = ()
     for tensor in outputs:
         if tensor not in by_name:
             raise where.error(f'the output "{tensor}" is no node{nearest(tensor, list(by_name))}')
-    return Workload(name, ordered, tuple(outputs) or unread, tuple(folded))
+    return Workload(name, ordered, tuple(outputs) or unread, folded)
 
 
-def _ordered(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes in topological order, keeping the given order where it is one."""
-    position = {node.name: index for index, node in enumerate(nodes)}
-    waiting = TopologicalSorter({index: [position[tensor] for tensor in node.inputs]
-                                 for index, node in enumerate(nodes)})
-    try:
-        waiting.prepare()
-    except CycleError as error:
-        _, (first, *others) = error.args
-        cycle = " -> ".join(nodes[index].name for index in (first, *others))
-        raise nodes[first].where.error(f"the network has a cycle: {cycle}", "a graph without cycles") from None
-    ready, ordered = list(waiting.get_ready()), list[Node]()
+def topological(reads: Sequence[Iterable[int]]) -> list[int]:
+    """The numbers of nodes so that each comes after those that it reads, in the given order where it is one.
+
+    Raises graphlib.CycleError, whose last argument is the cycle, with its first node again at its end.
+    """
+    waiting = TopologicalSorter(dict(enumerate(reads)))
+    waiting.prepare()
+    ready, ordered = list(waiting.get_ready()), list[int]()
     heapify(ready)
     while ready:
-        index = heappop(ready)
-        ordered.append(nodes[index])
-        waiting.done(index)
+        ordered.append(heappop(ready))
+        waiting.done(ordered[-1])
         for following in waiting.get_ready():
             heappush(ready, following)
     return ordered

@@ -17,8 +17,7 @@ from fadiff_mapper.design.bound_designs import (
     least_hardware,
     pooled,
 )
-from fadiff_mapper.design.design_reader import DesignReader
-from fadiff_mapper.design.evaluate_design import DesignBench
+from fadiff_mapper.design.evaluate_design import DesignBench, DesignReader
 from fadiff_mapper.design.layer_entries import LeastFigures
 from fadiff_mapper.design.proposers import Proposer
 from fadiff_mapper.design.question import DesignQuestion

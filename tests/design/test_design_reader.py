@@ -8,7 +8,7 @@ import pytest
 from small_spaces import SECTION, small_network, small_question
 
 from fadiff_mapper.base.errors import SpecError
-from fadiff_mapper.design.design_reader import DesignReader
+from fadiff_mapper.design.evaluate_design import DesignReader
 from fadiff_mapper.design.proposers import all_points
 from fadiff_mapper.design.question import DesignQuestion
 from fadiff_mapper.design.space import design_document, read_space

@@ -265,14 +265,14 @@ def test_a_search_whose_proposer_runs_out_of_time_says_so(store: Path, tmp_path:
     def walked(*_: object) -> None:
         clock.now += 9.0
 
-    monkeypatch.setattr(proposer_module.BoundDesigns, "_walk", walked)
+    monkeypatch.setattr(proposer_module, "walk", walked)
     machine = searched(question, method="bounds", time_limit=8.0, store=store, prune=False)
     assert machine.status == "out of time after 8 s: the best designs so far"
 
 
 def test_a_design_that_is_cut_short_has_sound_mappings_and_leaves_nothing_behind(tmp_path: Path) -> None:
     question, store = small_question(tmp_path), tmp_path / "store"
-    specs = DesignBench(question, None).specs_at((1, 2))
+    specs = DesignBench(question, None).reader.specs((1, 2))
     whole = layer_entries(specs, question.layer_options, ResultStore(None))
     cut = layer_entries(specs, question.layer_options, ResultStore(store), lambda: True, give_up=False)
     assert {entry.status for entry in cut} == {OUT_OF_TIME}

@@ -20,9 +20,8 @@ from small_network import HOSTILE, result
 from fadiff_mapper.output.drawing import COUNT, ENERGY, LETTER, Label, Rect, change, fitting, unit_for
 from fadiff_mapper.output.layer_views import component_names, layer_views, outermost_words
 from fadiff_mapper.output.looptree import looptree_yaml
-from fadiff_mapper.output.network_drawings import NAME, NAMES, draw_schedule, node_lanes, residents
 from fadiff_mapper.output.network_files import network_files, write_held
-from fadiff_mapper.output.network_page import network_html
+from fadiff_mapper.output.network_page import NAME, NAMES, draw_schedule, network_html, node_lanes, residents
 from fadiff_mapper.output.terminal.networks import TimeColumn, print_plan
 from fadiff_mapper.workload import Node, Totals
 

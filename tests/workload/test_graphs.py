@@ -11,7 +11,7 @@ from made_graphs import MACS, bundled_network, conv, network, pool, product
 from fadiff_mapper import SpecError, load, load_network
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
-from fadiff_mapper.workload import Node
+from fadiff_mapper.workload import Node, build_workload
 from fadiff_mapper.workload.node import KINDS
 from fadiff_mapper.workload.readers.network_text import network_text
 
@@ -78,17 +78,6 @@ def test_layers_that_differ_in_name_and_padding_only_are_mapped_once_and_others_
     assert [entry.nodes for entry in found.distinct()] == [("a", "b"), ("c",), ("d",)]
 
 
-def test_chains_are_maximal_runs_and_cover_every_layer_once() -> None:
-    for name in MACS:
-        found = bundled_network(name)
-        for fusable in (False, True):
-            chains = found.chains(fusable=fusable)
-            assert sorted(layer for chain in chains for layer in chain) == sorted(node.name for node in found.layers)
-    assert bundled_network("vgg16").chains()[0][-1] == "fc8"
-    assert ("layer2.0.conv1", "layer2.0.conv2") in bundled_network("resnet18").chains()
-    assert ("ffn1", "ffn2") in bundled_network("gpt3_6b7_block").chains(fusable=True)
-
-
 @pytest.mark.parametrize(("nodes", "message"), [
     ((), r"the network has no layer \(nodes: input\)"),
     ((conv("a", "b", 4, 4, 8), conv("b", "a", 4, 4, 8)), "cycle: a -> b -> a"),
@@ -140,3 +129,23 @@ def test_import_prints_what_it_found(tmp_path: Path, capsys: pytest.CaptureFixtu
     printed = capsys.readouterr().out
     assert "vgg16: 22 nodes, 16 layers, 12 distinct, 15,470,264,320 multiply-accumulates" in printed
     assert load_network(out) == bundled_network("vgg16")
+
+
+MOST = 2**53
+
+
+@pytest.mark.parametrize(("node", "number"), [
+    (Node("odd", "not_understood", ("fc",), (4, 8), what="spectrum", macs=MOST + 1), MOST + 1),
+    (Node("odd", "other", ("fc",), (2 * MOST, 8), what="spread"), 2 * MOST),
+    (pool("odd", "fc", 4 * MOST, 1), 4 * MOST)])
+def test_numbers_that_no_network_file_may_have_are_refused(node: Node, number: int) -> None:
+    with pytest.raises(SpecError, match=rf"odd \(\w+\) has the number {number}; accepted: at most 2\^53"):
+        build_workload("large", [Node("x", "input", shape=(4, 8)), product("fc", "x", n=4, c=8, m=8), node])
+
+
+def test_multiply_accumulates_that_a_node_may_well_have_count_as_many_as_a_file_may_say(tmp_path: Path) -> None:
+    found = build_workload("large", [Node("x", "input", shape=(4, 8)), product("fc", "x", n=4, c=8, m=8),
+                                     Node("odd", "not_understood", ("fc",), (4, 8), what="spectrum", possible=2**60)])
+    assert [node.possible for node in found.not_understood()] == [MOST]
+    (tmp_path / "network.yaml").write_text(network_text(found))
+    assert load_network(tmp_path / "network.yaml") == found

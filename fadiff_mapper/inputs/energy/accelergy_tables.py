@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fadiff_mapper.base import run_program
+from fadiff_mapper.base import atomic_files, run_program
 from fadiff_mapper.base.errors import FadiffError, SpecError, listed
-from fadiff_mapper.inputs.energy import answer_cache
 from fadiff_mapper.inputs.energy.accelergy_components import (
     REQUIRED,
     DescribedHardware,
@@ -28,6 +27,7 @@ from fadiff_mapper.inputs.energy.accelergy_components import (
 from fadiff_mapper.inputs.native.tables import read_tables
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.tables import Tables, component_name, missing_actions
+from fadiff_mapper.inputs.yaml.input_file import read_bytes
 from fadiff_mapper.inputs.yaml.load import dump, load_text
 from fadiff_mapper.inputs.yaml.located import Map, with_places
 from fadiff_mapper.inputs.yaml.place import Where
@@ -49,6 +49,8 @@ DIGITS = 6
 """Significant digits of the figures that Accelergy writes, unless it is asked for more."""
 MOST_BYTES = 16 * 2 ** 20
 """Bytes of one file, a plain safety limit."""
+MOST_KEPT = 1 << 28
+"""Bytes of kept answers that are read: a plain safety limit, above all files that one run may leave."""
 COMPLAINT = re.compile(r"\w*(Error|Exception)\b: *\S.*")
 """The last line of a Python traceback, from the name of the exception on."""
 ANSWER_FORMAT = "3"
@@ -73,8 +75,8 @@ LONGEST = 100
 """Characters of a name or text, a plain safety limit."""
 MOST_VALUES = 10_000
 """Values of a list, a plain safety limit."""
-SYSTEM = "asked"
-"""The name of the architecture in which Accelergy finds the components."""
+SYSTEM, ASKED = "asked", "component_{}"
+"""The name of the architecture in which Accelergy finds the components, and of a primitive one by its number."""
 
 
 def why_not(arch: Architecture) -> str | None:
@@ -86,13 +88,13 @@ def why_not(arch: Architecture) -> str | None:
 def request(hardware: DescribedHardware) -> str:
     """Writes the input of Accelergy, the text of a YAML file.
 
-    A component of the architecture that is primitive is asked about as it is, under its number (`asked_name`). For a
-    part of a compound component there is a component whose class has nothing else (`part_name`): only so can an action
-    have arguments (`action_name`). Raises SpecError for a value that is more than a number, a truth value or plain
+    A component of the architecture that is primitive is asked about as it is, under its number. For a part of a
+    compound component there is a component whose class has nothing else (`part_name`): only so can an action have
+    arguments (`action_name`). Raises SpecError for a value that is more than a number, a truth value or plain
     words.
     """
     version = plain_value(hardware.version, "version")
-    local = [{"name": asked_name(number), "class": _name(one.kind, one.name),
+    local = [{"name": ASKED.format(number), "class": _name(one.kind, one.name),
               "area_scale": plain_value(one.area_scale, one.name),
               "energy_scale": plain_value(one.energy_scale, one.name),
               "required_actions": [_name(action, one.name) for action in one.actions],
@@ -123,11 +125,6 @@ def request(hardware: DescribedHardware) -> str:
         sections["compound_components"] = {"version": version, "classes": [
             one | {"actions": list(actions[name].values())} for name, one in classes.items()]}
     return json.dumps(sections, indent=1) + "\n"
-
-
-def asked_name(number: int) -> str:
-    """The name under which a primitive component is asked about, by its number among all of them."""
-    return f"component_{number}"
 
 
 def part_name(part: PrimitiveComponent) -> str:
@@ -223,22 +220,20 @@ def assembled(hardware: DescribedHardware, answered: Tables, energies_by: Mappin
         art_summary.append({"name": name, "area": rounded(area), "primitive_estimations": area_estimators})
 
     for number, one in enumerate(hardware.primitives):
-        asked = asked_name(number)
+        asked = ASKED.format(number)
         rows = [{"name": entry.action, "arguments": entry.arguments, "energy": rounded(entry.energy)}
                 for entry in (tables[asked].entries if asked in tables else ())]
         enter(one.name, rows, figure(areas, asked, one.name), {one.name: energies_by.get(asked, "")},
               areas_by.get(asked, ""))
     for compound in hardware.compounds:
-        rows = []
+        rows, area = [], 0.0
         for action in compound.actions:
             energy = 0.0
             for step in action.steps:
-                table = tables.get(part_name(step.part))
-                energy += figure(table.actions if table else {}, action_name(step),
-                                 f"{compound.name}: {step.name}: {step.action}") \
+                known = tables[part_name(step.part)].actions if part_name(step.part) in tables else {}
+                energy += figure(known, action_name(step), f"{compound.name}: {step.name}: {step.action}") \
                     * step.energy_scale * instances(step.name) * step.part.energy_scale
             rows.append({"name": action.name, "arguments": dict(action.arguments), "energy": rounded(energy)})
-        area = 0.0
         for part in compound.parts:
             area += figure(areas, part_name(part), f"{compound.name}: {part.name}") * part.area_scale \
                 * instances(part.name)
@@ -274,10 +269,7 @@ class AccelergyAnswer:
 
 def complete_answer(arch: Architecture, literal: Mapping[str, Any], program: str, *,
                     time_limit: float = TIME_LIMIT_S) -> AccelergyAnswer:
-    """Accelergy's tables for an architecture, complete; arguments and errors as for `answer`.
-
-    FadiffError, too, where a component is left without a price. Messages say how to do without Accelergy.
-    """
+    """As `answer`, with FadiffError where a component is left without a price; messages say how to do without it."""
     try:
         found = answer(arch, literal, program, os.environ, time_limit)
         missing = missing_actions(arch, found.tables)
@@ -294,28 +286,39 @@ def answer(arch: Architecture, literal: Mapping[str, Any], program: str, environ
     """Asks Accelergy about an architecture; the answer comes from the cache where it was asked before.
 
     `literal` gives the compound components (see `Spec.literal`); `time_limit` is in seconds. The answer is not
-    necessarily complete: a plug-in may be lacking.
-
-    Raises:
-        FadiffError: In one line: Accelergy fails, takes too long, or leaves a table that cannot be read.
-        SpecError: The input says more than can be worked out or handed over.
+    necessarily complete: a plug-in may be lacking. Raises FadiffError where Accelergy fails, takes too long, or leaves
+    a table that cannot be read; SpecError where the input says more than can be worked out or handed over.
     """
     hardware = described(arch, literal)
     text = request(hardware)
     version = installed_version(program, environment)
     home = environment.get("HOME")
     files = [Path(program), *([Path(home) / CONFIGURATION] if home else [])]
-    key = answer_cache.key_of(ANSWER_FORMAT, text, version, *(
-        hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else "" for file in files))
-    kept = answer_cache.read(key)
-    if kept:
-        with suppress(FadiffError):  # damaged: ask again
-            return _read(hardware, kept, version)
+    parts = [ANSWER_FORMAT, text, version, *(
+        hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else "" for file in files)]
+    lengths = "".join(f"{len(part)}:{part}" for part in parts)  # without them ("ab", "c") would be ("a", "bc")
+    name, folder = f"{hashlib.sha256(lengths.encode('utf-8', 'surrogatepass')).hexdigest()}.json", answers_folder()
+    if folder and (folder / name).is_file():
+        with suppress(FadiffError, ValueError, RecursionError):  # damaged: ask again
+            kept = json.loads(read_bytes(folder / name, "answers of Accelergy", MOST_KEPT))
+            if isinstance(kept, dict) and all(isinstance(text, str) for text in kept.values()):
+                return _read(hardware, kept, version)
     written = ask(text, program, environment, time_limit)
     fresh = _read(hardware, written, version)
-    if not missing_actions(arch, fresh.tables):  # else a plug-in is lacking, which may be installed later
-        answer_cache.write(key, written)
+    if folder and not missing_actions(arch, fresh.tables):  # else a plug-in is lacking, which may be installed later
+        with suppress(FadiffError):  # the cache only saves time
+            atomic_files.write_files(folder, {name: json.dumps(written, indent=1)})
     return fresh
+
+
+def answers_folder() -> Path | None:
+    """The folder of kept answers: under XDG_CACHE_HOME, else ~/.cache; None where the user has no home."""
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        base = Path(given) if os.path.isabs(given) else Path.home() / ".cache"
+    except RuntimeError:
+        return None
+    return base / "fadiff_mapper" / "energies"
 
 
 def answer_about_files(files: Sequence[str], program: str, environment: Mapping[str, str],

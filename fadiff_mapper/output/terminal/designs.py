@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -11,14 +11,13 @@ from rich.progress import BarColumn
 
 from fadiff_mapper.base.errors import SpecError
 from fadiff_mapper.design.result import DesignResult, better_neighbour
-from fadiff_mapper.design.space import DesignSpace, Parameter, Point, Value, design_architecture, parameter_values
+from fadiff_mapper.design.space import DesignSpace, Point, Value, design_architecture, parameter_values
 from fadiff_mapper.output.terminal.console import console, progress_line, table
 
 if TYPE_CHECKING:
     from fadiff_mapper.design.search_design import DesignProgress
 
-MOST_LISTED = 8
-"""Values of a parameter that are shown one by one."""
+MOST_LISTED = 8  # values of a parameter that are shown one by one
 
 BITS_PER_KB = 8192
 
@@ -26,16 +25,14 @@ BITS_PER_KB = 8192
 def print_space(space: DesignSpace) -> None:
     """Prints parameters, ties and limits of a space, the designs of all least and all greatest values, and the size.
 
-    Raises:
-        SpecError: A tie cannot be computed.
+    Raises SpecError if a tie cannot be computed.
     """
-    def reach(parameter: Parameter) -> str:
-        """The path of a parameter, or its effect without a path."""
-        return parameter.path or ("variable of the templates" if parameter.template else "through ties")
-
     out = console()
     out.print(table(f"parameters of {space.name}", "name", "path", "values", "count", text=3, rows=(
-        (parameter.name, reach(parameter), _values(parameter.values), f"{len(parameter.values):,}")
+        (parameter.name, parameter.path or ("variable of the templates" if parameter.template else "through ties"),
+         ", ".join(map(_short, parameter.values)) if len(parameter.values) <= MOST_LISTED else
+         "{}, {}, ... {}".format(*(_short(parameter.values[place]) for place in (0, 1, -1))),
+         f"{len(parameter.values):,}")
         for parameter in space.parameters)))
     if space.ties:
         out.print(table("ties", "path", "expression", text=2, rows=(
@@ -48,13 +45,6 @@ def print_space(space: DesignSpace) -> None:
     greatest = tuple(len(parameter.values) - 1 for parameter in space.parameters)
     out.print(f"greatest values: {_design(space, greatest)}")
     out.print(f"size: {space.size:,} designs" if space.size < 10 ** 60 else f"size: {space.size:.4g} designs")
-
-
-def _values(values: Sequence[Value]) -> str:
-    """All values, or the first ones and the last if they are many."""
-    if len(values) <= MOST_LISTED:
-        return ", ".join(map(_short, values))
-    return f"{_short(values[0])}, {_short(values[1])}, ... {_short(values[-1])}"
 
 
 def _short(value: Value) -> str:
@@ -72,13 +62,11 @@ def _design(space: DesignSpace, point: Point) -> str:
     return f"{chosen}: {arch.arithmetic.instances:,} units, {bits / BITS_PER_KB:,.6g} KB on the chip"
 
 
-MOST_SHOWN = 20
-"""Designs of a front that are printed; `front.csv` has all."""
+MOST_SHOWN = 20  # designs of a front that are printed; `front.csv` has all
 
 
 def print_design(result: DesignResult, written_to: str) -> None:
-    """Prints the front with its figures, their differences with the final source of energies, and the end of the
-    search."""
+    """Prints the front, the differences with the final source of energies, and the end of the search."""
     out = console()
     if result.front:
         out.print(table("the front" if len(result.front) > 1 else "the best design", *result.best.parameters,

@@ -5,14 +5,13 @@ A first mapping is on disk before any result is printed, or a module for printin
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from fadiff_mapper.base.standard_streams import say
-from fadiff_mapper.base.text_formats import json_text
+from rich.progress import TimeElapsedColumn
+
 from fadiff_mapper.inputs.native.tables import area_sources, total_areas
 from fadiff_mapper.inputs.spec.constraints import LoopConstraint
 from fadiff_mapper.inputs.spec.spec import Spec
@@ -42,6 +41,20 @@ def print_spec(spec: Spec) -> int:
     """
     out = console()
     space = build_mapspace(spec.arch, spec.problem, spec.constraints)
+    levels: list[tuple[object, ...]] = []   # one row each, and one for the arithmetic
+    for index, level in reversed(list(enumerate(spec.arch.levels))):
+        energy, (x, y) = storage_energy(level, spec.tables), spec.arch.fanout(index)
+        bandwidth = "/".join(f"{value:g} {port}" for port, value in (
+            ("shared", level.shared_bandwidth), ("read", level.read_bandwidth),
+            ("write", level.write_bandwidth)) if value)
+        levels.append((level.name, level.kind, level.instances, f"{x} x {y}" if x * y > 1 else "-",
+                       "unlimited" if level.usable is None else level.usable, level.word_bits, level.block_size,
+                       bandwidth or "unlimited", *(
+                           f"{getattr(energy, action):.6g}{'*' if action in energy.built_in else ''}"
+                           for action in ("read", "fill", "update", "leak"))))
+    mac, (price, built_in) = spec.arch.arithmetic, compute_energy(spec.arch.arithmetic, spec.tables)
+    levels.append((mac.name, mac.kind, mac.instances, "-", "-", mac.word_bits, "-", "-",
+                   f"{price:.6g}{'*' if built_in else ''}"))
     bounds = " ".join(f"{name}={bound}" for name, bound in spec.problem.bounds.items())
     out.print(f"problem {spec.problem.name}: {bounds}, {spec.problem.computes} multiply-accumulates")
     for ds in spec.problem.dataspaces:
@@ -50,7 +63,7 @@ def print_spec(spec: Spec) -> int:
         written = ", written" if ds.read_write else ""
         out.print(f"  {ds.name}[{ranks}]: {spec.problem.tensor_size(ds)} words{written}")
     out.print(table("levels, outermost first", "level", "class", "instances", "fan-out", "words", "word bits", "block",
-                    "bandwidth", "pJ read", "pJ fill", "pJ update", "pJ leak", text=2, rows=_levels(spec),
+                    "bandwidth", "pJ read", "pJ fill", "pJ update", "pJ leak", text=2, rows=levels,
                     caption="energies per vector access; * is Timeloop's built-in value"))
     print_sources("energies", energy_sources(spec.arch, spec.tables))
     areas = total_areas(spec.arch, spec.tables)
@@ -83,22 +96,6 @@ def _about(number: int) -> str:
 def _exactly(number: int) -> str:
     """A whole number in full, unless it would fill the screen."""
     return str(number) if number < 10 ** 60 else _about(number)
-
-
-def _levels(spec: Spec) -> Iterator[tuple[object, ...]]:
-    """A row per level, outermost first, and one for the arithmetic, with energies in pJ per vector access."""
-    for index, level in reversed(list(enumerate(spec.arch.levels))):
-        energy, (x, y) = storage_energy(level, spec.tables), spec.arch.fanout(index)
-        bandwidth = "/".join(f"{value:g} {port}" for port, value in (
-            ("shared", level.shared_bandwidth), ("read", level.read_bandwidth),
-            ("write", level.write_bandwidth)) if value)
-        yield (level.name, level.kind, level.instances, f"{x} x {y}" if x * y > 1 else "-",
-               "unlimited" if level.usable is None else level.usable, level.word_bits, level.block_size,
-               bandwidth or "unlimited", *(f"{getattr(energy, action):.6g}{'*' if action in energy.built_in else ''}"
-                                           for action in ("read", "fill", "update", "leak")))
-    mac, (price, built_in) = spec.arch.arithmetic, compute_energy(spec.arch.arithmetic, spec.tables)
-    yield (mac.name, mac.kind, mac.instances, "-", "-", mac.word_bits, "-", "-",
-           f"{price:.6g}{'*' if built_in else ''}")
 
 
 def _loops(constraint: LoopConstraint) -> str:
@@ -180,10 +177,6 @@ def progress(names: Sequence[str], quiet: bool) -> Iterator[Callable[[int, Progr
     Yields:
         A function to call with a problem's index and its progress.
     """
-    if quiet or sys.stderr is None or not sys.stderr.isatty():
-        yield lambda *_: None
-        return
-    from rich.progress import TimeElapsedColumn
     latest: dict[int, Progress] = {}
     with progress_line("searching", quiet, TimeElapsedColumn()) as update:
 
@@ -197,8 +190,7 @@ def progress(names: Sequence[str], quiet: bool) -> Iterator[Callable[[int, Progr
         yield show
 
 
-SHOWN = 1e-6
-"""Elasticities below this are left out of the table: they round to 0 in its four decimals."""
+SHOWN = 1e-6  # elasticities below this are left out of the table: they round to 0 in its four decimals
 
 
 def print_explained(run: FinishedRun, explained: RunExplanation) -> None:
@@ -217,12 +209,19 @@ def print_explained(run: FinishedRun, explained: RunExplanation) -> None:
                         "value", text=3, rows=(
             (part["metric"], part["where"], part["source"],
              f"{part['value']:.6g} {'pJ' if part['metric'] == 'energy' else 'cycles'}") for part in parts)))
-    if run.stats.sections:
+    if run.stats.sections:      # the fate of all accesses of the dense problem, by level and data space
+        fates: list[tuple[str, str, dict[str, int]]] = []
+        for level in reversed(run.stats.levels):
+            fates += [(level["name"], name, {kind: sum(space[access][kind] for access in ("reads", "fills", "updates"))
+                                             for kind in ("algorithmic", "actual", "gated", "skipped")})
+                      for name, space in level["dataspaces"].items()]
+        fates.append((run.stats.arithmetic["name"], "computes", run.stats.arithmetic["computes"]))
         out.print(table(
             "accesses saved, in words per instance: of those of the dense problem some happen, gated ones save "
             "energy, skipped ones time, too; the others are of words that are not stored or never sent",
             "level", "data space", "dense", "happen", "gated", "skipped", "never made", text=2,
-            rows=_savings(run.stats)))
+            rows=((level, name, *total.values(), 2 * total["algorithmic"] - sum(total.values()))
+                  for level, name, total in fates)))
     elif explained.sensitivities:
         out.print(table(
             f"sensitivity of {explained.metric}, largest first: what 1 % more of a constant changes, in %", "level",
@@ -237,23 +236,7 @@ def print_explained(run: FinishedRun, explained: RunExplanation) -> None:
     print_counts(explained)
 
 
-def _savings(stats: Stats) -> Iterator[tuple[object, ...]]:
-    """A row per data space and level: the fate of all accesses of the dense problem."""
-    for level in reversed(stats.levels):
-        for name, space in level["dataspaces"].items():
-            total = {kind: sum(space[access][kind] for access in ("reads", "fills", "updates"))
-                     for kind in ("algorithmic", "actual", "gated", "skipped")}
-            yield level["name"], name, *total.values(), 2 * total["algorithmic"] - sum(total.values())
-    computes = stats.arithmetic["computes"]
-    yield (stats.arithmetic["name"], "computes", *computes.values(),
-           2 * computes["algorithmic"] - sum(computes.values()))
-
-
 def print_counts(explained: RunExplanation) -> None:
     """Prints every access count, in words per instance, as a sentence on its own line."""
     for count in explained.counts:
         console().print(count.sentence())
-
-
-def print_json(explained: RunExplanation) -> None:
-    say(json_text(explained.to_dict(), ascii_only=True))

@@ -1,26 +1,35 @@
 """Reads ONNX models. Only the graph is read: weights and files outside of the model are never opened.
 
 Method. A light copy of the model, with large constants as inputs without values, goes through ONNX's own shape
-inference (`onnx_shapes`), in turns with the computation of the small constants that reshapes need. Its nodes are
-then walked in topological order; `onnx_operators` turns each into nodes of ours. Values that follow from
-only constants are constants. Models come from elsewhere, so their names are made printable before they are printed.
+inference in a process of its own (`onnx_shapes`), in turns with the computation of the small constants that reshapes
+need. Its nodes are then walked in topological order; `onnx_operators` turns each into nodes of ours. Values that
+follow from only constants are constants. Models come from elsewhere, so their names are made printable before they are
+printed.
 """
 
 from __future__ import annotations
 
+import functools
+import math
+import os
+import tempfile
+from bisect import bisect_left
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
+from graphlib import CycleError
 from pathlib import Path
 from typing import Any
 
-import networkx as nx
 import numpy as np
 
+from fadiff_mapper.base import run_program
 from fadiff_mapper.base.errors import FadiffError, SpecError, listed
+from fadiff_mapper.base.program_start import module_path, python_command
+from fadiff_mapper.base.worker_processes import ONE_THREAD
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Workload, build_workload
-from fadiff_mapper.workload.graph import MOST_NODES
+from fadiff_mapper.workload.graph import MOST_NODES, topological
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, recognise_products
 from fadiff_mapper.workload.readers.convolutions import repeated
@@ -28,13 +37,18 @@ from fadiff_mapper.workload.readers.onnx_operators import FILLS, LAYERS, OnnxCal
 
 try:
     import onnx
-    from onnx import TensorProto, helper, inliner, numpy_helper
+    from onnx import TensorProto, helper, numpy_helper
 except ImportError as error:
     raise FadiffError(f"reading ONNX models needs the package onnx ({error}); accepted: pip install "
                       '"fadiff-mapper[onnx]"') from None
 
-from fadiff_mapper.workload.readers.onnx_file import read_thin  # this and the next ones import onnx
-from fadiff_mapper.workload.readers.onnx_shapes import ROUNDS, Folding, is_small, shape_twins, small_values, with_shapes
+from fadiff_mapper.workload.readers import onnx_shapes  # this and the next ones import onnx
+from fadiff_mapper.workload.readers.onnx_file import read_thin
+from fadiff_mapper.workload.readers.onnx_shapes import is_small, subgraphs, value_shapes
+
+MEMORY = 1 << 30  # bytes of address space of the process that infers shapes; 200,000 operators take half of it
+SECONDS = 60.0  # time limit of that process
+MOST_ANSWER = 1 << 28  # bytes of a model with its inferred shapes that are read back
 
 MOST_OPERATORS = 4 * MOST_NODES
 """Operators of a model: more than nodes of a network, as those that compute constants and shapes leave none."""
@@ -75,12 +89,18 @@ def read_model(model: Any, name: str, file: str, given: Given) -> Workload:
     where, graphs = Where(file), list(_all_graphs(model.graph))
     if not all(isinstance(text, str) for text in _texts(model, graphs)):
         raise where.error("a name in it is not UTF-8 text", "an ONNX model")
-    for node in (node for graph in graphs for node in graph.node):
-        for attribute in node.attribute:
-            if attribute.ref_attr_name or attribute.type == onnx.AttributeProto.UNDEFINED:
-                what = "names an attribute of a function" if attribute.ref_attr_name else "has no type"
-                raise _place(where, node).error(f"the attribute {clean(attribute.name)} {what}",
-                                                "a value, as the operator is in no function")
+    versions = {_domain(entry): entry.version for entry in model.opset_import}
+    own = {(function.domain, function.name) for function in model.functions}
+    for graph in graphs:
+        written = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+        for node in graph.node:
+            if (node.domain, node.op_type) not in own:
+                _check_operator(node, versions, _place(where, node))
+            for output in filter(None, node.output):
+                if output in written:
+                    raise _place(where, node).error(f"writes {clean(output)}, which is written already or is an input",
+                                                    "a tensor of its own for each output")
+                written.add(output)
     if len(model.graph.node) > MOST_OPERATORS:
         raise where.error(f"{len(model.graph.node)} operators", f"at most {MOST_OPERATORS}")
     if not model.graph.node or not model.opset_import:
@@ -89,29 +109,90 @@ def read_model(model: Any, name: str, file: str, given: Given) -> Workload:
         tensor.values.name for tensor in model.graph.sparse_initializer} | set(given.values)
     light = _light(model, where, given)
     _refuse_open(light.graph, constants, where)
-    folding = Folding(list(light.graph.node), small_values(light.graph.initializer), light.opset_import)
-    for _ in range(ROUNDS):
-        light.graph.ClearField("node")
-        light.graph.node.extend(twin for node in folding.nodes for twin in shape_twins(node))
-        try:
-            inferred = with_shapes(light)
-        except Exception as error:  # InferenceError, or whatever its C++ raises on a broken graph
-            raise where.error(f"shapes cannot be inferred: {' '.join(str(error).split())[:300]}") from None
-        known, shapes = set(folding.computed), _shapes(inferred.graph)
-        whole = all(node.op_type != "If" and all(shapes.get(name) is not None for name in node.output if name)
-                    for node in folding.nodes)
-        if whole or not folding.fold(shapes):
-            break
-        light.graph.initializer.extend(numpy_helper.from_array(folding.computed[name], name)
-                                       for name in folding.computed if name not in known)
-    return _network(folding.nodes, inferred, constants | set(folding.computed), name, where)
+    model = _inferred(light, where)
+    return _network(model, constants | {tensor.name for tensor in model.graph.initializer}, name, where)
+
+
+def _check_operator(node: Any, versions: Mapping[str, int], where: Where) -> None:
+    """Refuses a node of which an attribute has no value of its type, or an operand is missing or too many.
+
+    `versions` are those of the operator sets, by domain. ONNX Runtime's own operators are not described to Python.
+    """
+    domain = _domain(node)
+    kinds, operands, most = _signature(node.op_type, domain, versions.get(domain, 0))
+    for item in node.attribute:
+        if item.ref_attr_name or item.type == onnx.AttributeProto.UNDEFINED:
+            what = "names an attribute of a function" if item.ref_attr_name else "has no type"
+            raise where.error(f"the attribute {clean(item.name)} {what}", "a value, as the operator is in no function")
+        if item.type != kinds.get(item.name, item.type):
+            found, wanted = map(onnx.AttributeProto.AttributeType.Name, (item.type, kinds[item.name]))
+            raise where.error(f"the attribute {clean(item.name)} is of the type {found}", wanted)
+    given = len(node.input)
+    while given and not node.input[given - 1]:
+        given -= 1
+    left_out = [name for index, name in enumerate(operands) if name and not (index < given and node.input[index])]
+    if left_out or given > most:
+        raise where.error(f"reads {given} tensors" + (f", and no {listed(left_out)}" if left_out else ""),
+                          f"{len(operands)} tensors" if most == len(operands) else f"at least {len(operands)} tensors"
+                          if left_out else f"at most {most} tensors")
+
+
+def _domain(node: Any) -> str:
+    """The domain of a node or operator set; ONNX's own has two names."""
+    return "" if node.domain == "ai.onnx" else str(node.domain)
+
+
+@functools.cache
+def _signature(operator: str, domain: str, version: int) -> tuple[Mapping[str, int], Sequence[str], float]:
+    """What ONNX says of an operator: the types of its attributes by name, its first operands (empty names: optional
+    ones) up to the last one that it needs, and the most operands. Nothing where it says nothing."""
+    try:
+        schema: Any = onnx.defs.get_schema(operator, version, domain)
+    except onnx.defs.SchemaError:
+        return {}, (), math.inf
+    single = onnx.defs.OpSchema.FormalParameterOption.Single
+    needed = [operand.name if operand.option == single else "" for operand in schema.inputs][:schema.min_input]
+    return {name: kind.type.value for name, kind in schema.attributes.items()}, needed, schema.max_input
+
+
+def _inferred(model: Any, where: Where) -> Any:
+    """The light model without functions, with computed constants and inferred shapes, from the program `onnx_shapes`.
+
+    Raises SpecError where ONNX refuses the model, inference takes too much memory or time, or a signal ends it; then
+    the first node is named without which it does not end so.
+    """
+    with tempfile.TemporaryDirectory(prefix="fadiff-onnx-") as name:
+        folder = Path(name)
+
+        def run(nodes: int) -> run_program.FinishedProgram:
+            part = onnx.ModelProto()
+            part.CopyFrom(model)
+            del part.graph.node[nodes:]
+            (folder / onnx_shapes.MODEL).write_bytes(part.SerializeToString())
+            command = python_command(repr(module_path()), f"import runpy; runpy.run_path({onnx_shapes.__file__!r}, "
+                                                          "run_name='__main__')")
+            try:
+                return run_program.run(command, folder, os.environ | ONE_THREAD, SECONDS, MEMORY, temporary=True)
+            except run_program.TimeLimitPassed:
+                raise where.error(f"shapes cannot be inferred: it takes more than {SECONDS:g} s") from None
+        count = len(model.graph.node)
+        done, answer = run(count), folder / onnx_shapes.ANSWER
+        if done.returncode == 0 and answer.stat().st_size <= MOST_ANSWER:
+            return onnx.ModelProto.FromString(answer.read_bytes())
+        if done.returncode in (0, onnx_shapes.OUT_OF_MEMORY):
+            raise where.error(f"shapes cannot be inferred: it takes more than {MEMORY >> 20} MiB")
+        if done.returncode > 0:
+            raise where.error((done.output.strip().splitlines() or [f"shapes cannot be inferred: it {done.how}"])[-1])
+        last = bisect_left(range(1, count), True, key=lambda nodes: run(nodes).returncode < 0)
+        raise _place(where, model.graph.node[last]).error(
+            f"shapes cannot be inferred: ONNX's own inference {done.how}")
 
 
 def _all_graphs(graph: Any) -> Iterator[Any]:
     """A graph and the branches and bodies in it, which lie in attributes."""
     yield graph
     for node in graph.node:
-        for inner in _graphs(node):
+        for inner in subgraphs(node):
             yield from _all_graphs(inner)
 
 
@@ -136,12 +217,18 @@ def _light(model: Any, where: Where, given: Given) -> Any:
     light = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
     graph = light.graph
     graph.name = model.graph.name or "graph"
-    graph.node.extend(_ordered(model.graph, where))
+    nodes = model.graph.node
+    writers = {output: index for index, node in enumerate(nodes) for output in node.output if output}
+    try:
+        order = topological([[writers[name] for name in node.input if name in writers] for node in nodes])
+    except CycleError as error:
+        cycle = " -> ".join(clean(_name(nodes[index])) for index in error.args[1])
+        raise where.error(f"the network has a cycle: {cycle}", "a graph without cycles") from None
+    graph.node.extend(nodes[index] for index in order)
     graph.input.extend(model.graph.input)
     graph.output.extend(model.graph.output)
     graph.value_info.extend(model.graph.value_info)
-    _inline_functions(light, where)
-    graph = light.graph
+    _refuse_large_functions(light, where)
     _close_inputs(graph, {tensor.name for tensor in model.graph.initializer}, given, where)
     declared = {value.name for value in graph.input}
     for tensor in model.graph.initializer:
@@ -220,8 +307,8 @@ def _refuse_open(graph: Any, constants: set[str], where: Where) -> None:
                       + (clean(f", or {' '.join(f'--dim {name}=N' for name in named)}") if named else ""))
 
 
-def _inline_functions(model: Any, where: Where) -> None:
-    """Puts the bodies of a model's own functions where they are called. Raises SpecError where that is too much."""
+def _refuse_large_functions(model: Any, where: Where) -> None:
+    """Refuses functions of a model that call themselves, or whose bodies, put where they are called, are too much."""
     bodies = {(function.domain, function.name): function.node for function in model.functions}
     sizes: dict[tuple[str, str], int | None] = {}
 
@@ -230,7 +317,7 @@ def _inline_functions(model: Any, where: Where) -> None:
         for node in nodes:
             key = (node.domain, node.op_type)
             if key not in bodies:
-                total += 1 + sum(size(graph.node) for graph in _graphs(node))
+                total += 1 + sum(size(graph.node) for graph in subgraphs(node))
                 continue
             if key not in sizes:
                 sizes[key] = None
@@ -243,34 +330,14 @@ def _inline_functions(model: Any, where: Where) -> None:
         return
     if (operators := size(model.graph.node)) > MOST_OPERATORS:
         raise where.error(f"{operators} operators in its functions", f"at most {MOST_OPERATORS}")
-    try:
-        model.CopyFrom(inliner.inline_local_functions(model))
-    except Exception as error:  # whatever its C++ raises on a broken model
-        raise where.error(f"its functions cannot be inlined: {' '.join(str(error).split())[:300]}") from None
 
 
-def _ordered(graph: Any, where: Where) -> list[Any]:
-    """The nodes so that each comes after those whose outputs it reads. Raises SpecError for a cycle."""
-    writers = {output: index for index, node in enumerate(graph.node) for output in node.output if output}
-    order: nx.DiGraph[int] = nx.DiGraph()
-    order.add_nodes_from(range(len(graph.node)))
-    order.add_edges_from((writers[name], index) for index, node in enumerate(graph.node) for name in node.input
-                         if name in writers)
-    try:
-        return [graph.node[index] for index in nx.lexicographical_topological_sort(order)]
-    except nx.NetworkXUnfeasible:
-        cycle = [clean(_name(graph.node[edge[0]])) for edge in nx.find_cycle(order)]
-        raise where.error(f"the network has a cycle: {' -> '.join([*cycle, cycle[0]])}",
-                          "a graph without cycles") from None
-
-
-def _network(nodes: Sequence[Any], model: Any, constants: set[str], title: str, where: Where) -> Workload:
+def _network(model: Any, constants: set[str], title: str, where: Where) -> Workload:
     """The network of a model with inferred shapes; `constants` are the names of its weights and small constants."""
-    graph, shapes = model.graph, _shapes(model.graph)
+    graph, nodes, shapes = model.graph, model.graph.node, value_shapes(model.graph)
     version = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
     walk = _Walk(Assembly(where), {name: Tensor(shapes.get(name) or ()) for name in constants},
-                 {tensor.name: _numbers(tensor) for tensor in graph.initializer}, shapes, version, where,
-                 inferred={node.output[0]: node for node in graph.node if node.output and _graphs(node)})
+                 {tensor.name: _numbers(tensor) for tensor in graph.initializer}, shapes, version, where)
     for value in graph.input:
         if value.name not in constants:
             walk.to.where = Where(where.file, path=f"input {clean(value.name)}")
@@ -305,7 +372,6 @@ class _Walk:
     version: int  # version of the operator set
     where: Where  # the source, for messages
     ends: dict[str, str] = field(default_factory=dict)  # for values without a shape, the operator at which shapes end
-    inferred: Mapping[str, Any] = field(default_factory=dict)  # first output -> node with graphs, which have shapes
 
     def enter(self, node: Any) -> None:
         """Enters the outputs of one ONNX node into `values`."""
@@ -325,15 +391,20 @@ class _Walk:
         if node.op_type == "Constant" and isinstance(call.attributes.get("value"), TensorProto):
             self.numbers[node.output[0]] = _numbers(call.attributes["value"])
         results = [Tensor(shape or ()) for shape in call.outs]
-        if graphs := _graphs(self.inferred.get(node.output[0], node)):
-            results = self._region(call, graphs)
-        elif node.op_type not in FILLS and not all(t is None or t.constant for t in call.operands):
-            results = understood(call)
-        elif call.operator in LAYERS and all(call.outs) and all(t is None or t.shape for t in call.operands):
-            inner = Assembly(self.to.where)
-            operands = [t and inner.input("constant", t.shape) for t in call.operands]
-            understood(replace(call, to=inner, operands=operands))
-            self.to.note_folded(call.name, call.operator, inner.macs)
+        try:
+            if graphs := subgraphs(node):
+                results = self._region(call, graphs)
+            elif node.op_type not in FILLS and not all(t is None or t.constant for t in call.operands):
+                results = understood(call)
+            elif call.operator in LAYERS and all(call.outs) and all(t is None or t.shape for t in call.operands):
+                inner = Assembly(self.to.where)
+                operands = [t and inner.input("constant", t.shape) for t in call.operands]
+                understood(replace(call, to=inner, operands=operands))
+                self.to.note_folded(call.name, call.operator, inner.macs)
+        except (ArithmeticError, IndexError, ValueError):  # such as axes that its operands do not have
+            shapes = [list(tensor.shape) if tensor.known else "unknown" for tensor in call.tensors]
+            raise self.to.where.error(f"operands of the shapes {', '.join(map(str, shapes)) or 'none'} do not fit the "
+                                      "operator", "operands and attributes as its documentation says") from None
         for name, tensor, shape in zip(node.output, results, call.outs, strict=True):
             self.values[name] = tensor
             if shape is None and not tensor.constant:
@@ -357,7 +428,7 @@ class _Walk:
 
     def _pass(self, graph: Any, free: Sequence[str]) -> Assembly:
         """The nodes of one run of a graph that reads values from outside."""
-        shapes, inner = ChainMap(_shapes(graph), self.shapes), Assembly(self.where)
+        shapes, inner = ChainMap(value_shapes(graph), self.shapes), Assembly(self.where)
         own = {tensor.name: Tensor(tuple(tensor.dims)) for tensor in graph.initializer}
         for name in (*free, *(value.name for value in graph.input)):
             if name not in own:
@@ -372,16 +443,12 @@ class _Walk:
         return inner
 
 
-def _graphs(node: Any) -> list[Any]:
-    return [graph for item in node.attribute for graph in (*([item.g] if item.HasField("g") else []), *item.graphs)]
-
-
 def _free(graph: Any) -> Iterator[str]:
     """Names that a graph, or a graph within, reads from outside."""
     own = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
     own |= {name for node in graph.node for name in node.output}
     for node in graph.node:
-        yield from (name for name in (*node.input, *(inner for part in _graphs(node) for inner in _free(part)))
+        yield from (name for name in (*node.input, *(inner for part in subgraphs(node) for inner in _free(part)))
                     if name and name not in own)
     yield from (value.name for value in graph.output if value.name not in own)
 
@@ -397,17 +464,6 @@ def _passes(call: OnnxCall) -> int | None:
         limit, go = call.numbers[0], call.operands[1]
         return limit[0] if limit and len(limit) == 1 and (go is None or go.constant) and limit[0] > 0 else None
     return None
-
-
-def _shapes(graph: Any) -> dict[str, Shape | None]:
-    """The shape of every value, None where it is not known in full."""
-    shapes: dict[str, Shape | None] = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
-    for value in (*graph.value_info, *graph.output, *graph.input):
-        sizes = [size.dim_value for size in value.type.tensor_type.shape.dim]
-        known = value.type.tensor_type.HasField("shape") and all(size > 0 for size in sizes)
-        if known or value.name not in shapes:
-            shapes[value.name] = tuple(sizes) if known else None
-    return shapes
 
 
 def _numbers(tensor: Any) -> tuple[int, ...]:

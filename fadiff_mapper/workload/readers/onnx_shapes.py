@@ -1,4 +1,4 @@
-"""Shapes of ONNX models: small constants computed, and ONNX's own inference within bounds of memory and time.
+"""Shapes of ONNX models: small constants computed, and ONNX's own inference. A program, in a process of its own.
 
 Exporters compute shapes in the graph: Shape, Gather, Mul, Concat, Reshape. ONNX's shape inference follows some of these
 operators only. So every operator of `SMALL_OPERATORS` whose operands are small and known is run by ONNX's reference
@@ -6,31 +6,27 @@ implementation (`Folding`), an If whose condition is known is replaced by its br
 until nothing is found any more. Results stay small: operands have at most `SMALL` elements, larger results are dropped,
 and the operators that make much out of little are asked for the size first.
 
-ONNX's own inference (C++) propagates the values of small integer tensors, which a small file can make grow without
-bound: 24 nodes that each concatenate a vector with itself ask for 16 million times its length. Models whose values
-could grow are inferred in a process of their own with limits; all others in this process, within bounded memory.
+ONNX's own inference and its inlining of functions are C++, which a small model can end by a signal (an operator without
+an operand that it needs) or make grow without bound (24 nodes that each concatenate a vector with itself ask for 16
+million times its length). So all of this runs as a program, which `onnx_model` starts within limits of memory and time.
+It imports nothing of the package, so that it starts as fast as ONNX does.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-import os
-import resource
 import sys
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper, shape_inference
+from onnx import helper, inliner, numpy_helper, shape_inference
 
-from fadiff_mapper.base import run_program
-from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.workload.operator import Shape
+if TYPE_CHECKING:
+    from fadiff_mapper.workload.operator import Shape
 
 SMALL = 1024
 """Elements of a constant whose values are kept: shapes, axes and the like. A plain limit, far above any number
@@ -130,7 +126,8 @@ def _stated(node: Any) -> dict[str, np.ndarray] | None:
     for item in node.attribute:
         if item.name == "value":
             return small_values([item.t], lambda _: node.output[0]) or None
-        if item.name in ("value_int", "value_ints", "value_float", "value_floats"):
+        if item.name in ("value_int", "value_ints", "value_float", "value_floats") and item.type == getattr(
+                onnx.AttributeProto, item.name.removeprefix("value_").upper()):
             kind = np.int64 if "int" in item.name else np.float32
             value = np.array(helper.get_attribute_value(item), kind)
             return {node.output[0]: value} if value.size <= SMALL else None
@@ -198,10 +195,12 @@ UNCHANGED = ("Gelu", "FastGelu", "BiasGelu", "QuickGelu", "SkipLayerNormalizatio
 
 def shape_twins(node: Any) -> list[Any]:
     """An ONNX node itself, or the nodes that replace it in shape inference."""
-    if node.op_type == "SimplifiedLayerNormalization" or (node.domain == DOMAIN and node.op_type in UNCHANGED):
+    if node.input and (node.op_type == "SimplifiedLayerNormalization" or (
+            node.domain == DOMAIN and node.op_type in UNCHANGED)):
         return [helper.make_node("Identity", [node.input[0]], [name]) for name in node.output if name]
     if node.domain == DOMAIN and node.op_type in TWINS:
-        return [TWINS[node.op_type](node)]
+        with contextlib.suppress(IndexError):  # an operand is missing, which the walk over the nodes will say
+            return [TWINS[node.op_type](node)]
     return [node]
 
 
@@ -243,132 +242,72 @@ TWINS: dict[str, Callable[[Any], Any]] = {
 """Operators with shapes of their own -> the function that makes their twin."""
 
 
-MOST_VALUES = 4096
-"""Length of a computed vector of whole numbers that is inferred in this process. Shapes have a few entries."""
-
-MOST_AXES = 64  # axes of a tensor that is inferred in this process; as many as NumPy allows
-MEMORY = 1 << 30  # bytes of address space of the process that infers a model whose values could grow
-MEMORY_HERE = 1 << 29  # bytes that inference in this process may take; models of 200,000 operators take a fifth
-SECONDS = 60.0  # time limit of that process
-MOST_ANSWER = 1 << 26  # bytes of a model with its inferred shapes that are read back
-
-CHILD = """
-import onnx
-from onnx import shape_inference
-onnx.save(shape_inference.infer_shapes(onnx.load("model.onnx", load_external_data=False), data_prop=True),
-          "shapes.onnx")
-"""
-"""The program of that process, in a folder of its own."""
-
-RESHAPING = ("Reshape", "Expand", "Tile", "ConstantOfShape", "Unsqueeze", "Pad")
-"""Operators whose output has as many axes as an operand has values, or more than their first operand."""
-
-WHOLE = (onnx.TensorProto.INT64, onnx.TensorProto.INT32)
-"""Types of tensors of whole numbers, whose values inference propagates."""
-
-PICKING = ("Gather", "GatherND", "GatherElements", "OneHot")  # operators whose output may have the axes of all operands
-
-JOINING = ("Concat", "SequenceConstruct", "ConcatFromSequence")
-"""Operators whose output may have the values of all operands."""
-
-COMPUTING = {"Shape", "Size", "Constant", "Concat", "Gather", "Slice", "Cast", "Unsqueeze", "Squeeze", "Identity",
-             "Neg", "Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "Floor", "Ceil", "Where", "Equal", "ReduceProd"}
-"""Operators that compute shapes in exported models, with no more values than `could_grow` bounds."""
+MODEL, ANSWER = "model.onnx", "shapes.onnx"  # files of the program, in its folder
+MOST_AXES = 64  # axes of a tensor whose shape is kept; as many as NumPy allows
+OUT_OF_MEMORY = 3  # exit code of the program
 
 
 def with_shapes(model: Any) -> Any:
-    """An `onnx.ModelProto` with the shape of every value that ONNX can infer.
+    """An `onnx.ModelProto` without functions, its small constants computed, with every shape that ONNX can infer.
 
-    Raises:
-        FadiffError: Inference takes more memory or time than its process may.
-        Exception: Whatever ONNX raises on a broken graph.
-    """
-    if not could_grow(model):
-        try:
-            with _bounded_memory():
-                return shape_inference.infer_shapes(model, data_prop=True)
-        except MemoryError:
-            raise _too_much(MEMORY_HERE) from None
-    with tempfile.TemporaryDirectory(prefix="fadiff-onnx-") as name:
-        folder = Path(name)
-        (folder / "model.onnx").write_bytes(model.SerializeToString())
-        try:
-            done = run_program.run([sys.executable, "-c", CHILD], folder, os.environ, SECONDS, MEMORY,
-                                   temporary=True)
-        except run_program.TimeLimitPassed:
-            raise FadiffError(f"inferring its shapes takes more than {SECONDS:g} s") from None
-        answer = folder / "shapes.onnx"
-        if done.returncode == 0 and answer.stat().st_size <= MOST_ANSWER:
-            return onnx.ModelProto.FromString(answer.read_bytes())
-    said = done.output.strip().splitlines()
-    reason = said[-1] if said and "bad_alloc" not in said[-1] and "MemoryError" not in said[-1] else ""
-    raise FadiffError(reason) if reason else _too_much(MEMORY)
-
-
-def _too_much(memory: int) -> FadiffError:
-    return FadiffError(f"inferring its shapes takes more than {memory >> 20} MiB")
-
-
-@contextlib.contextmanager
-def _bounded_memory() -> Iterator[None]:
-    """Lets this process take `MEMORY_HERE` more bytes at most: an allocation beyond fails, as C++ reports it."""
-    status = Path("/proc/self/statm")
-    if not status.exists():  # a system without this figure
-        yield
-        return
-    limits = resource.getrlimit(resource.RLIMIT_AS)
-    most = int(status.read_text().split()[0]) * resource.getpagesize() + MEMORY_HERE
-    if limits[0] != resource.RLIM_INFINITY:
-        most = min(most, limits[0])
-    resource.setrlimit(resource.RLIMIT_AS, (most, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, limits)
-
-
-def could_grow(model: Any) -> bool:
-    """Whether values or numbers of axes could grow beyond `MOST_VALUES` and `MOST_AXES`.
-
-    Functions and subgraphs count as such, and shapes that other operators than `COMPUTING` make. Elsewhere the length
-    of every vector of whole numbers is bounded along the graph: constants by their size, concatenations by the sum of
-    their operands, other nodes by the longest operand. ONNX also joins vectors of other types where all of them are
-    constants.
+    The computed constants are initializers of the answer. Raises whatever ONNX raises on a broken graph.
     """
     graph = model.graph
-    if model.functions or any(attribute.HasField("g") or attribute.graphs for node in graph.node
-                              for attribute in node.attribute):
-        return True
-    length = {tensor.name: _elements(tensor) for tensor in graph.initializer}
-    constant = {tensor.name: math.prod(tensor.dims) for tensor in graph.initializer if len(tensor.dims) <= 1}
-    axes = {tensor.name: len(tensor.dims) for tensor in graph.initializer}
-    axes |= {value.name: len(value.type.tensor_type.shape.dim) for value in graph.input}
-    computed = {tensor.name for tensor in graph.initializer if tensor.data_type in WHOLE}
-    for node in graph.node:
-        lengths = [length.get(name, 0) for name in node.input]
-        ranks = [axes.get(name, 0) for name in node.input]
-        own = [_elements(attribute.t) for attribute in node.attribute if attribute.HasField("t")]
-        most = sum(lengths) if node.op_type in JOINING else max(
-            [*lengths, *own, *([max(ranks)] if node.op_type == "Shape" and ranks else [])], default=0)
-        if node.input and all(name in constant for name in node.input):
-            joined = sum(constant[name] for name in node.input)
-            most = max(most, joined)
-            constant |= dict.fromkeys(node.output, joined)
-        rank = sum(ranks) if node.op_type in PICKING else max(ranks, default=0)
-        if node.op_type in RESHAPING:
-            shapes = node.input[node.op_type != "ConstantOfShape":]
-            if not all(name in computed for name in shapes if name):
-                return True
-            rank = max(rank, *lengths, 0) + (max(lengths, default=0) if node.op_type == "Unsqueeze" else 0)
-        if most > MOST_VALUES or rank > MOST_AXES:
-            return True
-        length |= dict.fromkeys(node.output, most)
-        axes |= dict.fromkeys(node.output, rank)
-        if node.op_type == "Shape" or (node.op_type in COMPUTING and all(name in computed for name in node.input)):
-            computed |= set(node.output)
-    return False
+    folding = Folding(list(graph.node), small_values(graph.initializer), model.opset_import)
+    for _ in range(ROUNDS):
+        graph.ClearField("node")
+        graph.node.extend(twin for node in folding.nodes for twin in shape_twins(node))
+        inferred = shape_inference.infer_shapes(model, data_prop=True)
+        known, shapes = set(folding.computed), value_shapes(inferred.graph)
+        whole = all(node.op_type != "If" and all(shapes.get(name) is not None for name in node.output if name)
+                    for node in folding.nodes)
+        found = not whole and folding.fold(shapes)
+        graph.initializer.extend(numpy_helper.from_array(folding.computed[name], name)
+                                 for name in folding.computed if name not in known)
+        if not found:
+            break
+    within = {node.output[0]: node for node in inferred.graph.node if node.output and subgraphs(node)}
+    answer = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
+    answer.graph.node.extend(within.get(node.output[0], node) if node.output else node for node in folding.nodes)
+    answer.graph.initializer.extend(graph.initializer)
+    for kind in ("input", "output", "value_info"):
+        getattr(answer.graph, kind).extend(value for value in getattr(inferred.graph, kind)
+                                           if len(value.type.tensor_type.shape.dim) <= MOST_AXES)
+    return answer
 
 
-def _elements(tensor: Any) -> int:
-    """Entries of a tensor of whole numbers; 0 for any other."""
-    return math.prod(max(size, 0) for size in tensor.dims) if tensor.data_type in WHOLE else 0
+def subgraphs(node: Any) -> list[Any]:
+    """The graphs in the attributes of an ONNX node: branches and bodies."""
+    return [graph for item in node.attribute for graph in (*([item.g] if item.HasField("g") else []), *item.graphs)]
+
+
+def value_shapes(graph: Any) -> dict[str, Shape | None]:
+    """The shape of every value of an ONNX graph, None where it is not known in full."""
+    shapes: dict[str, Shape | None] = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    for value in (*graph.value_info, *graph.output, *graph.input):
+        sizes = [size.dim_value for size in value.type.tensor_type.shape.dim]
+        known = value.type.tensor_type.HasField("shape") and all(size > 0 for size in sizes)
+        if known or value.name not in shapes:
+            shapes[value.name] = tuple(sizes) if known else None
+    return shapes
+
+
+def main() -> int:
+    """Reads `MODEL`, writes `ANSWER`, and returns the exit code; prints one line where ONNX refuses the model."""
+    what = "its functions cannot be inlined"
+    try:
+        model = onnx.load(MODEL, load_external_data=False)
+        if model.functions:
+            model = inliner.inline_local_functions(model)
+        what = "shapes cannot be inferred"
+        onnx.save(with_shapes(model), ANSWER)
+    except MemoryError:
+        return OUT_OF_MEMORY
+    except Exception as error:  # InferenceError, or whatever its C++ raises on a broken graph
+        print(f"{what}: {' '.join(str(error).split())[:300]}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
