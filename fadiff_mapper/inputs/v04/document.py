@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,8 +62,7 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     Every fan-out X becomes a `dummy_storage` level `inter_X_spatial`; container attributes are handed inwards;
     constraints and mapping become flat lists of directives with strings. The problem is read into values here, as
     constraints speak of its dimensions and data spaces; the caller need not read it again. `leniency` decides about
-    input that the front end puts up with and Timeloop then ignores. Raises SpecError for input that the front end would
-    refuse, or ignore where strict, or that is valid but not modelled.
+    input that the front end puts up with and Timeloop then ignores.
     """
     reader = Reader(without_ignored(document))
     shared = _globals(reader)
@@ -103,17 +103,19 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     # The treatment of zeros in a section of its own and in the nodes, as one native section.
     section = without_ignored(reader.take("sparse_optimizations", mapping, Map(where=reader.node.where)))
     entries = sequence(section.get("targets") or [], section.at("targets"))
-    found = [(target, entries.at(i)) for i, target in enumerate(entries)]
-    found += [(Map({**level.leaf.sparse, "name": level.name}, where=level.leaf.sparse.where,
-                   places=level.leaf.sparse.places), level.leaf.sparse.where)
-              for level in levels if level.leaf.sparse and not level.dummy]
+    of_nodes = [(level.name, level.leaf.sparse) for level in levels if level.leaf.sparse and not level.dummy]
+    found = [*entries.placed(), *((part.having({**part, "name": name}), part.where) for name, part in of_nodes)]
     if found or "targets" in section:
-        merged = Seq([target for target, _ in found], where=section.where, places=[place for _, place in found])
-        items["sparse_optimizations"] = Map({**section, "targets": merged}, where=section.where, places=section.places)
+        items["sparse_optimizations"] = section.having({**section, "targets": _listed(found, section.where)})
     reader.asked += [CONSTRAINTS, COMPONENTS]
     reader.finish()
     return Translation(Map({key: value for key, value in items.items() if value is not None},
                            where=document.where, places=document.places), problem, literal_problem)
+
+
+def _listed(found: Sequence[tuple[Any, Where]], where: Where) -> Seq:
+    """Entries with their places as one list."""
+    return Seq([entry for entry, _ in found], where=where, places=[place for _, place in found])
 
 
 def translated_architecture(document: Map, leniency: Leniency = STRICT) -> Map:
@@ -131,8 +133,7 @@ def _variables(reader: Reader, leniency: Leniency) -> Map:
         if not isinstance(value, list):
             return mapping(value, where)
         leniency.meet([Oddity(where, "list", "found a list", "a mapping", "its mappings count as one")])
-        items = sequence(value, where)
-        return combined([Map(where=where), *(mapping(item, items.at(i)) for i, item in enumerate(items))])
+        return combined([Map(where=where), *(mapping(item, at) for item, at in sequence(value, where).placed())])
 
     node = reader.take("variables", one_mapping, Map(where=reader.node.where))
     variables = Map({"version": VERSION}, where=node.where, places=node.places)
@@ -157,22 +158,20 @@ def _problem_node(reader: Reader, names: Names) -> Map:
     instance = node.get("instance")
     if not isinstance(instance, Map):
         return node
-    flat = Map({key: value for key, value in instance.items() if key not in INSTANCE}, where=instance.where,
-               tag=instance.tag, places=instance.places)
-    resolved = without_empty(resolve_map(flat, names))
+    resolved = without_empty(resolve_map(
+        instance.having({key: value for key, value in instance.items() if key not in INSTANCE}), names))
     known = {**names, **resolved}
-    resolved.update({key: _densities(instance[key], instance.at(key), known)
+
+    def densities(value: Any, where: Where) -> Any:
+        """Densities with the expressions of their numbers worked out; names of distributions stay."""
+        if not isinstance(value, Map):
+            return worked_out(value, where, known)
+        return value.having({key: item if key == "distribution" else densities(item, value.at(key))
+                             for key, item in value.items()})
+
+    resolved.update({key: densities(instance[key], instance.at(key))
                      for key in ("densities", "commonDensity") if instance.get(key) not in (None, {})})
-    return Map({**node, "instance": resolved}, where=node.where, places=node.places)
-
-
-def _densities(value: Any, where: Where, names: Names) -> Any:
-    """Densities with the expressions of their numbers worked out; names of distributions stay."""
-    if not isinstance(value, Map):
-        return worked_out(value, where, names)
-    items = {key: item if key == "distribution" else _densities(item, value.at(key), names)
-             for key, item in value.items()}
-    return Map(items, where=value.where, tag=value.tag, places=value.places)
+    return node.having({**node, "instance": resolved})
 
 
 def _globals(reader: Reader) -> Map | None:
@@ -205,17 +204,17 @@ def _components(reader: Reader) -> Map | None:
         section.take("version", version, None)
         entries = section.take("classes", sequence, Seq(where=where))
         section.finish(" in the components")
-        return flat(entries, where)
+        return list(flat(entries, where))
 
-    def flat(value: Any, where: Where) -> list[tuple[Any, Where]]:
+    def flat(value: Any, where: Where) -> Iterator[tuple[Any, Where]]:
         """The entries of nested lists with their places."""
         if not isinstance(value, list):
-            return [(value, where)]
-        entries = sequence(value, where)
-        return [item for i, entry in enumerate(entries) for item in flat(entry, entries.at(i))]
+            yield value, where
+        else:
+            for entry, at in sequence(value, where).placed():
+                yield from flat(entry, at)
 
     keys = [str(key) for key in reader.node if COMPONENTS in str(key)]
     found = [item for key in keys for item in reader.take(key, classes, [])]
     where = reader.at(keys[0]) if keys else reader.node.where
-    merged = Seq([item for item, _ in found], where=where, places=[place for _, place in found])
-    return Map({"version": VERSION, "classes": merged}, where=where) if keys else None
+    return Map({"version": VERSION, "classes": _listed(found, where)}, where=where) if keys else None

@@ -77,7 +77,7 @@ def _node(item: Any, where: Where, operators: dict[str, Operator]) -> Node:
     a node without multiply-accumulates, with the details that its kind needs."""
     reader = Reader(mapping(item, where))
     name, inputs, shape = reader.take("name", text), reader.take("from", _names), reader.take("out", _shape, None)
-    if reader.has("shape"):
+    if "shape" in reader.node:
         identity = reader.take("shape", text)
         if identity not in operators:
             raise reader.at("shape").error(f'there is no shape "{identity}"{nearest(identity, list(operators))}',
