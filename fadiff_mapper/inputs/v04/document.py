@@ -66,10 +66,8 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     """
     reader = Reader(without_ignored(document))
     shared = _globals(reader)
-    variables = _variables(reader, leniency)
-    problem_node = _problem_node(reader, variables)
+    variables, problem_node, names = _named_values(reader, leniency)
     problem, literal_problem = read_problem(problem_node, problem_node.where, STRICT, leniency)
-    names = _names(variables, problem_node)
     tree = read_tree(reader.take("architecture", mapping), names)
     refuse_hyphens(tree)
     placed = place_levels(tree)
@@ -121,46 +119,22 @@ def _listed(found: Sequence[tuple[Any, Where]], where: Where) -> Seq:
 def translated_architecture(document: Map, leniency: Leniency = STRICT) -> Map:
     """The `architecture` section of `translate`; constraints, mapping and the problem's values are not read."""
     reader = Reader(without_ignored(document))
-    variables = _variables(reader, leniency)
-    names = _names(variables, _problem_node(reader, variables))
+    variables, _, names = _named_values(reader, leniency)
     tree = read_tree(reader.take("architecture", mapping), names)
     return native_architecture(tree, place_levels(tree), variables, leniency)
 
 
-def _variables(reader: Reader, leniency: Leniency) -> Map:
-    """The variables section, worked out; of a list the front end makes one mapping, whose common keys must agree."""
+def _named_values(reader: Reader, leniency: Leniency) -> tuple[Map, Map, Names]:
+    """The variables and the problem section, worked out, and the values that expressions in the architecture can read.
+
+    Of a list of variables the front end makes one mapping, whose common keys must agree. In
+    `len(spec.problem.instance)` it counts the densities, empty or not.
+    """
     def one_mapping(value: Any, where: Where) -> Map:
         if not isinstance(value, list):
             return mapping(value, where)
         leniency.meet([Oddity(where, "list", "found a list", "a mapping", "its mappings count as one")])
         return combined([Map(where=where), *(mapping(item, at) for item, at in sequence(value, where).placed())])
-
-    node = reader.take("variables", one_mapping, Map(where=reader.node.where))
-    variables = Map({"version": VERSION}, where=node.where, places=node.places)
-    variables.update(resolve_map(node, {}))
-    variables["version"] = version(variables["version"], variables.at("version"))
-    return variables
-
-
-def _names(variables: Map, problem: Map) -> Names:
-    """Values that expressions in the architecture can read: variables, and parts of the document.
-
-    In `len(spec.problem.instance)` the front end counts the densities, empty or not.
-    """
-    instance = {"densities": {}, **problem.get("instance", {})}
-    document = {"variables": variables, "problem": {**problem, "instance": instance}}
-    return {**variables, "variables": variables, "spec": document}
-
-
-def _problem_node(reader: Reader, names: Names) -> Map:
-    """The problem section with the expressions of its instance worked out."""
-    node = without_ignored(reader.take("problem", mapping))
-    instance = node.get("instance")
-    if not isinstance(instance, Map):
-        return node
-    resolved = without_empty(resolve_map(
-        instance.having({key: value for key, value in instance.items() if key not in INSTANCE}), names))
-    known = {**names, **resolved}
 
     def densities(value: Any, where: Where) -> Any:
         """Densities with the expressions of their numbers worked out; names of distributions stay."""
@@ -169,9 +143,21 @@ def _problem_node(reader: Reader, names: Names) -> Map:
         return value.having({key: item if key == "distribution" else densities(item, value.at(key))
                              for key, item in value.items()})
 
-    resolved.update({key: densities(instance[key], instance.at(key))
-                     for key in ("densities", "commonDensity") if instance.get(key) not in (None, {})})
-    return node.having({**node, "instance": resolved})
+    given = reader.take("variables", one_mapping, Map(where=reader.node.where))
+    variables = Map({"version": VERSION}, where=given.where, places=given.places)
+    variables.update(resolve_map(given, {}))
+    variables["version"] = version(variables["version"], variables.at("version"))
+    problem = without_ignored(reader.take("problem", mapping))
+    instance: Map | dict[str, Any] = {}
+    if isinstance(written := problem.get("instance"), Map):
+        instance = without_empty(resolve_map(
+            written.having({key: value for key, value in written.items() if key not in INSTANCE}), variables))
+        known = {**variables, **instance}
+        instance.update({key: densities(written[key], written.at(key))
+                         for key in ("densities", "commonDensity") if written.get(key) not in (None, {})})
+        problem = problem.having({**problem, "instance": instance})
+    document = {"variables": variables, "problem": {**problem, "instance": {"densities": {}, **instance}}}
+    return variables, problem, {**variables, "variables": variables, "spec": document}
 
 
 def _globals(reader: Reader) -> Map | None:

@@ -1,7 +1,4 @@
-"""The tree under `architecture: nodes:`, read into frozen nodes and laid out as native levels.
-
-Defaults and rules follow Timeloop's Python front end.
-"""
+"""The tree under `architecture: nodes:` as native levels; defaults and rules follow Timeloop's Python front end."""
 
 from __future__ import annotations
 
@@ -265,7 +262,7 @@ def place_levels(tree: BranchNode) -> tuple[NativeLevel, ...]:
 
     Interconnects with a node of their own keep their place, see `NativeLevel.is_network`. A fan-out of any node becomes
     a dummy level before it. Dummy levels have the mesh of the level around them: the fan-out lies between them and the
-    next level in. Raises SpecError where the innermost level is no compute component.
+    next level in.
     """
     levels: list[NativeLevel] = []
     mesh_x = mesh_y = 1
