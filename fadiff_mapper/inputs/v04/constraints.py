@@ -98,15 +98,14 @@ class ExpressionScope:
     leniency: Leniency
 
 
-def design_constraints(tree: BranchNode, targets: Sequence[Map], scope: ExpressionScope) -> dict[str, Group]:
-    """All constraints of a design by node: inline ones and targets combined, macros and !Parallel written out.
+def read_constraints(tree: BranchNode, targets: Sequence[Map], scope: ExpressionScope) -> dict[str, Group]:
+    """All constraints of a design by node as they are written: inline ones and targets combined.
 
-    Raises SpecError for unknown targets, contradictions, and constraints that a node cannot obey.
+    Raises SpecError for unknown targets and contradictions.
     """
-    nodes, problem = list(leaves(tree)), scope.problem
-    groups: dict[str, Group] = {leaf.name: {} for leaf in nodes}
+    groups: dict[str, Group] = {leaf.name: {} for leaf in leaves(tree)}
     mistakes: list[str] = []
-    for leaf in nodes:
+    for leaf in leaves(tree):
         try:
             groups[leaf.name] = _inline(leaf.constraints, scope)
         except SpecError as error:
@@ -118,13 +117,19 @@ def design_constraints(tree: BranchNode, targets: Sequence[Map], scope: Expressi
             mistakes += error.problems
     if mistakes:
         raise SpecError(*mistakes)
-    groups = _expanded(groups, nodes, problem)
+    return groups
+
+
+def design_constraints(tree: BranchNode, written: dict[str, Group], problem: Problem) -> dict[str, Group]:
+    """The constraints of `read_constraints` with macros and !Parallel written out.
+
+    Raises SpecError for constraints that a node cannot obey.
+    """
+    nodes = list(leaves(tree))
+    groups = _expanded(written, nodes, problem)
     _check_subjects(nodes, groups)
     _split_parallel(tree, problem.dataspace_names(), groups, problem)
-    for leaf in nodes:
-        for kind in ["temporal"] * (leaf.role == "storage") + ["spatial"] * (leaf.fanout > 1):
-            groups[leaf.name][kind] = _with_unit_loops(groups[leaf.name][kind], problem)
-    return groups
+    return _with_unit_loops(groups, nodes, problem)
 
 
 # From the text to directives.
@@ -260,7 +265,8 @@ def _check_subjects(nodes: Sequence[LeafNode], groups: dict[str, Group]) -> None
             if kind not in ABOUT[leaf.role] and directive.entries:
                 raise directive.where.error(f'the {leaf.role} "{leaf.name}" has a {kind} constraint',
                                             f"{listed(ABOUT[leaf.role])} constraints there")
-            for factor in directive.entries.get("factors", ()) if leaf.fanout == 1 else ():
+            factors = (*directive.entries.get("factors", ()), *directive.entries.get("factors_only", ()))
+            for factor in factors if leaf.fanout == 1 else ():
                 if factor.operator != "<=" and factor.value > 1:
                     raise factor.where.error(f'"{factor}" is spatial, but "{leaf.name}" has no fan-out',
                                              "spatial: {meshX: ..., meshY: ...}")
@@ -421,19 +427,24 @@ def _split_parallel(branch: BranchNode, passing: Sequence[str], groups: dict[str
             _split_parallel(node, here, groups, problem)
 
 
-def _with_unit_loops(directive: Directive, problem: Problem) -> Directive:
-    """The directive with loops of factor 1 innermost in a permutation that does not mention them, as in the front end.
+def _with_unit_loops(groups: dict[str, Group], nodes: Iterable[LeafNode], problem: Problem) -> dict[str, Group]:
+    """The constraints with loops of factor 1 innermost in permutations that do not mention them, as in the front end.
 
     Such loops are 1 by a constraint or by the problem. A `split` keeps its number, and thus counts the loops that were
     put in.
     """
-    inner, outer = directive.entries.get("permutation", ((), ()))
-    units = [factor.dimension for factor in directive.entries.get("factors", ()) if factor.value == 1]
-    units += [dimension for dimension, bound in problem.bounds.items() if bound == 1]
-    for dimension in units:
-        if dimension not in (*inner, *outer):
-            inner = (dimension, *inner)
-    return directive.with_entry("permutation", (inner, outer)) if inner or outer else directive
+    def ordered(directive: Directive) -> Directive:
+        inner, outer = directive.entries.get("permutation", ((), ()))
+        units = [factor.dimension for factor in directive.entries.get("factors", ()) if factor.value == 1]
+        units += [dimension for dimension, bound in problem.bounds.items() if bound == 1]
+        for dimension in units:
+            if dimension not in (*inner, *outer):
+                inner = (dimension, *inner)
+        return directive.with_entry("permutation", (inner, outer)) if inner or outer else directive
+
+    looped = {leaf.name: ["temporal"] * (leaf.role == "storage") + ["spatial"] * (leaf.fanout > 1) for leaf in nodes}
+    return {name: {kind: ordered(directive) if kind in looped[name] else directive
+                   for kind, directive in group.items()} for name, group in groups.items()}
 
 
 # From directives to the native dialect.
@@ -478,39 +489,54 @@ def _native(directive: Directive, target: str, problem: Problem) -> Map:
 
 
 def native_mapping(
-    entries: Seq, tree: BranchNode, levels: Sequence[NativeLevel], groups: dict[str, Group], scope: ExpressionScope
+    entries: Seq, tree: BranchNode, levels: Sequence[NativeLevel], written: dict[str, Group],
+    groups: dict[str, Group], scope: ExpressionScope
 ) -> Seq:
     """A mapping in the native dialect.
 
-    A v0.4 mapping lies on top of the design's constraints (`groups`, by node), which supply the factors, orders and
-    data spaces that it leaves open. A list that already names dummy levels or native types is returned as it is.
+    A v0.4 mapping lies on top of the design's constraints, which supply the factors, orders and data spaces that it
+    leaves open; macros are written out for both together. A list that already names dummy levels or native types is
+    returned as it is. `written` and `groups`: the results of `read_constraints` and `design_constraints`.
     """
-    nodes = [mapping(entry, entries.at(i)) for i, entry in enumerate(entries)]
+    nodes, problem = list(leaves(tree)), scope.problem
+    directives = [mapping(entry, entries.at(i)) for i, entry in enumerate(entries)]
     dummies = [level.name for level in levels if level.dummy]
-    if any(node.get("target") in dummies or node.get("type") in ("bypass", "bypassing", "datatype") for node in nodes):
+    if any(node.get("target") in dummies or node.get("type") in ("bypass", "bypassing", "datatype")
+           for node in directives):
         return entries
     said: dict[str, Group] = {name: {} for name in groups}
-    for node in nodes:
+    for node in directives:
         _attach(said, node, scope)
     said = {name: {kind: Directive(kind, groups[name][kind].where) for kind in groups[name]} | group
             for name, group in said.items()}
-    said = _expanded(said, list(leaves(tree)), scope.problem)
-    _check_subjects(list(leaves(tree)), said)
-    merged = {name: {kind: _on_top(directive, said[name][kind]) for kind, directive in group.items()}
-              for name, group in groups.items()}
-    return native_targets(levels, merged, scope.problem, entries.where)
+    _check_subjects(nodes, said)
+    merged = {name: {kind: _on_top(directive if kind == "dataspace" else written[name][kind],
+                                   _expanded_spaces(said[name][kind], problem), problem)
+                     for kind, directive in group.items()} for name, group in groups.items()}
+    merged = {name: {kind: replace(directive, entries={key: directive.entries[key] for key in MAPPING_ENTRIES
+                                                       if key in directive.entries})
+                     for kind, directive in group.items()} for name, group in _expanded(merged, nodes, problem).items()}
+    return native_targets(levels, _with_unit_loops(merged, nodes, problem), problem, entries.where)
 
 
-def _on_top(design: Directive, said: Directive) -> Directive:
-    """The design's directive with the entries of a mapping about the same loops or data spaces on top."""
+def _on_top(design: Directive, said: Directive, problem: Problem) -> Directive:
+    """The design's directive with the entries of a mapping about the same loops or data spaces on top.
+
+    Macros that share out factors (`factors_only`, `maximize_dims`) remain: they depend on the factors of both.
+    """
     mine = said.entries
-    entries = {**design.entries, **mine}
-    named = {factor.dimension for factor in mine.get("factors", ())}
+    ours = _expanded_loops(design.without("factors_only"), problem).entries
+    entries = {**ours, **mine}
+    named = {factor.dimension for factor in (*mine.get("factors", ()), *mine.get("factors_only", ()))}
     entries["factors"] = (*mine.get("factors", ()), *(
-        factor for factor in design.entries.get("factors", ())
-        if factor.operator == "=" and factor.dimension not in named))
+        factor for factor in ours.get("factors", ()) if factor.operator == "=" and factor.dimension not in named))
+    if "factors_only" in design.entries:
+        entries["factors_only"] = (*mine.get("factors_only", ()), *(
+            factor for factor in design.entries["factors_only"] if factor.dimension not in named))
+    if "maximize_dims" in ours and "maximize_dims" not in mine:
+        entries["maximize_dims"] = tuple(tuple(name for name in dimensions if name not in named)
+                                         for dimensions in ours["maximize_dims"])
     for key, other in (("keep", "bypass"), ("bypass", "keep")):
-        rest = (name for name in design.entries.get(key, ()) if name not in mine.get(other, ()))
+        rest = (name for name in ours.get(key, ()) if name not in mine.get(other, ()))
         entries[key] = tuple(dict.fromkeys((*mine.get(key, ()), *rest)))
-    return Directive(design.kind, said.where if mine else design.where,
-                     {key: entries[key] for key in MAPPING_ENTRIES if key in entries}, {**design.places, **said.places})
+    return Directive(design.kind, said.where if mine else design.where, entries, {**design.places, **said.places})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from fadiff_mapper.inputs.v04.constraints import (
     design_constraints,
     native_mapping,
     native_targets,
+    read_constraints,
     target_entries,
 )
 from fadiff_mapper.inputs.v04.nodes import (
@@ -31,11 +33,14 @@ from fadiff_mapper.inputs.v04.nodes import (
 )
 from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
 from fadiff_mapper.inputs.yaml.load import combined
-from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, mapping, one_of, sequence
+from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, mapping, one_of, sequence, text
 from fadiff_mapper.inputs.yaml.place import Where
 
-CONSTRAINTS, COMPONENTS = "constraints", "components"
-"""Every top-level key that contains one of these words is such a section (the front end's rule)."""
+CONSTRAINTS, COMPONENTS, MAPPING = "constraints", "components", "mapping"
+"""Every top-level key that contains one of these words is such a section (the front end's rule); of a
+mapping there may be one."""
+PLAIN = re.compile(r"\(.*\)$|[-+.\deE]+$")
+"""Texts of a density that are read as meant: an expression in parentheses, or a number."""
 HARMLESS_VARIABLES = ("TIMELOOP_HIDE_INCONSEQUENTIAL_STATS",)
 """The environment variables of Timeloop that change the printed output, but no result."""
 
@@ -67,7 +72,7 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     reader = Reader(without_ignored(document))
     shared = _globals(reader)
     variables = _variables(reader, leniency)
-    problem_node = _problem_node(reader, variables)
+    problem_node = _problem_node(reader, variables, leniency)
     problem, literal_problem = read_problem(problem_node, problem_node.where, STRICT, leniency)
     names = _names(variables, problem_node)
     tree = read_tree(reader.take("architecture", mapping), names)
@@ -77,15 +82,17 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     scope = ExpressionScope(problem, names, leniency)
     targets = [target for key in document if CONSTRAINTS in str(key)
                for target in reader.take(key, target_entries, [])]
-    groups = design_constraints(tree, targets, scope)
+    written = read_constraints(tree, targets, scope)
+    groups = design_constraints(tree, written, problem)
     items: dict[str, Any] = {
         "architecture": native_architecture(tree, placed, variables, leniency),
         "architecture_constraints": Map({"targets": native_targets(levels, groups, problem, tree.where)},
                                         where=tree.where),
         "problem": problem_node}
-    entries = reader.take("mapping", sequence, None)
+    keys = [key for key in map(str, reader.node) if MAPPING in key and CONSTRAINTS not in key and COMPONENTS not in key]
+    entries = reader.take(keys[0] if keys else MAPPING, sequence, None)
     if entries is not None:
-        items["mapping"] = native_mapping(entries, tree, levels, groups, scope)
+        items["mapping"] = native_mapping(entries, tree, levels, written, groups, scope)
     items["globals"] = shared
     # Sections that are handed on as they are, and those that are not modelled.
     reader.refuse("layout", "data layouts are not modelled")
@@ -103,12 +110,17 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     # The treatment of zeros in a section of its own and in the nodes, as one native section.
     section = without_ignored(reader.take("sparse_optimizations", mapping, Map(where=reader.node.where)))
     entries = sequence(section.get("targets") or [], section.at("targets"))
-    found = [(target, entries.at(i)) for i, target in enumerate(entries)]
-    found += [(Map({**level.leaf.sparse, "name": level.name}, where=level.leaf.sparse.where,
-                   places=level.leaf.sparse.places), level.leaf.sparse.where)
-              for level in levels if level.leaf.sparse and not level.dummy]
+    found = {level.name: level.leaf.sparse for level in levels if level.leaf.sparse and not level.dummy}
+    for i, entry in enumerate(entries):
+        entry = mapping(entry, entries.at(i))
+        key = "target" if "target" in entry else "name"  # of the front end, and of the native dialect
+        name = Reader(entry).take(key, text)
+        rest = Map({other: value for other, value in entry.items() if other != key}, where=entry.where,
+                   places={**entry.places, "name": entry.at(key)})
+        found[name] = combined([found[name], rest]) if name in found else rest
     if found or "targets" in section:
-        merged = Seq([target for target, _ in found], where=section.where, places=[place for _, place in found])
+        merged = Seq([Map({**one, "name": name}, where=one.where, places=one.places) for name, one in found.items()],
+                     where=section.where, places=[one.where for one in found.values()])
         items["sparse_optimizations"] = Map({**section, "targets": merged}, where=section.where, places=section.places)
     reader.asked += [CONSTRAINTS, COMPONENTS]
     reader.finish()
@@ -120,7 +132,7 @@ def translated_architecture(document: Map, leniency: Leniency = STRICT) -> Map:
     """The `architecture` section of `translate`; constraints, mapping and the problem's values are not read."""
     reader = Reader(without_ignored(document))
     variables = _variables(reader, leniency)
-    names = _names(variables, _problem_node(reader, variables))
+    names = _names(variables, _problem_node(reader, variables, leniency))
     tree = read_tree(reader.take("architecture", mapping), names)
     return native_architecture(tree, place_levels(tree), variables, leniency)
 
@@ -136,7 +148,7 @@ def _variables(reader: Reader, leniency: Leniency) -> Map:
 
     node = reader.take("variables", one_mapping, Map(where=reader.node.where))
     variables = Map({"version": VERSION}, where=node.where, places=node.places)
-    variables.update(resolve_map(node, {}))
+    variables.update(resolve_map(node, {"spec": {"problem": reader.node.get("problem")}}))
     variables["version"] = version(variables["version"], variables.at("version"))
     return variables
 
@@ -151,27 +163,36 @@ def _names(variables: Map, problem: Map) -> Names:
     return {**variables, "variables": variables, "spec": document}
 
 
-def _problem_node(reader: Reader, names: Names) -> Map:
+def _problem_node(reader: Reader, variables: Map, leniency: Leniency) -> Map:
     """The problem section with the expressions of its instance worked out."""
     node = without_ignored(reader.take("problem", mapping))
     instance = node.get("instance")
     if not isinstance(instance, Map):
         return node
+    names = _names(variables, node)
     flat = Map({key: value for key, value in instance.items() if key not in INSTANCE}, where=instance.where,
                tag=instance.tag, places=instance.places)
     resolved = without_empty(resolve_map(flat, names))
     known = {**names, **resolved}
-    resolved.update({key: _densities(instance[key], instance.at(key), known)
+    resolved.update({key: _densities(instance[key], instance.at(key), known, leniency)
                      for key in ("densities", "commonDensity") if instance.get(key) not in (None, {})})
     return Map({**node, "instance": resolved}, where=node.where, places=node.places)
 
 
-def _densities(value: Any, where: Where, names: Names) -> Any:
-    """Densities with the expressions of their numbers worked out; names of distributions stay."""
+def _densities(value: Any, where: Where, names: Names, leniency: Leniency) -> Any:
+    """Densities with the expressions of their numbers worked out; names of distributions stay.
+
+    The front end hands on the text of a `density` unless it stands in parentheses, and Timeloop reads 0.
+    """
     if not isinstance(value, Map):
         return worked_out(value, where, names)
-    items = {key: item if key == "distribution" else _densities(item, value.at(key), names)
-             for key, item in value.items()}
+    items: dict[Any, Any] = {}
+    for key, item in value.items():
+        items[key] = item if key == "distribution" else _densities(item, value.at(key), names, leniency)
+        if key == "density" and isinstance(item, str) and isinstance(items[key], int | float) and not PLAIN.match(item):
+            leniency.meet([Oddity(value.at(key), f"density {item}", f'found the text "{item}"', f'"({item})"',
+                                  "Timeloop reads 0")])
+            items[key] = 0.0
     return Map(items, where=value.where, tag=value.tag, places=value.places)
 
 
