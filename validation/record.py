@@ -30,9 +30,10 @@ from fadiff_mapper.inputs.load import load
 from fadiff_mapper.inputs.native.mapping import literal_mapping
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.model.loop_nest import unpack
 from fadiff_mapper.model.prepared_layer import prepare_layer
-from fadiff_mapper.timeloop.run_model import ModelAnswer, run_model
+from fadiff_mapper.timeloop.run_model import ModelAnswer, run_text
 
 from .features import features
 from .problems import conv_letters, other_letters
@@ -151,7 +152,7 @@ def ask(design: Design, problem: str, mapping: list[dict[str, Any]], program: st
     shape = design.problems[problem]["shape"]
     spaces = [space["name"] for space in shape.get("data_spaces", shape.get("data-spaces"))]
     with tempfile.TemporaryDirectory(prefix="record-") as folder:
-        return run_model(design.document(problem) | {"mapping": mapping}, spaces, Path(folder), program=program)
+        return run_text(dump(design.document(problem) | {"mapping": mapping}), spaces, Path(folder), (program,))
 
 
 def record(count: int, seed: int, program: str, version: str, *, no_reuse: bool = False,

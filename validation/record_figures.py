@@ -21,7 +21,7 @@ from typing import Any
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.energy.accelergy_tables import ask, rounded
-from fadiff_mapper.inputs.energy.find_accelergy import installed
+from fadiff_mapper.inputs.energy.choose_source import installed
 from fadiff_mapper.inputs.yaml.load import load_text
 from fadiff_mapper.inputs.yaml.located import plain
 

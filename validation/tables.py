@@ -9,8 +9,8 @@ from typing import Any
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.inputs.energy import recorded_tables
 from fadiff_mapper.inputs.energy.accelergy_tables import complete_answer
+from fadiff_mapper.inputs.energy.choose_source import installed
 from fadiff_mapper.inputs.energy.estimated_tables import estimated
-from fadiff_mapper.inputs.energy.find_accelergy import installed
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.tables import Tables, compute_energy, storage_energy

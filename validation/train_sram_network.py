@@ -27,7 +27,6 @@ from fadiff_mapper.inputs.energy.estimated_tables import (
     asked,
     figures,
     from_dict,
-    relative_errors,
 )
 
 HIDDEN = 24
@@ -132,7 +131,7 @@ def trained(table: Figures, seed: int, iterations: int) -> dict[str, Any]:
 
 def errors(content: dict[str, Any], table: Figures) -> dict[str, dict[str, float]]:
     """Mean and worst relative error of every output of a network, `content`, on a table."""
-    relative = relative_errors(from_dict(content), memories(table), recorded(table))
+    relative = np.abs(from_dict(content).estimate(memories(table)) / recorded(table) - 1)
     return {name: {"mean": round(float(column.mean()), 5), "worst": round(float(column.max()), 5)}
             for name, column in zip(OUTPUTS, relative.T, strict=True)}
 

@@ -23,7 +23,6 @@ from fadiff_mapper.base.errors import FadiffError
 
 REMAINS = re.compile(r"\.(?:(?P<name>.+)\.)?(?P<process>\d{1,9})\.(?:partial|probe)", re.DOTALL)
 """The names under which files are written, and of probes: with the number of the process."""
-
 LOCK_NAME = ".fadiff.lock"
 """The file in a run's folder that its process holds locked."""
 
@@ -33,11 +32,8 @@ def write_files(folder: Path | str, files: Mapping[str, str | bytes], mode: int 
 
     Every file is first written in full beside its destination and forced to disk; only then all of them are
     renamed. So a full disk, a missing permission or an interruption leaves the files of before untouched, and
-    no reader ever sees half a file. `mode` are the permissions before the user's mask is taken off.
-
-    Raises:
-        FadiffError: A file cannot be written, or what has its name is no regular file; the message names it and the
-            reason. Nothing is written then.
+    no reader ever sees half a file. `mode` are the permissions before the user's mask is taken off. Raises FadiffError
+    with the file and the reason where one cannot be written, or what has its name is no regular file.
     """
     folder = Path(folder)
     _make(folder)
@@ -90,11 +86,7 @@ def write_shared(path: Path, text: str) -> None:
 
 
 def check_writable(folder: Path | str) -> None:
-    """Makes the folder and writes a probe into it, so that a long run does not fail at its end.
-
-    Raises:
-        FadiffError: The folder cannot be made or written to.
-    """
+    """Makes the folder and writes a probe into it, so that a long run fails at once: FadiffError."""
     folder = Path(folder)
     _make(folder)
     _remove_remains(folder, ())
@@ -110,9 +102,8 @@ def check_writable(folder: Path | str) -> None:
 def check_names(folder: Path | str, names: Iterable[str], inputs: Collection[Path | str] = ()) -> None:
     """Looks at what has the names of files that will be written, so that a long run does not fail at its end.
 
-    Raises:
-        FadiffError: A name leads out of the folder, or what has it is no regular file, or one of `inputs`, which the
-            run reads.
+    Raises FadiffError where a name leads out of the folder, or what has it is no regular file, or one of `inputs`,
+    which the run reads.
     """
     for name in names:
         path = Path(folder) / name
@@ -127,15 +118,10 @@ def check_names(folder: Path | str, names: Iterable[str], inputs: Collection[Pat
                                   "of the file itself, or a new one")
             if not stat.S_ISREG(mode):
                 raise FadiffError(f"{path}: cannot be written: it is no regular file; accepted: a file, or a new name")
-            if any(_same(path, source) for source in inputs):
-                raise FadiffError(f"{path}: cannot be written: this command reads it; accepted: another output")
-
-
-def _same(path: Path, source: Path | str) -> bool:
-    """Whether a file has another name, too; one that cannot be found is left to its reader."""
-    with suppress(OSError, ValueError):
-        return os.path.samefile(path, source)
-    return False
+            for source in inputs:
+                with suppress(OSError, ValueError):  # one that cannot be found is left to its reader
+                    if os.path.samefile(path, source):
+                        raise FadiffError(f"{path}: cannot be written: this command reads it; accepted: another output")
 
 
 @contextmanager
@@ -143,10 +129,8 @@ def lock(folder: Path | str) -> Iterator[None]:
     """Holds a folder for one run, as a context manager.
 
     The folder is made where it does not exist, and removed again where nothing was written. The lock belongs to the
-    process: the lock of a run that died does not bind.
-
-    Raises:
-        FadiffError: Another run holds the folder (the message has its process id), or it cannot be written to.
+    process: the lock of a run that died does not bind. Raises FadiffError where another run, whose process id is named,
+    holds the folder, or it cannot be written to.
     """
     folder = Path(folder)
     new = not folder.exists()
@@ -172,10 +156,11 @@ def _acquire(path: Path, folder: Path) -> int:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _still_there(path, descriptor):
-                os.ftruncate(descriptor, 0)
-                os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-                return descriptor
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.stat(path), os.fstat(descriptor)):
+                    os.ftruncate(descriptor, 0)
+                    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+                    return descriptor
         except BlockingIOError:
             holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
             os.close(descriptor)
@@ -185,14 +170,6 @@ def _acquire(path: Path, folder: Path) -> int:
             raise
         # The holder before us removed this file after we had opened it: a lock on it would exclude nobody.
         os.close(descriptor)
-
-
-def _still_there(path: Path, descriptor: int) -> bool:
-    """Whether the path still names the file that is open."""
-    try:
-        return os.path.samestat(os.stat(path), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
 
 
 def _make(folder: Path) -> None:
@@ -210,20 +187,12 @@ def _remove_remains(folder: Path, names: Collection[str]) -> None:
     with suppress(OSError):  # a folder that cannot be listed can still be written to
         for entry in list(os.scandir(folder)):
             match = REMAINS.fullmatch(entry.name)
-            if match and (match["name"] is None or match["name"] in names) and not _runs(int(match["process"])):
+            if match and (match["name"] is None or match["name"] in names):
                 with suppress(OSError):
-                    os.unlink(entry.path)
-
-
-def _runs(process: int) -> bool:
-    """Whether a process of this machine runs, be it ours or not."""
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True
+                    try:
+                        os.kill(int(match["process"]), 0)
+                    except (ProcessLookupError, OverflowError):
+                        os.unlink(entry.path)
 
 
 def _write(path: Path, content: str | bytes, mode: int = 0o666) -> None:

@@ -29,10 +29,7 @@ def designs() -> dict[str, Path]:
 def find(name: str) -> Path:
     """One bundled file by its path below `root()`, such as "arch/gemmini_large.yaml"; the ending may be left out.
 
-    Names that lead out of the folder are not found.
-
-    Raises:
-        FadiffError: There is no such file; the message suggests the nearest name.
+    Raises FadiffError with the nearest name where there is none, or the name leads out of the folder.
     """
     for candidate in (name, f"{name}.yaml"):
         path = root().joinpath(*candidate.split("/"))
@@ -49,21 +46,13 @@ def listing() -> list[str]:
 
 
 def one_path(source: str | os.PathLike[str]) -> Path:
-    """The file that a user names: the bundled one, or the path as given, which need not exist.
-
-    Raises:
-        FadiffError: There is no bundled file of this name.
-    """
+    """The file that a user names: the bundled one (FadiffError where there is none), or the path as given."""
     text = os.fspath(source)
     return find(text.removeprefix(PREFIX)) if text.startswith(PREFIX) else Path(text)
 
 
 def all_paths(source: str | os.PathLike[str]) -> list[Path]:
-    """The files that a user names: as `one_path`, but `bundled:` may also name a folder, whose YAML files come sorted.
-
-    Raises:
-        FadiffError: There is no bundled file or folder of this name.
-    """
+    """The files that a user names: as `one_path`, but `bundled:` may name a folder, whose YAML files come sorted."""
     text = os.fspath(source)
     if not text.startswith(PREFIX):
         return [Path(text)]

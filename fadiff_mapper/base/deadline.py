@@ -18,11 +18,8 @@ from typing import TypeAlias, TypeVar
 from fadiff_mapper.base.errors import OutOfTime
 
 T = TypeVar("T")
-
 Over: TypeAlias = Callable[[], bool]
 """Tells whether time is over; once true, it stays so."""
-
-
 GRACE = 1.0
 """Seconds beyond its time that work may take without which all before it would be in vain, such as the preparation of a
 search: a command has two. Set by hand, not measured."""
@@ -34,11 +31,7 @@ def never() -> bool:
 
 
 def in_time(items: Iterable[T], over: Over) -> Iterator[T]:
-    """The items of a loop, one after the other, as long as there is time.
-
-    Raises:
-        OutOfTime: Time is over before the loop.
-    """
+    """The items of a loop, one after the other; raises OutOfTime where time is over before the loop."""
     for item in items:
         if over():
             raise OutOfTime
@@ -70,12 +63,8 @@ class _Alarm(BaseException):
 def interruptible() -> Iterator[Callable[[], bool]]:
     """Inside the block, a first Ctrl-C raises nothing but is remembered; a second one ends the program as usual.
 
-    So does the first one where the work comes to an end by it without a result (`OutOfTime`).
-
-    Outside the main thread nothing changes, since Python delivers signals only to the main thread.
-
-    Yields:
-        A function that tells whether Ctrl-C came.
+    So does the first one where the work comes to an end by it without a result (`OutOfTime`). Outside the main thread
+    nothing changes, since Python delivers signals only to the main thread. Yields whether Ctrl-C came, as a function.
     """
     came = threading.Event()
     if threading.current_thread() is not threading.main_thread():
@@ -104,10 +93,7 @@ def given_up_at(moment: float, what: str) -> Iterator[None]:
     """Inside the block, work is given up at a moment, wherever it is: for work that leaves nothing behind.
 
     `moment` is in seconds of `time.monotonic`, infinite without a limit; `what` is the work: "the input was read".
-    Outside the main thread nothing is given up, since Python delivers signals only to the main thread.
-
-    Raises:
-        OutOfTime: The moment came.
+    Outside the main thread nothing is given up. Raises OutOfTime once the moment has come.
     """
     if moment == inf or threading.current_thread() is not threading.main_thread():
         yield

@@ -11,7 +11,6 @@ from difflib import get_close_matches
 from typing import TypeVar
 
 T = TypeVar("T")
-
 MOST_PROBLEMS = 50
 """Mistakes of one input that a message lists."""
 
@@ -57,10 +56,8 @@ class OutOfTime(FadiffError):
 def attempted(what: str, work: Callable[[], T]) -> tuple[T | None, str]:
     """Work on a known result, such as its lower bound or its page, whose failure must not take the result with it.
 
-    Whatever the work raises, faults of this program included, becomes a sentence about `what` it gives.
-
-    Returns:
-        What the work gave and "", or None and a sentence of one line.
+    Returns what the work gave and "", or None and a sentence of one line about `what` it gives and the exception,
+    faults of this program included.
     """
     try:
         return work(), ""

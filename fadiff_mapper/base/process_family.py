@@ -24,9 +24,8 @@ LOOKS = 100
 def end_family(program: int, mark: bytes) -> None:
     """Kills the program's group, then whatever left the group: the rest of its session, and processes with its mark.
 
-    Args:
-        program: Process id of the program, which leads a session and a group of its own. 0: not known.
-        mark: An environment variable with its value that only this program and what it started have.
+    `program` is the process id, 0 where it is not known, of the leader of a session and a group of its own; `mark` an
+    environment variable with its value that only the program and what it started have.
     """
     if program:
         with suppress(ProcessLookupError, PermissionError):

@@ -9,13 +9,9 @@ from contextlib import contextmanager
 ALLOCATIONS = 50_000
 """Objects made between two collections of the youngest generation; Python's own 700 make the start of a command a tenth
 longer."""
-
 MIDDLE_EVERY, FULL_EVERY = 10, 1000
-"""Collections of the youngest generation between two of the middle one, and of the middle one between two of all
-objects.
-
-With Python's own settings full collections take a tenth of the time of planning a large network and free nothing.
-"""
+"""Collections of the youngest generation between two of the middle one, and of the middle one between two of all: with
+Python's own settings full ones take a tenth of the time of planning a large network and free nothing."""
 
 
 def collect_rarely() -> None:

@@ -19,17 +19,10 @@ from fadiff_mapper.base import process_family
 from fadiff_mapper.base.errors import FadiffError
 
 KEPT = 1 << 16
-"""Bytes of a program's output that are kept from its beginning, and as many from its end.
-
-A plain safety limit on memory; nothing was measured.
-"""
-
+"""Bytes of a program's output that are kept from its beginning, and as many from its end: a limit on memory."""
 PATIENCE = 0.2
-"""Seconds of silence after which the program is looked at: it may have ended while its children hold the pipe.
-
-Nothing was measured: it delays only the end of programs that leave children behind.
-"""
-
+"""Seconds of silence after which the program is looked at: it may have ended while its children hold the pipe. They
+delay only the end of programs that leave children behind."""
 MARK = "FADIFF_MAPPER_RUN"
 """The environment variable that tells the processes of one run from all others, wherever they went."""
 
@@ -40,15 +33,10 @@ class TimeLimitPassed(FadiffError):
 
 @dataclass(frozen=True)
 class FinishedProgram:
-    """How a program ended.
+    """How a program ended."""
 
-    Attributes:
-        returncode: Exit code; negative: the signal that killed the program.
-        output: Standard output and standard error as they came, of long ones beginning and end.
-    """
-
-    returncode: int
-    output: str
+    returncode: int  # exit code; negative: the signal that killed the program
+    output: str  # standard output and standard error as they came, of long ones beginning and end
 
     @property
     def how(self) -> str:
@@ -65,21 +53,16 @@ def run(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], 
         memory: int | None = None, temporary: bool = False) -> FinishedProgram:
     """Runs a program in a folder, without a shell and without input.
 
-    Every process that the program started ends with it, after `timeout` seconds in any case, and when this process is
-    killed. The middle of a long output is thrown away while it runs.
+    Every process that the program started ends with it, after `timeout` seconds in any case (TimeLimitPassed), and when
+    this process is killed. The middle of a long output is thrown away while it runs. FadiffError where the program
+    cannot be started.
 
     Args:
         arguments: The program and its arguments.
-        folder: Working directory.
         environment: All environment variables of the program.
-        timeout: Seconds.
         memory: Bytes of address space that the program, and each process that it starts, may have; None: no limit.
             Systems other than Linux set none.
         temporary: Whether the folder is removed, too, when this process is killed.
-
-    Raises:
-        TimeLimitPassed: The program did not end in time.
-        FadiffError: The program cannot be started.
     """
     token = secrets.token_hex(16)
     with _guard(f"{MARK}={token}", str(folder.resolve()) if temporary else "") as guard:
@@ -109,9 +92,7 @@ def run(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], 
 def _guard(mark: str, folder: str) -> Iterator[Callable[[object], None]]:
     """A process that ends the program's family, and removes the folder, should this one be killed.
 
-    To the function that it gives, it is told the program.
-
-    It is there before the program, and knows its family by the mark as long as it does not know the id.
+    It is there before the program, and knows its family by the mark until the given function tells it the id.
     """
     def tell(line: object) -> None:
         assert process.stdin is not None

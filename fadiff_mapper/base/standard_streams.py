@@ -56,12 +56,9 @@ def drop_output() -> None:
 
 
 def ended(work: Callable[[], int], failed: int, mark: str = "error: ") -> int:
-    """Does the work of a program, and turns what a user may meet into lines of errors, never into a traceback.
+    """Does the work of a program, which gives the exit code, and turns what a user may meet into lines of errors.
 
-    Args:
-        work: Gives the exit code; 0 where nobody reads on, as in `| head`.
-        failed: The exit code after an error.
-        mark: Comes before every line of an error.
+    Errors give the exit code `failed` and lines with `mark` before them; 0 where nobody reads on, as in `| head`.
     """
     # No file gets the number of a closed standard stream: compiled libraries write warnings to number 2 in any case.
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:

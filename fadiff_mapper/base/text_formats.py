@@ -68,14 +68,10 @@ def json_text(content: Any, ascii_only: bool = False) -> str:
     but the printable characters of ASCII is written by its number, for streams of any encoding.
     """
     try:
-        text = _dumped(content, ascii_only)
+        text = json.dumps(content, indent=1, ensure_ascii=ascii_only, allow_nan=False)
     except ValueError:  # some number is not finite
-        text = _dumped(_finite(content), ascii_only)
+        text = json.dumps(_finite(content), indent=1, ensure_ascii=ascii_only)
     return text.replace("\x7f", "\\u007f")  # a control character that JSON permits in ASCII
-
-
-def _dumped(content: Any, ascii_only: bool) -> str:
-    return json.dumps(content, indent=1, ensure_ascii=ascii_only, allow_nan=False)
 
 
 def _finite(value: Any) -> Any:

@@ -32,16 +32,12 @@ from fadiff_mapper.base.run_program import FinishedProgram
 
 TRIES = 3
 """Workers that may die of one piece of work, before it is taken for the reason."""
-
 PATIENCE = 1.0
 """Seconds in which a process whose connection has ended comes to its own end, so that it can be said how."""
-
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"), "1")
 """The variables by which libraries of linear algebra take one thread in each worker."""
-
 CODE = "from fadiff_mapper.base.worker_processes import serve; serve(int(sys.argv[1]), sys.argv[2])"
 """What a worker runs; its words are the descriptor of its connection and a module to load."""
-
 Shared = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], Generator[Any, None, None]]
 """Calls a function of a module with each of several tuples of arguments, somewhere else.
 
@@ -52,30 +48,19 @@ function is raised in its place. Calls whose results nobody takes any more, as t
 
 @dataclass
 class Worker:
-    """A process at work.
-
-    Attributes:
-        process: The process.
-        connection: To it.
-        call: Number of the call that it works on; None: it waits for one.
-    """
+    """A process at work."""
 
     process: subprocess.Popen[bytes]
-    connection: Connection
-    call: int | None = None
+    connection: Connection  # to the process
+    call: int | None = None  # number of the call that it works on; None: it waits for one
 
 
 @dataclass(frozen=True)
 class Raised:
-    """The answer of a worker whose call raised an exception.
-
-    Attributes:
-        error: The exception.
-        traceback: Where it was raised, as text.
-    """
+    """The answer of a worker whose call raised an exception."""
 
     error: Exception
-    traceback: str
+    traceback: str  # where the exception was raised
 
 
 def usable_cores() -> int:
@@ -91,14 +76,9 @@ def usable_cores() -> int:
 def worker_processes(most: int, module: str = "") -> Iterator[Shared]:
     """Shares calls among workers, as a context manager; but for the first they are started when there is work for them.
 
-    Arguments and results are pickled. Workers have this process's folder, environment and module path.
-
-    Args:
-        most: Workers at most.
-        module: The module that the calls will need, for the first worker to load at once.
-
-    Yields:
-        See `Shared`; it raises FadiffError where no worker can be started, or `TRIES` of them died of one call.
+    There are `most` at most; the first loads `module`, which the calls will need, at once. Arguments and results are
+    pickled. Workers have this process's folder, environment and module path. Yields a function, see `Shared`, that
+    raises FadiffError where no worker can be started, or `TRIES` of them died of one call.
     """
     workers: list[Worker] = []
     if module:
@@ -196,7 +176,16 @@ def serve(descriptor: int, module: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     collect_rarely()
     connection, calls = Connection(descriptor), SimpleQueue[bytes]()
-    threading.Thread(target=_receive, args=(connection, calls), daemon=True).start()
+
+    def receive() -> None:
+        """Takes in what comes, and ends this process where nothing more can come, be it at work or not."""
+        try:
+            while True:
+                calls.put(connection.recv_bytes())
+        except (EOFError, OSError):
+            os._exit(0)
+
+    threading.Thread(target=receive, daemon=True).start()
     if module:
         import_module(module)
     while True:
@@ -208,12 +197,3 @@ def serve(descriptor: int, module: str) -> None:
             answer = pickle.dumps(Raised(error, traceback.format_exc()))
         with suppress(OSError):  # the program has ended, and so will this process
             connection.send_bytes(answer)
-
-
-def _receive(connection: Connection, calls: SimpleQueue[bytes]) -> None:
-    """Takes in what comes, and ends this process where nothing more can come, be it at work or not."""
-    try:
-        while True:
-            calls.put(connection.recv_bytes())
-    except (EOFError, OSError):
-        os._exit(0)

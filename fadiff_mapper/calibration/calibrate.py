@@ -19,17 +19,13 @@ from fadiff_mapper.calibration.measured_points import MeasuredLayer
 PRIOR = {"tile": 120.0, "convolution": 120.0, "launch": 1000.0}
 """Cycles of the prior: a start takes about a hundred cycles, a launch a thousand; other features cost at best one cycle
 per unit."""
-
 PRIOR_ELSE, PRIOR_NORM = 0.6, 3.0
 """The prior of all other features, and of the norm p."""
-
 PULL = 0.4
 """Weight of the squared distance to the prior, per coefficient in natural logarithms, beside one point's squared error.
 A feature that no point depends on keeps its prior; smaller weights fit held-out layers no better."""
-
 ERRORS_COUNT_FULLY = 0.1
 """Errors in natural logarithms above which they count linearly: a few measured points are off by hundreds."""
-
 MOST_STEPS = 150
 """Steps of the least squares at most; fits to some thousand points take fewer."""
 
@@ -52,31 +48,21 @@ def fit(tiles: np.ndarray, table: np.ndarray, measured: np.ndarray) -> tuple[tup
 
 FOLDS = 5
 """Folds of the layers: the fit uses four fifths of them, the verdict the last fifth."""
-
 FEWEST_LAYERS = 5
 """With fewer layers no verdict on held-out layers is possible."""
 
 
 @dataclass(frozen=True)
 class Points:
-    """The measured points of all layers side by side.
+    """The measured points of all layers side by side."""
 
-    Attributes:
-        tiles: [B]. Tiles of the run.
-        table: [F, B]. Features per tile.
-        measured: [B]. Measured cycles.
-        exact: [B]. Cycles of the exact model.
-        layer: [B]. Number of the layer.
-        searched: [B]. Whether a search proposed the point.
-        fits: [B]. Whether the arrays of the architecture hold the point's spatial loops. Others ran on larger hardware.
-    """
-
-    tiles: np.ndarray
-    table: np.ndarray
-    measured: np.ndarray
-    exact: np.ndarray
-    layer: np.ndarray
-    searched: np.ndarray
+    tiles: np.ndarray  # [B]. Tiles of the run.
+    table: np.ndarray  # [F, B]. Features per tile.
+    measured: np.ndarray  # [B]. Measured cycles.
+    exact: np.ndarray  # [B]. Cycles of the exact model.
+    layer: np.ndarray  # [B]. Number of the layer.
+    searched: np.ndarray  # [B]. Whether a search proposed the point.
+    # [B]. Whether the arrays of the architecture hold the point's spatial loops. Others ran on larger hardware.
     fits: np.ndarray
 
     @property

@@ -30,21 +30,13 @@ from fadiff_mapper.model.loop_nest import Array, Nest, array_namespace
 
 @dataclass(frozen=True)
 class FitVerdict:
-    """A correction beside the exact model on the same measured points.
+    """A correction beside the exact model on the same measured points."""
 
-    Attributes:
-        points: Measured points.
-        spearman: Rank correlation of the corrected with the measured cycles, over the points of all folds together.
-        error: Mean of |predicted / measured - 1|.
-        exact_spearman: Rank correlation of the exact model's cycles.
-        exact_error: Mean error of the exact model's cycles.
-    """
-
-    points: int
-    spearman: float
-    error: float
-    exact_spearman: float
-    exact_error: float
+    points: int  # measured points
+    spearman: float  # rank correlation of the corrected with the measured cycles, over the points of all folds together
+    error: float  # mean of |predicted / measured - 1|
+    exact_spearman: float  # rank correlation of the exact model's cycles
+    exact_error: float  # mean error of the exact model's cycles
 
     @property
     def better(self) -> bool:
@@ -54,24 +46,15 @@ class FitVerdict:
 
 @dataclass(frozen=True)
 class Calibration:
-    """A fitted correction.
+    """A fitted correction."""
 
-    Attributes:
-        program: The software that runs a mapping on the hardware, one of `features.PROGRAMS`.
-        levels: Names of the storage levels of the architecture, innermost first.
-        word_bytes: Bytes of a word in the outermost level.
-        coefficients: [F]. Cycles per unit of each feature, in the order of `features.NAMES`.
-        norm: p, at least 1.
-        unseen: The verdict on held-out layers.
-        searched: The verdict on points that a search proposed; None where the measurements mark none.
-    """
-
-    program: str
-    levels: tuple[str, ...]
-    word_bytes: float
-    coefficients: tuple[float, ...]
-    norm: float
-    unseen: FitVerdict
+    program: str  # the software that runs a mapping on the hardware, one of `features.PROGRAMS`
+    levels: tuple[str, ...]  # names of the storage levels of the architecture, innermost first
+    word_bytes: float  # bytes of a word in the outermost level
+    coefficients: tuple[float, ...]  # [F]. Cycles per unit of each feature, in the order of `features.NAMES`.
+    norm: float  # p, at least 1
+    unseen: FitVerdict  # the verdict on held-out layers
+    # the verdict on points that a search proposed; None where the measurements mark none
     searched: FitVerdict | None = None
 
     @property
@@ -116,18 +99,13 @@ def predict(tiles: Array, table: Array, coefficients: Sequence[float] | np.ndarr
 
 
 VERSION = 1
-
 WRITTEN = "a file that `fadiff-mapper calibrate` has written"
-
 LARGEST_FILE = 1 << 20
 """Bytes that are read at most; a calibration has about two thousand."""
-
 LARGEST = 1e12
 """The largest coefficient accepted, in cycles: a safety limit."""
-
 LEAST = {"tile": 1e-9}
 """Least coefficients, in cycles, so that no prediction is 0; the others may be 0."""
-
 KEYS = {"fadiff_calibration", "program", "levels", "word_bytes", "norm", "cycles_per", "meaning", "unseen_layers",
         "searched_points"}
 

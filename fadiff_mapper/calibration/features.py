@@ -18,25 +18,18 @@ from fadiff_mapper.model.loop_nest import Array, Nest, array_namespace
 
 @dataclass(frozen=True)
 class TensorRoles:
-    """The dimensions of a problem with two operands and one output, as indices in the order of the problem.
+    """The dimensions of a problem with two operands and one output, as indices in the order of the problem."""
 
-    Attributes:
-        reduced: Dimensions of both operands and not of the output that no window holds: input channels.
-        windows: The other dimensions of both operands that the output lacks: the filter's rows and columns.
-        produced: Dimensions of weights and output only: output channels.
-        positions: Dimensions of inputs and output only: rows of a product or pixels and batch of a convolution.
-        sliding: Positions that share a rank with a window, in the order of the problem.
-        groups: Dimensions of all three tensors, such as the batch of a batched product.
-        strides: For every sliding position the window that shares its rank, the position's coefficient (the stride) and
-            the window's (the dilation).
-    """
-
-    reduced: tuple[int, ...]
+    reduced: tuple[int, ...]  # dimensions of both operands and not of the output that no window holds: input channels
+    # the other dimensions of both operands that the output lacks: the filter's rows and columns
     windows: tuple[int, ...]
-    produced: tuple[int, ...]
+    produced: tuple[int, ...]  # dimensions of weights and output only: output channels
+    # dimensions of inputs and output only: rows of a product or pixels and batch of a convolution
     positions: tuple[int, ...]
-    sliding: tuple[int, ...]
-    groups: tuple[int, ...]
+    sliding: tuple[int, ...]  # positions that share a rank with a window, in the order of the problem
+    groups: tuple[int, ...]  # dimensions of all three tensors, such as the batch of a batched product
+    # for every sliding position the window that shares its rank, the position's coefficient (the stride) and the
+    # window's (the dilation)
     strides: tuple[tuple[int, int, int], ...]
 
     @property
@@ -90,34 +83,22 @@ def tensor_roles(problem: Problem) -> TensorRoles:
 
 BLOCK = 16
 """Words of a tile that Gemmini's library counts as one block of a product."""
-
 ROUNDING = 1e-9
 """Tolerance for quotients of whole numbers."""
 
 
 @dataclass(frozen=True)
 class TiledRun:
-    """B mappings of one layer as runs of equal tiles.
+    """B mappings of one layer as runs of equal tiles."""
 
-    Attributes:
-        bounds: [D, B]. Bounds of the layer that runs.
-        tile: [D, B]. Extents of one tile.
-        tiles: [B]. Tiles of the whole run.
-        partial: [B]. Tiles that add to the same outputs.
-        side: [B]. Side of the smallest square array, a power of two, that holds the spatial loops.
-        steps: [B]. Compute steps of one tile.
-        blocks: [B]. Sets of weights that one tile brings into the array.
-        product: Whether it is a product of matrices (no window, at most one position), no convolution.
-    """
-
-    bounds: Array
-    tile: Array
-    tiles: Array
-    partial: Array
-    side: Array
-    steps: Array
-    blocks: Array
-    product: bool
+    bounds: Array  # [D, B]. Bounds of the layer that runs.
+    tile: Array  # [D, B]. Extents of one tile.
+    tiles: Array  # [B]. Tiles of the whole run.
+    partial: Array  # [B]. Tiles that add to the same outputs.
+    side: Array  # [B]. Side of the smallest square array, a power of two, that holds the spatial loops.
+    steps: Array  # [B]. Compute steps of one tile.
+    blocks: Array  # [B]. Sets of weights that one tile brings into the array.
+    product: bool  # whether it is a product of matrices (no window, at most one position), no convolution
 
 
 def as_mapped(nest: Nest, bounds: Sequence[int], roles: TensorRoles) -> TiledRun:
@@ -192,13 +173,10 @@ def _column(values: Sequence[int], nest: Nest) -> Array:
 
 BEAT, LINE, PAGE = 16, 64, 4096
 """Bytes of a bus transfer, a cache line and a page of virtual memory in Gemmini's system (Chipyard)."""
-
 CACHE = 2.0 ** 18
 """Tensor size in bytes at which half of the cache lines miss: half of the system's shared cache."""
-
 WIDEST = 16
 """Rows of the array that a stream of few words pays for at most: larger arrays behave like this one."""
-
 FEATURES = {
     "tile": ("start-up", "start of a tile"),
     "convolution": ("start-up", "further start of a convolution's tile"),
@@ -217,7 +195,6 @@ FEATURES = {
 }
 """Features with the part of the machine that they occupy ("once": overhead per run, overlapped by nothing), and the
 unit that their coefficient prices."""
-
 NAMES = tuple(FEATURES)
 MEANING = {name: meaning for name, (_, meaning) in FEATURES.items()}
 GROUPS = {part: tuple(name for name in NAMES if FEATURES[name][0] == part)

@@ -108,47 +108,32 @@ def read_mapping_line(text: str, arch: Architecture, problem: Problem, renamed: 
 
 CYCLES = ("rtl_cycles", "cycles")
 """Names of the column with the measurement; the first one present counts."""
-
 BOUNDS = "RSPQCN"
 COEFFICIENTS = ("Wstride", "Hstride", "Wdilation", "Hdilation")
 RENAMED = {"K": "M"}
 """The letter K of tables is the dimension M of the bundled convolution."""
-
 CONVOLUTION = "bundled:problems/conv"
 SEARCHED = "searched"
-
 LEFT_OUT = ("problem", "mapping", "design_space")
 """Sections of the architecture's document that are ignored; a space of designs counts as its default design."""
-
 LARGEST = 10 ** 15
 """Larger cycles and bounds are taken for mistakes; float64 holds these exactly."""
-
 TABLE = "a table (CSV in UTF-8)"
-
 LARGEST_TABLE = 1 << 28
 """Bytes of a table at most: a safety limit, 256 for each of `MOST_ROWS` rows."""
-
 MOST_ROWS = 1_000_000
 """Rows that are read at most: a safety limit."""
 
 
 @dataclass(frozen=True)
 class MeasuredLayer:
-    """The measured points of one layer.
+    """The measured points of one layer."""
 
-    Attributes:
-        spec: The layer on the architecture.
-        nest: B mappings.
-        measured: [B]. Measured cycles.
-        exact: [B]. Cycles of the exact model, without limits: the measurement shows that the point runs.
-        searched: [B]. Whether a search proposed the point.
-    """
-
-    spec: Spec
-    nest: Nest
-    measured: np.ndarray
-    exact: np.ndarray
-    searched: np.ndarray
+    spec: Spec  # the layer on the architecture
+    nest: Nest  # B mappings
+    measured: np.ndarray  # [B]. Measured cycles.
+    exact: np.ndarray  # [B]. Cycles of the exact model, without limits: the measurement shows that the point runs.
+    searched: np.ndarray  # [B]. Whether a search proposed the point.
 
 
 def read_measured(file: str | os.PathLike[str], architecture: Map) -> tuple[MeasuredLayer, ...]:

@@ -78,8 +78,7 @@ def borrowed_point(specs: Sequence[Spec], pool: Sequence[Nest], times: Sequence[
 TREND, NEAR, NOISE = 0.15, 0.1, 0.01
 """Standard deviations in natural logarithms: of the trend per octave, of the local part, and of the search's misses."""
 
-REACH = 1.0
-"""Octaves over which the local part fades."""
+REACH = 1.0  # octaves over which the local part fades
 
 
 def expected_gaps(places: Sequence[np.ndarray], gaps: Sequence[float]) -> Callable[[np.ndarray], float]:
@@ -101,8 +100,7 @@ def expected_gaps(places: Sequence[np.ndarray], gaps: Sequence[float]) -> Callab
     return lambda place: max(0.0, mean + float((kernel(place[None], known) @ weights)[0]))
 
 
-SMALLEST = 1e-300
-"""Replaces a bound of 0 in logarithms."""
+SMALLEST = 1e-300  # replaces a bound of 0 in logarithms
 
 Judge = Callable[[Point], tuple[LeastFigures, float] | None]
 """The bound of a design and its area in mm2, 0 if unknown; None without a bound."""
@@ -175,8 +173,7 @@ def walk(space: DesignSpace, start: Point, value_at: Callable[[Point], float], e
                     break
 
 
-NO_WORSE = 1e-9
-"""Rise of the logarithm of a metric that counts as rounding."""
+NO_WORSE = 1e-9  # rise of the logarithm of a metric that counts as rounding
 
 
 def least_hardware(space: DesignSpace, point: Point, value_at: Callable[[Point], float]) -> Point:
@@ -207,8 +204,7 @@ DesignDescent = Callable[[DesignQuestion, Point, SpecsAt, Sequence[Mapping], np.
 """Proposes designs, the most promising first, from a mapped design: see
 `gradient.hardware_descent.descended_designs`."""
 
-POOL = 48
-"""Designs whose mappings are kept to judge designs without a bound."""
+POOL = 48  # designs whose mappings are kept to judge designs without a bound
 
 FIRST, ROUND = 3, 3
 """Designs of the first round and of every later round at most: few, as each round learns from the one before."""
@@ -226,8 +222,7 @@ JUDGED = 8
 APART = 2.0
 """Least octaves between the designs of the first round, fewer from round to round: near designs have similar gaps."""
 
-HYPERCUBES = 32
-"""Latin hypercubes that are drawn at most to find designs within the limits."""
+HYPERCUBES = 32  # Latin hypercubes that are drawn at most to find designs within the limits
 
 IDLE = 10
 """Idle rounds after which a search ends: each judges some ten designs, and better designs rarely follow a second

@@ -47,8 +47,7 @@ from fadiff_mapper.workload.readers.network_text import network_text, shape_id
 # the width of a fan-out, except with `maximize_dims`. So layers are read in full only on the first design of every
 # shape. Sparse documents, and documents with other dependences on the layer, are read in full for each design.
 
-MOST_SHAPES = 64
-"""Shapes of the architecture whose constraints are kept, the latest ones: a limit on memory."""
+MOST_SHAPES = 64  # shapes of the architecture whose constraints are kept, the latest ones: a limit on memory
 
 MOST_DESIGNS = 64
 """Parsed designs that are kept, the latest ones, so that a design that is judged and then mapped is read once."""
@@ -57,11 +56,8 @@ UNSEEN = ("attributes", "spatial")
 """Entries of a component on which constraints do not depend: its attributes, and its meshes as long as a fan-out stays
 one. A list of constraints named `spatial` is under `constraints`, which count."""
 
-FILLING = "maximize_dims"
-"""The constraint whose factors depend on the width of a fan-out."""
-
-SPARSE = "sparse_optimizations"
-"""The key of sparse optimizations, whose densities depend on the layer."""
+FILLING = "maximize_dims"  # the constraint whose factors depend on the width of a fan-out
+SPARSE = "sparse_optimizations"  # the key of sparse optimizations, whose densities depend on the layer
 
 
 class DesignReader:
@@ -75,8 +71,7 @@ class DesignReader:
     def specs(self, point: Point) -> tuple[Spec, ...]:
         """A design with every layer of the question, in the order of `DesignQuestion.layers`, as a full reading gives.
 
-        Raises:
-            SpecError: The point is no valid design, or a layer's constraints do not fit it.
+        Raises SpecError if the point is no valid design, or a layer's constraints do not fit it.
         """
         if point in self.designs:
             return self.designs[point]
@@ -199,8 +194,7 @@ class DesignBench:
     def mappings_at(self, point: Point) -> tuple[Mapping, ...]:
         """The best unfused mapping of every layer, as in `DesignQuestion.layers`; from the store, or searched again.
 
-        Raises:
-            FadiffError: A layer has no mapping.
+        Raises FadiffError if a layer has no mapping.
         """
         specs = self.reader.specs(point)
         return tuple(mapping_of(entry, spec) for entry, spec in zip(self._required(specs), specs, strict=True))
@@ -208,8 +202,7 @@ class DesignBench:
     def networks_at(self, point: Point, stopped: Over = never) -> tuple[NetworkResult, ...]:
         """All networks on a design, with every mapping; plans that are not kept are made again, until `stopped`.
 
-        Raises:
-            FadiffError: A layer has no mapping, or its stored mapping is invalid.
+        Raises FadiffError if a layer has no mapping, or its stored mapping is invalid.
         """
         if point == self.plans.point:
             return self.plans.networks
@@ -296,8 +289,7 @@ def planned_figures(question: DesignQuestion, plan: NetworkResult) -> tuple[floa
     return plan.stats.energy_pj, float(plan.stats.cycles if corrected is None else corrected)
 
 
-SAME = 1e-9
-"""Relative difference of figures due to the order of a sum over layers."""
+SAME = 1e-9  # relative difference of figures due to the order of a sum over layers
 
 
 def disagreement(question: DesignQuestion, outcome: DesignOutcome, plans: Sequence[NetworkResult]) -> str:
@@ -312,8 +304,7 @@ def disagreement(question: DesignQuestion, outcome: DesignOutcome, plans: Sequen
     return ""
 
 
-SLACK = 1 - 1e-9
-"""Factor on sums before they are compared: thousands of additions may differ in their last bits."""
+SLACK = 1 - 1e-9  # factor on sums before they are compared: thousands of additions may differ in their last bits
 
 
 def bound_that_loses(bench: DesignBench, specs: Sequence[Spec], area_mm2: float, rivals: Sequence[tuple[float, ...]],

@@ -24,14 +24,12 @@ from fadiff_mapper.design.result import DesignOutcome
 from fadiff_mapper.design.space import Point
 from fadiff_mapper.network.result import NetworkResult
 
-BACKENDS = ("processes", "dask", "ray")
-"""Processes of this machine, and the two kinds of cluster."""
+BACKENDS = ("processes", "dask", "ray")  # processes of this machine, and the two kinds of cluster
 
 LOADED = "fadiff_mapper.network.map_network"
 """The module that a worker loads while the first designs are proposed: it loads nearly all that mapping needs."""
 
-WHOLE = ("ray",)
-"""Backends that return the outcomes of a round together: joblib's generators do not support them."""
+WHOLE = ("ray",)  # backends that return the outcomes of a round together: joblib's generators do not support them
 
 
 @dataclass(frozen=True)

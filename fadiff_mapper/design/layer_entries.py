@@ -35,11 +35,8 @@ from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.result import CorrectedCycles, Result
 from fadiff_mapper.search.search_many import search_all
 
-OUT_OF_TIME = "out of time: the best so far"
-"""The status of a layer or a plan whose search was interrupted."""
-
-MOST_REASON = 500
-"""Characters of a reason that are kept: a sentence with a few names."""
+OUT_OF_TIME = "out of time: the best so far"  # the status of a layer or a plan whose search was interrupted
+MOST_REASON = 500  # characters of a reason that are kept: a sentence with a few names
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,7 @@ T = TypeVar("T")
 FORM = re.compile(rb'\{"digest": "(?P<digest>[0-9a-f]{64})", "entry": (?P<entry>.*)\}\n', re.DOTALL)
 """The text of a file."""
 
-LARGEST = 2 ** 24
-"""Bytes of an entry that are read: a safety limit."""
+LARGEST = 2 ** 24  # bytes of an entry that are read: a safety limit
 
 
 class ResultStore:

@@ -43,14 +43,11 @@ from fadiff_mapper.inputs.yaml.located import (
 )
 from fadiff_mapper.inputs.yaml.place import Where
 
-Value: TypeAlias = int | float | str
-"""A value of a parameter: a number, or a word such as "LPDDR4"."""
+Value: TypeAlias = int | float | str  # a value of a parameter: a number, or a word such as "LPDDR4"
 
-Point: TypeAlias = tuple[int, ...]
-"""A design: for every parameter the index of its value."""
+Point: TypeAlias = tuple[int, ...]  # a design: for every parameter the index of its value
 
-SOMEWHERE = Where("space")
-"""The place of a parameter made in Python."""
+SOMEWHERE = Where("space")  # the place of a parameter made in Python
 
 
 @dataclass(frozen=True)
@@ -213,14 +210,12 @@ def broken_limit(space: DesignSpace, point: Point, spec: Spec | None = None,
     return None
 
 
-Steps: TypeAlias = tuple[str | int, ...]
-"""Keys and indices from the document's root to an entry."""
+Steps: TypeAlias = tuple[str | int, ...]  # keys and indices from the document's root to an entry
 
 NODE_KEYS = ("class", "subclass", "enabled", "area_scale", "energy_scale")
 """Entries of a node besides attributes and mesh that a path may name."""
 MESH = ("meshX", "meshY")
-VARIABLES = "variables"
-"""The section whose entries the expressions of an architecture read; a path may begin with it."""
+VARIABLES = "variables"  # the section whose entries the expressions of an architecture read; a path may begin with it
 
 UNWRITTEN = tuple(sorted({*LEVEL_ATTRIBUTES, *DECLARED} - {"instances", *MESH}))
 """Attributes known to Timeloop that a path may name even if the architecture does not write them."""
@@ -306,8 +301,7 @@ def put(owner: Any, steps: Steps, value: Any, where: Where) -> Any:
     return result
 
 
-SECTION = "design_space"
-"""The section of a document that turns an architecture into a space."""
+SECTION = "design_space"  # the section of a document that turns an architecture into a space
 
 
 def is_space(document: Map) -> bool:
@@ -367,8 +361,7 @@ def design_architecture(space: DesignSpace, point: Point) -> Architecture:
 FORMS = "values: [V, ...], powers_of_two: [LOW, HIGH], or range: [LOW, HIGH] with step: STEP"
 TEXT_FORMS = "V,V,... or LOW:HIGH:STEP or LOW:HIGH:x2 (powers of two)"
 
-MOST_LISTED = 100_000
-"""Values of one parameter that are held one by one, unlike ranges of whole numbers."""
+MOST_LISTED = 100_000  # values of one parameter that are held one by one, unlike ranges of whole numbers
 
 
 def values_of_text(given: str, where: Where) -> Sequence[Value]:
@@ -475,8 +468,7 @@ def _whole(value: float) -> float:
     return int(value) if value == int(value) else value
 
 
-VERSION = "0.1"
-"""Version of the section, which it states."""
+VERSION = "0.1"  # version of the section, which it states
 
 Vary = Mapping[str, Any] | Sequence[str]
 """Template variables that are parameters: ranges by name, or texts "NAME=RANGE"."""

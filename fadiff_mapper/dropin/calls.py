@@ -16,8 +16,8 @@ from typing import Any, TextIO, TypeAlias
 from fadiff_mapper.base.atomic_files import check_writable, write_files
 from fadiff_mapper.base.errors import FadiffError, SpecError
 from fadiff_mapper.base.standard_streams import say
-from fadiff_mapper.dropin.command import command
 from fadiff_mapper.dropin.programs import MAPPER, MODEL, ProgramOutcome, ProgramSettings, read_arguments, run
+from fadiff_mapper.dropin.shim import command
 from fadiff_mapper.inputs.load import read_document
 from fadiff_mapper.inputs.native.arch import written_attributes, written_number
 from fadiff_mapper.inputs.yaml.expressions import Expression, Literal
@@ -28,22 +28,17 @@ from fadiff_mapper.output.run_files import map_txt
 
 Specification: TypeAlias = Any
 """A front end's object (`pytimeloop.timeloopfe`, `timeloopfe`), one file, a list of files, or a dict."""
-
 WRITTEN_INPUT = "parsed-processed-input.yaml"
 """The name of the input file that the front end leaves in the output folder."""
-
 VERSIONS = (".v4.", ".v3.")
 """Parts of a specification's module name that follow the front end's name."""
 
 
 def input_files(specification: Specification, folder: Path, for_model: bool) -> tuple[str, ...]:
-    """Brings a specification into the form of input files, by absolute paths.
+    """The absolute paths of a specification's files; SpecError where the value is no specification.
 
     An object or dict is written into the folder, as the front end would write it for `timeloop-model` or for
     `timeloop-mapper`.
-
-    Raises:
-        SpecError: The value is no specification.
     """
     if isinstance(specification, str | os.PathLike):
         return (os.path.abspath(specification),)
@@ -81,7 +76,6 @@ def front_end_of(specification: Specification) -> str:
 
 CYCLE_KEYS = ("GLOBAL_CYCLE_SECONDS", "global_cycle_seconds")
 """Names of the variable, or attribute, that holds the seconds of a cycle."""
-
 DEFAULT_CYCLE = 1e-9
 """Seconds of a cycle where the input gives none."""
 
@@ -91,30 +85,18 @@ class OutputStats:
     """The result of `call_mapper` and `call_model`: seconds, joules and square meters, all instances together.
 
     Timeloop's Python front end has a class of this name with the same attributes; `stats` is our addition.
-
-    Attributes:
-        percent_utilization: Computes over MAC instances times cycles, in percent.
-        computes: Multiply-accumulates.
-        cycles: Cycles.
-        cycle_seconds: Seconds of a cycle.
-        per_component_energy: Joules by component.
-        per_component_area: Square meters by component.
-        accesses: Words by level and action (reads, fills, updates), all data spaces together.
-        mapping: The loop nest as text.
-        stats: All other numbers, exact and in pJ.
-        variables: The `variables` section of the input.
     """
 
-    percent_utilization: float
-    computes: int
-    cycles: int
-    cycle_seconds: float
-    per_component_energy: dict[str, float]
-    per_component_area: dict[str, float]
-    accesses: dict[str, dict[str, float]]
-    mapping: str
-    stats: Stats
-    variables: dict[str, Any] = field(default_factory=dict)
+    percent_utilization: float  # computes over MAC instances times cycles, in percent
+    computes: int  # multiply-accumulates
+    cycles: int  # cycles
+    cycle_seconds: float  # seconds of a cycle
+    per_component_energy: dict[str, float]  # joules by component
+    per_component_area: dict[str, float]  # square meters by component
+    accesses: dict[str, dict[str, float]]  # words by level and action (reads, fills, updates), all data spaces together
+    mapping: str  # the loop nest as text
+    stats: Stats  # all other numbers, exact and in pJ
+    variables: dict[str, Any] = field(default_factory=dict)  # the `variables` section of the input
 
     @property
     def latency(self) -> float:
@@ -173,15 +155,11 @@ def output_stats(done: ProgramOutcome) -> OutputStats:
         cycle_seconds=next((value for value in seconds if value), DEFAULT_CYCLE),
         per_component_energy={name: pj * 1e-12 for name, pj in stats.component_energies().items()},
         per_component_area={name: um2 * 1e-12 for name, um2 in stats.areas_um2.items()},
-        accesses={level["name"]: _accesses(level) for level in stats.levels},
-        mapping=map_txt(spec, done.mapping, stats), stats=stats, variables=dict(spec.literal.get("variables", {})))
-
-
-def _accesses(level: dict[str, Any]) -> dict[str, float]:
-    """Words of one level by action, over all its instances and data spaces."""
-    return {action: float(sum(actual_count(space[action]) * space["utilized_instances"]
+        accesses={level["name"]: {  # over all instances and data spaces
+            action: float(sum(actual_count(space[action]) * space["utilized_instances"]
                               for space in level["dataspaces"].values()))
-            for action in ("reads", "fills", "updates")}
+            for action in ("reads", "fills", "updates")} for level in stats.levels},
+        mapping=map_txt(spec, done.mapping, stats), stats=stats, variables=dict(spec.literal.get("variables", {})))
 
 
 Log = str | os.PathLike[str] | TextIO | None
@@ -250,44 +228,32 @@ def _call(program: str, specification: Specification, folder: Path, settings: Pr
         check_writable(folder)
         files = (*input_files(specification, folder, for_model=program == MODEL), *map(os.path.abspath, extra_files))
         with _log(log_to) as log:
-            if return_proc:
-                return _started(program, folder, settings, (*extra_args, *files), log)
+            if return_proc:  # as its launcher would start it
+                options = [f"--seed={settings.seed}"]
+                options += [f"--time-limit={settings.time_limit}"] if settings.time_limit is not None else []
+                options += ["--trusted"] if settings.trusted else []
+                return subprocess.Popen([*command(program, options), *extra_args, *files], cwd=folder,
+                                        env=dict(settings.environment), stdout=log, stderr=subprocess.STDOUT)
             done = run(program, read_arguments((*extra_args, *files), folder), settings,
                        lambda line: say(line, log, flush=True))
     except FadiffError as error:
         raise CallFailed(str(error)) from error
     if done.interrupted:
         raise KeyboardInterrupt
-    stats = output_stats(done)
-    return _as_front_end(specification, folder, program, stats) if front_end_of(specification) else stats
-
-
-def _as_front_end(specification: Specification, folder: Path, program: str, exact: OutputStats) -> Any:
-    """The results as the front end itself reads the files; fails where all areas are 0, as it divides by their sum.
-
-    The front end takes energies from the printed fJ per compute, with too few decimals for small analog parts: they are
-    set to the exact energies.
-    """
-    try:
+    exact = output_stats(done)
+    if not settings.trusted:
+        return exact
+    try:  # as the front end itself reads the files; fails where all areas are 0, as it divides by their sum
         found = specification._parse_timeloop_output(str(folder), prefix=program)
     except Exception as error:
         raise CallFailed(f"Timeloop's front end cannot read the results in {folder}: {type(error).__name__}: "
                          f"{error}") from error
+    # It takes energies from the printed fJ per compute, with too few decimals for small analog parts.
     if isinstance(getattr(found, "per_component_energy", None), dict):
         energies = exact.per_component_energy.items()
         found.per_component_energy.update({name: joules for name, joules in energies if joules})
         found.energy, found.computes_per_joule = exact.energy, exact.computes_per_joule
     return found
-
-
-def _started(program: str, folder: Path, settings: ProgramSettings, words: tuple[str, ...],
-             log: TextIO) -> subprocess.Popen[bytes]:
-    """Starts a program in a new process, as its launcher would."""
-    options = [f"--seed={settings.seed}"]
-    options += [f"--time-limit={settings.time_limit}"] if settings.time_limit is not None else []
-    options += ["--trusted"] if settings.trusted else []
-    return subprocess.Popen([*command(program, options), *words], cwd=folder, env=dict(settings.environment),
-                            stdout=log, stderr=subprocess.STDOUT)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pathlib import Path
 from fadiff_mapper.base import atomic_files
 from fadiff_mapper.base.deadline import interruptible
 from fadiff_mapper.base.errors import FadiffError, listed
-from fadiff_mapper.inputs.energy import accelergy_tables, find_accelergy
+from fadiff_mapper.inputs.energy import accelergy_tables, choose_source
 from fadiff_mapper.inputs.energy.accelergy_tables import why_not
 from fadiff_mapper.inputs.load import load
 from fadiff_mapper.inputs.spec.mapping import Mapping as LoopMapping
@@ -27,36 +27,26 @@ from fadiff_mapper.search.mapspace import rounded_up
 from fadiff_mapper.search.options import SearchOptions
 
 MAPPER, MODEL = "timeloop-mapper", "timeloop-model"
-
 PROGRAMS = (MAPPER, MODEL)
 """The programs of Timeloop that this package replaces."""
-
 OWN_RESULT = "timeloop-mapper.map.yaml"
 """Timeloop ignores this name among its inputs, so that `*.yaml` can be given in a folder of results."""
 
 
 @dataclass(frozen=True)
 class ProgramArguments:
-    """A parsed command line.
+    """A parsed command line."""
 
-    Attributes:
-        files: The input files.
-        output: The folder for the results.
-        left_out: Files that are named but not read (see `OWN_RESULT`).
-    """
-
-    files: tuple[str, ...]
-    output: Path = Path(".")
-    left_out: tuple[str, ...] = ()
+    files: tuple[str, ...]  # the input files
+    output: Path = Path(".")  # the folder for the results
+    left_out: tuple[str, ...] = ()  # files that are named but not read (see `OWN_RESULT`)
 
 
 def read_arguments(arguments: Sequence[str], folder: Path = Path(".")) -> ProgramArguments:
     """Reads a command line as Timeloop does in a folder: the last `-o` counts, and its folder must exist.
 
-    Unlike Timeloop, an unknown option is an error, not the name of a file.
-
-    Raises:
-        FadiffError: An option is unknown or lacks its folder, the output folder does not exist, or no file is named.
+    Raises FadiffError for an option that is unknown (Timeloop takes it for a file) or lacks its folder, and where no
+    file is named.
     """
     files: list[str] = []
     output = folder
@@ -79,44 +69,6 @@ def read_arguments(arguments: Sequence[str], folder: Path = Path(".")) -> Progra
     return ProgramArguments(kept, output, tuple(name for name in files if name == OWN_RESULT))
 
 
-def with_energies(spec: Spec, program: str, environment: Mapping[str, str], say: Callable[[str], None],
-                  trusted_files: Sequence[str] = ()) -> tuple[Spec, dict[str, str]]:
-    """Adds the energies that Timeloop would use, and returns the files that Accelergy wrote for it, by name.
-
-    As in Timeloop, Accelergy runs only if the input has no ERT and describes components that it can price.
-
-    Args:
-        spec: The input.
-        program: The program, whose name Accelergy's files carry.
-        environment: Environment variables of the program.
-        say: Prints a line.
-        trusted_files: Files passed to Accelergy unchanged, whose code may run; none: it gets the input as made safe by
-            `accelergy_tables.answer`.
-
-    Raises:
-        FadiffError: Accelergy fails (see `accelergy_tables.answer`).
-    """
-    if any(table.source.startswith("ERT") for table in spec.tables.ert) or why_not(spec.arch):
-        return spec, {}
-    command = installed(environment)
-    if command is None:
-        sources = listed(dict.fromkeys(energy_sources(spec.arch, spec.tables).values()))
-        say(f"WARNING: no ERT in the input and no accelergy on the PATH: energies are {sources}")
-        return spec, {}
-    say(f"execute: {command}")
-    answer = (accelergy_tables.answer_about_files(trusted_files, command, environment) if trusted_files
-              else accelergy_tables.answer(spec.arch, spec.literal, command, environment))
-    for note in answer.notes:
-        say(f"WARNING: {note}")
-    return replace(spec, tables=answer.tables), {f"{program}.{name}": text for name, text in answer.files.items()}
-
-
-def installed(environment: Mapping[str, str]) -> str | None:
-    """The accelergy command: on the PATH, else in the folder ACCELERGYPATH, as Timeloop looks for it."""
-    folders = (environment.get(name, "") for name in ("PATH", "ACCELERGYPATH"))
-    return next((command for path in folders if (command := find_accelergy.installed(path))), None)
-
-
 def summary_line(stats: Stats) -> str:
     """Utilization, pJ per compute and cycles, as Timeloop prints them at the end of a run.
 
@@ -131,7 +83,6 @@ def summary_line(stats: Stats) -> str:
 
 SWITCHES = "TIMELOOP_"
 """Prefix of the variables that switch parts of Timeloop's model."""
-
 LEFT_BEHIND = {
     MAPPER: ("stats.txt", "map.txt", "map.yaml", "ERT.yaml", "ART.yaml", "ERT_summary.yaml", "ART_summary.yaml",
              "flattened_architecture.yaml", "accelergy.log", "map+stats.xml", "map.cpp", "map.tensella.txt",
@@ -144,36 +95,22 @@ LEFT_BEHIND = {
 
 @dataclass(frozen=True)
 class ProgramSettings:
-    """Settings of a run beside its command line.
+    """Settings of a run beside its command line."""
 
-    Attributes:
-        environment: Environment variables of the program.
-        seed: Seed of a search.
-        time_limit: Seconds for a search; None: no limit.
-        trusted: Whether Accelergy may run code of the input, see `with_energies`.
-    """
-
-    environment: Mapping[str, str]
-    seed: int = 0
-    time_limit: float | None = None
-    trusted: bool = False
+    environment: Mapping[str, str]  # environment variables of the program
+    seed: int = 0  # seed of a search
+    time_limit: float | None = None  # seconds for a search; None: no limit
+    trusted: bool = False  # whether Accelergy may run code of the input, see `_read`
 
 
 @dataclass(frozen=True)
 class ProgramOutcome:
-    """The mapping that a program evaluated or found.
+    """The mapping that a program evaluated or found."""
 
-    Attributes:
-        spec: The input with its energies.
-        mapping: The mapping.
-        stats: Its numbers.
-        interrupted: Whether Ctrl-C ended the search; the mapping is then the best so far.
-    """
-
-    spec: Spec
-    mapping: LoopMapping
-    stats: Stats
-    interrupted: bool = False
+    spec: Spec  # the input with its energies
+    mapping: LoopMapping  # the mapping
+    stats: Stats  # its numbers
+    interrupted: bool = False  # whether Ctrl-C ended the search; the mapping is then the best so far
 
 
 Say = Callable[[str], None]
@@ -185,62 +122,88 @@ def run(program: str, arguments: ProgramArguments, settings: ProgramSettings, sa
 
     The run locks the folder from beginning to end; a second run fails before it changes anything. Results of an earlier
     run are removed first, so that no script takes them for new ones; results that are also input stay until new files
-    replace them. A search writes its best mapping so far repeatedly; Ctrl-C ends it with that mapping.
-
-    Raises:
-        FadiffError: The input cannot be read, there is no legal mapping, the results cannot be written, or another run
-            locks the output folder.
+    replace them. A search writes its best mapping so far repeatedly; Ctrl-C ends it with that mapping. Raises
+    FadiffError where the input cannot be read, there is no legal mapping, the results cannot be written, or another run
+    locks the output folder.
     """
     if program not in LEFT_BEHIND:
         raise FadiffError(f'program: found "{program}"; accepted: {listed(LEFT_BEHIND)}')
+    names = [f"{program}.{ending}" for ending in LEFT_BEHIND[program]]
+    names += RESULT_FILES if program == MAPPER else []
+
+    def remove() -> None:
+        inputs = set(map(os.path.realpath, arguments.files))
+        for path in (arguments.output / name for name in names):
+            with suppress(OSError):
+                if path.is_file() and not path.is_symlink() and os.path.realpath(path) not in inputs:
+                    path.unlink()
+
     with atomic_files.lock(arguments.output):
-        return _run_alone(program, arguments, settings, say)
+        try:
+            atomic_files.check_names(arguments.output, names)
+            spec, tables = _read(program, arguments, settings, say)
+            atomic_files.check_writable(arguments.output)
+        finally:
+            remove()
+
+        def write(files: Mapping[str, str]) -> None:
+            atomic_files.write_files(arguments.output, {**files, **tables})
+
+        try:
+            if program == MAPPER:
+                outcome, summary = _mapped(spec, settings, say, write)
+            else:
+                stats = evaluate(spec)
+                assert spec.mapping is not None
+                write(program_files(MODEL, spec, spec.mapping, stats))
+                outcome, summary = ProgramOutcome(spec, spec.mapping, stats), [summary_line(stats)]
+        except Exception:
+            remove()
+            raise
+        for line in summary:    # a line that cannot be printed costs no result
+            say(line)
+        return outcome
 
 
-def _run_alone(program: str, arguments: ProgramArguments, settings: ProgramSettings, say: Say) -> ProgramOutcome:
-    """Runs one program in a locked folder; see `run`."""
-    try:
-        atomic_files.check_names(arguments.output, _left_behind(program))
-        spec, tables = _read(program, arguments, settings, say)
-        atomic_files.check_writable(arguments.output)
-    finally:
-        _remove(program, arguments)
+def _read(program: str, arguments: ProgramArguments, settings: ProgramSettings,
+          say: Say) -> tuple[Spec, dict[str, str]]:
+    """The input with the energies that Timeloop would use, and the files that Accelergy wrote for it, by name.
 
-    def write(files: Mapping[str, str]) -> None:
-        atomic_files.write_files(arguments.output, {**files, **tables})
-
-    try:
-        outcome, summary = _mapped(spec, settings, say, write) if program == MAPPER else _evaluated(spec, write)
-    except Exception:
-        _remove(program, arguments)
-        raise
-    for line in summary:    # a line that cannot be printed costs no result
-        say(line)
-    return outcome
-
-
-def _read(program: str, arguments: ProgramArguments, settings: ProgramSettings, say: Say) -> tuple[Spec,
-                                                                                                   dict[str, str]]:
-    """The input with its energies, and the files that Accelergy wrote for it."""
+    As in Timeloop, Accelergy runs only if the input has no ERT and describes components that it can price. It is found
+    on the PATH, else in the folder ACCELERGYPATH. Trusted files are passed to it unchanged; else it gets the input as
+    made safe by `accelergy_tables.answer`, whose FadiffErrors are raised.
+    """
+    environment = settings.environment
     for name in arguments.files:
         say(f"input file: {name}")
     for name in arguments.left_out:
         say(f"WARNING: found {name} in input file list, ignoring.")
-    for name, value in sorted(settings.environment.items()):
+    for name, value in sorted(environment.items()):
         if name.startswith(SWITCHES):
             say(f"WARNING: {name}={value} is ignored: switches of Timeloop's model have no effect here")
-    files = tuple(map(os.path.abspath, arguments.files)) if settings.trusted else ()
-    spec, tables = with_energies(load(*arguments.files, strict=False), program, settings.environment, say, files)
+    spec, files = load(*arguments.files, strict=False), dict[str, str]()
+    if not any(table.source.startswith("ERT") for table in spec.tables.ert) and not why_not(spec.arch):
+        folders = (environment.get(name, "") for name in ("PATH", "ACCELERGYPATH"))
+        command = next((found for path in folders if (found := choose_source.installed(path))), None)
+        if command is None:
+            sources = listed(dict.fromkeys(energy_sources(spec.arch, spec.tables).values()))
+            say(f"WARNING: no ERT in the input and no accelergy on the PATH: energies are {sources}")
+        else:
+            say(f"execute: {command}")
+            answer = (accelergy_tables.answer_about_files(tuple(map(os.path.abspath, arguments.files)), command,
+                                                          environment) if settings.trusted
+                      else accelergy_tables.answer(spec.arch, spec.literal, command, environment))
+            for note in answer.notes:
+                say(f"WARNING: {note}")
+            spec = replace(spec, tables=answer.tables)
+            files = {f"{program}.{name}": text for name, text in answer.files.items()}
     for note in spec.notes:
         say(f"WARNING: {note.removeprefix(WARNING)}" if note.startswith(WARNING) else f"note: {note}")
-    return spec, tables
+    return spec, files
 
 
-Write = Callable[[Mapping[str, str]], None]
-"""Writes files (name -> text) into the output folder."""
-
-
-def _mapped(spec: Spec, settings: ProgramSettings, say: Say, write: Write) -> tuple[ProgramOutcome, list[str]]:
+def _mapped(spec: Spec, settings: ProgramSettings, say: Say,
+            write: Callable[[Mapping[str, str]], None]) -> tuple[ProgramOutcome, list[str]]:
     """Searches a mapping, as `timeloop-mapper`; the lines summarise the search."""
     # Timeloop's mapper turns fixed factors that do not divide their dimension into shorter last runs.
     whole = rounded_up(spec.problem, spec.constraints)
@@ -255,25 +218,3 @@ def _mapped(spec: Spec, settings: ProgramSettings, say: Say, write: Write) -> tu
     return ProgramOutcome(spec, result.mapping, result.stats, stopped()), [
         f"{result.status} ({result.evaluations} evaluations, {result.time_s:.2f} s)",
         f"\nSummary stats for best mapping found by mapper:\n  {summary_line(result.stats)}"]
-
-
-def _evaluated(spec: Spec, write: Write) -> tuple[ProgramOutcome, list[str]]:
-    """Evaluates the mapping in the input, as `timeloop-model`; the line has its numbers."""
-    stats = evaluate(spec)
-    assert spec.mapping is not None
-    write(program_files(MODEL, spec, spec.mapping, stats))
-    return ProgramOutcome(spec, spec.mapping, stats), [summary_line(stats)]
-
-
-def _remove(program: str, arguments: ProgramArguments) -> None:
-    """Removes the results of a program from its folder, except input and non-regular files."""
-    inputs = set(map(os.path.realpath, arguments.files))
-    for path in (arguments.output / name for name in _left_behind(program)):
-        with suppress(OSError):
-            if path.is_file() and not path.is_symlink() and os.path.realpath(path) not in inputs:
-                path.unlink()
-
-
-def _left_behind(program: str) -> list[str]:
-    names = [f"{program}.{ending}" for ending in LEFT_BEHIND[program]]
-    return [*names, *RESULT_FILES] if program == MAPPER else names

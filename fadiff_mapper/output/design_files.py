@@ -18,8 +18,7 @@ from fadiff_mapper.output.design_page import best_sensitivities, design_html
 from fadiff_mapper.output.network_files import network_files, safe_name
 from fadiff_mapper.output.run_files import versions
 
-FRONT = "front"
-"""The subfolder with the architecture of every design of a front of several metrics."""
+FRONT = "front"  # the subfolder with the architecture of every design of a front of several metrics
 
 
 def design_files(result: DesignResult) -> Iterator[tuple[str, dict[str, str]]]:
@@ -135,8 +134,7 @@ def _table(outcomes: Sequence[DesignOutcome], further: Sequence[str],
 def write_design(result: DesignResult, folder: str | Path) -> None:
     """Writes the files of `design_files` and the page into a folder, created where missing and locked meanwhile.
 
-    Raises:
-        FadiffError: Another run locks the folder, or a file cannot be written.
+    Raises FadiffError if another run locks the folder, or a file cannot be written.
     """
     with lock(Path(folder)):
         write_open_folder(result, folder)

@@ -38,14 +38,12 @@ if TYPE_CHECKING:
     from fadiff_mapper.network.result import NetworkResult
     from fadiff_mapper.search.explanation.sensitivities import Sensitivity
 
-WIDTH = 1080.0
-"""Pixels of every drawing."""
+WIDTH = 1080.0  # pixels of every drawing
 
 HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 400.0, 92.0, 1060.0, 16.0, 356.0
 """Pixels of the drawing of the front, and of the edges of its field."""
 
-MOST_NUMBERED = 40
-"""Designs of the front with a number beside their dot: more would overlap."""
+MOST_NUMBERED = 40  # designs of the front with a number beside their dot: more would overlap
 
 
 def draw_front(result: DesignResult) -> Drawing | None:
@@ -110,8 +108,7 @@ PANELS, APART, INSET, ABOVE, BELOW = 250.0, 36.0, 78.0, 22.0, 40.0
 """Pixels of the drawing of convergence: its height, between its two panels, and around a panel's field."""
 
 UNITS = {"edp": EDP, "energy": ENERGY, "delay": COUNT}
-PLAIN = (("", 1.0),)
-"""Units of the metrics' values; products with an area have none."""
+PLAIN = (("", 1.0),)  # units of the metrics' values; products with an area have none
 
 
 def draw_convergence(result: DesignResult) -> Drawing | None:
@@ -238,14 +235,9 @@ def parameter_worths(result: DesignResult) -> tuple[ParameterWorth, ...]:
                  for axis, (name, value) in enumerate(best.parameters.items()))
 
 
-MOST_LISTED = 40
-"""Designs in the table of the front; `front.csv` has all."""
-
-MOST_SENSITIVITIES = 12
-"""Constants in the table of sensitivities."""
-
-MOST_REFUSALS = 8
-"""Reasons in the table of refusals."""
+MOST_LISTED = 40  # designs in the table of the front; `front.csv` has all
+MOST_SENSITIVITIES = 12  # constants in the table of sensitivities
+MOST_REFUSALS = 8  # reasons in the table of refusals
 
 def design_html(result: DesignResult, folders: Sequence[str],
                 sensitivities: Sequence[Sensitivity] = (), unknown: str = "") -> str:

@@ -52,8 +52,7 @@ from fadiff_mapper.workload import Node, coverage
 if TYPE_CHECKING:
     from fadiff_mapper.network.result import NetworkResult
 
-WIDTH, NAMES = 1080.0, 176.0
-"""Pixels of the drawings' width (the graph may be wider), and of the names on their left."""
+WIDTH, NAMES = 1080.0, 176.0  # pixels of the drawings' width (the graph may be wider), and of the names on their left
 
 GAP, VALUE, HEAD, ROW, BAR, THIN = 26.0, 52.0, 34.0, 24.0, 9.0, 4.0
 """Pixels of the drawing of layers: between panels, the number behind the longest bar, the headings, a row, a bar as
@@ -120,8 +119,7 @@ def component_kind(components: Sequence[str], outermost: str, name: str) -> str:
 NODE_ROW, LANE, MARGIN, TOP = 22.0, 22.0, 16.0, 26.0
 """Pixels of the graph: of a row, of a lane, left of the first lane, and above the first row."""
 
-NAME, OPERATOR, SHAPE, NUMBER, GROUP = 230.0, 130.0, 170.0, 110.0, 130.0
-"""Widths of its columns of text in pixels."""
+NAME, OPERATOR, SHAPE, NUMBER, GROUP = 230.0, 130.0, 170.0, 110.0, 130.0  # widths of its columns of text in pixels
 
 
 def draw_graph(result: NetworkResult, views: Sequence[LayerView]) -> Drawing:
@@ -195,8 +193,7 @@ STEP_HEAD, TALL, LOW, SPACE, STAY = 26.0, 52.0, 32.0, 8.0, 20.0
 """Pixels of a schedule: the step numbers above, a strip in a group with several steps and with one, between strips, and
 a resident's row."""
 
-MOST_STEPS = 16
-"""Steps that are drawn at most, so that each has 56 pixels."""
+MOST_STEPS = 16  # steps that are drawn at most, so that each has 56 pixels
 
 
 @dataclass(frozen=True)

@@ -142,8 +142,7 @@ def run_files(result: Result) -> dict[str, str]:
 def write_layer(result: Result, folder: str | Path) -> None:
     """Writes the files of `run_files` into a folder, all or none; created where missing, locked meanwhile.
 
-    Raises:
-        FadiffError: Another run locks the folder, or a file cannot be written.
+    Raises FadiffError if another run locks the folder, or a file cannot be written.
     """
     with lock(Path(folder)):
         write_files(Path(folder), run_files(result))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-from fadiff_mapper.inputs.energy import accelergy_tables, find_accelergy
+from fadiff_mapper.inputs.energy import accelergy_tables, choose_source
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.kernel.instruction_sets import level_of
 from fadiff_mapper.timeloop.find_programs import find_real
@@ -20,17 +20,11 @@ from fadiff_mapper.timeloop.find_programs import find_real
 
 @dataclass(frozen=True)
 class InstalledFinding:
-    """The result of looking for one program or library.
+    """The result of looking for one program or library."""
 
-    Attributes:
-        name: Its name.
-        found: Its version, its path, or both; None if missing.
-        enables: The features that need it.
-    """
-
-    name: str
-    found: str | None
-    enables: str
+    name: str  # its name
+    found: str | None  # its version, its path, or both; None if missing
+    enables: str  # the features that need it
 
 
 LIBRARIES = {
@@ -57,12 +51,16 @@ ENGINES = ("docker", "podman")
 
 def examine() -> list[InstalledFinding]:
     """Looks for the libraries in use, optional ones, and optional programs on the PATH."""
+    program = choose_source.installed()
     return [InstalledFinding("python", platform.python_version(), "everything"),
             InstalledFinding("compiled kernel", f"{level_of(_kernel.__file__)} {_kernel.__file__}",
                              "evaluation, mapping"),
             *(InstalledFinding(name, _library(name), enables) for name, enables in LIBRARIES.items()),
-            *(InstalledFinding(name, _text(find_real(name)), enables) for name, enables in TIMELOOP.items()),
-            InstalledFinding("accelergy", _accelergy(), "energy tables for designs that bring none"),
+            *(InstalledFinding(name, str(path) if (path := find_real(name)) else None, enables)
+              for name, enables in TIMELOOP.items()),
+            InstalledFinding("accelergy", program and " ".join(filter(None, [
+                program, accelergy_tables.installed_version(program, os.environ)])),
+                "energy tables for designs that bring none"),
             *(InstalledFinding(name, shutil.which(name), "asking Timeloop in a container") for name in ENGINES)]
 
 
@@ -72,15 +70,3 @@ def _library(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return "importable" if find_spec(name.replace("-", "_")) else None
-
-
-def _accelergy() -> str | None:
-    """Path and, if known, version of Accelergy."""
-    program = find_accelergy.installed()
-    if program is None:
-        return None
-    return " ".join([program, *filter(None, [accelergy_tables.installed_version(program, os.environ)])])
-
-
-def _text(path: object) -> str | None:
-    return None if path is None else str(path)

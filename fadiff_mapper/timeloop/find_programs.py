@@ -11,7 +11,6 @@ from pathlib import Path
 
 LAUNCHER_MARK = b"fadiff-mapper launcher"
 """Words in the first lines of every launcher that `shim` writes."""
-
 HEAD = 1024
 """Bytes of a file that are searched for the mark."""
 

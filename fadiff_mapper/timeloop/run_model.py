@@ -9,53 +9,61 @@ import os
 import re
 import signal
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
-
-import yaml
 
 from fadiff_mapper.base import run_program
 from fadiff_mapper.base.errors import FadiffError
 
 XML, STATS = "timeloop-model.map+stats.xml", "timeloop-model.stats.txt"
 """The two files that are read."""
-
 COUNTS = ("partition_size", "utilized_capacity", "utilized_instances", "utilized_clusters", "reads", "fills", "updates",
           "temporal_reductions", "address_generations")
 BANDWIDTHS = ("read_bandwidth", "write_bandwidth", "shared_bandwidth")
 """Columns of a level's statistics, one number for each data space."""
-
 KINDS = ("Algorithmic", "Actual", "Gated", "Skipped")
 """Kinds of accesses and computes in the form for sparse designs."""
-
 STATS_END = r"\n    Total *= \S+\n\s*\Z"
 """The end of complete statistics: a truncated file has none."""
-
 NETWORK = r"Network \d+\n-------+\n"
+PRINTED_COUNTS = (("fanout", "Fanout"), ("multicast_factor", "Multicast factor"), ("link_transfers", "Link transfers"),
+                  ("spatial_reductions", "Spatial reductions"))
+"""Counts of a network and their labels in the printed statistics."""
 INGRESS = r"@multicast (\d+) @scatter (\d+): (\S+)"
 
 
 def read_answer(folder: Path, dataspaces: Sequence[str]) -> dict[str, Any]:
     """Reads the numbers of one run from the folder in which `timeloop-model` ran.
 
-    Timeloop prints only two decimals of `leakage_energy_pj` (part of `energy_pj`), of the words of `ingresses`,
-    `link_transfers` and `spatial_reductions`, and of the summary `printed` (`energy_uj`, `utilization_percent`).
-
-    Returns:
-        The numbers, named and nested as in `fadiff_mapper.model.stats.Stats`: energies in pJ, counts in words,
-        bandwidths in words per cycle, levels from the innermost outwards, `dataspaces` in the problem's order.
-
-    Raises:
-        FadiffError: A file is missing or truncated.
+    They are named and nested as in `fadiff_mapper.model.stats.Stats`: energies in pJ, counts in words, bandwidths in
+    words per cycle, levels from the innermost outwards, `dataspaces` in the problem's order. Timeloop prints only two
+    decimals of `leakage_energy_pj` (part of `energy_pj`), of the words of `ingresses`, `link_transfers` and
+    `spatial_reductions`, and of the summary `printed` (`energy_uj`, `utilization_percent`). Raises FadiffError where a
+    file is missing or truncated.
     """
-    topology, text = _topology(folder / XML), _whole(folder / STATS, STATS_END)
+    text, xml = _whole(folder / STATS, STATS_END), _whole(folder / XML, "</engine>")
+    if "</boost_serialization>" not in xml:  # Timeloop never closes it
+        xml += "</boost_serialization>"
+    try:
+        topology = ElementTree.fromstring(xml).find("engine/topology_")
+    except ElementTree.ParseError as error:
+        raise FadiffError(f"{folder / XML}: not well-formed XML: {error}") from None
+    if topology is None:
+        raise FadiffError(f"{folder / XML}: there is no engine/topology_ in it")
     units = [unit for item in topology.findall("levels_/item") if (unit := item.find("px")) is not None]
     blocks = {block.split(" ===")[0]: block for block in re.split(r"\n=== ", text.split("\nNetworks\n")[0])[1:]}
     levels = [_level(unit, blocks[_name(unit)], dataspaces) for unit in units if unit.find("stats_") is not None]
-    arithmetic = next(_arithmetic(unit, blocks[_name(unit)]) for unit in units if unit.find("stats_") is None)
+    unit = next(unit for unit in units if unit.find("stats_") is None)
+    computes: Any = _value(unit, "random_computes_")
+    if "Algorithmic Computes" in blocks[_name(unit)]:  # sparse designs
+        computes = {kind.lower(): _printed(rf"{kind} Computes \(total\) +: (\d+)", blocks[_name(unit)])
+                    for kind in KINDS}
+    arithmetic = {"name": _name(unit), "instances": _value(unit, "specs_/instances/t_"),
+                  "utilized_instances": _value(unit, "utilized_instances_"), "cycles": _value(unit, "cycles_"),
+                  "computes": computes, "energy_pj": _value(unit, "energy_")}
     networks = _networks(topology, text, dataspaces, {level["name"]: level["max_instances"] for level in levels})
     in_networks = sum(space.get("energy_pj_total", 0.0) for network in networks
                       for space in network["dataspaces"].values())
@@ -67,20 +75,6 @@ def read_answer(folder: Path, dataspaces: Sequence[str]) -> dict[str, Any]:
         "printed": {"energy_uj": _printed(r"\nEnergy: (\S+) uJ", text),
                     "utilization_percent": _printed(r"\nUtilization: (\S+)%", text)},
         "arithmetic": arithmetic, "levels": levels, "networks": networks}
-
-
-def _topology(path: Path) -> Element:
-    """The part of the XML with levels and networks."""
-    text = _whole(path, "</engine>")
-    if "</boost_serialization>" not in text:  # Timeloop never closes it
-        text += "</boost_serialization>"
-    try:
-        topology = ElementTree.fromstring(text).find("engine/topology_")
-    except ElementTree.ParseError as error:
-        raise FadiffError(f"{path}: not well-formed XML: {error}") from None
-    if topology is None:
-        raise FadiffError(f"{path}: there is no engine/topology_ in it")
-    return topology
 
 
 def _whole(path: Path, ending: str) -> str:
@@ -125,19 +119,6 @@ def _per_dataspace(node: Element, tag: str, count: int) -> list[float]:
 
 def _name(unit: Element) -> str:
     return unit.findtext("specs_/LevelSpecs/level_name") or ""
-
-
-def _arithmetic(unit: Element, block: str) -> dict[str, Any]:
-    """The numbers of the arithmetic; `block` is its part of the printed statistics.
-
-    Sparse designs split computes into actual, gated and skipped.
-    """
-    computes: Any = _value(unit, "random_computes_")
-    if "Algorithmic Computes" in block:
-        computes = {kind.lower(): _printed(rf"{kind} Computes \(total\) +: (\d+)", block) for kind in KINDS}
-    return {"name": _name(unit), "instances": _value(unit, "specs_/instances/t_"),
-            "utilized_instances": _value(unit, "utilized_instances_"), "cycles": _value(unit, "cycles_"),
-            "computes": computes, "energy_pj": _value(unit, "energy_")}
 
 
 def _level(unit: Element, block: str, dataspaces: Sequence[str]) -> dict[str, Any]:
@@ -190,12 +171,29 @@ def _networks(topology: Element, text: str, dataspaces: Sequence[str],
         none = [0.0] * len(dataspaces)
         hops, energy, links, adders = (_per_dataspace(node, tag, len(dataspaces)) or none for tag in (
             "num_hops", "energy", "link_transfer_energy", "spatial_reduction_energy"))
-        used = instances.get(name.split(" <==> ")[0])
-        kind = re.search(r"Type +: (\S+)", head)
-        spaces = {space: _traffic(kind[1] if kind else "", _section(space, body), hops[i], energy[i], links[i],
-                                  adders[i], used) for i, space in enumerate(dataspaces)}
-        result.append({"name": name, "dataspaces": {space: traffic for space, traffic in spaces.items()
-                                                    if traffic and any(traffic.values())}})
+        kind = found[1] if (found := re.search(r"Type +: (\S+)", head)) else ""
+        spaces = {}
+        for i, space in enumerate(dataspaces):
+            section = _section(space, body)  # empty if nothing was printed
+            traffic: dict[str, Any] = {key: _printed(rf"{label} +: (\S+)", section) for key, label in PRINTED_COUNTS
+                                       if f"{label} " in section}
+            if kind == "Legacy":
+                traffic["ingresses"] = [[int(multicast), int(scatter), _number(words)]
+                                        for multicast, scatter, words in re.findall(INGRESS, section)]
+            if not section or (kind == "Legacy" and not traffic["ingresses"] and not traffic["link_transfers"]):
+                continue
+            traffic |= {"hops": hops[i]} if kind != "SimpleMulticast" else {}
+            if energy[i] or links[i] or adders[i]:
+                each, used = energy[i] + links[i] + adders[i], instances.get(name.split(" <==> ")[0])
+                if used is None:  # from the printed totals, rounded to a whole number
+                    totals = re.findall(r"nergy \(total\) +: (\S+) pJ", section)
+                    used = round(sum(map(float, totals)) / each) if each and kind != "ReductionTree" else 1
+                traffic |= {"energy_pj_per_instance": energy[i], "link_transfer_energy_pj_per_instance": links[i],
+                            "energy_pj_total": each * used}
+            traffic |= {"spatial_reduction_energy_pj_per_instance": adders[i]} if adders[i] else {}
+            if any(traffic.values()):
+                spaces[space] = traffic
+        result.append({"name": name, "dataspaces": spaces})
     return result
 
 
@@ -205,90 +203,44 @@ def _section(dataspace: str, body: str) -> str:
     return match[1] if match else ""
 
 
-def _traffic(kind: str, section: str, hops: float, energy: float, link_energy: float, adders: float,
-             instances: float | None) -> dict[str, Any]:
-    """The traffic of one data space on one interconnect; `section` is empty if nothing was printed."""
-    if not section:
-        return {}
-    of_wires = kind == "Legacy"
-    counts = {"fanout": "Fanout", "multicast_factor": "Multicast factor", "link_transfers": "Link transfers",
-              "spatial_reductions": "Spatial reductions"}
-    traffic: dict[str, Any] = {key: _printed(rf"{label} +: (\S+)", section) for key, label in counts.items()
-                               if f"{label} " in section}
-    if of_wires:
-        traffic["ingresses"] = [[int(m), int(s), _number(words)] for m, s, words in re.findall(INGRESS, section)]
-        if not traffic["ingresses"] and not traffic["link_transfers"]:
-            return {}
-    traffic |= {"hops": hops} if kind != "SimpleMulticast" else {}
-    if energy or link_energy or adders:
-        if instances is None:
-            instances = _used(section, energy, link_energy, adders) if kind != "ReductionTree" else 1.0
-        traffic |= {"energy_pj_per_instance": energy, "link_transfer_energy_pj_per_instance": link_energy,
-                    "energy_pj_total": (energy + link_energy + adders) * instances}
-    return traffic | ({"spatial_reduction_energy_pj_per_instance": adders} if adders else {})
-
-
-def _used(section: str, *energies: float) -> float:
-    """Instances in use, from a printed total and its energy per instance, rounded to a whole number."""
-    totals = [float(total) for total in re.findall(r"nergy \(total\) +: (\S+) pJ", section)]
-    return float(round(sum(totals) / sum(energies))) if sum(energies) else 1.0
-
-
 CLEARED = "TIMELOOP_"
 """Variables with this prefix change results, so no run inherits them."""
-
 SHOW_ALL = {"TIMELOOP_HIDE_INCONSEQUENTIAL_STATS": "0"}
 """Makes Timeloop also print levels and networks without traffic."""
-
 INPUT = "input.yaml"
 """The name of the input in the folder of a run."""
-
 MESSAGE = re.compile(r"ERROR|Assertion|what\(\)")
 """Lines of the output with the reason of a failed run."""
-
 SOURCE_FOLDER = re.compile(r"\S*/(?=\S+\.[ch]pp)")
 """The folder of a source file's name in such a line: Timeloop's build folder, of no use to a reader."""
 
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """The answer of `timeloop-model`.
+    """The answer of `timeloop-model`."""
 
-    Attributes:
-        result: The numbers of an accepted mapping (see `read_answer`); None if it was rejected.
-        error: The reason of a rejection, in Timeloop's words.
-    """
-
-    result: dict[str, Any] | None
-    error: str = ""
+    result: dict[str, Any] | None  # the numbers of an accepted mapping (see `read_answer`); None if it was rejected
+    error: str = ""  # the reason of a rejection, in Timeloop's words
 
 
 class ModelKilled(FadiffError):
     """Another process killed the program: on a full machine, usually for its memory."""
 
 
-def run_model(document: Mapping[str, Any], dataspaces: Sequence[str], folder: Path, *,
-              program: str = "timeloop-model", timeout: float = 60.0) -> ModelAnswer:
-    """Runs `timeloop-model` on a document of Timeloop's native (v0.3) dialect with all its sections.
+def run_text(text: str, dataspaces: Sequence[str], folder: Path, command: Sequence[str] = ("timeloop-model",), *,
+             timeout: float = 60.0) -> ModelAnswer:
+    """Runs `timeloop-model`, or another command, on a YAML text in its native (v0.3) dialect with all sections.
 
     Args:
-        document: The document.
         dataspaces: The names of the problem's data spaces in order.
         folder: An empty folder to run in.
-        program: The program, by its path or its name on the PATH.
+        command: The program and its words, to which the input's name is appended.
         timeout: Seconds until the program is ended.
 
     Raises:
         FadiffError: The program cannot be run, takes longer than the timeout, ends without a reason (`ModelKilled` if
             another process killed it), or leaves missing or truncated files.
     """
-    text = yaml.dump(dict(document), Dumper=_Plain, sort_keys=False, default_flow_style=None)
-    return run_text(text, dataspaces, folder, (program,), timeout=timeout)
-
-
-def run_text(text: str, dataspaces: Sequence[str], folder: Path, command: Sequence[str] = ("timeloop-model",), *,
-             timeout: float = 60.0) -> ModelAnswer:
-    """Runs `timeloop-model` on a YAML text, as `run_model`; the input's name is appended to the command."""
     (folder / INPUT).write_text(text, encoding="utf-8")
     done = run_program.run([*command, INPUT], folder, environment(), timeout)
     if done.returncode == 0:
@@ -308,10 +260,3 @@ def environment() -> dict[str, str]:
 def cleared() -> dict[str, str]:
     """The variables that `environment` leaves out, with their values."""
     return {name: value for name, value in os.environ.items() if name.startswith(CLEARED)}
-
-
-class _Plain(yaml.SafeDumper):
-    """Writes equal parts in full: `timeloop-model` does not follow YAML's aliases."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True

@@ -23,11 +23,9 @@ from fadiff_mapper.timeloop.run_model import run_text
 
 TWO_DECIMALS = 0.00501
 """Largest distance between a number and its print with two decimals, plus a margin for the rounding of halves."""
-
 PRINTED = ("ingresses", "link_transfers", "spatial_reductions", "leakage_energy_pj", "energy_uj",
            "utilization_percent")
 """Numbers known with two decimals only."""
-
 WITH_LEAKAGE = ("energy_pj_total", "energy_pj")
 """Energies that contain leakages, one of two decimals for each level."""
 
@@ -60,9 +58,13 @@ def differences(want: Any, ours: Any, name: str = "", path: str = "") -> Iterato
         if len(want) != len(ours):
             yield f"{path}: {ours} instead of {want}"
         for i, (item, own) in enumerate(zip(want, ours, strict=False)):
-            yield from differences(item, own, name, f"{path}[{_label(item, i)}]")
-    elif want != ours if isinstance(want, str) else not _close(name, want, ours):
-        yield f"{path}: {ours} instead of {want}"
+            label = item.get("name", i) if isinstance(item, dict) else i
+            yield from differences(item, own, name, f"{path}[{label}]")
+    else:
+        slack = TWO_DECIMALS if name in PRINTED else 10 * TWO_DECIMALS if name in WITH_LEAKAGE else 1e-12
+        exact = isinstance(want, str) or (isinstance(want, int) and name not in PRINTED)
+        if want != ours if exact else not math.isclose(want, ours, rel_tol=1e-9, abs_tol=slack):
+            yield f"{path}: {ours} instead of {want}"
 
 
 def numbers(answer: Any) -> int:
@@ -72,39 +74,19 @@ def numbers(answer: Any) -> int:
     return not isinstance(answer, str)
 
 
-def _label(item: Any, index: int) -> str:
-    return str(item.get("name", index)) if isinstance(item, dict) else str(index)
-
-
-def _close(name: str, want: float, ours: float) -> bool:
-    """Whether two numbers agree to the precision of Timeloop's."""
-    if isinstance(want, int) and name not in PRINTED:
-        return want == ours
-    slack = TWO_DECIMALS if name in PRINTED else 10 * TWO_DECIMALS if name in WITH_LEAKAGE else 1e-12
-    return math.isclose(want, ours, rel_tol=1e-9, abs_tol=slack)
-
-
 MODEL = "timeloop-model"
-
 TIMEOUT = 600.0
 """Seconds for one evaluation by Timeloop, which takes minutes where windows slide over long loops."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome of a comparison with the real `timeloop-model`.
+    """The outcome of a comparison with the real `timeloop-model`."""
 
-    Attributes:
-        program: The program that ran.
-        identity: A name for its build.
-        numbers: How many numbers it gave; 0 where it rejected the mapping, failed, hung or left half a file.
-        differences: A line for each number that differs, or the reason why Timeloop gave no numbers.
-    """
-
-    program: Path
-    identity: str
-    numbers: int
-    differences: tuple[str, ...]
+    program: Path  # the program that ran
+    identity: str  # a name for its build
+    numbers: int  # how many numbers it gave; 0 where it rejected the mapping, failed, hung or left half a file
+    differences: tuple[str, ...]  # a line for each number that differs, or the reason why Timeloop gave no numbers
 
     @property
     def equal(self) -> bool:
@@ -113,11 +95,7 @@ class Verdict:
 
 
 def real_model(search_path: str | None = None) -> Path:
-    """The real `timeloop-model` in folders as in PATH; None: in PATH itself.
-
-    Raises:
-        FadiffError: There is none; our launchers do not count.
-    """
+    """The real `timeloop-model` in folders as in PATH; None: in PATH itself. FadiffError where there is none."""
     program = find_real(MODEL, search_path)
     if program is None:
         raise FadiffError(f"nothing to verify against: no {MODEL} on the PATH (launchers of fadiff-mapper do not "
@@ -143,11 +121,7 @@ def verify(spec: Spec, mapping: Mapping, stats: Stats, program: Path, timeout: f
 
 
 def verify_plan(plan: NetworkResult, program: Path) -> Iterator[tuple[str, Verdict]]:
-    """Runs the real `timeloop-model` on every layer and every tile of a plan, one after the other.
-
-    Yields:
-        The name of a layer, "NAME (tile)" of a tile, and the comparison.
-    """
+    """Runs the real `timeloop-model` on all layers and tiles of a plan: name, "NAME (tile)" of a tile, comparison."""
     for layer in plan.layers:
         yield layer.nodes[0], verify(layer.spec, layer.mapping, layer.stats, program)
     for tile in (tile for group in plan.groups for tile in group.tiles):

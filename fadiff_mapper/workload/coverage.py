@@ -105,7 +105,7 @@ def coverage(network: Workload) -> Coverage:
     unknown = network.not_understood()
     possible = [node.possible for node in unknown if node.macs is None]
     sums = tuple(Folded(node.name, f"{node.op} of products point by point", node.macs) for node in network.nodes
-                 if node.kind == "reduce" and node.macs)
+                 if node.kind in ("reduce", "pool") and node.macs)
     joined = other_inputs(network.nodes)
     free = Counter(node.what or node.op for node in network.nodes
                    if node.kind not in ("layer", "input", "not_understood"))

@@ -32,9 +32,7 @@ from fadiff_mapper.workload.tensor_routes import MOST_BETWEEN, Obstacle, Route
 from fadiff_mapper.workload.window_slide import WindowSlide, composable, composed
 
 OUTPUT = "output"  # in `Link.also_read_by`: a tensor on the way is an output of the network
-
-MOST_READERS = 100
-"""Further readers that a link names: a plain safety limit for tensors with thousands of readers."""
+MOST_READERS = 100  # further readers that a link names: a plain safety limit for tensors with thousands of readers
 
 
 @dataclass(frozen=True)

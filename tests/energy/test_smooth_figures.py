@@ -17,7 +17,7 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inputs.energy.estimated_tables import (
     ARITHMETIC,
     INPUTS,
-    KINDS,
+    NEEDED,
     REGISTER_FILE,
     RISING,
     ComponentFigures,
@@ -48,7 +48,7 @@ def flat(found: ComponentFigures) -> list[Any]:
 
 # One formula for numbers, arrays and tensors.
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", NEEDED)
 def test_numbers_arrays_and_tensors_give_the_same(kind: str) -> None:
     alone = flat(smooth_figures(kind, SHAPES[kind]))
     arrays = flat(smooth_figures(kind, {name: np.full((2, 3), value) for name, value in SHAPES[kind].items()}))
@@ -64,7 +64,7 @@ def test_attributes_broadcast() -> None:
     assert found.area_um2.shape == found.actions["read"].shape == (2, 3)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", NEEDED)
 def test_gradients_are_those_of_the_function(kind: str) -> None:
     names = list(SHAPES[kind])
     point = [torch.tensor([value, 1.3 * value], dtype=torch.float64, requires_grad=True)

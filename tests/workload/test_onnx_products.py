@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("onnx")
 
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from onnx_networks import Graph
 
 from fadiff_mapper import FadiffError, SpecError, Workload, load_network
 from fadiff_mapper.workload import coverage
 from fadiff_mapper.workload.coverage import require_coverage
+from fadiff_mapper.workload.readers.network_text import network_text
 
 RUNTIME = "com.microsoft"
 
@@ -108,6 +112,98 @@ def test_a_multiplication_and_a_sum_are_a_product() -> None:
     network = of(build, 4, 8)
     assert counted(network) == 4 * 5 * 8
     assert [node.op for node in network.nodes if not node.layer] == ["input", "reshape", "reshape", "reshape", "relu"]
+
+
+def pairs(g: Graph, operator: str = "Mul") -> str:
+    """All pairs of four rows, which a product computes, and five: [4, 5, 8]."""
+    rows = g.op("Unsqueeze", g.op("MatMul", "x", g.weight(8, 8)), g.numbers(1))
+    return g.op(operator, rows, g.weight(5, 8))
+
+
+def squared_distances(g: Graph) -> str:
+    apart = pairs(g, "Sub")
+    return g.op("ReduceSum", g.op("Mul", apart, apart), g.numbers(-1), keepdims=0)
+
+
+def pooled(g: Graph, operator: str, **attributes: Any) -> str:
+    return g.op(operator, g.op("Reshape", pairs(g), g.numbers(4, 5, 2, 4)), **attributes)
+
+
+def scattered(g: Graph) -> str:
+    zeros = g.op("ConstantOfShape", g.numbers(4, 5, 1))
+    places = g.op("ConstantOfShape", g.numbers(4, 5, 8), value=numpy_helper.from_array(np.zeros(1, np.int64)))
+    return g.op("ScatterElements", zeros, places, pairs(g), axis=2, reduction="add")
+
+
+def added_columns(g: Graph) -> str:
+    first = g.op("Split", pairs(g), outputs=8, axis=2, num_outputs=8)
+    return g.op("Sum", *(first.replace("_0", f"_{column}") for column in range(8)))
+
+
+def added_halves(g: Graph) -> str:
+    whole = pairs(g)
+    for size in (4, 2, 1):
+        first = g.op("Split", whole, g.numbers(size, size), outputs=2, axis=2)
+        whole = g.op("Add", first, first.removesuffix("0") + "1")
+    return whole
+
+
+def added_outer_products(g: Graph) -> str:
+    """Two columns of rows and two rows of columns: [4, 1] [1, 20] + [4, 1] [1, 20] = 4 * 5 * 8 products."""
+    rows = g.op("MatMul", "x", g.weight(8, 2))
+    first = g.op("Split", rows, g.numbers(1, 1), outputs=2, axis=1)
+    return g.op("Add", *(g.op("Mul", name, g.weight(1, 20)) for name in (first, first.removesuffix("0") + "1")))
+
+
+@pytest.mark.parametrize(("build", "what"), [
+    (squared_distances, "sum of all pairs (sub)"),
+    *((functools.partial(pooled, operator=operator, **attributes), "avgpool of all pairs (mul)")
+      for operator, attributes in (
+          ("GlobalAveragePool", {}), ("GlobalLpPool", {"p": 1}), ("LpPool", {"kernel_shape": [2, 4], "p": 1}),
+          ("AveragePool", {"kernel_shape": [2, 4]}), ("AveragePool", {"kernel_shape": [1, 2], "strides": [1, 2]}))),
+    (scattered, "scatter of all pairs (mul)"), (added_columns, "add of all pairs (mul)"),
+    (added_halves, "add of all pairs (mul)"), (added_outer_products, "add of all pairs (mul)")])
+def test_whatever_sums_products_of_all_pairs_is_named_with_their_number(build: Callable[[Graph], str],
+                                                                       what: str) -> None:
+    network = of(lambda g: g.op("Relu", build(g)), 4, 8, version=20)
+    assert [(node.what, node.macs) for node in network.not_understood()] == [(what, 4 * 5 * 8)]
+    assert not coverage(network).complete
+
+
+def written_out_norm(g: Graph) -> str:
+    """The mean of all pairs besides the pairs themselves."""
+    whole = pairs(g)
+    return g.op("Sub", whole, g.op("ReduceMean", whole, g.numbers(-1)))
+
+
+def gated(g: Graph) -> str:
+    whole = pairs(g)
+    return g.op("Mul", whole, g.op("Sigmoid", whole))
+
+
+def cut(g: Graph) -> str:
+    return g.op("Split", pairs(g), outputs=8, axis=2, num_outputs=8)
+
+
+@pytest.mark.parametrize("build", [pairs, written_out_norm, gated, cut])
+def test_products_of_all_pairs_that_are_read_themselves_are_no_sums(build: Callable[[Graph], str]) -> None:
+    network = of(lambda g: g.op("Relu", build(g)), 4, 8)
+    assert network.not_understood() == () and counted(network) == 4 * 8 * 8
+
+
+def test_a_weighted_mean_over_a_whole_image_is_a_product() -> None:
+    network = of(lambda g: g.op("GlobalAveragePool", g.op("Mul", "x", g.weight(3, 4, 4))), 2, 3, 4, 4)
+    assert counted(network) == 2 * 3 * 4 * 4 and coverage(network).complete
+
+
+def test_a_mean_over_an_image_of_products_that_stay_steps_is_named(tmp_path: Path) -> None:
+    """A weight for every point of an image, the same for all channels; the file gives the network back."""
+    network = of(lambda g: g.op("GlobalAveragePool", g.op("Mul", g.conv("x", 3, 8, 3), "w")), 1, 3, 4, 4,
+                 w=(1, 1, 4, 4))
+    assert [(entry.what, entry.macs) for entry in coverage(network).sums] == [
+        ("avgpool of products point by point", 8 * 4 * 4)]
+    (tmp_path / "network.yaml").write_text(network_text(network))
+    assert load_network(tmp_path / "network.yaml") == network
 
 
 def called(*functions: Any) -> Any:

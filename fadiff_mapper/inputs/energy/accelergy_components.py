@@ -273,9 +273,7 @@ class _Rules:
         for missing in (action for action in required if action not in written):
             raise SpecError(f'{place}: its class "{kind}" has no action "{missing}", which is needed; accepted: a '
                             "class with all of " + ", ".join(required))
-        expansion = _Expansion(self, name, kind, attributes)
-        parts = {part.name: part for part in expansion.parts(kind, attributes, "", area, energy)}
-        return CompoundComponent(name, kind, attributes, tuple(parts.values()), tuple(expansion.actions(parts)))
+        return _compound(self, name, kind, attributes, area, energy)
 
     def defaults(self, kind: str, attributes: Names, place: str) -> dict[str, Any]:
         """The attributes that a class knows, with their own values where they have any, else with its defaults."""
@@ -288,92 +286,84 @@ class _Rules:
         return found
 
 
-@dataclass
-class _Expansion:
-    """One compound component, of a name, class and values, on its way to primitive ones."""
+def _compound(rules: _Rules, name: str, kind: str, attributes: Names, area: float, energy: float) -> CompoundComponent:
+    """The primitive parts and the actions of a compound component; `area` and `energy` are the factors of all of it."""
+    places: dict[str, tuple[str, Names]] = {}  # class and attributes of everything inside, by name without ranges
 
-    rules: _Rules
-    name: str
-    kind: str
-    attributes: Names
-    # Class and attributes of everything inside it, by name without ranges.
-    places: dict[str, tuple[str, Names]] = field(default_factory=dict)
+    def place_of(kind: str, inside: str) -> str:
+        return f'{name}: class "{kind}": {inside}'
 
-    def parts(self, kind: str, attributes: Names, path: str, area: float,
-              energy: float) -> Iterator[PrimitiveComponent]:
-        """The primitive components inside a class; `area` and `energy` are the factors of the whole component."""
-        rules, around = self.rules, self._place(kind, "subcomponents")
+    def parts_of(kind: str, attributes: Names, path: str) -> Iterator[PrimitiveComponent]:
+        around = place_of(kind, "subcomponents")
         if path.count(".") > DEEPEST:
-            raise SpecError(f"{self._place(kind, path)}: found compound components more than {DEEPEST} deep in each "
+            raise SpecError(f"{place_of(kind, path)}: found compound components more than {DEEPEST} deep in each "
                             f"other; accepted: {DEEPEST} at most")
         for written in _by_name(rules.classes[kind].get("subcomponents"), around):
-            name = path + rules.name(written["name"], attributes, around)
-            part_kind, place = str(written.get("class", "")), self._place(kind, name)
+            inner = path + rules.name(written["name"], attributes, around)
+            inner_kind, place = str(written.get("class", "")), place_of(kind, inner)
             texts = _dict(written.get("attributes"), f"{place}: attributes")
             own = rules.in_turn(texts, attributes, place)
-            known = rules.defaults(part_kind, own, place)
+            known = rules.defaults(inner_kind, own, place)
             own = rules.in_turn({key: own[key] for key in own if key not in known} | known, attributes, place)
             scales = [rules.factor(written.get(key, texts.get(key)), dict(attributes) | own, f"{place}: {key}")
                       for key in SCALES]
-            if part_kind in rules.classes:
-                for part in self.parts(part_kind, own, f"{name}.", area, energy):
+            if inner_kind in rules.classes:
+                for part in parts_of(inner_kind, own, f"{inner}."):
                     yield replace(part, area_scale=part.area_scale * scales[0],
                                   energy_scale=part.energy_scale * scales[1])
             else:
-                yield PrimitiveComponent(name, part_kind, own, scales[0] * area, scales[1] * energy)
-            self.places[RANGE.sub("", name)] = part_kind, own
+                yield PrimitiveComponent(inner, inner_kind, own, scales[0] * area, scales[1] * energy)
+            places[RANGE.sub("", inner)] = inner_kind, own
 
-    def actions(self, parts: Mapping[str, PrimitiveComponent]) -> Iterator[CompoundAction]:
-        """All actions, once for every combination of their arguments; `parts` are the components by name."""
-        rules, known = self.rules, {RANGE.sub("", name): part for name, part in parts.items()}
-        for action in self._actions(self.kind):
-            place = self._place(self.kind, f'action "{action["name"]}"')
-            scale = _scale_of(action)
-            if isinstance(scale, str):  # no names are in reach there
-                raise _refusal(f"{place}: energy_scale", scale)
-            factor = rules.factor(scale, {}, f"{place}: energy_scale")
-            ranges = {}
-            for key, text in _dict(action.get("arguments"), f"{place}: arguments").items():
-                bounds = [rules.value(bound, self.attributes, f"{place}: {key}", words=False)
-                          for bound in str(text).split("..")[:2]]
-                if len(bounds) < 2 or any(type(bound) is not int for bound in bounds):
-                    raise _refusal(f"{place}: arguments: {key}", text, accepted=RANGES)
-                ranges[key] = range(bounds[0], bounds[1] + 1)
-            rules.spend(math.prod(max(0, values.stop - values.start) for values in ranges.values()), place)
-            for values in itertools.product(*reversed(ranges.values())):  # the first argument changes fastest
-                arguments = dict(zip(ranges, reversed(values), strict=True))
-                steps = self.steps(action, "", self.attributes, arguments, factor, known)
-                yield CompoundAction(str(action["name"]), arguments, tuple(steps))
+    def actions_of(kind: str) -> list[Mapping[str, Any]]:
+        written = _by_name(rules.classes[kind].get("actions"), place_of(kind, "actions"))
+        return [*written, *rules.added.get(kind, ())]
 
-    def steps(self, action: Mapping[str, Any], path: str, attributes: Names, arguments: Names, scale: float,
-              known: Mapping[str, PrimitiveComponent]) -> Iterator[PartAction]:
+    def steps_of(action: Mapping[str, Any], path: str, attributes: Names, arguments: Names,
+                 scale: float) -> Iterator[PartAction]:
         """The actions of primitive components in an action of the component at `path`."""
-        names, place = dict(attributes) | dict(arguments), self._place(self.kind, f'action "{action["name"]}"')
+        names, place = dict(attributes) | dict(arguments), place_of(kind, f'action "{action["name"]}"')
         for called in _by_name(action.get("subcomponents"), place):
-            name = path + self.rules.name(called["name"], names, place)
-            bare = RANGE.sub("", name)
-            if bare not in self.places:
-                raise SpecError(f'{place}: there is no subcomponent "{name}"; accepted: ' + ", ".join(self.places))
-            kind, inner = self.places[bare]
-            for step in _dicts(called.get("actions"), f"{place}: {name}"):
-                at, verb = f"{place}: {name}", str(step.get("name"))
-                factor = self.rules.factor(_scale_of(step), names, at) * scale
-                given = self.rules.in_turn(_dict(step.get("arguments"), f"{at}: arguments"), names, at)
-                if kind not in self.rules.classes:
-                    yield PartAction(name, known[bare], verb, given, factor)
+            inner = path + rules.name(called["name"], names, place)
+            bare = RANGE.sub("", inner)
+            if bare not in places:
+                raise SpecError(f'{place}: there is no subcomponent "{inner}"; accepted: ' + ", ".join(places))
+            inner_kind, own = places[bare]
+            for step in _dicts(called.get("actions"), f"{place}: {inner}"):
+                at, verb = f"{place}: {inner}", str(step.get("name"))
+                factor = rules.factor(_scale_of(step), names, at) * scale
+                given = rules.in_turn(_dict(step.get("arguments"), f"{at}: arguments"), names, at)
+                if inner_kind not in rules.classes:
+                    yield PartAction(inner, primitive[bare], verb, given, factor)
                     continue
-                defined = next((one for one in self._actions(kind) if str(one["name"]) == verb), None)
+                defined = next((one for one in actions_of(inner_kind) if str(one["name"]) == verb), None)
                 if defined is None:
-                    self.rules.added.setdefault(kind, []).append({"name": verb})
+                    rules.added.setdefault(inner_kind, []).append({"name": verb})
                 else:
-                    yield from self.steps(defined, f"{name}.", inner, given, factor, known)
+                    yield from steps_of(defined, f"{inner}.", own, given, factor)
 
-    def _actions(self, kind: str) -> list[Mapping[str, Any]]:
-        written = _by_name(self.rules.classes[kind].get("actions"), self._place(kind, "actions"))
-        return [*written, *self.rules.added.get(kind, ())]
-
-    def _place(self, kind: str, inside: str) -> str:
-        return f'{self.name}: class "{kind}": {inside}'
+    parts = {part.name: part for part in parts_of(kind, attributes, "")}
+    primitive = {RANGE.sub("", inner): part for inner, part in parts.items()}
+    actions = []
+    for action in actions_of(kind):  # once for every combination of its arguments
+        place = place_of(kind, f'action "{action["name"]}"')
+        scale = _scale_of(action)
+        if isinstance(scale, str):  # no names are in reach there
+            raise _refusal(f"{place}: energy_scale", scale)
+        factor = rules.factor(scale, {}, f"{place}: energy_scale")
+        ranges = {}
+        for key, text in _dict(action.get("arguments"), f"{place}: arguments").items():
+            bounds = [rules.value(bound, attributes, f"{place}: {key}", words=False)
+                      for bound in str(text).split("..")[:2]]
+            if len(bounds) < 2 or any(type(bound) is not int for bound in bounds):
+                raise _refusal(f"{place}: arguments: {key}", text, accepted=RANGES)
+            ranges[key] = range(bounds[0], bounds[1] + 1)
+        rules.spend(math.prod(max(0, values.stop - values.start) for values in ranges.values()), place)
+        for values in itertools.product(*reversed(ranges.values())):  # the first argument changes fastest
+            arguments = dict(zip(ranges, reversed(values), strict=True))
+            steps = tuple(steps_of(action, "", attributes, arguments, factor))
+            actions.append(CompoundAction(str(action["name"]), arguments, steps))
+    return CompoundComponent(name, kind, attributes, tuple(parts.values()), tuple(actions))
 
 
 def _legacy(version: str) -> bool:

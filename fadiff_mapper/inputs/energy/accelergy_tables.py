@@ -73,8 +73,8 @@ LONGEST = 100
 """Characters of a name or text, a plain safety limit."""
 MOST_VALUES = 10_000
 """Values of a list, a plain safety limit."""
-SYSTEM = "asked"
-"""The name of the architecture in which Accelergy finds the components."""
+SYSTEM, ASKED = "asked", "component_{}"
+"""The name of the architecture in which Accelergy finds the components, and of a primitive one by its number."""
 
 
 def why_not(arch: Architecture) -> str | None:
@@ -86,13 +86,13 @@ def why_not(arch: Architecture) -> str | None:
 def request(hardware: DescribedHardware) -> str:
     """Writes the input of Accelergy, the text of a YAML file.
 
-    A component of the architecture that is primitive is asked about as it is, under its number (`asked_name`). For a
-    part of a compound component there is a component whose class has nothing else (`part_name`): only so can an action
-    have arguments (`action_name`). Raises SpecError for a value that is more than a number, a truth value or plain
+    A component of the architecture that is primitive is asked about as it is, under its number. For a part of a
+    compound component there is a component whose class has nothing else (`part_name`): only so can an action have
+    arguments (`action_name`). Raises SpecError for a value that is more than a number, a truth value or plain
     words.
     """
     version = plain_value(hardware.version, "version")
-    local = [{"name": asked_name(number), "class": _name(one.kind, one.name),
+    local = [{"name": ASKED.format(number), "class": _name(one.kind, one.name),
               "area_scale": plain_value(one.area_scale, one.name),
               "energy_scale": plain_value(one.energy_scale, one.name),
               "required_actions": [_name(action, one.name) for action in one.actions],
@@ -123,11 +123,6 @@ def request(hardware: DescribedHardware) -> str:
         sections["compound_components"] = {"version": version, "classes": [
             one | {"actions": list(actions[name].values())} for name, one in classes.items()]}
     return json.dumps(sections, indent=1) + "\n"
-
-
-def asked_name(number: int) -> str:
-    """The name under which a primitive component is asked about, by its number among all of them."""
-    return f"component_{number}"
 
 
 def part_name(part: PrimitiveComponent) -> str:
@@ -223,22 +218,20 @@ def assembled(hardware: DescribedHardware, answered: Tables, energies_by: Mappin
         art_summary.append({"name": name, "area": rounded(area), "primitive_estimations": area_estimators})
 
     for number, one in enumerate(hardware.primitives):
-        asked = asked_name(number)
+        asked = ASKED.format(number)
         rows = [{"name": entry.action, "arguments": entry.arguments, "energy": rounded(entry.energy)}
                 for entry in (tables[asked].entries if asked in tables else ())]
         enter(one.name, rows, figure(areas, asked, one.name), {one.name: energies_by.get(asked, "")},
               areas_by.get(asked, ""))
     for compound in hardware.compounds:
-        rows = []
+        rows, area = [], 0.0
         for action in compound.actions:
             energy = 0.0
             for step in action.steps:
-                table = tables.get(part_name(step.part))
-                energy += figure(table.actions if table else {}, action_name(step),
-                                 f"{compound.name}: {step.name}: {step.action}") \
+                known = tables[part_name(step.part)].actions if part_name(step.part) in tables else {}
+                energy += figure(known, action_name(step), f"{compound.name}: {step.name}: {step.action}") \
                     * step.energy_scale * instances(step.name) * step.part.energy_scale
             rows.append({"name": action.name, "arguments": dict(action.arguments), "energy": rounded(energy)})
-        area = 0.0
         for part in compound.parts:
             area += figure(areas, part_name(part), f"{compound.name}: {part.name}") * part.area_scale \
                 * instances(part.name)
@@ -274,10 +267,7 @@ class AccelergyAnswer:
 
 def complete_answer(arch: Architecture, literal: Mapping[str, Any], program: str, *,
                     time_limit: float = TIME_LIMIT_S) -> AccelergyAnswer:
-    """Accelergy's tables for an architecture, complete; arguments and errors as for `answer`.
-
-    FadiffError, too, where a component is left without a price. Messages say how to do without Accelergy.
-    """
+    """As `answer`, with FadiffError where a component is left without a price; messages say how to do without it."""
     try:
         found = answer(arch, literal, program, os.environ, time_limit)
         missing = missing_actions(arch, found.tables)
@@ -294,11 +284,8 @@ def answer(arch: Architecture, literal: Mapping[str, Any], program: str, environ
     """Asks Accelergy about an architecture; the answer comes from the cache where it was asked before.
 
     `literal` gives the compound components (see `Spec.literal`); `time_limit` is in seconds. The answer is not
-    necessarily complete: a plug-in may be lacking.
-
-    Raises:
-        FadiffError: In one line: Accelergy fails, takes too long, or leaves a table that cannot be read.
-        SpecError: The input says more than can be worked out or handed over.
+    necessarily complete: a plug-in may be lacking. Raises FadiffError where Accelergy fails, takes too long, or leaves
+    a table that cannot be read; SpecError where the input says more than can be worked out or handed over.
     """
     hardware = described(arch, literal)
     text = request(hardware)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError, listed, nearest
 from fadiff_mapper.inputs.energy import recorded_tables
-from fadiff_mapper.inputs.energy.find_accelergy import installed
 from fadiff_mapper.inputs.energy.source_names import CHOICES, COMPLETES
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.tables import Tables, component_name
@@ -21,6 +22,12 @@ class SourcedTables:
     tables: Tables  # the tables in force
     # sentences about sources that were passed over, and about attributes that a source was not told
     notes: tuple[str, ...] = ()
+
+
+def installed(search_path: str | None = None) -> str | None:
+    """The path of the `accelergy` command, or None. The search path defaults to PATH in the environment."""
+    program = shutil.which("accelergy", path=search_path)
+    return None if program is None else os.path.abspath(program)
 
 
 def check_choice(choice: str) -> None:

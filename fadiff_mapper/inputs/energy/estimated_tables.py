@@ -11,7 +11,7 @@ import csv
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Any, TypeAlias
@@ -193,10 +193,6 @@ class SramRegressor:
         values = values + inputs @ constant(self.skip.T)
         return share * 2 ** (values * constant(self.scale[1]) + constant(self.shift[1]))
 
-    def covers(self, memory: Sequence[float]) -> bool:
-        """Whether a memory, 5 numbers, lies within the recorded range of every input."""
-        return all(least <= value <= most for least, value, most in zip(self.least, memory, self.most, strict=True))
-
 
 def asked(memories: Any) -> tuple[Any, Any]:
     """Banks too small for CACTI as Accelergy's plug-in prices them: shares of larger ones.
@@ -233,12 +229,6 @@ def from_dict(content: dict[str, Any]) -> SramRegressor:
         least=tuple(content["least"]), most=tuple(content["most"]))
 
 
-def relative_errors(regressor: SramRegressor, memories: np.ndarray, recorded: np.ndarray) -> np.ndarray:
-    """|estimate / figure - 1| [N, 4] of a network, for memories [N, 5] whose `OUTPUTS` [N, 4] are recorded."""
-    errors: np.ndarray = np.abs(regressor.estimate(memories) / recorded - 1)
-    return errors
-
-
 # Components. The smooth formulas are those of the estimate; where hardware rounds up, to whole bits of an address or
 # to a power of two of banks, the smooth form does not. All of them rise with depth and width. They take numbers, arrays
 # of NumPy and tensors of torch, through which gradients flow.
@@ -246,7 +236,6 @@ def relative_errors(regressor: SramRegressor, memories: np.ndarray, recorded: np
 Array: TypeAlias = Any
 """A number, or an array of NumPy or torch."""
 Attributes: TypeAlias = Mapping[str, Array]
-Rounding: TypeAlias = Callable[[Array], Array]
 
 
 @dataclass(frozen=True)
@@ -258,15 +247,22 @@ class ComponentFigures:
     area_um2: Array  # area in um^2
 
 
-def smooth_figures(kind: str, attributes: Attributes) -> ComponentFigures:
+NEEDED = {"SRAM": ("depth", "width"), "regfile": ("depth",), "intmac": ("width",), "fpmac": ("width",),
+          "DRAM": ("width",)}
+"""The kinds of components with a formula, and their attributes that have no default."""
+
+
+def smooth_figures(kind: str, attributes: Attributes, up: Callable[[Array], Array] = lambda value: value
+                   ) -> ComponentFigures:
     """The figures of a component, differentiable in its attributes.
 
     Args:
-        kind: One of `KINDS`.
+        kind: One of `NEEDED`.
         attributes: By name, numbers or arrays that broadcast. SRAM: depth (rows), width (bits), n_banks (1),
             n_rw_ports (1), technology_nm (45), cycle_seconds (1e-9). regfile: depth, cycle_seconds. intmac and fpmac:
             width (bits; exponent and mantissa together), cycle_seconds (a number). DRAM: width (bits of an access),
             bit_pj (8). Others have no effect.
+        up: Rounds bits of an address and logarithms of banks up; not by default.
 
     Returns:
         Energies in pJ and area in um^2.
@@ -274,64 +270,33 @@ def smooth_figures(kind: str, attributes: Attributes) -> ComponentFigures:
     Raises:
         FadiffError: There is no formula for components of this kind, or an attribute is missing.
     """
-    return _component_figures(kind, attributes, lambda value: value)
-
-
-def _component_figures(kind: str, attributes: Attributes, up: Rounding) -> ComponentFigures:
-    """As `smooth_figures`; `up` rounds bits of an address and logarithms of banks up, or leaves them as they are."""
-    if kind not in KINDS:
-        raise FadiffError(f"found a component of kind {kind!r}; accepted: {listed(KINDS)}")
-    formula, needed = KINDS[kind]
-    missing = [name for name in needed if name not in attributes]
+    if kind not in NEEDED:
+        raise FadiffError(f"found a component of kind {kind!r}; accepted: {listed(NEEDED)}")
+    missing = [name for name in NEEDED[kind] if name not in attributes]
     if missing:
         raise FadiffError(f"a component of kind {kind} lacks {listed(missing)}; accepted: a positive number")
-    return formula(attributes, up)
-
-
-def _sram(attributes: Attributes, up: Rounding) -> ComponentFigures:
-    depth, width, technology, banks, ports = _arrays(
-        attributes["depth"], attributes["width"], attributes.get("technology_nm", USUAL_TECHNOLOGY_NM),
-        attributes.get("n_banks", 1.0), attributes.get("n_rw_ports", 1.0))
-    xp = array_namespace(depth)
-    inputs = [depth, width, technology, *(2 ** up(xp.log2(count)) for count in (banks, ports))]
-    figures = sram_regressor().estimate(xp.stack(inputs, axis=-1))
-    read, write, leak, area = (figures[..., i] for i in range(4))
-    return _memory(read, write, leak * _cycles(attributes), area)
-
-
-def _register_file(attributes: Attributes, up: Rounding) -> ComponentFigures:
-    depth, = _arrays(attributes["depth"])
-    access, leak, area = register_file(depth, up(array_namespace(depth).log2(depth)))
-    return _memory(access, access, leak * _cycles(attributes), area)
-
-
-def _dram(attributes: Attributes, up: Rounding) -> ComponentFigures:
-    """DRAM is on no chip of the design: its area is 0, as Accelergy has it."""
-    energy = attributes["width"] * attributes.get("bit_pj", USUAL_DRAM_BIT_PJ)
-    return _memory(energy, energy, 0 * energy, 0 * energy)
-
-
-def _unit(unit_class: str) -> Callable[[Attributes, Rounding], ComponentFigures]:
-    def figures(attributes: Attributes, up: Rounding) -> ComponentFigures:
+    cycle = attributes.get("cycle_seconds", USUAL_CYCLE_SECONDS)
+    if kind in ("intmac", "fpmac"):
         bits, = _arrays(attributes["width"])
-        compute, area = arithmetic(unit_class, bits, attributes.get("cycle_seconds", USUAL_CYCLE_SECONDS))
+        compute, area = arithmetic(kind, bits, cycle)
         return ComponentFigures({"compute": compute}, area)
-    return figures
-
-
-KINDS: dict[str, tuple[Callable[[Attributes, Rounding], ComponentFigures], tuple[str, ...]]] = {
-    "SRAM": (_sram, ("depth", "width")), "regfile": (_register_file, ("depth",)),
-    "intmac": (_unit("intmac"), ("width",)), "fpmac": (_unit("fpmac"), ("width",)), "DRAM": (_dram, ("width",))}
-"""The formula of each kind of component, and the attributes that have no default."""
-
-
-def _memory(read: Array, write: Array, leak: Array, area: Array) -> ComponentFigures:
-    return ComponentFigures({"read": read, "write": write, "update": write, "leak": leak}, area)
-
-
-def _cycles(attributes: Attributes) -> Array:
-    """The clock cycle in ns: leakage is recorded for 1 ns."""
-    return attributes.get("cycle_seconds", USUAL_CYCLE_SECONDS) / 1e-9
+    if kind == "DRAM":  # on no chip of the design: its area is 0, as Accelergy has it
+        read = write = attributes["width"] * attributes.get("bit_pj", USUAL_DRAM_BIT_PJ)
+        return ComponentFigures({"read": read, "write": write, "update": write, "leak": 0 * read}, 0 * read)
+    if kind == "SRAM":
+        depth, width, technology, *counts = _arrays(
+            attributes["depth"], attributes["width"], attributes.get("technology_nm", USUAL_TECHNOLOGY_NM),
+            attributes.get("n_banks", 1.0), attributes.get("n_rw_ports", 1.0))
+        xp = array_namespace(depth)
+        inputs = [depth, width, technology, *(2 ** up(xp.log2(count)) for count in counts)]
+        figures = sram_regressor().estimate(xp.stack(inputs, axis=-1))
+        read, write, leak, area = (figures[..., i] for i in range(4))
+    else:
+        depth, = _arrays(attributes["depth"])
+        read, leak, area = register_file(depth, up(array_namespace(depth).log2(depth)))
+        write = read
+    # Leakage is recorded for a clock cycle of 1 ns.
+    return ComponentFigures({"read": read, "write": write, "update": write, "leak": leak * (cycle / 1e-9)}, area)
 
 
 def _arrays(*values: Array) -> list[Array]:
@@ -352,7 +317,7 @@ def _arrays(*values: Array) -> list[Array]:
 class Primitive:
     """One component, or the memory that a cluster of instances shares."""
 
-    kind: str  # one of `KINDS`
+    kind: str  # one of `NEEDED`
     attributes: dict[str, float]  # as `smooth_figures` takes them for this kind
     energy_scale: float = 1.0  # factor on all its energies
     area_scale: float = 1.0  # factor on its area
@@ -430,54 +395,49 @@ def estimated(arch: Architecture, given: Tables) -> Tables:
 
     for name in dict.fromkeys((*unpriced, *unmeasured)):
         part, row = parts.get(name), full_name(arch, name)
-        actions, area = NOTHING, 0.0
+        actions, area, source, area_source = NOTHING, 0.0, NO_CAPACITY, ""
         if part:
             per_action, whole_area = _figures(part.kind, tuple(part.attributes.items()))
             actions = {action: energy * part.energy_scale for action, energy in per_action}
             area = whole_area * part.area_scale / part.sharers
+            source, area_source = _sources(part)
         if name in unpriced:
-            source = _energy_source(part) if part else NO_CAPACITY
             check(row, actions, "pJ", "ERT", source)
             rows.append(EnergyTable(row, actions, source))
-        if name in unmeasured and part:
-            art[row], sources[row] = area, _area_source(part)
-            check(row, {"area": area}, "um^2", "ART", sources[row])
+        if name in unmeasured:
+            art[row], sources[row] = area, area_source
+            check(row, {"area": area}, "um^2", "ART", area_source)
     return replace(given, ert=(*given.ert, *rows), art=given.art | art, area_source=given.area_source | sources)
 
 
 @lru_cache(maxsize=REMEMBERED)
 def _figures(kind: str, attributes: tuple[tuple[str, float], ...]) -> tuple[tuple[tuple[str, float], ...], float]:
     """(pJ by action, um^2) of a component: most components of a design space are the same in many of its designs."""
-    figures = _component_figures(kind, dict(attributes), np.ceil)
+    figures = smooth_figures(kind, dict(attributes), np.ceil)
     return tuple((action, float(energy)) for action, energy in figures.actions.items()), float(figures.area_um2)
 
 
-def _energy_source(part: Primitive) -> str:
+def _sources(part: Primitive) -> tuple[str, str]:
+    """Where the energies and the area of a component come from, and what is assumed."""
+    attributes = part.attributes
     if part.kind == "DRAM":
-        assumed = ", assumed" if part.assumed else ""
-        return f"estimate: {part.attributes['bit_pj']:g} pJ per bit ({part.dram_type}{assumed})"
+        return (f"estimate: {attributes['bit_pj']:g} pJ per bit ({part.dram_type}{', assumed' * part.assumed})",
+                "none: DRAM is another chip")
+    technology = attributes["technology_nm"]
+    if part.kind != "SRAM":
+        component = ("register files" if part.kind == "regfile" else
+                     f"{part.kind} of {attributes.get('width', SINGLE_BITS):g} bits")
+        source = (f"estimate: figures of Aladdin for {component}, {ALADDIN_NM:g} nm"
+                  + ("" if technology in (40.0, ALADDIN_NM) else f"; not scaled to {technology:g} nm"))
+        return source, source
     network = sram_regressor()
     means, worst = zip(*((network.held_out[action][0], network.worst[action]) for action in ("read_pj", "write_pj")),
                        strict=True)
-    return _source(part, f"{max(means):.0%} mean error on held-out figures, {max(worst):.0%} worst on any")
-
-
-def _area_source(part: Primitive) -> str:
-    if part.kind == "DRAM":
-        return "none: DRAM is another chip"
-    network = sram_regressor()
-    return _source(part, f"{network.held_out['area_um2'][0]:.0%} mean error of areas on held-out figures, "
-                         f"{network.worst['area_um2']:.0%} worst on any")
-
-
-def _source(part: Primitive, errors: str) -> str:
-    """The source of a figure that comes from the network with these errors, or from Aladdin, and its assumptions."""
-    attributes, technology = part.attributes, part.attributes["technology_nm"]
-    if part.kind == "SRAM":
-        memory = [attributes[name] for name in ("depth", "width", "technology_nm", "n_banks", "n_rw_ports")]
-        return (f"estimate: network fitted to CACTI, {errors}" + f"; {technology:g} nm assumed" * part.assumed
-                + "; outside the range of these figures" * (not sram_regressor().covers(memory)))
-    component = ("register files" if part.kind == "regfile" else
-                 f"{part.kind} of {attributes.get('width', SINGLE_BITS):g} bits")
-    return (f"estimate: figures of Aladdin for {component}, {ALADDIN_NM:g} nm"
-            + ("" if technology in (40.0, ALADDIN_NM) else f"; not scaled to {technology:g} nm"))
+    memory = [attributes[name] for name in ("depth", "width", "technology_nm", "n_banks", "n_rw_ports")]
+    covered = all(least <= value <= most
+                  for least, value, most in zip(network.least, memory, network.most, strict=True))
+    assumed = f"; {technology:g} nm assumed" * part.assumed + "; outside the range of these figures" * (not covered)
+    return (f"estimate: network fitted to CACTI, {max(means):.0%} mean error on held-out figures, {max(worst):.0%} "
+            f"worst on any{assumed}",
+            f"estimate: network fitted to CACTI, {network.held_out['area_um2'][0]:.0%} mean error of areas on held-out "
+            f"figures, {network.worst['area_um2']:.0%} worst on any{assumed}")

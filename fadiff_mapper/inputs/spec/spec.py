@@ -19,17 +19,11 @@ METRICS = ("edp", "energy", "delay", "last_level_accesses")
 
 @dataclass(frozen=True)
 class MapperOptions:
-    """Wishes of the input's mapper section.
+    """Wishes of the input's mapper section."""
 
-    Attributes:
-        metrics: Metrics to minimise, in order of priority.
-        num_threads: Threads of the search; None leaves it open.
-        ignored: Keys without a meaning for the search here, each with the reason.
-    """
-
-    metrics: tuple[str, ...] = ("edp",)
-    num_threads: int | None = None
-    ignored: tuple[tuple[str, str], ...] = ()
+    metrics: tuple[str, ...] = ("edp",)  # metrics to minimise, in order of priority
+    num_threads: int | None = None  # threads of the search; None leaves it open
+    ignored: tuple[tuple[str, str], ...] = ()  # keys without a meaning for the search here, each with the reason
 
 
 WARNING = "warning: "

@@ -12,17 +12,11 @@ MOST_SHOWN = 1000
 
 
 class Where(NamedTuple):
-    """A place in the input.
+    """A place in the input."""
 
-    Attributes:
-        file: The file as messages show it, or another word for the source, such as "input".
-        line: Line from 1; None where there is no text.
-        path: YAML path, such as "architecture.nodes[2].name"; "" is the whole document.
-    """
-
-    file: str
-    line: int | None = None
-    path: str = ""
+    file: str  # the file as messages show it, or another word for the source, such as "input"
+    line: int | None = None  # line from 1; None where there is no text
+    path: str = ""  # YAML path, such as "architecture.nodes[2].name"; "" is the whole document
 
     def child(self, key: object, line: int | None = None) -> Where:
         """The place of an entry: a number is an index of a list, anything else a key. `line` defaults to this one's."""

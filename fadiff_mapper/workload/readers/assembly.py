@@ -60,6 +60,7 @@ class Assembly:
     taken: dict[str, int] = field(default_factory=dict)  # name -> times that it was asked for
     folded: list[Folded] = field(default_factory=list)  # operators with multiply-accumulates that read only constants
     constants: dict[str, tuple[Shape, ...]] = field(default_factory=dict)  # node -> shapes of constants that it reads
+    summing: set[str] = field(default_factory=set)  # nodes that are no reduction or pool, but sum elements
     busy_experts: int | None = None  # experts over which rows are spread, None for all
 
     def put(self, node: Node) -> Tensor:
@@ -489,7 +490,7 @@ def complex_einsum(to: Assembly, name: str, equation: str, tensors: Sequence[Ten
 # a plan, and its multiply-accumulates would count nowhere.
 #
 # Method. A sum or mean over axes along which both factors of a multiplication have several points is an einsum of
-# them.
+# them; the mean may be a pool whose window covers the axes.
 #
 # a factor is a constant                     an operator: the constant is its weights
 # each factor is repeated for the other      an operator: x[n, 1, k] y[1, m, k], summed over k
@@ -497,39 +498,75 @@ def complex_einsum(to: Assembly, name: str, equation: str, tensors: Sequence[Ten
 #   w[n, k, 1] of y[n, k, m])                the larger factor has points; `Node.macs` names their number
 # none is (the squared lengths of rows)      the same, unnamed: a reduction
 #
-# Any other reduction of a join of all pairs (the distances of rows, `(x[:, None] - y).pow(2).sum(-1)`) is not
-# understood, with one multiply-accumulate for each point of the join.
+# Any other join of all pairs (the distances of rows, `(x[:, None] - y).pow(2).sum(-1)`) may reach a sum in many ways:
+# over nodes of one operand and joins with smaller tensors, rearranged, cut and put together. Where nothing else reads
+# what lies on the way, the node that sums is not understood, with one multiply-accumulate for each point of the joins
+# behind it, each counted once. So sum
+#
+# reductions, pools, running sums            and the nodes of `Assembly.summing`, such as a scatter that adds
+# a sum or difference of several parts       of one join: its 64 columns, added
+# a sum or difference of several joins       that multiply: the 64 outer products of a matrix product
 
 def recognise_products(to: Assembly, outputs: Sequence[str]) -> None:
     """Replaces sums of products in a complete network, which returns the nodes of these names."""
     by_name = {node.name: node for node in to.nodes}
-    readers = Counter(name for node in to.nodes for name in node.inputs) + Counter(outputs)
+    summing = to.summing | {node.name for node in to.nodes if node.kind in ("reduce", "pool") or node.op == "cumsum"}
+    readers = Counter(name for node in to.nodes for name in set(node.inputs)) + Counter(outputs)
+    read_whole = {*outputs, *(name for node in to.nodes if node.op != "slice" and node.name not in summing
+                              for name in node.inputs if readers[name] > 1)}  # and by another node, too
     products: dict[str, tuple[Node, list[Tensor]]] = {}
     named: dict[str, Node] = {}
+    least: dict[str, float] = {}  # node -> the fewest points on the way to it over nodes of one operand
+    pairs: dict[str, Node] = {}   # node -> a join of all pairs whose points it has, be it rearranged or cut
+    counted: set[str] = set()     # nodes behind those that are named
     for node in to.nodes:
-        reduces = node.kind == "reduce" or node.op == "cumsum"
-        join, scaled = _join(to, node, by_name, readers) if reduces else (None, False)
+        points = math.inf if node.shape is None else math.prod(node.shape)
+        single = node.kind in ("opaque", "reshape", "transpose", "pointwise") and len(set(node.inputs)) == 1
+        least[node.name] = min(points, least[node.inputs[0]]) if single else points
+        axes = _summed_axes(node, by_name)
+        join, scaled = _join(to, node, by_name, readers) if axes else (None, False)
         factors = _factors(to, join, by_name) if join else []
-        if not join or not join.shape or not factors:
+        if join and join.shape and factors:
+            both = scaled and any(min(factor.shape[axis] for factor in factors) > 1 for axis in axes)
+            repeated = [math.prod(factor.shape) < math.prod(join.shape) for factor in factors]
+            if both and (all(repeated) or (any(repeated) and any(factor.constant for factor in factors))):
+                products[node.name] = join, factors
+                continue
+            if both and any(repeated):
+                named[node.name] = replace(node, macs=math.prod(join.shape))
+                continue
+        held = [pairs[name] for name in _carriers(node, by_name) if name in pairs and name not in read_whole]
+        sums = node.name in summing
+        if node.op in ("add", "sub") and len(held) > 1:
+            sums = (all(pair.op in ("mul", "div") for pair in held) if len({pair.name for pair in held}) > 1 else
+                    points < math.prod(held[0].shape or ()))
+        if not sums:
+            sizes = [*(least[name] for name in set(node.inputs)), *(math.prod(t.shape) for t in _constants(to, node))]
+            if node.kind == "join" and len(sizes) > 1 and max(sizes) < points < math.inf:
+                pairs[node.name] = node
+            elif held:
+                pairs[node.name] = held[0]
             continue
-        points = math.prod(join.shape)
-        both = scaled and any(min(factor.shape[axis] for factor in factors) > 1
-                              for axis in whole_axes(node, len(join.shape)))
-        repeated = [math.prod(factor.shape) < points for factor in factors]
-        if both and (all(repeated) or (any(repeated) and any(factor.constant for factor in factors))):
-            products[node.name] = join, factors
-        elif all(repeated):
-            what = f"{node.what or node.op} of all pairs ({join.what or join.op})"
-            named[node.name] = replace(node, op=NOT_UNDERSTOOD, axes=(), what=what, macs=points)
-        elif both and any(repeated):
-            named[node.name] = replace(node, macs=points)
+        found, todo = list[Node](), _carriers(node, by_name) if held else []
+        while todo:
+            inner = by_name[todo.pop()]
+            if inner.name in pairs and inner.name not in counted and inner.name not in read_whole:
+                counted.add(inner.name)
+                if pairs[inner.name] is inner:
+                    found.append(inner)
+                else:
+                    todo += _carriers(inner, by_name)
+        if found:
+            what = f"{node.what or node.op} of all pairs ({found[0].what or found[0].op})"
+            named[node.name] = replace(node, op=NOT_UNDERSTOOD, axes=(), window=None, what=what,
+                                       macs=sum(math.prod(pair.shape or ()) for pair in found))
     joins = {join.name for join, _ in products.values()}
     nodes, to.nodes = to.nodes, []
     for node in nodes:
         if node.name in products:  # an einsum of the join's name, and the reduction's shape
             join, factors = products[node.name]
             extents = dict(zip(string.ascii_lowercase, join.shape or (), strict=False))
-            letters, summed = "".join(extents), whole_axes(node, len(extents))
+            letters, summed = "".join(extents), _summed_axes(node, by_name)
             kept = "".join(letter for axis, letter in enumerate(letters) if axis not in summed)
             del to.taken[join.name]
             to.where = node.where
@@ -540,6 +577,28 @@ def recognise_products(to: Assembly, outputs: Sequence[str]) -> None:
     to.nodes = without_unread(to.nodes, readers, outputs)  # such as scales and repeated factors
 
 
+def _summed_axes(node: Node, by_name: Mapping[str, Node]) -> frozenset[int]:
+    """The axes of which a reduction leaves one number, of a pool those that its window covers; none for other nodes."""
+    shape = by_name[node.inputs[0]].shape if node.inputs else None
+    if shape is None:
+        return frozenset()
+    if node.kind == "reduce" or node.op == "cumsum":
+        return whole_axes(node, len(shape))
+    lead = len(shape) - len(node.window.kernel) if node.window else 0
+    covered = node.op == "avgpool" and node.window and node.window.kernel == shape[lead:] and not any(
+        map(any, node.window.pad))
+    return frozenset(range(lead, len(shape))) if covered else frozenset()
+
+
+def _carriers(node: Node, by_name: Mapping[str, Node]) -> list[str]:
+    """The operands whose points a node has: of a join those that are as large as it is, none of an operator."""
+    if node.layer or node.kind == NOT_UNDERSTOOD:
+        return []
+    shapes = {name: by_name[name].shape for name in node.inputs}
+    return [name for name, shape in shapes.items() if node.kind != "join" or shape is None or node.shape is None
+            or math.prod(shape) == math.prod(node.shape)]
+
+
 def _join(to: Assembly, node: Node, by_name: Mapping[str, Node],
           readers: Mapping[str, int]) -> tuple[Node | None, bool]:
     """The join of two tensors behind a reduction, and whether it is a product that is at most scaled on the way.
@@ -547,7 +606,7 @@ def _join(to: Assembly, node: Node, by_name: Mapping[str, Node],
     Only steps point by point of one tensor lie on the way (and rearrangements, behind which it counts as no product),
     and nothing else reads them: None where that is not so.
     """
-    scaled, inner = node.op in ("sum", "mean"), by_name[node.inputs[0]]
+    scaled, inner = node.op in ("sum", "mean", "avgpool"), by_name[node.inputs[0]]
     while readers[inner.name] == 1:
         if inner.kind == "join" and (len(set(inner.inputs)) == 2 or _constants(to, inner)):
             return inner, scaled and inner.op == "mul"

@@ -132,7 +132,7 @@ def _plain_node(name: str, common: dict[str, Any], reader: Reader) -> Node:
     if (sliced or op == "pad") and entries != len(axes):
         raise reader.at("axes").error(f"{name} ({op}): the axes {list(axes)}, entries for {entries}",
                                       "one entry per axis")
-    macs = reader.take("macs", integer(0), None) if kind == "reduce" else None
+    macs = reader.take("macs", integer(0), None) if kind in ("reduce", "pool") else None
     what, possible = reader.take("what", text) if op in (*GENERIC, NOT_UNDERSTOOD) else "", None
     if op == NOT_UNDERSTOOD:
         macs, possible = (reader.take(key, integer(0), None) for key in ("macs", "possible"))

@@ -17,10 +17,10 @@ from bisect import bisect_left
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
+from graphlib import CycleError
 from pathlib import Path
 from typing import Any
 
-import networkx as nx
 import numpy as np
 
 from fadiff_mapper.base import run_program
@@ -29,7 +29,7 @@ from fadiff_mapper.base.program_start import module_path, python_command
 from fadiff_mapper.base.worker_processes import ONE_THREAD
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Workload, build_workload
-from fadiff_mapper.workload.graph import MOST_NODES
+from fadiff_mapper.workload.graph import MOST_NODES, topological
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.readers.assembly import Assembly, Tensor, recognise_products
 from fadiff_mapper.workload.readers.convolutions import repeated
@@ -217,7 +217,14 @@ def _light(model: Any, where: Where, given: Given) -> Any:
     light = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
     graph = light.graph
     graph.name = model.graph.name or "graph"
-    graph.node.extend(_ordered(model.graph, where))
+    nodes = model.graph.node
+    writers = {output: index for index, node in enumerate(nodes) for output in node.output if output}
+    try:
+        order = topological([[writers[name] for name in node.input if name in writers] for node in nodes])
+    except CycleError as error:
+        cycle = " -> ".join(clean(_name(nodes[index])) for index in error.args[1])
+        raise where.error(f"the network has a cycle: {cycle}", "a graph without cycles") from None
+    graph.node.extend(nodes[index] for index in order)
     graph.input.extend(model.graph.input)
     graph.output.extend(model.graph.output)
     graph.value_info.extend(model.graph.value_info)
@@ -323,21 +330,6 @@ def _refuse_large_functions(model: Any, where: Where) -> None:
         return
     if (operators := size(model.graph.node)) > MOST_OPERATORS:
         raise where.error(f"{operators} operators in its functions", f"at most {MOST_OPERATORS}")
-
-
-def _ordered(graph: Any, where: Where) -> list[Any]:
-    """The nodes so that each comes after those whose outputs it reads. Raises SpecError for a cycle."""
-    writers = {output: index for index, node in enumerate(graph.node) for output in node.output if output}
-    order: nx.DiGraph[int] = nx.DiGraph()
-    order.add_nodes_from(range(len(graph.node)))
-    order.add_edges_from((writers[name], index) for index, node in enumerate(graph.node) for name in node.input
-                         if name in writers)
-    try:
-        return [graph.node[index] for index in nx.lexicographical_topological_sort(order)]
-    except nx.NetworkXUnfeasible:
-        cycle = [clean(_name(graph.node[edge[0]])) for edge in nx.find_cycle(order)]
-        raise where.error(f"the network has a cycle: {' -> '.join([*cycle, cycle[0]])}",
-                          "a graph without cycles") from None
 
 
 def _network(model: Any, constants: set[str], title: str, where: Where) -> Workload:

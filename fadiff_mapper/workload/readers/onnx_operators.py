@@ -176,6 +176,10 @@ OTHERS = frozenset((
 ))
 """Further operators without multiply-accumulates, through which no tile is followed."""
 
+SUMMING = ("Col2Im", "RoiAlign", "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss",
+           "com.microsoft.QLinearReduceMean", "com.microsoft.ReduceSumInteger")
+"""Operators of these that sum elements; so do scatters that add, and resizings against aliasing."""
+
 REDUCE = {"ReduceMean": "mean", "ReduceSum": "sum", "ReduceMax": "amax", "ReduceMin": "amin",
           **dict.fromkeys(("ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"),
                           "reduction")}
@@ -486,7 +490,10 @@ def _picked(call: OnnxCall, first: Tensor, index: int) -> Tensor:
     details = Details() if shape is None or not first.known else _details(call, first.shape, shape, index)
     if op == "gather" and details and len(shape or ()) < len(first.shape):
         op = "slice"
-    return call.to.node(name, op, call.tensors, shape, what=call.operator, **details)
+    made = call.to.node(name, op, call.tensors, shape, what=call.operator, **details)
+    if made.node and (call.operator in SUMMING or call.text("reduction") == "add" or call.whole("antialias", 0)):
+        call.to.summing.add(made.node)
+    return made
 
 
 def _details(call: OnnxCall, before: Shape, after: Shape, index: int) -> Details:

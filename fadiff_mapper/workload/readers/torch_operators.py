@@ -524,6 +524,8 @@ def understood(call: TorchCall) -> list[Tensor]:
     elif call.tag == "reduction" or name in OTHERS:
         made = _each(call, lambda call, result, index: call.to.node(result, "other", call.tensors, call.outs[index],
                                                                     what=call.operator))
+        if call.tag == "reduction":
+            call.to.summing.update(tensor.node for tensor in made if tensor.node)
     else:
         made = call.to.unknown(call.name, name, call.tensors, call.outs)
     return made if isinstance(made, list) else [made, *constants(call)[1:]]
@@ -544,9 +546,15 @@ def _picked(call: TorchCall, name: str, index: int) -> Tensor:
     if op == "slice" and math.prod(shape) == math.prod(first.shape):
         return call.to.reshape(name, first, shape)
     result = call.to.node(name, op, call.tensors, shape, what=call.operator, **_details(call, index))
+    if result.node and (call.operator in SUMMING or call.arguments.get("accumulate")):
+        call.to.summing.add(result.node)
     matrices = call.operator in ("index", "index_select") and first.constant and len(first.shape) == len(shape) == 3
     return replace(result, picked_from=first.shape[0]) if matrices else result
 
+
+SUMMING = ("scatter_add", "scatter_reduce", "index_add", "index_reduce", "_embedding_bag", "_upsample_bilinear2d_aa",
+           "_upsample_bicubic2d_aa")
+"""Operators that sum elements which they pick or put; so do those that accumulate."""
 
 SPLITS = ("split", "chunk", "split_with_sizes", "unbind", "tensor_split", "unsafe_split", "unsafe_chunk",
           "unsafe_split_with_sizes")

@@ -162,9 +162,11 @@ def _graphs(module: torch.fx.GraphModule) -> list[torch.fx.GraphModule]:
 
 
 def _body(call: torch.fx.Node, bodies: dict[Hashable, torch.fx.Graph | None]) -> torch.fx.Graph | None:
-    """What computes a call, with a placeholder for every node that it reads; None where PyTorch does not say it.
+    """The operators that PyTorch computes a call by, with a placeholder for every node that it reads.
 
-    `bodies` are those found so far, by operator and arguments; a new one is added.
+    Views that are in no table (`movedim`) name their own decomposition. None where there is no decomposition, or one
+    that fails, that checks values (`linalg_inv`: is the matrix singular?), or that holds a tensor of its own. `bodies`
+    are those found so far, by operator and arguments; a new one is added.
     """
     given = call.all_input_nodes
     tensors: list[Any] = [source.meta.get("val") for source in given]
@@ -173,17 +175,9 @@ def _body(call: torch.fx.Node, bodies: dict[Hashable, torch.fx.Graph | None]) ->
     numbers = {source: index for index, source in enumerate(given)}
     arguments = torch.fx.map_arg((call.args, call.kwargs), lambda source: f"tensor {numbers[source]}")
     key = (call.target, repr(arguments), *((tensor.shape, tensor.stride(), tensor.dtype) for tensor in tensors))
-    if key not in bodies:
-        bodies[key] = _traced(call, tensors)
-    return bodies[key]
-
-
-def _traced(call: torch.fx.Node, tensors: list[torch.Tensor]) -> torch.fx.Graph | None:
-    """The operators that PyTorch computes a call by.
-
-    Views that are in no table (`movedim`) name their own decomposition. None where there is no decomposition,
-    or one that fails, that checks values (`linalg_inv`: is the matrix singular?), or that holds a tensor of its own.
-    """
+    if key in bodies:
+        return bodies[key]
+    bodies[key] = None
     target: Any = call.target
     decomposition = _decompositions().get(target, target.decompose if _is_view(call) else None)
     if decomposition is None:
@@ -203,7 +197,8 @@ def _traced(call: torch.fx.Node, tensors: list[torch.Tensor]) -> torch.fx.Graph 
     plain = all(node.target is operator.getitem or (isinstance(node.target, torch._ops.OpOverload)
                                                     and node.target._schema.returns)
                 for node in graph.nodes if node.op not in ("placeholder", "output"))
-    return graph if whole and plain else None
+    bodies[key] = graph if whole and plain else None
+    return bodies[key]
 
 
 @cache
@@ -310,7 +305,18 @@ def _region(call: TorchCall, walk: Walk) -> list[Any]:
         q, k, v, _, _, gradient = call.tensors[:6]
         return [*attention_gradients(to, call.name, gradient, (q, k, v)), *constants(call)[3:]]
     if call.operator in ("scan", "map_impl", "associative_scan"):
-        return _repeated(call, walk)
+        # Arguments are the body; for a scan the tensors that are carried on; those that are scanned; further ones. An
+        # associative scan of n entries combines them n - 1 times, at least.
+        body, *groups = call.arguments.values()
+        scanned = groups[1] if call.operator == "scan" else groups[0]
+        entries = [Tensor(tensor.shape[1:], tensor.node) for tensor in scanned]
+        given = [*(groups[0] if call.operator == "scan" else entries if call.operator == "associative_scan" else []),
+                 *entries, *groups[-1]]
+        inner = Assembly(to.where, busy_experts=to.busy_experts)
+        results = walk(body, [_outer(inner, index, value) for index, value in enumerate(given)], inner)
+        recognise_products(inner, [value.node for value in results if isinstance(value, Tensor) and value.node])
+        return repeated(to, call.name, inner, scanned[0].shape[0] - (call.operator == "associative_scan"),
+                        call.tensors, call.outs, in_turn=call.operator != "map_impl")
     if call.operator == "flex_attention":   # without its mask; the sums of its rows carry no data on
         what, results = ALL_BLOCKS, [attention(to, call.name, call.tensors[:3], None, call.out), *constants(call)[1:]]
     elif call.operator == "cond":
@@ -323,24 +329,6 @@ def _region(call: TorchCall, walk: Walk) -> list[Any]:
                           possible=sum(_macs(graph, to, walk) for graph in graphs) if graphs else None)
     to.nodes[start:] = [replace(node, what=what) if node.layer and not node.what else node for node in to.nodes[start:]]
     return results
-
-
-def _repeated(call: TorchCall, walk: Walk) -> list[Any]:
-    """The operators of the body of a loop over the first axis of some tensors.
-
-    Arguments are the body; for a scan the tensors that are carried on; those that are scanned; further ones. An
-    associative scan of n entries combines them n - 1 times, at least.
-    """
-    body, *groups = call.arguments.values()
-    scanned = groups[1] if call.operator == "scan" else groups[0]
-    entries = [Tensor(tensor.shape[1:], tensor.node) for tensor in scanned]
-    given = [*(groups[0] if call.operator == "scan" else entries if call.operator == "associative_scan" else []),
-             *entries, *groups[-1]]
-    inner = Assembly(call.to.where, busy_experts=call.to.busy_experts)
-    results = walk(body, [_outer(inner, index, value) for index, value in enumerate(given)], inner)
-    recognise_products(inner, [value.node for value in results if isinstance(value, Tensor) and value.node])
-    return repeated(call.to, call.name, inner, scanned[0].shape[0] - (call.operator == "associative_scan"),
-                    call.tensors, call.outs, in_turn=call.operator != "map_impl")
 
 
 def _macs(graph: torch.fx.GraphModule, to: Assembly, walk: Walk, given: Sequence[Any] | None = None) -> int:
@@ -405,7 +393,13 @@ def read_module(source: torch.nn.Module | ExportedProgram, example_inputs: Seque
                         _exported(source, example_inputs, example_kwargs))
     title = name or type(source).__name__
     to = Assembly(Where(title), busy_experts=busy_experts)
-    values = _inputs(program, to, title)
+    kinds = {spec.arg.name: spec.kind for spec in program.graph_signature.input_specs}
+    values: dict[str, Any] = {}
+    for node in program.graph.nodes:    # the user's tensors are inputs of the network, all others constants
+        if node.op in ("placeholder", "get_attr") and isinstance(shape := _shapes(node, title), tuple):
+            to.where = Where(title, path=node.name)
+            user = node.op == "placeholder" and kinds.get(node.name) == InputKind.USER_INPUT and math.prod(shape) > 0
+            values[node.name] = to.input(node.name, shape) if user else Tensor(shape)
     _add_calls(program.graph_module, values, to, title)
     outputs = [value.node for value in (values.get(name) for name in program.graph_signature.user_outputs
                                         if isinstance(name, str)) if isinstance(value, Tensor) and value.node]
@@ -449,21 +443,6 @@ def _plainly() -> Iterator[None]:
     finally:
         torch.backends.mha.set_fastpath_enabled(attention)
         fx.config.do_not_emit_stack_traces = traces
-
-
-def _inputs(program: ExportedProgram, to: Assembly, title: str) -> dict[str, Any]:
-    """The values of placeholders: the user's tensors are inputs of the network, all others constants."""
-    kinds = {spec.arg.name: spec.kind for spec in program.graph_signature.input_specs}
-    values: dict[str, Any] = {}
-    for node in program.graph.nodes:
-        if node.op in ("placeholder", "get_attr"):
-            shape = _shapes(node, title)
-            if not isinstance(shape, tuple):
-                continue
-            to.where = Where(title, path=node.name)
-            user = node.op == "placeholder" and kinds.get(node.name) == InputKind.USER_INPUT and math.prod(shape) > 0
-            values[node.name] = to.input(node.name, shape) if user else Tensor(shape)
-    return values
 
 
 def _add_calls(module: torch.fx.GraphModule, values: dict[str, Any], to: Assembly, title: str,
@@ -524,11 +503,13 @@ def _called(node: torch.fx.Node, name: str, module: torch.fx.GraphModule, values
     names += [f"argument {index}" for index in range(len(names), len(node.args))]
     given = dict(zip(names, node.args, strict=False)) | node.kwargs
     arguments = {key: argument(item) for key, item in given.items()}
+    made = _flat(node.meta["val"])
     call = TorchCall(operator_name(target or node.target), name, to, _tensors(arguments),
                      shape if isinstance(shape, list) else [shape], arguments, higher or isinstance(shape, list),
-                     tag_of(node.target), _is_complex(node))
+                     tag_of(node.target), any(isinstance(each, torch.Tensor) and each.is_complex()
+                                              for each in made[:1]))
     results: list[Any] = constants(call)
-    written = [item for item in _flat(node.meta["val"]) if isinstance(item, torch.Tensor)]
+    written = [item for item in made if isinstance(item, torch.Tensor)]
     if any(item.numel() for item in written):  # else a check, or nothing
         if not all(tensor.constant for tensor in call.tensors):
             results = _region(call, walk) if higher else understood(call)
@@ -564,10 +545,3 @@ def _shapes(node: torch.fx.Node, title: str) -> Any:
                 f"the shape {' x '.join(map(str, shape))} has dynamic dimensions, or depends on the data "
                 f"({node.target})", "fixed shapes: export without dynamic_shapes, select without boolean masks")
     return shapes[0] if isinstance(value, torch.Tensor) else shapes
-
-
-def _is_complex(node: torch.fx.Node) -> bool:
-    """Whether a node's tensor, or the first of several, has complex numbers."""
-    value = node.meta.get("val")
-    first = value[0] if isinstance(value, list | tuple) and value else value
-    return isinstance(first, torch.Tensor) and first.is_complex()
