@@ -17,13 +17,9 @@ from fadiff_mapper.cli.arguments import BAD_INPUT, DONE, Parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; errors are printed as lines, never as a traceback.
+    """Runs one command and returns its exit code; errors are printed as lines, never as a traceback.
 
-    Args:
-        arguments: The words after the program's name; None: the words of this process.
-
-    Returns:
-        The exit code.
+    `arguments` are the words after the program's name; None: the words of this process.
     """
     begun = time.monotonic()
     if arguments is None:   # this process is the command: its time so far was Python's start

@@ -263,7 +263,6 @@ class BoundDesigns:
         ranked = sorted(mapped, key=lambda point: mapped[point])
         estimate = expected_logarithms(space, self._judge, exponents, mapped)
         expected: dict[Point, float] = {outcome.point: inf for outcome in archive if not outcome.feasible}
-        judged, started = len(self.judged), set[Point]()
 
         def value_at(point: Point) -> float:
             """The expected logarithm of a design's metric; infinite if it is not allowed.
@@ -282,12 +281,14 @@ class BoundDesigns:
                 expected[point] = value
             return expected[point]
 
-        def enough() -> bool:
-            return len(self.judged) - judged >= JUDGED or self.over()
-
         with suppress(OutOfTime):  # the designs judged so far are used
             for point in self._candidates(rng, ranked, exponents, known):
                 value_at(point)
+            judged, started = len(self.judged), set[Point]()
+
+            def enough() -> bool:
+                return len(self.judged) - judged >= JUDGED or self.over()
+
             while not enough() and (starts := [point for point in expected
                                                if point not in started and expected[point] < inf]):
                 start = min(starts, key=lambda point: (expected[point], point))

@@ -99,16 +99,9 @@ def executor(bench: DesignBench, jobs: int | None = None, backend: str = "proces
              address: str | None = None) -> Iterator[Evaluated]:
     """The workers of one run, as a context manager; yields the function that evaluates points.
 
-    The answer depends neither on the number and order of workers nor on the worker of a design.
-
-    Args:
-        bench: The question and the store, which all workers must be able to reach.
-        jobs: Parallel designs; 1: in this process; None: one for each core, or as many as the cluster has.
-        backend: One of `BACKENDS`.
-        address: The cluster's scheduler, such as `tcp://host:8786`; None: a cluster started on this machine.
-
-    Raises:
-        FadiffError: The backend is unknown, not installed or not reachable.
+    The answer depends neither on the number and order of workers nor on the worker of a design. One of `jobs` is this
+    process; None: one for each core, or as many as the cluster has. Without an address, such as `tcp://host:8786`, the
+    cluster is started on this machine. Raises FadiffError if the backend is unknown, not installed or not reachable.
     """
     if backend not in BACKENDS:
         raise FadiffError(f"backend: found {backend!r}; accepted: {listed(BACKENDS)}")

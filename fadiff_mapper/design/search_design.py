@@ -234,18 +234,10 @@ SEARCH_ENDED = "search ended"  # the status of a search that was not interrupted
 def search_design(question: DesignQuestion, options: DesignOptions, *, on_progress: OnDesign = lambda _: None,
                   stopped: Over = never, kept_back: float = 0.0,
                   descent: DesignDescent | None = None) -> DesignResult:
-    """Searches the best designs of a space for some networks.
+    """Searches the best designs of a space for some networks; see `api.search_design`.
 
-    Args:
-        question: The space, the networks and the metrics.
-        options: Method, effort and workers.
-        on_progress: Called after every design.
-        stopped: Asked after every design; once true, the search ends with the best so far.
-        kept_back: Seconds of the time limit that the caller has spent, or needs for the files.
-        descent: Proposes further designs for the method "gradient"; None if that is not the default.
-
-    Returns:
-        The best design, or the front, every number exact; empty for some shards.
+    `kept_back` are the seconds of the time limit that the caller has spent, or needs for the files; `descent` proposes
+    further designs for the method "gradient", None if that is not the default. The result has no front for some shards.
 
     Raises:
         SpecError: The space is wrong.

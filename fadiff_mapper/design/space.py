@@ -24,9 +24,9 @@ from fadiff_mapper.inputs.native.tables import total_areas
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import storage_energy
-from fadiff_mapper.inputs.v04 import is_v04, translated_architecture
+from fadiff_mapper.inputs.v04.document import is_v04, translated_architecture
 from fadiff_mapper.inputs.v04.nodes import DECLARED
-from fadiff_mapper.inputs.yaml.expressions import CONSTANT_NAMES, FUNCTION_NAMES, Literal, evaluate, syntax_tree
+from fadiff_mapper.inputs.yaml.expressions import CONSTANTS, FUNCTIONS, Literal, evaluate, syntax_tree
 from fadiff_mapper.inputs.yaml.leniency import Leniency
 from fadiff_mapper.inputs.yaml.located import (
     LARGEST_WHOLE,
@@ -234,19 +234,11 @@ def _named_nodes(branch: Any, steps: Steps) -> Iterator[tuple[str, Steps, dict[A
 
 
 def find_entry(document: Map, path: str, where: Where) -> Steps:
-    """Finds the entry of an architecture that a path names.
+    """Keys and indices down to the entry of a v0.4 document that a path names; its last maps may be missing yet.
 
-    Args:
-        document: A v0.4 document.
-        path: NODE.attributes.NAME, NODE.spatial.meshX (or meshY), NODE.KEY with a key of `NODE_KEYS`, or
-            variables.NAME. Nodes are found by name, at any depth of the tree.
-        where: Place of the path, for messages.
-
-    Returns:
-        Keys and indices down to the entry; its last maps may be missing yet.
-
-    Raises:
-        SpecError: There is no such node or entry; the message has the nearest one.
+    A path is NODE.attributes.NAME, NODE.spatial.meshX (or meshY), NODE.KEY with a key of `NODE_KEYS`, or
+    variables.NAME. Nodes are found by name, at any depth of the tree. Raises SpecError if there is no such node or
+    entry; the message has the nearest one.
     """
     def known(key: str, accepted: Sequence[str], what: str) -> str:
         if key not in accepted:
@@ -378,7 +370,7 @@ def values_of_text(given: str, where: Where) -> Sequence[Value]:
 
 def _values_of_section(reader: Reader) -> Sequence[Value]:
     """The values of `values`, `powers_of_two`, or `range` with `step` of a parameter. Raises SpecError."""
-    given = [key for key in ("values", "powers_of_two", "range") if reader.has(key)]
+    given = [key for key in ("values", "powers_of_two", "range") if key in reader.node]
     if len(given) != 1:
         raise reader.node.where.error(f"found {' and '.join(given) or 'no values'}", FORMS)
     if given != ["range"]:
@@ -550,7 +542,7 @@ def _parameters(value: Any, where: Where) -> tuple[Parameter, ...]:
 
 def _check_name(name: str, where: Where) -> None:
     """Raises SpecError for a name that expressions cannot use."""
-    if not name.isidentifier() or keyword.iskeyword(name) or name in CONSTANT_NAMES or name in FUNCTION_NAMES:
+    if not name.isidentifier() or keyword.iskeyword(name) or name in CONSTANTS or name in FUNCTIONS:
         raise where.error(f'the parameter is named "{name}"', "a name of letters, digits and underscores that is no "
                           "function or constant of expressions")
 
@@ -633,10 +625,10 @@ def _names_in(expression: str, names: Sequence[str], where: Where, besides: Sequ
         raise where.error(str(error), f"an expression over {listed(names)}") from None
     called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    for name in sorted(read - called - {*names, *CONSTANT_NAMES}):
+    for name in sorted(read - called - {*names, *CONSTANTS}):
         known = [*names, *besides]
         raise where.error(f'"{name}" is no parameter{nearest(name, known)}', listed(known))
-    for name in sorted(called - FUNCTION_NAMES):
-        raise where.error(f'there is no function "{name}"{nearest(name, sorted(FUNCTION_NAMES))}',
-                          listed(sorted(FUNCTION_NAMES)))
+    for name in sorted(called - {*FUNCTIONS}):
+        raise where.error(f'there is no function "{name}"{nearest(name, sorted(FUNCTIONS))}',
+                          listed(sorted(FUNCTIONS)))
     return frozenset(read & set(names))

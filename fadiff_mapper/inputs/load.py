@@ -12,19 +12,20 @@ from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.inputs.energy.choose_source import check_choice, find_tables
 from fadiff_mapper.inputs.native.arch import check_bandwidth_scales, read_architecture
 from fadiff_mapper.inputs.native.constraints import read_constraints
-from fadiff_mapper.inputs.native.mapper import read_mapper
+from fadiff_mapper.inputs.native.hyphens import underscored
 from fadiff_mapper.inputs.native.mapping import read_mapping
 from fadiff_mapper.inputs.native.problem import problem_notes, read_problem
 from fadiff_mapper.inputs.native.sparse_section import read_sparse_optimizations
 from fadiff_mapper.inputs.native.tables import IN_INPUT, read_tables
 from fadiff_mapper.inputs.spec.arch import Architecture
+from fadiff_mapper.inputs.spec.keys import IDLE_OPTIONS, MAPPER
 from fadiff_mapper.inputs.spec.mapping import Mapping
-from fadiff_mapper.inputs.spec.spec import WARNING, MapperOptions, Spec
+from fadiff_mapper.inputs.spec.spec import METRICS, WARNING, MapperOptions, Spec
 from fadiff_mapper.inputs.spec.tables import Tables, missing_actions
-from fadiff_mapper.inputs.v04 import is_v04, translate
+from fadiff_mapper.inputs.v04.document import is_v04, translate
 from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
 from fadiff_mapper.inputs.yaml.load import load_file, load_files
-from fadiff_mapper.inputs.yaml.located import Map, plain, with_places
+from fadiff_mapper.inputs.yaml.located import Map, Reader, mapping, one_of, plain, sequence, with_places
 from fadiff_mapper.inputs.yaml.place import Where
 
 ARCHITECTURE_KEYS = ("architecture", "arch")
@@ -38,6 +39,8 @@ PASSED_ON = ("compound_components", "components", "variables", "globals", "ERT_s
 REFUSED = {"layout": "data layouts are not modelled",
            **dict.fromkeys(("arch_space_sweep", "arch_spec"), "sweeps over architectures are not supported")}
 """Sections of valid Timeloop input that are not modelled here -> why."""
+UNSET = (None, False, -1, "timeloop-mapper")
+"""Values by which Timeloop's front end says that an option is not used; they need no word."""
 Source = str | os.PathLike[str] | AnyMapping[str, Any]
 """A YAML file by its path, a bundled file as `bundled:NAME`, or one dict with the sections of an input."""
 
@@ -128,7 +131,7 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
     fanouts = [arch.fanout(level) for level in range(len(arch.levels))]
     constraints = read_constraints(document, arch.levels, fanouts, problem, leniency)
     options = section("mapper", read_mapper, leniency) or MapperOptions()
-    mapping = section("mapping", read_mapping, arch, problem, leniency)
+    loops = section("mapping", read_mapping, arch, problem, leniency)
     sparse = section("sparse_optimizations", read_sparse_optimizations, arch, problem, keys)
     literal = {**arch.native, "problem": literal_problem} | {
         key: plain(document[key]) for key in ("compound_components", "variables", "sparse_optimizations")
@@ -137,7 +140,24 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
     notes = [*(f"{WARNING}{text}" for text in leniency.warnings),
              *(f"mapper.{name} has no effect: {why}" for name, why in options.ignored),
              *problem_notes(document["problem"], problem)]
-    return Spec(arch, problem, constraints, tables, mapping, options, literal, files, (*notes, *energy_notes), sparse)
+    return Spec(arch, problem, constraints, tables, loops, options, literal, files, (*notes, *energy_notes), sparse)
+
+
+def read_mapper(node: Any, where: Where, leniency: Leniency = STRICT) -> MapperOptions:
+    """Reads the mapper section; options that change nothing here may be written with hyphens."""
+    reader = Reader(underscored(mapping(node, where)), leniency, MAPPER)
+    written = reader.read("optimization_metric")
+    at = reader.at(next((name for name in MAPPER["optimization_metric"].spellings if name in reader.node),
+                        "optimization_metric"))
+    metrics: tuple[str, ...] = ()
+    if isinstance(written, str):
+        metrics = (one_of(*METRICS)(written, at),)
+    elif written is not None:
+        metrics = tuple(one_of(*METRICS)(str(value), place) for value, place in sequence(written, at).placed())
+    threads = reader.read("num_threads")
+    ignored = tuple((name, why) for name, why in IDLE_OPTIONS.items() if reader.read(name) not in UNSET)
+    reader.finish(" in the mapper section")
+    return MapperOptions(metrics or ("edp",), threads, ignored)
 
 
 def _checked_keys(document: Map, leniency: Leniency) -> str:

@@ -85,7 +85,7 @@ def segment_of(fused: FusedGroup) -> Segment:
 
 def costs(written: float, bandwidth: float) -> WordCosts:
     """Words that cost 1 pJ to read from the outermost level, and nothing inside."""
-    return WordCosts((*(0.0 for _ in hardware().arch.levels[1:]), 1.0), written, inf, bandwidth)
+    return WordCosts((*(0.0 for _ in hardware().arch.levels[1:]), 1.0), written, inf, bandwidth, inf)
 
 
 def compiled(segment: Segment) -> CompiledSegment:

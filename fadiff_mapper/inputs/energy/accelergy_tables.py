@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fadiff_mapper.base import run_program
+from fadiff_mapper.base import atomic_files, run_program
 from fadiff_mapper.base.errors import FadiffError, SpecError, listed
-from fadiff_mapper.inputs.energy import answer_cache
 from fadiff_mapper.inputs.energy.accelergy_components import (
     REQUIRED,
     DescribedHardware,
@@ -28,6 +27,7 @@ from fadiff_mapper.inputs.energy.accelergy_components import (
 from fadiff_mapper.inputs.native.tables import read_tables
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.tables import Tables, component_name, missing_actions
+from fadiff_mapper.inputs.yaml.input_file import read_bytes
 from fadiff_mapper.inputs.yaml.load import dump, load_text
 from fadiff_mapper.inputs.yaml.located import Map, with_places
 from fadiff_mapper.inputs.yaml.place import Where
@@ -49,6 +49,8 @@ DIGITS = 6
 """Significant digits of the figures that Accelergy writes, unless it is asked for more."""
 MOST_BYTES = 16 * 2 ** 20
 """Bytes of one file, a plain safety limit."""
+MOST_KEPT = 1 << 28
+"""Bytes of kept answers that are read: a plain safety limit, above all files that one run may leave."""
 COMPLAINT = re.compile(r"\w*(Error|Exception)\b: *\S.*")
 """The last line of a Python traceback, from the name of the exception on."""
 ANSWER_FORMAT = "3"
@@ -292,17 +294,31 @@ def answer(arch: Architecture, literal: Mapping[str, Any], program: str, environ
     version = installed_version(program, environment)
     home = environment.get("HOME")
     files = [Path(program), *([Path(home) / CONFIGURATION] if home else [])]
-    key = answer_cache.key_of(ANSWER_FORMAT, text, version, *(
-        hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else "" for file in files))
-    kept = answer_cache.read(key)
-    if kept:
-        with suppress(FadiffError):  # damaged: ask again
-            return _read(hardware, kept, version)
+    parts = [ANSWER_FORMAT, text, version, *(
+        hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else "" for file in files)]
+    lengths = "".join(f"{len(part)}:{part}" for part in parts)  # without them ("ab", "c") would be ("a", "bc")
+    name, folder = f"{hashlib.sha256(lengths.encode('utf-8', 'surrogatepass')).hexdigest()}.json", answers_folder()
+    if folder and (folder / name).is_file():
+        with suppress(FadiffError, ValueError, RecursionError):  # damaged: ask again
+            kept = json.loads(read_bytes(folder / name, "answers of Accelergy", MOST_KEPT))
+            if isinstance(kept, dict) and all(isinstance(text, str) for text in kept.values()):
+                return _read(hardware, kept, version)
     written = ask(text, program, environment, time_limit)
     fresh = _read(hardware, written, version)
-    if not missing_actions(arch, fresh.tables):  # else a plug-in is lacking, which may be installed later
-        answer_cache.write(key, written)
+    if folder and not missing_actions(arch, fresh.tables):  # else a plug-in is lacking, which may be installed later
+        with suppress(FadiffError):  # the cache only saves time
+            atomic_files.write_files(folder, {name: json.dumps(written, indent=1)})
     return fresh
+
+
+def answers_folder() -> Path | None:
+    """The folder of kept answers: under XDG_CACHE_HOME, else ~/.cache; None where the user has no home."""
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        base = Path(given) if os.path.isabs(given) else Path.home() / ".cache"
+    except RuntimeError:
+        return None
+    return base / "fadiff_mapper" / "energies"
 
 
 def answer_about_files(files: Sequence[str], program: str, environment: Mapping[str, str],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from operator import is_
 from typing import Any
 
 from fadiff_mapper.inputs.yaml.located import Map, Seq
@@ -57,7 +58,5 @@ def underscored(value: Any) -> Any:
                    places={underscored(key): where for key, where in value.places.items()})
     if isinstance(value, Seq):
         entries = [underscored(item) for item in value]
-        if all(entry is item for entry, item in zip(entries, value, strict=True)):
-            return value
-        return Seq(entries, where=value.where, tag=value.tag, places=value.places)
+        return value if all(map(is_, entries, value)) else value.having(entries)
     return value

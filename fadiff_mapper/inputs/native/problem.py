@@ -16,7 +16,7 @@ from fadiff_mapper.inputs.spec import keys
 from fadiff_mapper.inputs.spec.problem import DataSpace, Problem, Term, single_letter
 from fadiff_mapper.inputs.spec.sparse_optimizations import BANDED, FIXED, Density
 from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
-from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, known, mapping, sequence, text
+from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, known, mapping, readers, sequence, text
 from fadiff_mapper.inputs.yaml.place import Where
 
 NAMED_SHAPES: dict[str, dict[str, Any]] = {
@@ -50,7 +50,7 @@ FOR_THE_READER = ("H", "W", "Hpad", "Wpad")
 
 def read_problem(node: Any, where: Where, leniency: Leniency = STRICT,
                  instance_keys: Leniency = STRICT) -> tuple[Problem, dict[str, Any]]:
-    """Reads a problem section.
+    """Reads a problem section into (the problem, the same as plain data that every Timeloop version reads).
 
     Args:
         node: The section: `shape` (inline, or the name of one of `NAMED_SHAPES`) and `instance`; in the oldest form
@@ -59,17 +59,13 @@ def read_problem(node: Any, where: Where, leniency: Leniency = STRICT,
         instance_keys: Decides about keys of the instance, other than 1, that are neither a dimension nor a
             coefficient of the shape, and in both dialects about what `timeloop-model` refuses: floats such as 8.0 for
             bounds and coefficients, coefficients without a default, and dimensions of several letters.
-
-    Returns:
-        (the problem, the same as plain data that every Timeloop version reads)
-
-    Raises:
-        SpecError: An unknown key, a dimension without a bound, a key of the instance other than 1 that is neither a
-            dimension nor a coefficient of the shape, or more than `MOST_COMPUTES` computes.
     """
     reader = Reader(underscored(mapping(node, where)), leniency, keys.PROBLEM)
     reader.read("name")
-    shape = _shape(reader.read("shape"), reader.at("shape"))
+    given, at = reader.read("shape"), reader.at("shape")
+    shape = mapping(NAMED_SHAPES[known(given, NAMED_SHAPES, at, "shape")] if isinstance(given, str) else given, at)
+    if set(shape) == {"shape"} and not isinstance(given, str):  # a shape file included as a whole
+        shape = mapping(shape["shape"], shape.at("shape"))
     shape_reader = Reader(shape, leniency, keys.SHAPE)
     shape_reader.refuse("flatten", "flattened dimensions are not modelled")
     shape_reader.refuse("flattened_dimensions", "flattened dimensions are not modelled")
@@ -86,15 +82,14 @@ def read_problem(node: Any, where: Where, leniency: Leniency = STRICT,
         raise spaces.where.error(f"found {len(spaces)} data spaces", f"at most {MOST_NAMES}")
     shape_reader.finish(" in the problem's shape")
 
-    if reader.has("instance"):
+    if "instance" in reader.node:
         instance = reader.read("instance")
         reader.finish(" in the problem")
     else:  # the oldest form: bounds lie beside `shape`
-        instance = Map({key: value for key, value in reader.node.items() if key not in keys.PROBLEM},
-                       where=reader.node.where, places=reader.node.places)
+        instance = reader.node.having({key: value for key, value in reader.node.items() if key not in keys.PROBLEM})
     bounds, coefficients = _instance(instance, dimensions, defaults, instance_keys)
-    dataspaces = tuple(_dataspace(one, spaces.at(i), bounds, coefficients, leniency) for i, one in enumerate(spaces))
-    _names(Seq([space.name for space in dataspaces], where=spaces.where, places=spaces.places), "data space")
+    dataspaces = tuple(_dataspace(one, bounds, coefficients) for one in readers(spaces, leniency, keys.DATA_SPACE))
+    _names(spaces.having(space.name for space in dataspaces), "data space")
     written = [space.name for space in dataspaces if space.read_write]
     if len(written) != 1:
         raise spaces.where.error(f"read_write data spaces: {listed(written)}", "exactly one (the output)")
@@ -135,19 +130,11 @@ def _literal(problem: Problem, defaults: dict[str, int], coefficients: dict[str,
     return {"version": "0.4", "instance": instance, "shape": shape}
 
 
-def _shape(value: Any, where: Where) -> Map:
-    """The shape itself, by name or inline; a shape file included as a whole has one more key `shape` around it."""
-    if isinstance(value, str):
-        return mapping(NAMED_SHAPES[known(value, NAMED_SHAPES, where, "shape")], where)
-    shape = mapping(value, where)
-    return mapping(shape["shape"], shape.at("shape")) if set(shape) == {"shape"} else shape
-
-
 def _names(node: Seq, word: str) -> list[str]:
     """Names in a list, at least one and each once. Raises SpecError, which calls a name by `word`."""
     if len(node) > MOST_NAMES:
         raise node.where.error(f"found {len(node)} names", f"at most {MOST_NAMES}, each a {word}")
-    names = [text(value, node.at(i)) for i, value in enumerate(node)]
+    names = [text(value, where) for value, where in node.placed()]
     for i, name in enumerate(names):
         if name in names[:i]:
             raise node.at(i).error(f'the {word} "{name}" is listed twice')
@@ -161,8 +148,7 @@ def _coefficients(node: Seq, leniency: Leniency, defaults: Leniency) -> dict[str
     if len(node) > MOST_NAMES:
         raise node.where.error(f"found {len(node)} coefficients", f"at most {MOST_NAMES}")
     result = {}
-    for i, value in enumerate(node):
-        reader = Reader(mapping(value, node.at(i)), leniency, keys.COEFFICIENT)
+    for reader in readers(node, leniency, keys.COEFFICIENT):
         name = reader.read("name")
         if reader.node.get("default") is None:
             defaults.meet([Oddity(reader.node.where, "default",
@@ -204,32 +190,27 @@ def _instance(node: Map, dimensions: list[str], defaults: dict[str, int],
              for name, default in defaults.items()})
 
 
-def _dataspace(node: Any, where: Where, bounds: dict[str, int], coefficients: dict[str, int],
-               leniency: Leniency) -> DataSpace:
-    reader = Reader(mapping(node, where), leniency, keys.DATA_SPACE)
+def _dataspace(reader: Reader, bounds: dict[str, int], coefficients: dict[str, int]) -> DataSpace:
     name, projection, read_write = map(reader.read, ("name", "projection", "read_write"))
     reader.finish(f' of the data space "{name}"')
     if projection and all(isinstance(item, str) for item in projection):
-        projection = Seq([[[item]] for item in projection], where=projection.where, places=projection.places)
+        projection = projection.having([[item]] for item in projection)
     if not projection:
         raise projection.where.error("an empty projection", "a list of ranks, at least one")
     ranks = []
-    for i, rank in enumerate(projection):
-        terms = sequence(rank, projection.at(i))
-        if not terms:
-            raise projection.at(i).error("an empty rank", "a list of [dimension] or [dimension, coefficient]")
-        ranks.append(tuple(_term(term, terms.at(j), bounds, coefficients) for j, term in enumerate(terms)))
+    for rank, at in projection.placed():
+        if not (terms := sequence(rank, at)):
+            raise at.error("an empty rank", "a list of [dimension] or [dimension, coefficient]")
+        sum_of = []
+        for term, where in terms.placed():
+            parts = [text(part, where) for part in sequence(term, where)]
+            if len(parts) not in (1, 2):
+                raise where.error(f"found {len(parts)} names", "[dimension] or [dimension, coefficient]")
+            for part, accepted, word in zip(parts, (bounds, coefficients), ("dimension", "coefficient"), strict=False):
+                known(part, accepted, where, word)
+            sum_of.append(Term(parts[0]) if len(parts) == 1 else Term(parts[0], coefficients[parts[1]], parts[1]))
+        ranks.append(tuple(sum_of))
     return DataSpace(name=name, ranks=tuple(ranks), read_write=read_write)
-
-
-def _term(node: Any, where: Where, bounds: dict[str, int], coefficients: dict[str, int]) -> Term:
-    """One `[dimension]` or `[dimension, coefficient]` of a projection."""
-    parts = [text(part, where) for part in sequence(node, where)]
-    if len(parts) not in (1, 2):
-        raise where.error(f"found {len(parts)} names", "[dimension] or [dimension, coefficient]")
-    for part, accepted, word in zip(parts, (bounds, coefficients), ("dimension", "coefficient"), strict=False):
-        known(part, accepted, where, word)
-    return Term(parts[0]) if len(parts) == 1 else Term(parts[0], coefficients[parts[1]], parts[1])
 
 
 def _densities(instance: Map, names: Sequence[str]) -> dict[str, Density]:

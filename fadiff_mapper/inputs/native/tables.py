@@ -22,7 +22,7 @@ from fadiff_mapper.inputs.spec.tables import (
 )
 from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency
 from fadiff_mapper.inputs.yaml.load import dump
-from fadiff_mapper.inputs.yaml.located import Reader, mapping, plain
+from fadiff_mapper.inputs.yaml.located import Reader, mapping, plain, readers
 from fadiff_mapper.inputs.yaml.place import Where
 
 IN_INPUT = "ERT in the input"
@@ -49,16 +49,14 @@ def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: 
         reader = Reader(underscored(mapping(ert, ert_where)), leniency, ERT)
         version, rows = reader.read("version"), reader.read("tables")
         reader.finish(" in the ERT")
-        energy_tables = tuple(_energy_table(Reader(mapping(row, rows.at(i)), leniency, ENERGIES), source)
-                              for i, row in enumerate(rows))
+        energy_tables = tuple(_energy_table(row, source) for row in readers(rows, leniency, ENERGIES))
         if not energy_tables:
             raise ert_where.error("the ERT has no table", "at least one table with name and actions")
     if art is not None:
         reader = Reader(underscored(mapping(art, art_where)), leniency, ART)
         rows = reader.read("tables")
         reader.finish(" in the ART")
-        for i, row in enumerate(rows):
-            area = Reader(mapping(row, rows.at(i)), table=AREA)
+        for area in readers(rows, STRICT, AREA):
             areas[area.read("name")] = area.read("area")
     return Tables(energy_tables, areas, version, dict.fromkeys(areas, source) if source != IN_INPUT else {})
 
@@ -68,8 +66,7 @@ def _energy_table(reader: Reader, source: str) -> EnergyTable:
     reader.finish(f' of the ERT table "{name}"')
     actions: dict[str, float] = {}
     argued: list[ArguedEnergy] = []
-    for i, row in enumerate(rows):
-        action = Reader(mapping(row, rows.at(i)), reader.leniency, ACTION)
+    for action in readers(rows, reader.leniency, ACTION):
         key, energy = action.read("name"), action.read("energy")
         if energy > MOST_ENERGY:
             raise action.at("energy").error(f"found {energy:g} pJ", f"at most {MOST_ENERGY:g}")
@@ -124,7 +121,7 @@ def areas(arch: Architecture, tables: Tables) -> dict[str, float]:
     of several entries for a component the last one counts.
     """
     in_table = {component_name(full_name): area for full_name, area in _read_areas(tables).items()}
-    return {name: in_table.get(name, area) for name, area in _written_areas(arch).items()}
+    return {name: in_table.get(name, area) for name, area in written_areas(arch).items()}
 
 
 def area_sources(arch: Architecture, tables: Tables) -> dict[str, str]:
@@ -136,7 +133,7 @@ def area_sources(arch: Architecture, tables: Tables) -> dict[str, str]:
                 for full_name in _read_areas(tables)}
     fanouts = {level.name for level in arch.levels if level.is_dummy}
     return {name: in_table.get(name, IN_ARCHITECTURE if area else NO_AREA)
-            for name, area in _written_areas(arch).items() if name not in fanouts}
+            for name, area in written_areas(arch).items() if name not in fanouts}
 
 
 def _read_areas(tables: Tables) -> dict[str, float]:
@@ -144,20 +141,13 @@ def _read_areas(tables: Tables) -> dict[str, float]:
     return tables.art if tables.ert or tables.area_source else {}
 
 
-def stated_areas(arch: Architecture) -> set[str]:
-    """Names of the components whose area the architecture states."""
-    return {name for name, area in _written_areas(arch).items() if area}
-
-
-def _written_areas(arch: Architecture) -> dict[str, float]:
+def written_areas(arch: Architecture) -> dict[str, float]:
     """um^2 per instance that the architecture states, 0 where it does not, by component name, outermost first."""
     attributes = written_attributes(arch)
-
-    def own(name: str, key: str) -> float:
-        return written_number(attributes.get(name, {}), key) or 0.0
-
-    written = {level.name: own(level.name, "cluster_area") / level.cluster_size for level in reversed(arch.levels)}
-    return written | {arch.arithmetic.name: own(arch.arithmetic.name, "area")}
+    written = {level.name: (written_number(attributes.get(level.name, {}), "cluster_area") or 0.0) / level.cluster_size
+               for level in reversed(arch.levels)}
+    unit = arch.arithmetic.name
+    return written | {unit: written_number(attributes.get(unit, {}), "area") or 0.0}
 
 
 def total_areas(arch: Architecture, tables: Tables) -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from fadiff_mapper.inputs.spec.keys import INSTANCE
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.v04.constraints import (
     ExpressionScope,
-    design_constraints,
+    expanded_constraints,
     native_mapping,
     native_targets,
     read_constraints,
@@ -37,8 +38,7 @@ from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, mapping, one_of,
 from fadiff_mapper.inputs.yaml.place import Where
 
 CONSTRAINTS, COMPONENTS, MAPPING = "constraints", "components", "mapping"
-"""Every top-level key that contains one of these words is such a section (the front end's rule); of a
-mapping there may be one."""
+"""Every top-level key that contains one of these words is such a section (the front end's rule)."""
 PLAIN = re.compile(r"\(.*\)$|[-+.\deE]+$")
 """Texts of a density that are read as meant: an expression in parentheses, or a number."""
 HARMLESS_VARIABLES = ("TIMELOOP_HIDE_INCONSEQUENTIAL_STATS",)
@@ -66,8 +66,7 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     Every fan-out X becomes a `dummy_storage` level `inter_X_spatial`; container attributes are handed inwards;
     constraints and mapping become flat lists of directives with strings. The problem is read into values here, as
     constraints speak of its dimensions and data spaces; the caller need not read it again. `leniency` decides about
-    input that the front end puts up with and Timeloop then ignores. Raises SpecError for input that the front end would
-    refuse, or ignore where strict, or that is valid but not modelled.
+    input that the front end puts up with and Timeloop then ignores.
     """
     reader = Reader(without_ignored(document))
     shared = _globals(reader)
@@ -83,7 +82,7 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     targets = [target for key in document if CONSTRAINTS in str(key)
                for target in reader.take(key, target_entries, [])]
     written = read_constraints(tree, targets, scope)
-    groups = design_constraints(tree, written, problem)
+    groups = expanded_constraints(tree, written, problem)
     items: dict[str, Any] = {
         "architecture": native_architecture(tree, placed, variables, leniency),
         "architecture_constraints": Map({"targets": native_targets(levels, groups, problem, tree.where)},
@@ -92,7 +91,7 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     keys = [key for key in map(str, reader.node) if MAPPING in key and CONSTRAINTS not in key and COMPONENTS not in key]
     entries = reader.take(keys[0] if keys else MAPPING, sequence, None)
     if entries is not None:
-        items["mapping"] = native_mapping(entries, tree, levels, written, groups, scope)
+        items["mapping"] = native_mapping(entries, tree, levels, written, scope)
     items["globals"] = shared
     # Sections that are handed on as they are, and those that are not modelled.
     reader.refuse("layout", "data layouts are not modelled")
@@ -111,21 +110,25 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     section = without_ignored(reader.take("sparse_optimizations", mapping, Map(where=reader.node.where)))
     entries = sequence(section.get("targets") or [], section.at("targets"))
     found = {level.name: level.leaf.sparse for level in levels if level.leaf.sparse and not level.dummy}
-    for i, entry in enumerate(entries):
-        entry = mapping(entry, entries.at(i))
+    for value, at in entries.placed():
+        entry = mapping(value, at)
         key = "target" if "target" in entry else "name"  # of the front end, and of the native dialect
         name = Reader(entry).take(key, text)
-        rest = Map({other: value for other, value in entry.items() if other != key}, where=entry.where,
+        rest = Map({other: item for other, item in entry.items() if other != key}, where=at,
                    places={**entry.places, "name": entry.at(key)})
         found[name] = combined([found[name], rest]) if name in found else rest
     if found or "targets" in section:
-        merged = Seq([Map({**one, "name": name}, where=one.where, places=one.places) for name, one in found.items()],
-                     where=section.where, places=[one.where for one in found.values()])
-        items["sparse_optimizations"] = Map({**section, "targets": merged}, where=section.where, places=section.places)
+        named = [(part.having({**part, "name": name}), part.where) for name, part in found.items()]
+        items["sparse_optimizations"] = section.having({**section, "targets": _listed(named, section.where)})
     reader.asked += [CONSTRAINTS, COMPONENTS]
     reader.finish()
     return Translation(Map({key: value for key, value in items.items() if value is not None},
                            where=document.where, places=document.places), problem, literal_problem)
+
+
+def _listed(found: Sequence[tuple[Any, Where]], where: Where) -> Seq:
+    """Entries with their places as one list."""
+    return Seq([entry for entry, _ in found], where=where, places=[place for _, place in found])
 
 
 def translated_architecture(document: Map, leniency: Leniency = STRICT) -> Map:
@@ -143,8 +146,7 @@ def _variables(reader: Reader, leniency: Leniency) -> Map:
         if not isinstance(value, list):
             return mapping(value, where)
         leniency.meet([Oddity(where, "list", "found a list", "a mapping", "its mappings count as one")])
-        items = sequence(value, where)
-        return combined([Map(where=where), *(mapping(item, items.at(i)) for i, item in enumerate(items))])
+        return combined([Map(where=where), *(mapping(item, at) for item, at in sequence(value, where).placed())])
 
     node = reader.take("variables", one_mapping, Map(where=reader.node.where))
     variables = Map({"version": VERSION}, where=node.where, places=node.places)
@@ -164,36 +166,36 @@ def _names(variables: Map, problem: Map) -> Names:
 
 
 def _problem_node(reader: Reader, variables: Map, leniency: Leniency) -> Map:
-    """The problem section with the expressions of its instance worked out."""
+    """The problem section with the expressions of its instance worked out.
+
+    The front end hands on the text of a `density` unless it stands in parentheses, and Timeloop reads 0.
+    """
     node = without_ignored(reader.take("problem", mapping))
     instance = node.get("instance")
     if not isinstance(instance, Map):
         return node
     names = _names(variables, node)
-    flat = Map({key: value for key, value in instance.items() if key not in INSTANCE}, where=instance.where,
-               tag=instance.tag, places=instance.places)
-    resolved = without_empty(resolve_map(flat, names))
+    resolved = without_empty(resolve_map(
+        instance.having({key: value for key, value in instance.items() if key not in INSTANCE}), names))
     known = {**names, **resolved}
-    resolved.update({key: _densities(instance[key], instance.at(key), known, leniency)
+
+    def densities(value: Any, where: Where) -> Any:
+        """Densities with the expressions of their numbers worked out; names of distributions stay."""
+        if not isinstance(value, Map):
+            return worked_out(value, where, known)
+        items: dict[Any, Any] = {}
+        for key, item in value.items():
+            items[key] = item if key == "distribution" else densities(item, value.at(key))
+            if key == "density" and isinstance(item, str) and isinstance(items[key], int | float) and (
+                    not PLAIN.match(item)):
+                leniency.meet([Oddity(value.at(key), f"density {item}", f'found the text "{item}"', f'"({item})"',
+                                      "Timeloop reads 0")])
+                items[key] = 0.0
+        return value.having(items)
+
+    resolved.update({key: densities(instance[key], instance.at(key))
                      for key in ("densities", "commonDensity") if instance.get(key) not in (None, {})})
-    return Map({**node, "instance": resolved}, where=node.where, places=node.places)
-
-
-def _densities(value: Any, where: Where, names: Names, leniency: Leniency) -> Any:
-    """Densities with the expressions of their numbers worked out; names of distributions stay.
-
-    The front end hands on the text of a `density` unless it stands in parentheses, and Timeloop reads 0.
-    """
-    if not isinstance(value, Map):
-        return worked_out(value, where, names)
-    items: dict[Any, Any] = {}
-    for key, item in value.items():
-        items[key] = item if key == "distribution" else _densities(item, value.at(key), names, leniency)
-        if key == "density" and isinstance(item, str) and isinstance(items[key], int | float) and not PLAIN.match(item):
-            leniency.meet([Oddity(value.at(key), f"density {item}", f'found the text "{item}"', f'"({item})"',
-                                  "Timeloop reads 0")])
-            items[key] = 0.0
-    return Map(items, where=value.where, tag=value.tag, places=value.places)
+    return node.having({**node, "instance": resolved})
 
 
 def _globals(reader: Reader) -> Map | None:
@@ -226,17 +228,17 @@ def _components(reader: Reader) -> Map | None:
         section.take("version", version, None)
         entries = section.take("classes", sequence, Seq(where=where))
         section.finish(" in the components")
-        return flat(entries, where)
+        return list(flat(entries, where))
 
-    def flat(value: Any, where: Where) -> list[tuple[Any, Where]]:
+    def flat(value: Any, where: Where) -> Iterator[tuple[Any, Where]]:
         """The entries of nested lists with their places."""
         if not isinstance(value, list):
-            return [(value, where)]
-        entries = sequence(value, where)
-        return [item for i, entry in enumerate(entries) for item in flat(entry, entries.at(i))]
+            yield value, where
+        else:
+            for entry, at in sequence(value, where).placed():
+                yield from flat(entry, at)
 
     keys = [str(key) for key in reader.node if COMPONENTS in str(key)]
     found = [item for key in keys for item in reader.take(key, classes, [])]
     where = reader.at(keys[0]) if keys else reader.node.where
-    merged = Seq([item for item, _ in found], where=where, places=[place for _, place in found])
-    return Map({"version": VERSION, "classes": merged}, where=where) if keys else None
+    return Map({"version": VERSION, "classes": _listed(found, where)}, where=where) if keys else None

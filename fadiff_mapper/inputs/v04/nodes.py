@@ -1,7 +1,4 @@
-"""The tree under `architecture: nodes:`, read into frozen nodes and laid out as native levels.
-
-Defaults and rules follow Timeloop's Python front end.
-"""
+"""The tree under `architecture: nodes:` as native levels; defaults and rules follow Timeloop's Python front end."""
 
 from __future__ import annotations
 
@@ -66,7 +63,7 @@ def resolve_map(node: Map, names: Names) -> Map:
     """A map with all values worked out in order: each may use those before it, besides `names`."""
     if len(node) > MOST_ENTRIES:
         raise node.where.error(f"found {len(node)} entries", f"at most {MOST_ENTRIES}")
-    resolved = Map(where=node.where, tag=node.tag, places=node.places)
+    resolved = node.having(())
     known = ChainMap(resolved, names)  # type: ignore[arg-type]  # is read alone
     for key, value in node.items():
         resolved[key] = worked_out(value, node.at(key), known)
@@ -81,14 +78,12 @@ def inherit(outer: Map, inner: Map) -> Map:
 
 def without_empty(node: Map) -> Map:
     """The map without empty entries: null, "", [] and {}."""
-    return Map({key: value for key, value in node.items() if value not in (None, "", [], {})},
-               where=node.where, tag=node.tag, places=node.places)
+    return node.having({key: value for key, value in node.items() if value not in (None, "", [], {})})
 
 
 def without_ignored(node: Map) -> Map:
     """The map without keys that contain "ignore": the front end leaves them to the user, for anchors."""
-    return Map({key: value for key, value in node.items() if "ignore" not in str(key)},
-               where=node.where, tag=node.tag, places=node.places)
+    return node.having({key: value for key, value in node.items() if "ignore" not in str(key)})
 
 
 def version(value: Any, where: Where) -> str:
@@ -128,11 +123,7 @@ class BranchNode:
 
 
 def read_tree(architecture: Map, names: Names) -> BranchNode:
-    """Reads the tree of an architecture, a section with a list under `nodes`; expressions can use the names.
-
-    Raises SpecError for unknown tags, keys and classes, names given twice, missing attributes, and parts that are not
-    modelled: containers or fan-outs directly under a !Parallel.
-    """
+    """Reads the tree of an architecture, a section with a list under `nodes`; expressions can use the names."""
     reader = Reader(without_ignored(architecture))
     reader.take("version", version, None)
     written = reader.take("nodes", sequence)
@@ -180,9 +171,9 @@ def _read_nodes(nodes: Seq, names: Names, around: str) -> tuple[tuple[LeafNode |
     """The nodes of one list, and the names with the additions of its nodes. SpecError lists all their mistakes."""
     read: list[LeafNode | BranchNode] = []
     mistakes: list[str] = []
-    for i, value in enumerate(nodes):
+    for value, where in nodes.placed():
         try:
-            node, names = _read_node(value, nodes.at(i), names, around)
+            node, names = _read_node(value, where, names, around)
             read.append(node)
         except SpecError as error:
             mistakes += error.problems
@@ -234,10 +225,14 @@ def _leaf(tag: str, node: Map, names: Names) -> LeafNode:
             reader.read("class", "nothing")
             name = reader.read("name", "nothing")
         else:
-            name = reader.read("name")
-            role = _role(reader.read("class"), reader.at("class"))
+            name, kind = reader.read("name"), reader.read("class")
+            role = next((role for role, words in ROLES.items() if any(word in kind for word in words)), "")
+            if not role:
+                accepted = [word for words in ROLES.values() for word in words]
+                raise reader.at("class").error(f'unknown class "{kind}"{nearest(kind, accepted)}',
+                                               f"a class that contains {listed(accepted)}")
         own = reader.read("required_actions", Seq(where=node.where))
-        actions = dict.fromkeys([*ACTIONS.get(role, ()), *(text(action, own.at(i)) for i, action in enumerate(own))])
+        actions = dict.fromkeys([*ACTIONS.get(role, ()), *(text(action, where) for action, where in own.placed())])
         items = {"class": node.get("class"), "subclass": reader.read("subclass"),
                  "required_actions": Seq(actions, where=own.where) if actions else None,
                  **{key: computed(key, reader, names) for key in ("area_scale", "energy_scale", "enabled")}}
@@ -252,15 +247,6 @@ def _leaf(tag: str, node: Map, names: Names) -> LeafNode:
     sparse = without_empty(without_ignored(reader.read("sparse_optimizations", empty)))
     reader.finish(f' of "{name}"')
     return LeafNode(role, name, node.where, attributes, mesh_x, mesh_y, without_ignored(constraints), component, sparse)
-
-
-def _role(kind: str, where: Where) -> str:
-    """The role of a class. Raises SpecError for unknown classes."""
-    for role, words in ROLES.items():
-        if any(word in kind for word in words):
-            return role
-    accepted = [word for words in ROLES.values() for word in words]
-    raise where.error(f'unknown class "{kind}"{nearest(kind, accepted)}', f"a class that contains {listed(accepted)}")
 
 
 @dataclass(frozen=True)
@@ -298,8 +284,7 @@ def place_levels(tree: BranchNode) -> tuple[NativeLevel, ...]:
     for leaf in _enabled(tree):
         container = leaf.role == "container"
         if container:
-            inherited = inherit(inherited, Map({"power_gated_at": None, **leaf.attributes}, where=leaf.where,
-                                               places=leaf.attributes.places))
+            inherited = inherit(inherited, leaf.attributes.having({"power_gated_at": None, **leaf.attributes}))
         for name, dummy, there in ((f"inter_{leaf.name}_spatial", True, leaf.fanout != 1),
                                    (leaf.name, False, not container)):
             if not dummy:
@@ -329,32 +314,29 @@ def native_architecture(tree: BranchNode, levels: tuple[NativeLevel, ...], varia
     if first is not None and first.role == "container":
         name, attributes = f"{first.name}_top_level", inherit(variables, first.attributes)
         attributes.setdefault("power_gated_at", None)
-    node = Map({"name": name, "attributes": attributes,
-                "local": Seq([_local(level, leniency) for level in levels], where=tree.where)}, where=tree.where)
+    local = []
+    for level in levels:
+        leaf = level.leaf
+        own = Map(DUMMY_ATTRIBUTES, where=leaf.where) if level.dummy else leaf.attributes
+        given = inherit(level.inherited, own)
+        for key in ("width", "datawidth") if leaf.role == "storage" else ():
+            native = next((name for name in NATIVE_WIDTHS if name in given), None) if key == "width" else None
+            if key in given and key not in own:
+                leniency.meet([Oddity(own.where, f"inherited {key}",
+                                      f'Timeloop\'s front end refuses "{level.name}", which has no {key} of its own',
+                                      f"{key}: {given[key]} in its attributes too", "that of a container holds")])
+            elif key not in given and native:
+                leniency.meet([Oddity(given.at(native), native, f'"{level.name}" has {native} and no width', "width",
+                                      "Timeloop's front end refuses it, and timeloop-model reads it as the width")])
+            elif key not in given:
+                raise own.where.error(f'the attribute "{key}" of the storage "{level.name}" is missing', f"{key}: BITS")
+        found = given.having({**given, "meshX": level.mesh_x, "meshY": level.mesh_y,
+                              "power_gated_at": given.get("power_gated_at", level.power_gated_at)})
+        rest = {"class": "dummy_storage", "enabled": True} if level.dummy else leaf.component
+        full_name = level.name if level.is_network else f"{level.name}[1..{level.mesh_x * level.mesh_y}]"
+        local.append(leaf.component.having({"name": full_name, **rest, "attributes": found}))
+    node = Map({"name": name, "attributes": attributes, "local": Seq(local, where=tree.where)}, where=tree.where)
     return Map({"version": VERSION, "subtree": Seq([node], where=tree.where)}, where=tree.where)
-
-
-def _local(level: NativeLevel, leniency: Leniency) -> Map:
-    leaf = level.leaf
-    own = Map(DUMMY_ATTRIBUTES, where=leaf.where) if level.dummy else leaf.attributes
-    given = inherit(level.inherited, own)
-    for key in ("width", "datawidth") if leaf.role == "storage" else ():
-        native = next((name for name in NATIVE_WIDTHS if name in given), None) if key == "width" else None
-        if key in given and key not in own:
-            leniency.meet([Oddity(own.where, f"inherited {key}",
-                                  f'Timeloop\'s front end refuses "{level.name}", which has no {key} of its own',
-                                  f"{key}: {given[key]} in its attributes too", "that of a container holds")])
-        elif key not in given and native:
-            leniency.meet([Oddity(given.at(native), native, f'"{level.name}" has {native} and no width', "width",
-                                  "Timeloop's front end refuses it, and timeloop-model reads it as the width")])
-        elif key not in given:
-            raise own.where.error(f'the attribute "{key}" of the storage "{level.name}" is missing', f"{key}: BITS")
-    mesh = {"meshX": level.mesh_x, "meshY": level.mesh_y}
-    attributes = Map({**given, **mesh, "power_gated_at": given.get("power_gated_at", level.power_gated_at)},
-                     where=own.where, places=given.places)
-    rest = {"class": "dummy_storage", "enabled": True} if level.dummy else leaf.component
-    name = level.name if level.is_network else f"{level.name}[1..{level.mesh_x * level.mesh_y}]"
-    return Map({"name": name, **rest, "attributes": attributes}, where=leaf.where, places=leaf.component.places)
 
 
 def _enabled(branch: BranchNode) -> Iterator[LeafNode]:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 from yaml import events
@@ -112,19 +112,11 @@ INCLUDED_TAG = "!include_loaded"
 _CORE = "tag:yaml.org,2002:"
 _LOCAL_TAG = re.compile(r"![A-Za-z_][\w-]*")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_UNFINISHED = object()
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class Built(NamedTuple):
-    """A value with its extent, aliases written out."""
-
-    value: Any  # a `Map`, `Seq` or scalar
-    size: int  # number of values in it, itself included
-    height: int  # levels of nesting; 1 for a scalar
-
-
-def parse(text: str, file: str, lines: Sequence[tuple[str, int]] | None = None,
-          included: Sequence[Built] = ()) -> Built:
+def parse(text: str, file: str, lines: Sequence[tuple[str, int]] | None = None, included: Sequence[Any] = ()) -> Any:
     """Reads the one YAML document in a text.
 
     Args:
@@ -145,16 +137,16 @@ def parse(text: str, file: str, lines: Sequence[tuple[str, int]] | None = None,
         if isinstance(next(stream), events.StreamEndEvent):
             raise Where(file).error("the file is empty", "a YAML document")
         first = next(stream)
-        built = document.build(first, document.at(first.start_mark.line), 1)
+        value = document.build(first, document.at(first.start_mark.line), 1)
         next(stream)
         following = next(stream)
     except yaml.YAMLError as error:
         raise _syntax_error(error, text, document) from None
     if not isinstance(following, events.StreamEndEvent):
         raise document.at(following.start_mark.line).error("a second YAML document", "one document in a file")
-    for value in document.unmerged:
-        value.tag = None
-    return built
+    for collection in document.unmerged:
+        collection.tag = None
+    return value
 
 
 @dataclass
@@ -164,22 +156,18 @@ class _Document:
     file: str  # name of the text for messages
     # File and line of each line of the text, where a template produced it; else None.
     lines: Sequence[tuple[str, int]] | None
-    included: Sequence[Built]  # values for `!include_loaded`
+    included: Sequence[Any]  # values for `!include_loaded`
     stream: Iterator[Any]  # events of the parser, consumed as values are built
     nodes: int = 0  # values built so far
-    # Values by anchor; None while the anchored value itself is built.
-    anchors: dict[str, Built | None] = field(default_factory=dict)
+    anchors: dict[str, Any] = field(default_factory=dict)  # values; `_UNFINISHED` while the value itself is built
     # Values tagged `!nomerge`, whose tag is taken off in the end: it has then done its work.
     unmerged: list[Map | Seq] = field(default_factory=list)
 
     def at(self, line: int, path: str = "") -> Where:
         """Place of a line of the text, counted from 0 as the parser does."""
-        file, number = self.source(line)
-        return Where(file, number, path)
-
-    def source(self, line: int) -> tuple[str, int]:
-        """File and line (from 1) of a line of the text, counted from 0."""
-        return (self.file, line + 1) if self.lines is None else self.lines[min(line, len(self.lines) - 1)]
+        if self.lines is None:
+            return Where(self.file, line + 1, path)
+        return Where(*self.lines[min(line, len(self.lines) - 1)], path)
 
     def count(self, nodes: int, where: Where) -> None:
         """Adds values to the count. Raises SpecError beyond `MAX_NODES`."""
@@ -187,7 +175,7 @@ class _Document:
         if self.nodes > MAX_NODES:
             raise where.error("too many values, aliases written out", f"at most {MAX_NODES}")
 
-    def build(self, event: Any, where: Where, depth: int) -> Built:
+    def build(self, event: Any, where: Where, depth: int) -> Any:
         """The value that begins with this event; `depth` levels of nesting include it."""
         if depth > MAX_DEPTH:
             raise Where(where.file, where.line).error("nested too deeply", f"at most {MAX_DEPTH} levels")
@@ -196,86 +184,58 @@ class _Document:
         if isinstance(event, events.AliasEvent):
             if anchor not in self.anchors:
                 raise where.error(f"the alias *{anchor} has no anchor &{anchor} before it")
-            known = self.anchors[anchor]
-            if known is None:
+            if self.anchors[anchor] is _UNFINISHED:
                 raise where.error(f"the alias *{anchor} stands inside its own anchor &{anchor}")
-            return self.inserted(known, where, depth)
-        before = self.nodes
+            return self.inserted(self.anchors[anchor], where, depth)
         if anchor is not None:
-            self.anchors[anchor] = None
+            self.anchors[anchor] = _UNFINISHED
         if isinstance(event, events.ScalarEvent):
             checked_text(event.value, where)
-            built = self.scalar(event, where, depth)
+            value = self.scalar(event, where, depth)
         else:
-            collection = self.sequence if isinstance(event, events.SequenceStartEvent) else self.mapping
-            value, height = collection(event, where, depth)
+            value = (self.sequence if isinstance(event, events.SequenceStartEvent) else self.mapping)(
+                event, where, depth)
             if value.tag == NO_MERGE_TAG:
                 self.unmerged.append(value)
-            built = Built(value, self.nodes - before + 1, height)
         if anchor is not None:
-            self.anchors[anchor] = built
-        return built
+            self.anchors[anchor] = value
+        return value
 
-    def inserted(self, built: Built, where: Where, depth: int) -> Built:
-        """A value built before, used once more and counted once more."""
-        self.count(built.size, where)
-        if depth + built.height > MAX_DEPTH:
+    def inserted(self, value: Any, where: Where, depth: int) -> Any:
+        """A value built before, used once more and counted once more, by its beginnings and ends written out."""
+        parts = (*value, *value.values()) if isinstance(value, Map) else value if isinstance(value, Seq) else None
+        self.count(1 if parts is None else 2, where)
+        if depth >= MAX_DEPTH:
             raise Where(where.file, where.line).error("nested too deeply, aliases written out",
                                                       f"at most {MAX_DEPTH} levels")
-        return built
+        for part in parts or ():
+            self.inserted(part, where, depth + 1)
+        return value
 
-    def entry(self, event: Any, outer: Where, key: str | int, line: int, depth: int) -> tuple[Any, int]:
-        """The value that begins with this event, and its height, of the entry of the collection at `outer`.
-
-        Most values are sound scalars, for which no place has to be worked out.
-        """
-        if depth <= MAX_DEPTH and self.is_sound_scalar(event):
-            self.nodes += 1
-            return _untagged(event), 1
-        built = self.build(event, self.at(line, outer.path_of(key)), depth)
-        return built.value, built.height
-
-    def is_sound_scalar(self, event: Any) -> bool:
-        """Whether a scalar of printable text begins, without tag and anchor and within the count of values."""
-        return (type(event) is events.ScalarEvent and event.tag is None and event.anchor is None
-                and event.value.isprintable() and self.nodes < MAX_NODES)
-
-    def sequence(self, start: Any, where: Where, depth: int) -> tuple[Seq, int]:
-        """The list that begins with the event `start`, and its height."""
+    def sequence(self, start: Any, where: Where, depth: int) -> Seq:
+        """The list that begins with the event `start`."""
         items: list[Any] = []
-        lines: list[int] = []
-        height = 0
+        places: list[Where] = []
         while type(event := next(self.stream)) is not events.SequenceEndEvent:
-            lines.append(event.start_mark.line)
-            item, inner = self.entry(event, where, len(items), lines[-1], depth + 1)
-            items.append(item)
-            height = max(height, inner)
-        in_one_line = all(self.source(line) == (where.file, where.line) for line in set(lines))
-        places = () if in_one_line else [self.at(line, where.path_of(index)) for index, line in enumerate(lines)]
-        return Seq(items, where=where, tag=_tag(start.tag, "seq", where), places=places), height + 1
+            places.append(self.at(event.start_mark.line, where.path_of(len(items))))
+            items.append(self.build(event, places[-1], depth + 1))
+        return Seq(items, where=where, tag=_tag(start.tag, "seq", where), places=places)
 
-    def mapping(self, start: Any, where: Where, depth: int) -> tuple[Map, int]:
-        """The mapping that begins with the event `start`, merge keys worked in, and its height."""
+    def mapping(self, start: Any, where: Where, depth: int) -> Map:
+        """The mapping that begins with the event `start`, merge keys worked in."""
         items: dict[str, Any] = {}
-        lines: dict[str, int] = {}
-        height = 0
+        places: dict[str, Where] = {}
         while type(event := next(self.stream)) is not events.MappingEndEvent:
-            key, line = self.key(event, where), event.start_mark.line
+            key = self.key(event, where)
+            place = self.at(event.start_mark.line, where.path_of(key))
             if key in items:
-                first = self.at(lines[key]).line
-                raise self.at(line, where.path_of(key)).error(f'the key "{key}" is given twice (first in line {first})',
-                                                              "each key once")
-            lines[key] = line
-            items[key], inner = self.entry(next(self.stream), where, key, line, depth + 1)
-            height = max(height, inner)
-        places = {key: self.at(line, where.path_of(key)) for key, line in lines.items()}
-        return with_merges(Map(items, where=where, tag=_tag(start.tag, "map", where), places=places)), height + 1
+                raise place.error(f'the key "{key}" is given twice (first in line {places[key].line})', "each key once")
+            places[key] = place
+            items[key] = self.build(next(self.stream), place, depth + 1)
+        return with_merges(Map(items, where=where, tag=_tag(start.tag, "map", where), places=places))
 
     def key(self, event: Any, where: Where) -> str:
         """The text of a key, never converted: `3`, `no` and `N` stay as they are written."""
-        if self.is_sound_scalar(event):
-            self.nodes += 1
-            return str(event.value)
         place = self.at(event.start_mark.line, where.path)
         if not isinstance(event, events.ScalarEvent):
             raise place.error("a key that is not a simple text", "text")
@@ -286,23 +246,23 @@ class _Document:
         if "\n" in key:
             raise place.error("a key of several lines", "one line")
         if event.anchor is not None:
-            self.anchors[event.anchor] = Built(key, 1, 1)
+            self.anchors[event.anchor] = key
         return key
 
-    def scalar(self, event: Any, where: Where, depth: int) -> Built:
+    def scalar(self, event: Any, where: Where, depth: int) -> Any:
         """The value of a scalar, by its tag or, without one, by its text."""
         tag, text = event.tag, event.value
         if tag is None or tag == "!":
-            return Built(_untagged(event), 1, 1)
+            return _untagged(event)
         if tag == INCLUDED_TAG and text.isdecimal() and int(text[:9]) < len(self.included):
             return self.inserted(self.included[int(text[:9])], where, depth)
         if tag.startswith(_CORE):
-            return Built(_of_core_type(tag, text, where), 1, 1)
+            return _of_core_type(tag, text, where)
         if tag in ("!include", "!includedir"):
             raise where.error(f'the tag "{tag}" is not supported',
                               "{{include('file.yaml')}}, {{include_all('folder/*')}}")
         if _LOCAL_TAG.fullmatch(tag) and text == "":
-            return Built(Map(where=where, tag=tag), 1, 1)
+            return Map(where=where, tag=tag)
         raise where.error(f'the tag "{_shown(tag)}" on "{text[:40]}"', "such tags on mappings and lists only")
 
 

@@ -351,21 +351,11 @@ Term: TypeAlias = tuple[str, ...]
 
 
 def einsum(to: Assembly, name: str, equation: str, tensors: Sequence[Tensor], shape: Shape) -> Tensor:
-    """Adds the products of an einsum.
+    """Adds the products of an einsum, such as "bid,bjd->bij", with an output or without; dots mean any leading axes.
 
-    Args:
-        to: the network.
-        name: name of the node of its last product.
-        equation: such as "bid,bjd->bij", with an output or without; dots mean any leading axes.
-        tensors: one for each term.
-        shape: extents of the output.
-
-    Returns:
-        The output of a product for each tensor behind the first: repeated over the letters that both factors and what
-        follows have, or of a join where no letter is summed. Letters of only one tensor are summed before.
-
-    Raises:
-        SpecError: the equation does not fit the tensors.
+    There is a product for each tensor behind the first: repeated over the letters that both factors and what follows
+    have, or a join where no letter is summed. Letters of only one tensor are summed before. Raises SpecError if the
+    equation does not fit the tensors.
     """
     terms, out = _terms(to, equation, tensors)
     extents: dict[str, int] = {}

@@ -376,14 +376,7 @@ DIFFERENTIATING = ("fake tensor in the exported program constant's list", "funct
 def read_module(source: torch.nn.Module | ExportedProgram, example_inputs: Sequence[Any] | None,
                 example_kwargs: Mapping[str, Any] | None, name: str | None,
                 busy_experts: int | None = None) -> Workload:
-    """Reads a module, or a program that `torch.export` made.
-
-    Args:
-        source: the module or program.
-        example_inputs: for a module, its positional arguments.
-        example_kwargs: for a module, its keyword arguments.
-        name: name of the network; the class' by default.
-        busy_experts: experts over which rows are spread, None for all.
+    """Reads a module with its example arguments, or a program that `torch.export` made; see `load_network`.
 
     Raises:
         FadiffError: there are no example inputs, or `torch.export` refuses the module.
