@@ -62,16 +62,14 @@ def one(*accepted: str) -> Kind:
 
 def table_of(name: str) -> Kind:
     """A mapping with the keys of the table of this name in `inputs/schema.py:TABLES`."""
-    return kind(located.mapping, f"[{name}]({_anchor(name)})", **{"$ref": f"#/$defs/{name}"})
+    anchor = "#" + name.lower().replace(" ", "-").replace(".", "")
+    return kind(located.mapping, f"[{name}]({anchor})", **{"$ref": f"#/$defs/{name}"})
 
 
 def tables_of(name: str) -> Kind:
     """A list of mappings with the keys of the table of this name."""
-    return kind(located.sequence, f"list of [{name}]({_anchor(name)})", type="array", items={"$ref": f"#/$defs/{name}"})
-
-
-def _anchor(name: str) -> str:
-    return "#" + name.lower().replace(" ", "-").replace(".", "")
+    row = table_of(name)
+    return kind(located.sequence, f"list of {row.words}", type="array", items=row.schema)
 
 
 ANY = kind(located.anything, "anything")

@@ -215,26 +215,25 @@ def _directive(kind: str, node: Map, scope: ExpressionScope) -> Directive:
     reader.finish(f" in a {kind} constraint")
     said = {key: value for key, value in entries.items()
             if value is not None and (key in ONLY or value not in NOTHING)}
-    directive = Directive(kind, node.where, said, node.places)
-    if "factors" in said:
-        directive = directive.with_entry("factors", add_factors((), said["factors"]))
-    _check_dataspaces(directive)
-    return directive
+    return combine(Directive(kind, node.where), Directive(kind, node.where, said, node.places))
 
 
 def combine(first: Directive, second: Directive) -> Directive:
     """Both constraints of one kind on the same node in one. Raises SpecError where they contradict each other."""
-    both = first if first.entries else replace(first, where=second.where)
+    both = first if first.entries else replace(first, where=second.where, places=second.places)
     for key, value in second.entries.items():
-        if key not in both.entries:
-            both = both.with_entry(key, value, second.at(key))
-        elif key in ("factors", "factors_only"):
-            both = both.with_entry(key, add_factors(both.entries[key], value))
-        elif key in JOINED:
-            both = both.with_entry(key, tuple(dict.fromkeys((*both.entries[key], *value))))
-        elif both.entries[key] != value:
+        before, place = both.entries.get(key), both.at(key) if key in both.entries else second.at(key)
+        if key in ("factors", "factors_only"):
+            value = add_factors(before or (), value)
+        elif before is not None and key in JOINED:
+            value = tuple(dict.fromkeys((*before, *value)))
+        elif before is not None and before != value:
             raise second.at(key).error(f'"{key}" is given a second time (first at {both.at(key)})', "one of them")
-    _check_dataspaces(both)
+        both = both.with_entry(key, value, place)
+    for name in both.entries.get("keep", ()):
+        if name in both.entries.get("bypass", ()):
+            raise both.at("keep").error(f'the data space "{name}" is kept here and bypassed at {both.at("bypass")}',
+                                        "one of them")
     return both
 
 
@@ -249,14 +248,6 @@ def add_factors(first: Iterable[LoopFactor], second: Iterable[LoopFactor]) -> tu
         if str(factor) not in map(str, same):
             both.append(factor)
     return tuple(both)
-
-
-def _check_dataspaces(directive: Directive) -> None:
-    """Raises SpecError where a data space is both kept and bypassed."""
-    for name in directive.entries.get("keep", ()):
-        if name in directive.entries.get("bypass", ()):
-            raise directive.at("keep").error(f'the data space "{name}" is kept here and bypassed at '
-                                             f'{directive.at("bypass")}', "one of them")
 
 
 # Macros. All but `maximize_dims`, which depends on the iterations that the other nodes leave over, are about one node.
@@ -294,9 +285,8 @@ def _without_macros(directive: Directive, problem: Problem) -> Directive:
 def _expanded(groups: dict[str, Group], nodes: Sequence[LeafNode], problem: Problem) -> dict[str, Group]:
     """The constraints with all macros written out, in the front end's order.
 
-    `maximize_dims` takes from the iterations left of the dimensions, spatial loops first, the last leaves first. Raises
-    SpecError for constraints that a container or !Nothing cannot obey. Spatial constraints without a fan-out are
-    dropped, as all loops are 1 there, unless they demand a larger one.
+    `maximize_dims` takes from the iterations left of the dimensions, spatial loops first, the last leaves first.
+    Spatial constraints without a fan-out are dropped, as all loops are 1 there, unless they demand a larger one.
     """
     plain = {name: {kind: _without_macros(directive, problem) for kind, directive in group.items()}
              for name, group in groups.items()}
@@ -394,7 +384,6 @@ def _split_parallel(branch: BranchNode, passing: Sequence[str], groups: dict[str
     """Writes out `!Parallel`: every data space goes through the branch that keeps it and bypasses the others.
 
     `passing` are the data spaces that reach the branch; the bypasses that follow are added to the constraints by node.
-    Raises SpecError where several branches keep the same data space, or none does.
     """
     inside = {id(node): [node] if isinstance(node, LeafNode) else list(leaves(node)) for node in branch.nodes}
     kept = [{name for leaf in inside[id(node)] for name in groups[leaf.name]["dataspace"].entries.get("keep", ())}

@@ -70,10 +70,8 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     """
     reader = Reader(without_ignored(document))
     shared = _globals(reader)
-    variables = _variables(reader, leniency)
-    problem_node = _problem_node(reader, variables, leniency)
+    variables, problem_node, names = _named_values(reader, leniency)
     problem, literal_problem = read_problem(problem_node, problem_node.where, STRICT, leniency)
-    names = _names(variables, problem_node)
     tree = read_tree(reader.take("architecture", mapping), names)
     refuse_hyphens(tree)
     placed = place_levels(tree)
@@ -134,50 +132,23 @@ def _listed(found: Sequence[tuple[Any, Where]], where: Where) -> Seq:
 def translated_architecture(document: Map, leniency: Leniency = STRICT) -> Map:
     """The `architecture` section of `translate`; constraints, mapping and the problem's values are not read."""
     reader = Reader(without_ignored(document))
-    variables = _variables(reader, leniency)
-    names = _names(variables, _problem_node(reader, variables, leniency))
+    variables, _, names = _named_values(reader, leniency)
     tree = read_tree(reader.take("architecture", mapping), names)
     return native_architecture(tree, place_levels(tree), variables, leniency)
 
 
-def _variables(reader: Reader, leniency: Leniency) -> Map:
-    """The variables section, worked out; of a list the front end makes one mapping, whose common keys must agree."""
+def _named_values(reader: Reader, leniency: Leniency) -> tuple[Map, Map, Names]:
+    """The variables and the problem section, worked out, and the values that expressions in the architecture can read.
+
+    Of a list of variables the front end makes one mapping, whose common keys must agree. In
+    `len(spec.problem.instance)` it counts the densities, empty or not. It hands on the text of a `density` unless that
+    stands in parentheses, and Timeloop reads 0.
+    """
     def one_mapping(value: Any, where: Where) -> Map:
         if not isinstance(value, list):
             return mapping(value, where)
         leniency.meet([Oddity(where, "list", "found a list", "a mapping", "its mappings count as one")])
         return combined([Map(where=where), *(mapping(item, at) for item, at in sequence(value, where).placed())])
-
-    node = reader.take("variables", one_mapping, Map(where=reader.node.where))
-    variables = Map({"version": VERSION}, where=node.where, places=node.places)
-    variables.update(resolve_map(node, {"spec": {"problem": reader.node.get("problem")}}))
-    variables["version"] = version(variables["version"], variables.at("version"))
-    return variables
-
-
-def _names(variables: Map, problem: Map) -> Names:
-    """Values that expressions in the architecture can read: variables, and parts of the document.
-
-    In `len(spec.problem.instance)` the front end counts the densities, empty or not.
-    """
-    instance = {"densities": {}, **problem.get("instance", {})}
-    document = {"variables": variables, "problem": {**problem, "instance": instance}}
-    return {**variables, "variables": variables, "spec": document}
-
-
-def _problem_node(reader: Reader, variables: Map, leniency: Leniency) -> Map:
-    """The problem section with the expressions of its instance worked out.
-
-    The front end hands on the text of a `density` unless it stands in parentheses, and Timeloop reads 0.
-    """
-    node = without_ignored(reader.take("problem", mapping))
-    instance = node.get("instance")
-    if not isinstance(instance, Map):
-        return node
-    names = _names(variables, node)
-    resolved = without_empty(resolve_map(
-        instance.having({key: value for key, value in instance.items() if key not in INSTANCE}), names))
-    known = {**names, **resolved}
 
     def densities(value: Any, where: Where) -> Any:
         """Densities with the expressions of their numbers worked out; names of distributions stay."""
@@ -193,9 +164,22 @@ def _problem_node(reader: Reader, variables: Map, leniency: Leniency) -> Map:
                 items[key] = 0.0
         return value.having(items)
 
-    resolved.update({key: densities(instance[key], instance.at(key))
-                     for key in ("densities", "commonDensity") if instance.get(key) not in (None, {})})
-    return node.having({**node, "instance": resolved})
+    given = reader.take("variables", one_mapping, Map(where=reader.node.where))
+    variables = Map({"version": VERSION}, where=given.where, places=given.places)
+    variables.update(resolve_map(given, {"spec": {"problem": reader.node.get("problem")}}))
+    variables["version"] = version(variables["version"], variables.at("version"))
+    problem = without_ignored(reader.take("problem", mapping))
+    instance: Map | dict[str, Any] = {}
+    if isinstance(written := problem.get("instance"), Map):
+        names = {**variables, "variables": variables, "spec": {"variables": variables, "problem": problem}}
+        instance = without_empty(resolve_map(
+            written.having({key: value for key, value in written.items() if key not in INSTANCE}), names))
+        known = {**names, **instance}
+        instance.update({key: densities(written[key], written.at(key))
+                         for key in ("densities", "commonDensity") if written.get(key) not in (None, {})})
+        problem = problem.having({**problem, "instance": instance})
+    document = {"variables": variables, "problem": {**problem, "instance": {"densities": {}, **instance}}}
+    return variables, problem, {**variables, "variables": variables, "spec": document}
 
 
 def _globals(reader: Reader) -> Map | None:

@@ -275,7 +275,7 @@ def place_levels(tree: BranchNode) -> tuple[NativeLevel, ...]:
 
     Interconnects with a node of their own keep their place, see `NativeLevel.is_network`. A fan-out of any node becomes
     a dummy level before it. Dummy levels have the mesh of the level around them: the fan-out lies between them and the
-    next level in. Raises SpecError where the innermost level is no compute component.
+    next level in.
     """
     levels: list[NativeLevel] = []
     mesh_x = mesh_y = 1
