@@ -144,11 +144,7 @@ def map_layers(specs: Sequence[Spec] | AnyMapping[str, Spec], options: SearchOpt
         specs: The problems, each on its design; with their names where several are written.
         options: Effort and parts of the search; None is `SearchOptions()`.
         metric: One metric, or several in order of priority; takes the place of `options.metrics`.
-        seed: Takes the place of `options.seed`.
-        time_limit: Seconds for all problems together; takes the place of `options.time_limit`.
-        prove: Whether to go on until it is proved that no mapping is better; takes the place of `options.prove`.
-        gap: Share by which mappings may be above their least bounds when a proof ends; takes the place of
-            `options.gap`.
+        seed, time_limit, prove, gap: Take the place of these fields of `options`; the time is for all problems.
         warm_starts: For each problem a mapping to start from, or None; the result is at least as good.
         sensitivities: Whether results have the derivatives of their metric by the constants of the machine, too. Where
             these fail, or there is no time for them, the result's status says so.
@@ -228,10 +224,7 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
         workload: The network.
         arch_spec: The design: a `Spec` (its problem is left out), a dict, a file or several.
         options: Effort and parts of the search; None is `NetworkOptions()`.
-        metric: Metric of the whole network; takes the place of `options.metric`.
-        seed: Takes the place of `options.seed`.
-        time_limit: Seconds; takes the place of `options.time_limit`.
-        gap: Share by which the plan may be above the best one; takes the place of `options.gap`.
+        metric, seed, time_limit, gap: Take the place of these fields of `options`.
         energy: Where energies come from that no ERT in the design gives (see `energy.source_names.CHOICES`).
         strict: Whether input of the design that Timeloop ignores is an error, not a warning.
         jinja_data: Variables of the design's Jinja2 templates, as for `load`.

@@ -79,12 +79,7 @@ def source_files(sources: Iterable[Source]) -> tuple[str, ...]:
 
 
 def read_document(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None) -> Map:
-    """Merges the sources into one tree whose entries know their places; arguments as for `load`.
-
-    Raises:
-        SpecError: No source, files besides a dict, a file that is no YAML, or files that contradict each other.
-        FadiffError: There is no bundled file of a name.
-    """
+    """Merges the sources into one tree whose entries know their places; arguments and errors as for `load`."""
     trees = [source for source in sources if isinstance(source, AnyMapping)]
     if trees and len(sources) > 1:
         raise SpecError("load: give either files or one dict, not both")
@@ -99,17 +94,13 @@ def read_document(*sources: Source, jinja_data: AnyMapping[str, Any] | None = No
 
 def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled", strict: bool = True,
               like: Spec | None = None) -> Spec:
-    """Interprets a merged document, which is first translated where it is in the v0.4 dialect.
+    """Interprets a merged document, which is first translated where it is in the v0.4 dialect; errors as for `load`.
 
     Args:
         document: The merged input, see `read_document`.
         files: Paths that the spec records as its source.
         like: A strict reading of the same design with another problem: its architecture is reused where the one of this
             document says the same. Reading it again takes a fourth of the time.
-
-    Raises:
-        SpecError: A section is missing, unknown, not supported, or says something that cannot be understood.
-        FadiffError: Accelergy is asked and fails.
     """
     leniency = Leniency(strict)
     translation = translate(document, leniency) if is_v04(document) else None
@@ -161,11 +152,7 @@ def read_mapper(node: Any, where: Where, leniency: Leniency = STRICT) -> MapperO
 
 
 def _checked_keys(document: Map, leniency: Leniency) -> str:
-    """The key of the architecture section.
-
-    Raises SpecError for sections that are not supported, for unknown ones where strict, and where the architecture or
-    the problem is missing.
-    """
+    """The key of the architecture section; SpecError for wrong sections, and where that or the problem is missing."""
     accepted = [*READ_KEYS, *PASSED_ON]
     problems = [f'{document.at(key)}: "{key}" is not supported: {REFUSED[key]}'
                 for key in document if key in REFUSED and document[key]]
@@ -191,10 +178,10 @@ def find_energies(document: Map, arch: Architecture, literal: AnyMapping[str, An
     """
     given = read_tables(document.get("ERT"), document.at("ERT"), document.get("ART"), document.at("ART"), IN_INPUT,
                         leniency)
-    found = find_tables(arch, given, energy, literal)
+    tables, notes = find_tables(arch, given, energy, literal)
     missing = [f"the ERT has no energy for {actions}: Timeloop's built-in value is taken"
-               for actions in missing_actions(arch, found.tables)]
-    return found.tables, (*missing, *found.notes)
+               for actions in missing_actions(arch, tables)]
+    return tables, (*missing, *notes)
 
 
 def load_mapping(file: str | os.PathLike[str], spec: Spec) -> Mapping:

@@ -66,23 +66,15 @@ def weighted(cycles: Array, energy: Array, outermost: Array, metrics: tuple[str,
 
 @dataclass(frozen=True)
 class SearchOutcome:
-    """The end of the search of one problem.
+    """The end of the search of one problem."""
 
-    Attributes:
-        nest: The best mapping, a nest of one row.
-        value: Its value (see `exact_value`): the logarithm of the metric if legal, else above `ILLEGAL`.
-        status: How the search ended, in words.
-        history: Every improvement, in order.
-        evaluations: Mappings evaluated.
-        legal_evaluations: The legal mappings among them.
-    """
-
-    nest: Nest
-    value: float
-    status: str
-    history: tuple[Progress, ...]
-    evaluations: int
-    legal_evaluations: int
+    nest: Nest                     # The best mapping, a nest of one row
+    value: float                   # Its value (see `exact_value`): the logarithm of the metric if legal, else above
+                                   # `ILLEGAL`
+    status: str                    # How the search ended, in words
+    history: tuple[Progress, ...]  # Every improvement, in order
+    evaluations: int               # Mappings evaluated
+    legal_evaluations: int         # The legal mappings among them
 
     @property
     def legal(self) -> bool:

@@ -110,11 +110,6 @@ class Result:
         space = build_mapspace(layer.arch, self.spec.problem, self.spec.constraints)
         return certificate(layer, space, self.metric, nest, asked)
 
-    def with_sensitivities(self) -> Result:
-        """The result with the derivatives of its metric by the constants of the machine; takes seconds."""
-        from fadiff_mapper.search.explanation.sensitivities import mapping_sensitivities
-        return replace(self, sensitivities=mapping_sensitivities(self.spec, self.mapping, self.metric))
-
     def verify(self) -> Verdict:
         """The comparison of every number with the real `timeloop-model` on the PATH; FadiffError without one."""
         from fadiff_mapper.timeloop.verify import real_model, verify

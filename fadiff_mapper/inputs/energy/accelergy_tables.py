@@ -60,6 +60,7 @@ VERSION = re.compile(r"\d[\w.+-]{0,40}", re.ASCII)
 """The printed version; anything else is taken for no answer."""
 CONFIGURATION = ".config/accelergy/accelergy_config.yaml"
 """Accelergy's configuration below the home folder, which names the plug-ins."""
+UNUSABLE = "Accelergy left a table that cannot be used"
 AVOID = "--energy bundled, estimate or built-in does without Accelergy"
 
 
@@ -90,8 +91,7 @@ def request(hardware: DescribedHardware) -> str:
 
     A component of the architecture that is primitive is asked about as it is, under its number. For a part of a
     compound component there is a component whose class has nothing else (`part_name`): only so can an action have
-    arguments (`action_name`). Raises SpecError for a value that is more than a number, a truth value or plain
-    words.
+    arguments (`action_name`).
     """
     version = plain_value(hardware.version, "version")
     local = [{"name": ASKED.format(number), "class": _name(one.kind, one.name),
@@ -286,8 +286,7 @@ def answer(arch: Architecture, literal: Mapping[str, Any], program: str, environ
     """Asks Accelergy about an architecture; the answer comes from the cache where it was asked before.
 
     `literal` gives the compound components (see `Spec.literal`); `time_limit` is in seconds. The answer is not
-    necessarily complete: a plug-in may be lacking. Raises FadiffError where Accelergy fails, takes too long, or leaves
-    a table that cannot be read; SpecError where the input says more than can be worked out or handed over.
+    necessarily complete: a plug-in may be lacking. FadiffError where Accelergy fails, SpecError for unusable input.
     """
     hardware = described(arch, literal)
     text = request(hardware)
@@ -332,7 +331,7 @@ def answer_about_files(files: Sequence[str], program: str, environment: Mapping[
     try:
         tables = read_tables(ert, ert.where, art, art.where, _source(ert, installed_version(program, environment)))
     except FadiffError as error:
-        raise _unusable(error) from None
+        raise FadiffError(f"{UNUSABLE}: {first_line(str(error))}") from None
     return AccelergyAnswer(tables, written)
 
 
@@ -342,8 +341,7 @@ def ask(given: str | Sequence[str], program: str, environment: Mapping[str, str]
 
     `given` is YAML text, or the paths of trusted files, with which Accelergy runs as under Timeloop, with all of the
     environment instead of the `inherited` variables. `time_limit` is in seconds. Returns every YAML file that it
-    writes, and its `LOG`, by name; figures about a text have `PRECISION` digits. Raises FadiffError, in one line, where
-    Accelergy fails, takes too long, or leaves no tables, which its exit code does not tell.
+    writes, and its `LOG`, by name; figures about a text have `PRECISION` digits. Its exit code does not tell a failure.
     """
     with tempfile.TemporaryDirectory(prefix="fadiff-accelergy-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -417,7 +415,7 @@ def _read(hardware: DescribedHardware, files: Mapping[str, str], version: str) -
         energies, areas = (with_places(sections[kind], Where(kind)) for kind in ("ERT", "ART"))
         tables = read_tables(energies, energies.where, areas, areas.where, source)
     except FadiffError as error:
-        raise _unusable(error) from None
+        raise FadiffError(f"{UNUSABLE}: {first_line(str(error))}") from None
     written = {f"{'flattened_' * (name == 'architecture')}{name}.yaml": dump({name: section})
                for name, section in sections.items()}
     untold = sorted(hardware.unknown.union(*map(_untold, hardware.primitives)))
@@ -427,10 +425,6 @@ def _read(hardware: DescribedHardware, files: Mapping[str, str], version: str) -
 
 def _source(ert: Map, version: str) -> str:
     return f"Accelergy {version}" if version else f"Accelergy (tables of version {ert.get('version', '?')})"
-
-
-def _unusable(error: FadiffError) -> FadiffError:
-    return FadiffError(f"Accelergy left a table that cannot be used: {first_line(str(error))}")
 
 
 def _estimators(files: Mapping[str, str], kind: str, key: str) -> dict[str, str]:

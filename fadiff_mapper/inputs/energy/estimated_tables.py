@@ -375,8 +375,7 @@ def estimated(arch: Architecture, given: Tables) -> Tables:
     """Completes the tables in the input with estimates.
 
     They get an ERT row for every component that they do not price completely, and an ART row for every one whose area
-    neither they nor the architecture state. Levels that only add a fan-out need none. Raises SpecError where an
-    estimate is beyond the range of numbers that are read: continued too far.
+    neither they nor the architecture state. Levels that only add a fan-out need none.
     """
     parts = primitives(arch)
     unpriced = [level.name for level in reversed(arch.levels)

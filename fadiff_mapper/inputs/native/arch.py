@@ -97,10 +97,9 @@ def _meant(key: str) -> str:
 
 
 def read_architecture(node: Any, where: Where, key: str = "architecture", leniency: Leniency = STRICT) -> Architecture:
-    """Reads an architecture and flattens it as Timeloop's model does.
+    """Reads an architecture, a tree under `subtree` or lists, and flattens it as Timeloop's model does.
 
-    `node` is a tree under `subtree`, or the old format with the lists `storage` and `arithmetic`; `key`, "architecture"
-    or "arch", is the top-level key under which it is written out again.
+    `key`, "architecture" or "arch", is the top-level key under which it is written out again.
     """
     components, name = _components(underscored(mapping(node, where)), leniency)
     memories = [component for component in components if component.is_one_of(STORAGE_CLASSES)]
@@ -140,10 +139,7 @@ def read_architecture(node: Any, where: Where, key: str = "architecture", lenien
 
 def check_bandwidth_scales(node: Any, arch: Architecture, dataspaces: Sequence[str],
                            leniency: Leniency = STRICT) -> None:
-    """Meets the bandwidth scales of data spaces that the problem does not have; `timeloop-model` ends on them.
-
-    `node` is the section that `arch` is read from.
-    """
+    """Meets the bandwidth scales of data spaces that the problem lacks in the section `node`, from which `arch` is."""
     unknown = [(level.name, key) for level in arch.levels for key in level.bandwidth_scale if key not in dataspaces]
     if unknown:
         components, _ = _components(underscored(node), Leniency(strict=False))  # the same tree has been read before
@@ -159,8 +155,18 @@ def check_bandwidth_scales(node: Any, arch: Architecture, dataspaces: Sequence[s
 
 def _components(root: Map, leniency: Leniency) -> tuple[list[Component], str]:
     """The components from the outside in, and the name of the outermost node."""
-    if "storage" in root:
-        return _from_lists(root, leniency), ""
+    if "storage" in root:  # the old format: `arithmetic` and a list, innermost first, with attributes inline
+        reader = Reader(root, leniency, keys.ARCHITECTURE_LISTS)
+        arithmetic, storage = reader.read("arithmetic"), reader.read("storage")
+        reader.finish(" in the architecture")
+        nodes = [mapping(value, where) for value, where in storage.placed()]
+        leniency.meet(Oddity(node.where, "instances", "timeloop-model ends on a component of a list without instances",
+                             "instances: 1", "there is one")
+                      for node in (arithmetic, *nodes) if "instances" not in node)
+        named = [(node, f"storage{i}", "DRAM" if node.get("technology") == "DRAM" else "storage")
+                 for i, node in reversed(list(enumerate(nodes)))]
+        return [Component(bare(text(node.get("name", default), node.at("name"))), kind, node, 1, node.where)
+                for node, default, kind in (*named, (arithmetic, UNNAMED, "mac"))], ""
     reader = Reader(root, leniency, keys.ARCHITECTURE)
     subtree = reader.read("subtree")
     reader.finish(" in the architecture")
@@ -169,7 +175,7 @@ def _components(root: Map, leniency: Leniency) -> tuple[list[Component], str]:
     while subtree:
         if len(subtree) != 1:
             raise subtree.where.error(f"{len(subtree)} subtrees side by side", "one subtree per node")
-        node = Reader(mapping(subtree[0], subtree.at(0)), leniency, keys.NODE)
+        node = next(readers(subtree, leniency, keys.NODE))
         node_name, empty = node.read("name"), Seq(where=node.node.where)
         name = name or bare(node_name)
         instances *= span(node_name, node.at("name"))
@@ -192,22 +198,8 @@ def _components(root: Map, leniency: Leniency) -> tuple[list[Component], str]:
     return components, name
 
 
-def _from_lists(root: Map, leniency: Leniency) -> list[Component]:
-    """Components of the old format: `arithmetic` and a list `storage`, innermost first, with attributes inline."""
-    reader = Reader(root, leniency, keys.ARCHITECTURE_LISTS)
-    arithmetic, storage = reader.read("arithmetic"), reader.read("storage")
-    reader.finish(" in the architecture")
-    nodes = [mapping(value, where) for value, where in storage.placed()]
-    leniency.meet(Oddity(node.where, "instances", "timeloop-model ends on a component of a list without instances",
-                         "instances: 1", "there is one") for node in (arithmetic, *nodes) if "instances" not in node)
-    named = [(node, f"storage{i}", "DRAM" if node.get("technology") == "DRAM" else "storage")
-             for i, node in reversed(list(enumerate(nodes)))]
-    return [Component(bare(text(node.get("name", default), node.at("name"))), kind, node, 1, node.where)
-            for node, default, kind in (*named, (arithmetic, UNNAMED, "mac"))]
-
-
 def span(name: str, where: Where) -> int:
-    """Number of elements in "name[a..b]", both ends counted; 1 without a range. Raises SpecError for an end > 2^53."""
+    """Number of elements in "name[a..b]", both ends counted; 1 without a range."""
     ends = RANGE.search(name)
     return integer()(ends[2], where) - integer()(ends[1], where) + 1 if ends else 1
 
@@ -327,9 +319,7 @@ def named_interconnects(components: Sequence[Component], units: Sequence[tuple[s
                         leniency: Leniency) -> tuple[NamedInterconnect, ...]:
     """The interconnects (of a class of `INTERCONNECT_CLASSES`) that levels refer to by name.
 
-    `units`: name and attributes of the arithmetic and of the storage levels, innermost first. Raises SpecError
-    where a level names an interconnect that does not exist, neighbours name different ones, or an interconnect is in
-    two places or cannot carry the traffic that it is used for.
+    `units`: name and attributes of the arithmetic and of the storage levels, innermost first.
     """
     by_name = {component.name: component for component in components}
     if len(by_name) < len(components):

@@ -47,11 +47,6 @@ class ConstraintStatement:
     value: Any  # a number, an `Order`, a set of data spaces, or whether a data space is kept
     where: Where  # place of the statement
 
-    @property
-    def about_keeping(self) -> bool:
-        """Whether it says that a data space is kept or bypassed."""
-        return self.kind == "dataspace" and self.part != "no_coalesce"
-
 
 def read_constraints(
     document: Map, levels: Sequence[StorageLevel], fanouts: Sequence[tuple[int, int]], problem: Problem,
@@ -81,7 +76,7 @@ def read_constraints(
         if first is not one and not (one.kind == "dataspace" and one.level == len(levels) - 1
                                      and one.value == first.value):
             head, _, dimension = one.part.partition(".")
-            subject = (f"the data space {one.part}" if one.about_keeping
+            subject = (f"the data space {one.part}" if one.kind == "dataspace" and one.part != "no_coalesce"
                        else f"the {one.kind} {PARTS.get(head, head)} {dimension}".rstrip())
             mistakes.append(f"{one.where}: {subject} at {names[one.level]} is already constrained at {first.where}; "
                             "accepted: one constraint for each")
@@ -249,7 +244,7 @@ def _level(statements: Sequence[ConstraintStatement]) -> LevelConstraints:
                 values[part] = one.value
         return LoopConstraint(**values, sources={part: str(one.where) for part, one in by_part.items()})
 
-    spaces = [one for one in statements if one.about_keeping]
+    spaces = [one for one in statements if one.kind == "dataspace" and one.part != "no_coalesce"]
     return LevelConstraints(
         temporal=loops("temporal"), spatial=loops("spatial"),
         keep=frozenset(one.part for one in spaces if one.value),

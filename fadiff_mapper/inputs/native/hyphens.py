@@ -40,8 +40,7 @@ def underscored(value: Any) -> Any:
     """A part of a document, a `Map`, `Seq` or scalar, with the hyphenated words of its keys and texts rewritten.
 
     Timeloop rewrites the text of a file: names that contain such a word change with it, and a word that is part of a
-    longer one does not count as one where a hyphen follows (`fixed-structured-2` stays). A key in both spellings is a
-    SpecError.
+    longer one does not count as one where a hyphen follows (`fixed-structured-2` stays).
     """
     if isinstance(value, str):
         text = _HYPHENATED.sub(lambda found: found[0].replace("-", "_"), value) if "-" in value else value

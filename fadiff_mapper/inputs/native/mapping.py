@@ -18,9 +18,7 @@ from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.keys import DIRECTIVES, MAPPING_TYPES, OF_CONSTRAINTS
 from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping, with_residual
 from fadiff_mapper.inputs.spec.problem import Problem, single_letter
-from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
-from fadiff_mapper.inputs.yaml.load import dump
 from fadiff_mapper.inputs.yaml.located import Reader, kind_of, known, readers, sequence, text
 from fadiff_mapper.inputs.yaml.place import Where
 
@@ -64,8 +62,6 @@ def parse_factors(value: Any, where: Where, dimensions: AnyMapping[str, int], *,
     comment, and an entry of a list may be split up, as in [C, "=", 2].
 
     Args:
-        value: A string or a list of strings.
-        where: Its place.
         dimensions: Bound by dimension.
         bounded: Whether a factor may be at most its dimension; the factors of a mapping are checked as a product
             instead.
@@ -330,8 +326,3 @@ def literal_mapping(mapping: Mapping, arch: Architecture, problem: Problem) -> l
                               | loops(level.spatial, level.spatial_last, level.spatial_order) | {"split": level.split}
                               | switches(no_reuse=level.no_multicast, no_link_transfer=level.no_link_transfer))
     return directives
-
-
-def map_yaml(spec: Spec, mapping: Mapping) -> str:
-    """A mapping as YAML with the one key `mapping`: every factor, order and bypass spelled out, no expressions."""
-    return dump({"mapping": literal_mapping(mapping, spec.arch, spec.problem)})

@@ -38,9 +38,8 @@ def read_sparse_optimizations(node: Any, where: Where, arch: Architecture, probl
                               leniency: Leniency = STRICT) -> SparseOptimizations:
     """Reads the section, `{targets: [...]}`, each target with a name and any of its three parts.
 
-    Where a level is listed twice, each part of the later entry replaces the same part of the earlier one, as in
-    Timeloop. Raises SpecError for an unknown level, data space, dimension, format or option, or a format that Timeloop
-    refuses.
+    Of a level that is listed twice each part of the later entry replaces the same part of the earlier one, as in
+    Timeloop.
     """
     reader = Reader(underscored(mapping(node, where)), leniency, keys.SPARSE)
     targets = reader.read("targets", Seq(where=where))

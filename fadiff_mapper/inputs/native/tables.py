@@ -8,7 +8,6 @@ from fadiff_mapper.inputs.native.arch import written_attributes, written_number
 from fadiff_mapper.inputs.native.hyphens import underscored
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.keys import ACTION, AREA, ART, ENERGIES, ERT
-from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import (
     ArguedEnergy,
     EnergyTable,
@@ -21,7 +20,6 @@ from fadiff_mapper.inputs.spec.tables import (
     multicasts,
 )
 from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency
-from fadiff_mapper.inputs.yaml.load import dump
 from fadiff_mapper.inputs.yaml.located import Reader, mapping, plain, readers
 from fadiff_mapper.inputs.yaml.place import Where
 
@@ -40,16 +38,28 @@ def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: 
     """Reads the tables of one input; a missing section (None) leaves them empty.
 
     An action that is listed several times counts with its largest energy, as in Timeloop. `source` says where energies
-    and areas come from, for the report; it is `IN_INPUT` for the user's own files. Raises SpecError for a table without
-    name or actions, or an energy that is no number or above `MOST_ENERGY`.
+    and areas come from, for the report; it is `IN_INPUT` for the user's own files.
     """
     version, areas = "0.4", {}
-    energy_tables: tuple[EnergyTable, ...] = ()
+    energy_tables: list[EnergyTable] = []
     if ert is not None:
         reader = Reader(underscored(mapping(ert, ert_where)), leniency, ERT)
         version, rows = reader.read("version"), reader.read("tables")
         reader.finish(" in the ERT")
-        energy_tables = tuple(_energy_table(row, source) for row in readers(rows, leniency, ENERGIES))
+        for row in readers(rows, leniency, ENERGIES):
+            name, entries = row.read("name"), row.read("actions")
+            row.finish(f' of the ERT table "{name}"')
+            actions: dict[str, float] = {}
+            argued: list[ArguedEnergy] = []
+            for action in readers(entries, leniency, ACTION):
+                key, energy = action.read("name"), action.read("energy")
+                if energy > MOST_ENERGY:
+                    raise action.at("energy").error(f"found {energy:g} pJ", f"at most {MOST_ENERGY:g}")
+                argued.append(ArguedEnergy(key, energy, plain(action.read("arguments") or {})))
+                action.finish(f' of an action of the ERT table "{name}"')
+                actions[key] = max(energy, actions.get(key, energy))
+            several = len(argued) > len(actions) or any(entry.arguments for entry in argued)
+            energy_tables.append(EnergyTable(name, actions, source, tuple(argued) if several else ()))
         if not energy_tables:
             raise ert_where.error("the ERT has no table", "at least one table with name and actions")
     if art is not None:
@@ -58,33 +68,7 @@ def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: 
         reader.finish(" in the ART")
         for area in readers(rows, STRICT, AREA):
             areas[area.read("name")] = area.read("area")
-    return Tables(energy_tables, areas, version, dict.fromkeys(areas, source) if source != IN_INPUT else {})
-
-
-def _energy_table(reader: Reader, source: str) -> EnergyTable:
-    name, rows = reader.read("name"), reader.read("actions")
-    reader.finish(f' of the ERT table "{name}"')
-    actions: dict[str, float] = {}
-    argued: list[ArguedEnergy] = []
-    for action in readers(rows, reader.leniency, ACTION):
-        key, energy = action.read("name"), action.read("energy")
-        if energy > MOST_ENERGY:
-            raise action.at("energy").error(f"found {energy:g} pJ", f"at most {MOST_ENERGY:g}")
-        argued.append(ArguedEnergy(key, energy, plain(action.read("arguments") or {})))
-        action.finish(f' of an action of the ERT table "{name}"')
-        actions[key] = max(energy, actions.get(key, energy))
-    several = len(argued) > len(actions) or any(entry.arguments for entry in argued)
-    return EnergyTable(name, actions, source, tuple(argued) if several else ())
-
-
-def ert_yaml(spec: Spec) -> str:
-    """The ERT as YAML: pJ per action of every component, see `ert_tree`."""
-    return dump({"ERT": ert_tree(spec.arch, spec.tables)})
-
-
-def art_yaml(spec: Spec) -> str:
-    """The ART as YAML: um^2 per component, see `art_tree`."""
-    return dump({"ART": art_tree(spec.arch, spec.tables)})
+    return Tables(tuple(energy_tables), areas, version, dict.fromkeys(areas, source) if source != IN_INPUT else {})
 
 
 def ert_tree(arch: Architecture, tables: Tables) -> dict[str, Any]:

@@ -159,7 +159,13 @@ class _TemplateScope:
         """All files and folders of that name, or matching its last component. Raises ValueError if none."""
         if not isinstance(pattern, str):
             raise ValueError(f"found {kind_of(pattern)}; accepted: the name of a file")
-        matches = [path.resolve() for folder in self.folders for path in _matching(folder / pattern)]
+        matches: list[Path] = []
+        for path in (folder / pattern for folder in self.folders):
+            if not any(letter in path.name for letter in "*?["):
+                matches += [path.resolve()] if _exists(path) else []
+            elif path.parent.is_dir():
+                matches += [entry.resolve() for entry in sorted(path.parent.iterdir())
+                            if fnmatchcase(entry.name, path.name) and not entry.name.startswith(".")]
         if not matches:
             raise ValueError(f'there is no "{pattern}" in {listed(dict.fromkeys(self.folders))}')
         return list(dict.fromkeys(matches))
@@ -188,16 +194,6 @@ def _exists(path: Path) -> bool:
         return path.exists()
     except (OSError, ValueError):
         return False
-
-
-def _matching(path: Path) -> list[Path]:
-    """The path itself, or, where its name has wildcards, the matches in its folder, sorted."""
-    if not any(letter in path.name for letter in "*?["):
-        return [path] if _exists(path) else []
-    if not path.parent.is_dir():
-        return []
-    return sorted(entry for entry in path.parent.iterdir()
-                  if fnmatchcase(entry.name, path.name) and not entry.name.startswith("."))
 
 
 def _picked(value: Any, keys: str) -> Any:
