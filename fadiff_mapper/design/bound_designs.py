@@ -199,8 +199,7 @@ def least_hardware(space: DesignSpace, point: Point, value_at: Callable[[Point],
 
 
 SpecsAt = Callable[[Point], tuple[Spec, ...]]
-DesignDescent = Callable[[DesignQuestion, Point, SpecsAt, Sequence[Mapping], np.ndarray, int, Over],
-                         Sequence[Point]]
+DesignDescent = Callable[[DesignQuestion, Point, SpecsAt, Sequence[Mapping], np.ndarray, int, Over], Sequence[Point]]
 """Proposes designs, the most promising first, from a mapped design: see
 `gradient.hardware_descent.descended_designs`."""
 
@@ -297,8 +296,7 @@ class BoundDesigns:
             candidates = list(ranked[:1])
             if ranked and ranked[0] not in self.parents:
                 own = pooled(self.read(ranked[0]), [self.mappings_at(ranked[0])])
-                candidates.append(least_hardware(space, ranked[0],
-                                                 lambda point: self._borrowed(point, own, exponents)))
+                candidates.append(least_hardware(space, ranked[0], lambda point: self._borrowed(point, own, exponents)))
             fresh = next((point for point in ranked if point not in self.parents), None)
             if fresh is not None and self.rounds % DESCENDS == 1:
                 self.parents.add(fresh)

@@ -341,8 +341,7 @@ def design_architecture(space: DesignSpace, point: Point) -> Architecture:
     Raises SpecError as `design_document`, or where the document is no architecture.
     """
     document = design_document(space, point)
-    with_problem = Map({"problem": Map(where=document.where), **document}, where=document.where,
-                       places=document.places)
+    with_problem = Map({"problem": Map(where=document.where), **document}, where=document.where, places=document.places)
     leniency = Leniency(space.strict)
     native = translated_architecture(with_problem, leniency)
     return read_architecture(native, native.where, leniency=leniency)
@@ -627,6 +626,5 @@ def _names_in(expression: str, names: Sequence[str], where: Where, besides: Sequ
         known = [*names, *besides]
         raise where.error(f'"{name}" is no parameter{nearest(name, known)}', listed(known))
     for name in sorted(called - {*FUNCTIONS}):
-        raise where.error(f'there is no function "{name}"{nearest(name, sorted(FUNCTIONS))}',
-                          listed(sorted(FUNCTIONS)))
+        raise where.error(f'there is no function "{name}"{nearest(name, sorted(FUNCTIONS))}', listed(sorted(FUNCTIONS)))
     return frozenset(read & set(names))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import OutOfTime
 from fadiff_mapper.design.result import DesignOutcome, DesignResult, better_neighbour
 from fadiff_mapper.output.drawing import (
@@ -287,7 +288,7 @@ def design_html(result: DesignResult, folders: Sequence[str],
         networks=sections, refusals=refusals.most_common(MOST_REFUSALS))
 
 
-def best_sensitivities(result: DesignResult, over: Callable[[], bool] = lambda: False) -> tuple[Sensitivity, ...]:
+def best_sensitivities(result: DesignResult, over: Over = never) -> tuple[Sensitivity, ...]:
     """The sensitivities of the best design's EDP, every layer unfused; about 0.2 s per distinct layer.
 
     Raises:

@@ -492,8 +492,7 @@ def understood(call: TorchCall) -> list[Tensor]:
 
 def _each(call: TorchCall, make: Callable[[TorchCall, str, int], Tensor]) -> list[Tensor]:
     """A tensor for every result of a call, made from the call, a name and the number of the result."""
-    return [make(call, f"{call.name}.{index}" if call.several else call.name, index)
-            for index in range(len(call.outs))]
+    return [make(call, f"{call.name}.{index}" if call.several else call.name, index) for index in range(len(call.outs))]
 
 
 def _picked(call: TorchCall, name: str, index: int) -> Tensor:

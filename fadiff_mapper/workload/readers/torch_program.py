@@ -27,6 +27,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputKind
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.utils._pytree import tree_leaves, tree_map
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.standard_streams import say
@@ -324,7 +325,7 @@ def _region(call: TorchCall, walk: Walk) -> list[Any]:
         what = LARGER_BRANCH
         results = walk(max((first, second), key=lambda graph: _macs(graph, to, walk, given)), given, to)
     else:
-        graphs = [item for item in _flat(call.arguments) if isinstance(item, torch.fx.GraphModule)]
+        graphs = [item for item in tree_leaves(call.arguments) if isinstance(item, torch.fx.GraphModule)]
         return to.unknown(call.name, call.operator, call.tensors, call.outs,
                           possible=sum(_macs(graph, to, walk) for graph in graphs) if graphs else None)
     to.nodes[start:] = [replace(node, what=what) if node.layer and not node.what else node for node in to.nodes[start:]]
@@ -344,18 +345,6 @@ def _macs(graph: torch.fx.GraphModule, to: Assembly, walk: Walk, given: Sequence
 def _outer(inner: Assembly, index: int, value: Any) -> Any:
     """A computed value as an input of an assembly of its own; constants and numbers as they are."""
     return inner.input(f"input {index}", value.shape) if isinstance(value, Tensor) and value.node else value
-
-
-def _flat(items: Any) -> list[Any]:
-    """The entries of lists within lists, and of mappings."""
-    if isinstance(items, Mapping):
-        return _flat(list(items.values()))
-    return [part for item in items for part in _flat(item)] if isinstance(items, list | tuple) else [items]
-
-
-def _tensors(items: Any) -> list[Tensor]:
-    """The tensors among arguments."""
-    return [item for item in _flat(items) if isinstance(item, Tensor)]
 
 
 DATA_DEPENDENT = "; accepted: modules whose steps and shapes no value decides, such as a detector without its choice"
@@ -496,8 +485,9 @@ def _called(node: torch.fx.Node, name: str, module: torch.fx.GraphModule, values
     names += [f"argument {index}" for index in range(len(names), len(node.args))]
     given = dict(zip(names, node.args, strict=False)) | node.kwargs
     arguments = {key: argument(item) for key, item in given.items()}
-    made = _flat(node.meta["val"])
-    call = TorchCall(operator_name(target or node.target), name, to, _tensors(arguments),
+    made = tree_leaves(node.meta["val"])
+    tensors = [item for item in tree_leaves(arguments) if isinstance(item, Tensor)]
+    call = TorchCall(operator_name(target or node.target), name, to, tensors,
                      shape if isinstance(shape, list) else [shape], arguments, higher or isinstance(shape, list),
                      tag_of(node.target), any(isinstance(each, torch.Tensor) and each.is_complex()
                                               for each in made[:1]))
@@ -508,20 +498,13 @@ def _called(node: torch.fx.Node, name: str, module: torch.fx.GraphModule, values
             results = _region(call, walk) if higher else understood(call)
         elif higher or call.operator in LAYERS:  # constants, counted as if they were computed
             inner = Assembly(to.where)
-            computed = _computed(arguments, inner)
-            folded = replace(call, to=inner, arguments=computed, operands=_tensors(computed))
+            computed = tree_map(lambda item: inner.input("constant", item.shape) if isinstance(item, Tensor) else item,
+                                arguments)
+            folded = replace(call, to=inner, arguments=computed, operands=[
+                item for item in tree_leaves(computed) if isinstance(item, Tensor)])
             _region(folded, walk) if higher else understood(folded)
             to.note_folded(name, call.operator, inner.macs)
     return results if call.several else results[0]
-
-
-def _computed(item: Any, inner: Assembly) -> Any:
-    """Arguments with constants as inputs of an assembly of its own."""
-    if isinstance(item, dict):
-        return {name: _computed(part, inner) for name, part in item.items()}
-    if isinstance(item, list):
-        return [_computed(part, inner) for part in item]
-    return inner.input("constant", item.shape) if isinstance(item, Tensor) else item
 
 
 def _shapes(node: torch.fx.Node, title: str) -> Any:
