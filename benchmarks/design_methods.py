@@ -28,6 +28,7 @@ import numpy as np
 import yaml
 from design_records import GRADIENT, Record, Step, add_record, read_records, recorded, write_tables
 from dosa_protocol import dosa_search
+from fadiff_validation.random_mappings import random_nests
 from provenance import add_output, markdown
 
 from fadiff_mapper import SearchOptions, Workload, map_layers, read_space
@@ -40,7 +41,6 @@ from fadiff_mapper.gradient import descent_for_designs
 from fadiff_mapper.gradient.hardware_descent import descended_designs  # noqa: F401  loads torch before time counts
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate import score
-from fadiff_mapper.search.layer_family import random_nests
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.workload import Node, build_workload
 from fadiff_mapper.workload.operator import make_operator

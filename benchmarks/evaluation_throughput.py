@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from fadiff_validation.random_mappings import random_nests
 from provenance import Write, add_output, heading, markdown, row
 
 from fadiff_mapper import load
@@ -28,7 +29,6 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
-from fadiff_mapper.search.layer_family import random_nests
 from fadiff_mapper.search.mapspace import build_mapspace
 
 DESIGNS = ("gemmini_large", "gemmini_small", "weight_stationary", "output_stationary", "eyeriss_like", "simba_like")

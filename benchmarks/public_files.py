@@ -41,9 +41,10 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.dropin.calls import call_mapper, call_model
 from fadiff_mapper.dropin.programs import MAPPER
 from fadiff_mapper.inputs.load import load, read_document
-from fadiff_mapper.inputs.native.tables import art_yaml, ert_yaml
+from fadiff_mapper.inputs.native.tables import art_tree, ert_tree
 from fadiff_mapper.inputs.spec.mapping import Mapping as LoopMapping
 from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.inputs.yaml.located import Map
 from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.timeloop.run_model import SHOW_ALL, read_answer, run_text
@@ -267,9 +268,9 @@ def timeloops_answer(given: PublicInput, ours: Answer) -> str:
         verdict = verify(ours.spec, ours.mapping, ours.stats, real_model())
         return compared_in_words(verdict.differences)
     text = "\n".join(file.read_text(encoding="utf-8") for file in given.files)
-    for kind, table in (("ERT", ert_yaml), ("ART", art_yaml)):
+    for kind, table in (("ERT", ert_tree), ("ART", art_tree)):
         if ours.spec is not None and not re.search(rf"^{kind}:", text, re.MULTILINE):
-            text += "\n" + table(ours.spec)
+            text += "\n" + dump({kind: table(ours.spec.arch, ours.spec.tables)})
     names = ours.spec.problem.dataspace_names() if ours.spec is not None else ()
     with TemporaryDirectory() as folder:
         try:

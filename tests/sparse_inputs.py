@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+from kernel_parts import scores_of
 from recorded_cases import RECORDED, Json, recording
 
 from fadiff_mapper.base.errors import FadiffError
@@ -28,7 +29,7 @@ from fadiff_mapper.inputs.spec.sparse_optimizations import (
 )
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.evaluate import Scores, evaluate_nest, scores_of
+from fadiff_mapper.model.evaluate import Scores, evaluate_nest
 from fadiff_mapper.model.loop_nest import Nest, unpack
 from fadiff_mapper.model.sparse_accesses import evaluate_sparse
 from fadiff_mapper.model.sparse_design import SparseDesign

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fadiff_mapper.inputs.v04 import translate
+from fadiff_mapper.inputs.v04.document import translate
 from fadiff_mapper.inputs.yaml.load import load_text
 from fadiff_mapper.inputs.yaml.located import Map, plain
 

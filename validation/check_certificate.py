@@ -34,7 +34,7 @@ from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import Nest, joined
 from fadiff_mapper.model.prepared_layer import UNLIMITED
 from fadiff_mapper.search.mapspace import available, build_mapspace
-from fadiff_mapper.search.mapspace.orders import orders_at
+from fadiff_mapper.search.mapspace.build import orders_at
 
 SAME = 1e-9
 """Numbers that differ by less than this share are equal: sums differ in their last bits."""

@@ -18,16 +18,22 @@ from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, joined
 from fadiff_mapper.model.prepared_layer import PreparedLayer
-from fadiff_mapper.search.mapspace import build_mapspace
+from fadiff_mapper.search.layer_family import family_of, random_decisions
+from fadiff_mapper.search.mapspace import MapSpace, build_mapspace
 
 FAULTS = ("capacity", "fanout", "nowhere")
 """Faults that `random_mapping` builds in on purpose: tiles too large, too many instances, a data space kept nowhere."""
 
 SEEDS_APART = 1000
 """Distance between the seeds of two attempts to draw enough legal nests: attempts of neighbouring seeds stay apart."""
+
+UNEVEN = 3
+"""Exponent of the random shares of a dimension's octaves in `random_nests`: greater values give lopsided mappings more
+often."""
 
 Factors = list[dict[str, int]]
 """For each level, innermost first, the factor of every dimension."""
@@ -158,6 +164,24 @@ def _fits(arch: Architecture, problem: Problem, temporal: Factors, spatial: Fact
     return True
 
 
+def random_nests(layer: PreparedLayer, space: MapSpace, batch: int, seed: int = 0) -> Nest:
+    """Random mappings within the constraints, deterministic by seed: random octaves, rounded to divisors.
+
+    They may exceed a capacity or a fan-out.
+    """
+    family, rng = family_of(layer, [space]), np.random.default_rng(seed)
+    tables = family.factors
+    weight = rng.random((*tables.looping.shape[1:], batch)) ** UNEVEN * tables.looping[0].any(axis=1)[:, None, None]
+    bounds = np.array(list(space.problem.bounds.values()))
+    octaves = weight / weight.sum(axis=0).clip(min=1e-9) * np.log2(bounds)[:, None]
+    factors, slopes = np.empty_like(octaves), np.empty_like(octaves)
+    _kernel.draw_columns(octaves, None, 1.0, 1.0, np.zeros(batch, dtype=np.int64), tables.divisor, tables.completable,
+                         tables.quotient.astype(np.int64), tables.bound, factors, slopes)
+    choices = random_decisions(family, batch, rng)
+    return Nest(factors[1::2].copy(), factors[0::2].copy(), choices.order, choices.keep, choices.on_y,
+                choices.spatial_order)
+
+
 def constrained_nests(layer: PreparedLayer, spec: Spec, count: int, seed: int) -> Nest:
     """Up to `count` legal nests within the constraints of the spec, drawn as the search draws its starting points.
 
@@ -167,8 +191,6 @@ def constrained_nests(layer: PreparedLayer, spec: Spec, count: int, seed: int) -
         count: Nests wanted; fewer come where legal ones are rare.
         seed: Of the draws.
     """
-    from fadiff_mapper.search.layer_family import random_nests
-
     space = build_mapspace(spec.arch, spec.problem, spec.constraints)
     legal: list[Nest] = []
     for attempt in range(40):

@@ -138,8 +138,26 @@ def lock(folder: Path | str) -> Iterator[None]:
     path = folder / LOCK_NAME
     check_names(folder, [LOCK_NAME])
     with _reported(path):
-        descriptor = _acquire(path, folder)
+        while True:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                with suppress(FileNotFoundError):
+                    if os.path.samestat(os.stat(path), os.fstat(descriptor)):
+                        break
+            except BlockingIOError:
+                holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+                os.close(descriptor)
+                raise FadiffError(f"another run writes to {folder} (pid {holder or 'unknown'})") from None
+            except BaseException:
+                os.close(descriptor)
+                raise
+            # The holder before us removed this file after we had opened it: a lock on it would exclude nobody.
+            os.close(descriptor)
     try:
+        with _reported(path):  # the process's id, for the message of the next run
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         yield
     finally:
         with suppress(OSError):
@@ -148,28 +166,6 @@ def lock(folder: Path | str) -> Iterator[None]:
         if new:
             with suppress(OSError):  # the run left files
                 folder.rmdir()
-
-
-def _acquire(path: Path, folder: Path) -> int:
-    """An open descriptor that holds the lock; this process's id is in the file, for the message of the next run."""
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            with suppress(FileNotFoundError):
-                if os.path.samestat(os.stat(path), os.fstat(descriptor)):
-                    os.ftruncate(descriptor, 0)
-                    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-                    return descriptor
-        except BlockingIOError:
-            holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
-            os.close(descriptor)
-            raise FadiffError(f"another run writes to {folder} (pid {holder or 'unknown'})") from None
-        except BaseException:
-            os.close(descriptor)
-            raise
-        # The holder before us removed this file after we had opened it: a lock on it would exclude nobody.
-        os.close(descriptor)
 
 
 def _make(folder: Path) -> None:

@@ -39,12 +39,9 @@ class TensorRoles:
 
 
 def tensor_roles(problem: Problem) -> TensorRoles:
-    """Reads the roles off the projections of a layer with two operands and one output.
+    """Reads the roles off the projections of a layer with two operands (FadiffError: it has others) and one output.
 
     The sliding operand is the inputs; where none slides, the operand called Inputs, else the second one.
-
-    Raises:
-        FadiffError: The problem has another number of operands.
     """
     operands = [space for space in problem.dataspaces if not space.read_write]
     if len(operands) != 2:

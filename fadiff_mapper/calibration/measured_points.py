@@ -47,12 +47,9 @@ LOOP = re.compile(r"([A-Z])([1-9]\d{0,8})([XY]?)")
 
 
 def read_mapping_line(text: str, arch: Architecture, problem: Problem, renamed: AnyMapping[str, str]) -> Mapping:
-    """Reads the line, in which each storing level of the architecture occurs once.
+    """Reads the line, in which each storing level of the architecture occurs once; raises FadiffError.
 
     `renamed` gives the dimension of the problem for a letter of the line, where the two differ.
-
-    Raises:
-        FadiffError: A level or loop cannot be read, or factors do not multiply to the bounds.
     """
     names = problem.dimensions
     levels: dict[int, LevelMapping] = {}

@@ -1,7 +1,6 @@
 """The command line: words in, exit codes out.
 
-Each command has a function that describes its arguments and one that runs it, by calls of `api`. Modules that take time
-to load are imported when a command runs, so that `--help` stays instant.
+Modules that take time to load are imported when a command runs, so that `--help` stays instant.
 """
 
 from __future__ import annotations
@@ -13,18 +12,14 @@ from collections.abc import Sequence
 from fadiff_mapper.base.rare_collections import collect_rarely
 from fadiff_mapper.base.standard_streams import ended
 from fadiff_mapper.base.version import __version__
-from fadiff_mapper.cli import designs, files, mappings
+from fadiff_mapper.cli import commands
 from fadiff_mapper.cli.arguments import BAD_INPUT, DONE, Parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; errors are printed as lines, never as a traceback.
+    """Runs one command and returns its exit code; errors are printed as lines, never as a traceback.
 
-    Args:
-        arguments: The words after the program's name; None: the words of this process.
-
-    Returns:
-        The exit code.
+    `arguments` are the words after the program's name; None: the words of this process.
     """
     begun = time.monotonic()
     if arguments is None:   # this process is the command: its time so far was Python's start
@@ -46,9 +41,8 @@ def program_parser() -> Parser:
         epilog="FILES are Timeloop YAML files of either dialect, in any order, or folders or patterns of them; "
                "bundled:NAME is one that comes with this program (see: fadiff-mapper bundled).")
     parser.add_argument("--version", action="version", version=f"fadiff-mapper {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (files.add_check, mappings.add_evaluate, mappings.add_map, mappings.add_network, designs.add_design,
-                designs.add_calibrate, mappings.add_explain, files.add_import, files.add_bundled, files.add_doctor,
-                files.add_shim):
-        add(commands)
+    subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
+    for name in ("check", "evaluate", "map", "network", "design", "calibrate", "explain", "import", "bundled", "doctor",
+                 "shim"):
+        getattr(commands, f"add_{name}")(subparsers)
     return parser

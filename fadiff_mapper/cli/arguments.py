@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from math import inf
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
+from fadiff_mapper import api
+from fadiff_mapper.base.deadline import given_up_at
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.program_start import INTERRUPTED
 from fadiff_mapper.inputs.energy.source_names import CHOICES, COMPLETES
@@ -24,11 +26,11 @@ DONE, CHECK_FAILED, BAD_INPUT = 0, 1, 2
 """Exit codes: done; a check failed (constraints contradict each other, or real Timeloop disagrees); the input or the
 arguments are wrong, and the error lines say what is accepted. `INTERRUPTED` is that of Ctrl-C."""
 
-LATE_S, LATE = 2.0, 0.2
-"""Seconds, or the part of its time limit, by which a command may end later: whichever is more."""
+LATE_S, LATE = 2.0, 0.2  # seconds, or the part of its time limit, by which a command may end later: whichever is more
 
-Commands: TypeAlias = Any
-"""The object that `ArgumentParser.add_subparsers` returns; its class is private to argparse."""
+T = TypeVar("T")
+
+Commands: TypeAlias = Any  # the object that `ArgumentParser.add_subparsers` returns; its class is private to argparse
 
 
 class Parser(argparse.ArgumentParser):
@@ -49,11 +51,7 @@ def inputs() -> argparse.ArgumentParser:
 
 
 def add_reading(parser: argparse.ArgumentParser, energy: str | None = "auto") -> None:
-    """Adds -D, --energy and --lenient: how files are read.
-
-    Args:
-        parser: The parser of a command, or of its inputs.
-        energy: The default source of energies; None leaves it to the input.
+    """Adds -D, --energy and --lenient: how files are read; the default source of energies None leaves it to the input.
     """
     parser.add_argument("-D", dest="variables", action="append", default=[], type=variable, metavar="NAME=VALUE",
                         help="a variable of the files' Jinja2 templates")
@@ -107,8 +105,7 @@ def calibration(options: argparse.Namespace) -> Calibration | None:
         if options.force:
             raise FadiffError("--force: found without --calibration; accepted: both, or neither")
         return None
-    from fadiff_mapper.api import read_calibration
-    return read_calibration(options.calibration, force=options.force)
+    return api.read_calibration(options.calibration, force=options.force)
 
 
 def add_dimensions(parser: argparse.ArgumentParser) -> None:
@@ -139,21 +136,14 @@ def add_vary(parser: argparse.ArgumentParser) -> None:
 
 
 def add_gradient(parser: argparse.ArgumentParser, methods: str, accepted: Sequence[str]) -> None:
-    """Adds --method and --model, for commands that can descend.
-
-    Args:
-        parser: The parser of a command.
-        methods: What the methods do, for the help.
-        accepted: Their names, the default first.
-    """
+    """Adds --method and --model: what the methods do, for the help, and their names, the default first."""
     parser.add_argument("--method", choices=accepted, default=accepted[0], help=methods)
     parser.add_argument("--model", choices=MODELS, default=MODELS[0],
                         help="the model that the method gradient descends on: refined (default), or paper for FADiff's "
                              "equations as printed")
 
 
-MOST_DIGITS = 18
-"""Digits of a whole number, so that it fits 64 bits."""
+MOST_DIGITS = 18  # digits of a whole number, so that it fits 64 bits
 
 
 def _is_whole(text: str) -> bool:
@@ -191,20 +181,18 @@ def variable(text: str) -> tuple[str, str]:
     return name, value
 
 
-def dimension(text: str) -> tuple[str, int]:
-    """The type of an argument NAME=N with any name and a whole number from 1 on."""
-    name, sign, value = text.rpartition("=")
-    if not sign or not name:
-        raise argparse.ArgumentTypeError(f'found "{text}"; accepted: NAME=N')
-    return name, positive(value)
+def _named(form: str, read: Callable[[str], T]) -> Callable[[str], tuple[str, T]]:
+    """The type of an argument NAME=..., with any name."""
+    def pair(text: str) -> tuple[str, T]:
+        name, sign, value = text.rpartition("=")
+        if not sign or not name:
+            raise argparse.ArgumentTypeError(f'found "{text}"; accepted: {form}')
+        return name, read(value)
+    return pair
 
 
-def shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """The type of an argument NAME=NxNxN with any name and whole numbers from 1 on."""
-    name, sign, value = text.rpartition("=")
-    if not sign or not name:
-        raise argparse.ArgumentTypeError(f'found "{text}"; accepted: NAME=NxNxN')
-    return name, tuple(positive(size) for size in value.split("x"))
+dimension = _named("NAME=N", positive)
+shape = _named("NAME=NxNxN", lambda value: tuple(positive(size) for size in value.split("x")))
 
 
 def number(text: str) -> tuple[str, int]:
@@ -247,13 +235,11 @@ def shard(text: str) -> tuple[int, int]:
 
 def real_model(options: argparse.Namespace) -> Path | None:
     """The real `timeloop-model` that --verify asks for, if it does. Raises FadiffError where there is none."""
-    from fadiff_mapper import api
     return api.real_model() if options.verify else None
 
 
 def reading_in_time(options: argparse.Namespace) -> AbstractContextManager[None]:
     """A block in which the input is read, at most until the command must end. Raises OutOfTime."""
-    from fadiff_mapper.base.deadline import given_up_at
     seconds = options.time_limit
     moment = inf if seconds is None or not seconds > 0 else options.begun + seconds + max(LATE_S, LATE * seconds)
     return given_up_at(moment, "the input was read")
@@ -261,22 +247,19 @@ def reading_in_time(options: argparse.Namespace) -> AbstractContextManager[None]
 
 def load_input(options: argparse.Namespace) -> Spec:
     """Reads the input that `inputs` describes, as one spec. Raises SpecError."""
-    from fadiff_mapper import api
     return _priced(options, api.load(*api.files_of(options.files), jinja_data=dict(options.variables),
                                      energy=options.energy, strict=not options.lenient))
 
 
 def load_inputs(options: argparse.Namespace) -> dict[str, Spec]:
     """Reads one spec for every problem in the input, by name. Raises SpecError."""
-    from fadiff_mapper.api import load_layers
-    specs = load_layers(*options.files, jinja_data=dict(options.variables), energy=options.energy,
-                        strict=not options.lenient)
+    specs = api.load_layers(*options.files, jinja_data=dict(options.variables), energy=options.energy,
+                            strict=not options.lenient)
     return {name: _priced(options, spec) for name, spec in specs.items()}
 
 
 def _priced(options: argparse.Namespace, spec: Spec) -> Spec:
     """The spec, unless it lacks energies that the options do not fill in. Raises SpecError."""
-    from fadiff_mapper.api import refuse_missing_energies
     if options.energy not in COMPLETES:
-        refuse_missing_energies(spec)
+        api.refuse_missing_energies(spec)
     return spec

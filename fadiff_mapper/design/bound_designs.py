@@ -17,7 +17,7 @@ gives an upper bound, at a thousandth of a search's cost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -78,8 +78,7 @@ def borrowed_point(specs: Sequence[Spec], pool: Sequence[Nest], times: Sequence[
 TREND, NEAR, NOISE = 0.15, 0.1, 0.01
 """Standard deviations in natural logarithms: of the trend per octave, of the local part, and of the search's misses."""
 
-REACH = 1.0
-"""Octaves over which the local part fades."""
+REACH = 1.0  # octaves over which the local part fades
 
 
 def expected_gaps(places: Sequence[np.ndarray], gaps: Sequence[float]) -> Callable[[np.ndarray], float]:
@@ -101,8 +100,7 @@ def expected_gaps(places: Sequence[np.ndarray], gaps: Sequence[float]) -> Callab
     return lambda place: max(0.0, mean + float((kernel(place[None], known) @ weights)[0]))
 
 
-SMALLEST = 1e-300
-"""Replaces a bound of 0 in logarithms."""
+SMALLEST = 1e-300  # replaces a bound of 0 in logarithms
 
 Judge = Callable[[Point], tuple[LeastFigures, float] | None]
 """The bound of a design and its area in mm2, 0 if unknown; None without a bound."""
@@ -175,8 +173,7 @@ def walk(space: DesignSpace, start: Point, value_at: Callable[[Point], float], e
                     break
 
 
-NO_WORSE = 1e-9
-"""Rise of the logarithm of a metric that counts as rounding."""
+NO_WORSE = 1e-9  # rise of the logarithm of a metric that counts as rounding
 
 
 def least_hardware(space: DesignSpace, point: Point, value_at: Callable[[Point], float]) -> Point:
@@ -202,13 +199,11 @@ def least_hardware(space: DesignSpace, point: Point, value_at: Callable[[Point],
 
 
 SpecsAt = Callable[[Point], tuple[Spec, ...]]
-DesignDescent = Callable[[DesignQuestion, Point, SpecsAt, Sequence[Mapping], np.ndarray, int, Over],
-                         Sequence[Point]]
+DesignDescent = Callable[[DesignQuestion, Point, SpecsAt, Sequence[Mapping], np.ndarray, int, Over], Sequence[Point]]
 """Proposes designs, the most promising first, from a mapped design: see
 `gradient.hardware_descent.descended_designs`."""
 
-POOL = 48
-"""Designs whose mappings are kept to judge designs without a bound."""
+POOL = 48  # designs whose mappings are kept to judge designs without a bound
 
 FIRST, ROUND = 3, 3
 """Designs of the first round and of every later round at most: few, as each round learns from the one before."""
@@ -226,8 +221,7 @@ JUDGED = 8
 APART = 2.0
 """Least octaves between the designs of the first round, fewer from round to round: near designs have similar gaps."""
 
-HYPERCUBES = 32
-"""Latin hypercubes that are drawn at most to find designs within the limits."""
+HYPERCUBES = 32  # Latin hypercubes that are drawn at most to find designs within the limits
 
 IDLE = 10
 """Idle rounds after which a search ends: each judges some ten designs, and better designs rarely follow a second
@@ -268,7 +262,6 @@ class BoundDesigns:
         ranked = sorted(mapped, key=lambda point: mapped[point])
         estimate = expected_logarithms(space, self._judge, exponents, mapped)
         expected: dict[Point, float] = {outcome.point: inf for outcome in archive if not outcome.feasible}
-        judged, started = len(self.judged), set[Point]()
 
         def value_at(point: Point) -> float:
             """The expected logarithm of a design's metric; infinite if it is not allowed.
@@ -287,12 +280,36 @@ class BoundDesigns:
                 expected[point] = value
             return expected[point]
 
-        def enough() -> bool:
-            return len(self.judged) - judged >= JUDGED or self.over()
-
         with suppress(OutOfTime):  # the designs judged so far are used
-            for point in self._candidates(rng, ranked, exponents, known):
+            # Walks begin at the best mapped design, its least hardware, in some rounds the ends of a descent from the
+            # best design not used for one before, and new random designs, spread by Latin hypercubes.
+            wanted, scattered = SCATTERED if ranked else SPREAD, dict[Point, None]()
+            for _ in range(HYPERCUBES):
+                strata = np.stack([rng.permutation(wanted) for _ in space.parameters], axis=1)
+                for row in (strata + rng.random(strata.shape)) / wanted:
+                    point = tuple(min(int(part * len(parameter.values)), len(parameter.values) - 1)
+                                  for part, parameter in zip(row, space.parameters, strict=True))
+                    if point not in known and self._allowed(point):
+                        scattered[point] = None
+                if len(scattered) >= wanted:
+                    break
+            candidates = list(ranked[:1])
+            if ranked and ranked[0] not in self.parents:
+                own = pooled(self.read(ranked[0]), [self.mappings_at(ranked[0])])
+                candidates.append(least_hardware(space, ranked[0], lambda point: self._borrowed(point, own, exponents)))
+            fresh = next((point for point in ranked if point not in self.parents), None)
+            if fresh is not None and self.rounds % DESCENDS == 1:
+                self.parents.add(fresh)
+                if self.descent is not None:
+                    candidates += self.descent(self.question, fresh, self.read, self.mappings_at(fresh), exponents,
+                                               self.question.seed + self.rounds, self.over)[:ENDS]
+            for point in [*candidates, *list(scattered)[:wanted]]:
                 value_at(point)
+            judged, started = len(self.judged), set[Point]()
+
+            def enough() -> bool:
+                return len(self.judged) - judged >= JUDGED or self.over()
+
             while not enough() and (starts := [point for point in expected
                                                if point not in started and expected[point] < inf]):
                 start = min(starts, key=lambda point: (expected[point], point))
@@ -321,28 +338,6 @@ class BoundDesigns:
             raise OutOfTime
         return self.specs_at(point)
 
-    def _candidates(self, rng: np.random.Generator, ranked: Sequence[Point], exponents: np.ndarray,
-                    known: Collection[Point]) -> list[Point]:
-        """Designs from which a round's walks begin, the best mapped one first.
-
-        Next are its least hardware, in some rounds the ends of a descent from the best design not used for one before,
-        and new random designs.
-        """
-        scattered = self._scattered(rng, SCATTERED if ranked else SPREAD, known)
-        if not ranked:
-            return scattered
-        best, least, ends = ranked[0], list[Point](), list[Point]()
-        if best not in self.parents:
-            own = pooled(self.read(best), [self.mappings_at(best)])
-            least = [least_hardware(self.question.space, best, lambda point: self._borrowed(point, own, exponents))]
-        fresh = next((point for point in ranked if point not in self.parents), None)
-        if fresh is not None and self.rounds % DESCENDS == 1:
-            self.parents.add(fresh)
-            if self.descent is not None:
-                ends = list(self.descent(self.question, fresh, self.read, self.mappings_at(fresh), exponents,
-                                         self.question.seed + self.rounds, self.over)[:ENDS])
-        return [best, *least, *ends, *scattered]
-
     def _distance(self, point: Point, other: Point) -> float:
         """The distance of two designs in octaves."""
         return float(np.linalg.norm(place_of(self.question.space, point) - place_of(self.question.space, other)))
@@ -366,20 +361,6 @@ class BoundDesigns:
             least = self.least_at(point, self.over)
             self.judged[point] = None if least is None else (least, design_area_mm2(self.read(point)[0]))
         return self.judged[point]
-
-    def _scattered(self, rng: np.random.Generator, count: int, known: Collection[Point]) -> list[Point]:
-        """New designs within the limits, spread over the space by Latin hypercubes."""
-        parameters, found = self.question.space.parameters, dict[Point, None]()
-        for _ in range(HYPERCUBES):
-            strata = np.stack([rng.permutation(count) for _ in parameters], axis=1)
-            for row in (strata + rng.random(strata.shape)) / count:
-                point = tuple(min(int(part * len(parameter.values)), len(parameter.values) - 1)
-                              for part, parameter in zip(row, parameters, strict=True))
-                if point not in known and self._allowed(point):
-                    found[point] = None
-            if len(found) >= count:
-                break
-        return list(found)[:count]
 
     def _borrowed(self, point: Point, pool: Sequence[Nest], exponents: np.ndarray) -> float:
         """Logarithm of a design's metric with the best mappings of a pool; infinite if some layer has none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ from fadiff_mapper.inputs.load import find_energies, read_spec
 from fadiff_mapper.inputs.native.arch import read_architecture
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.inputs.v04 import translated_architecture
+from fadiff_mapper.inputs.v04.document import translated_architecture
 from fadiff_mapper.inputs.yaml.leniency import Leniency
 from fadiff_mapper.model.evaluate_spec import is_sparse
 from fadiff_mapper.network.one_design import with_problem
@@ -47,8 +47,7 @@ from fadiff_mapper.workload.readers.network_text import network_text, shape_id
 # the width of a fan-out, except with `maximize_dims`. So layers are read in full only on the first design of every
 # shape. Sparse documents, and documents with other dependences on the layer, are read in full for each design.
 
-MOST_SHAPES = 64
-"""Shapes of the architecture whose constraints are kept, the latest ones: a limit on memory."""
+MOST_SHAPES = 64  # shapes of the architecture whose constraints are kept, the latest ones: a limit on memory
 
 MOST_DESIGNS = 64
 """Parsed designs that are kept, the latest ones, so that a design that is judged and then mapped is read once."""
@@ -57,11 +56,8 @@ UNSEEN = ("attributes", "spatial")
 """Entries of a component on which constraints do not depend: its attributes, and its meshes as long as a fan-out stays
 one. A list of constraints named `spatial` is under `constraints`, which count."""
 
-FILLING = "maximize_dims"
-"""The constraint whose factors depend on the width of a fan-out."""
-
-SPARSE = "sparse_optimizations"
-"""The key of sparse optimizations, whose densities depend on the layer."""
+FILLING = "maximize_dims"  # the constraint whose factors depend on the width of a fan-out
+SPARSE = "sparse_optimizations"  # the key of sparse optimizations, whose densities depend on the layer
 
 
 class DesignReader:
@@ -70,16 +66,13 @@ class DesignReader:
     def __init__(self, question: DesignQuestion) -> None:
         self.question = question
         self.readings: dict[Hashable, tuple[Spec, ...]] = {}  # of the first design of each shape, without energy notes
-        self.designs: dict[Point, tuple[Spec, ...]] = {}  # the latest parsed designs
+        self.specs = lru_cache(MOST_DESIGNS)(self._specs)
 
-    def specs(self, point: Point) -> tuple[Spec, ...]:
+    def _specs(self, point: Point) -> tuple[Spec, ...]:
         """A design with every layer of the question, in the order of `DesignQuestion.layers`, as a full reading gives.
 
-        Raises:
-            SpecError: The point is no valid design, or a layer's constraints do not fit it.
+        Raises SpecError if the point is no valid design, or a layer's constraints do not fit it.
         """
-        if point in self.designs:
-            return self.designs[point]
         question, document = self.question, design_document(self.question.space, point)
         leniency = Leniency(question.strict)
         native = translated_architecture(with_problem(document, question.layers[0].literal), leniency)
@@ -101,22 +94,16 @@ class DesignReader:
         elif known is None:
             specs = in_full()
             _, notes = find_energies(document, specs[0].arch, specs[0].literal, question.energy)
-            _keep(self.readings, MOST_SHAPES, shape, tuple(
-                replace(spec, notes=spec.notes[:len(spec.notes) - len(notes)]) for spec in specs))
+            if len(self.readings) >= MOST_SHAPES:
+                del self.readings[next(iter(self.readings))]
+            self.readings[shape] = tuple(replace(spec, notes=spec.notes[:len(spec.notes) - len(notes)])
+                                         for spec in specs)
         else:
             literals = [spec.literal | arch.native for spec in known]
             tables, notes = find_energies(document, arch, literals[0], question.energy)
             specs = tuple(replace(spec, arch=arch, tables=tables, literal=literal, notes=(*spec.notes, *notes))
                           for spec, literal in zip(known, literals, strict=True))
-        _keep(self.designs, MOST_DESIGNS, point, specs)
         return specs
-
-
-def _keep(known: dict[Any, tuple[Spec, ...]], most: int, key: Hashable, specs: tuple[Spec, ...]) -> None:
-    """Adds an entry in place of the oldest one of so many."""
-    if len(known) >= most:
-        del known[next(iter(known))]
-    known[key] = specs
 
 
 def _without_unseen(node: Any) -> Any:
@@ -199,8 +186,7 @@ class DesignBench:
     def mappings_at(self, point: Point) -> tuple[Mapping, ...]:
         """The best unfused mapping of every layer, as in `DesignQuestion.layers`; from the store, or searched again.
 
-        Raises:
-            FadiffError: A layer has no mapping.
+        Raises FadiffError if a layer has no mapping.
         """
         specs = self.reader.specs(point)
         return tuple(mapping_of(entry, spec) for entry, spec in zip(self._required(specs), specs, strict=True))
@@ -208,8 +194,7 @@ class DesignBench:
     def networks_at(self, point: Point, stopped: Over = never) -> tuple[NetworkResult, ...]:
         """All networks on a design, with every mapping; plans that are not kept are made again, until `stopped`.
 
-        Raises:
-            FadiffError: A layer has no mapping, or its stored mapping is invalid.
+        Raises FadiffError if a layer has no mapping, or its stored mapping is invalid.
         """
         if point == self.plans.point:
             return self.plans.networks
@@ -296,8 +281,7 @@ def planned_figures(question: DesignQuestion, plan: NetworkResult) -> tuple[floa
     return plan.stats.energy_pj, float(plan.stats.cycles if corrected is None else corrected)
 
 
-SAME = 1e-9
-"""Relative difference of figures due to the order of a sum over layers."""
+SAME = 1e-9  # relative difference of figures due to the order of a sum over layers
 
 
 def disagreement(question: DesignQuestion, outcome: DesignOutcome, plans: Sequence[NetworkResult]) -> str:
@@ -312,8 +296,7 @@ def disagreement(question: DesignQuestion, outcome: DesignOutcome, plans: Sequen
     return ""
 
 
-SLACK = 1 - 1e-9
-"""Factor on sums before they are compared: thousands of additions may differ in their last bits."""
+SLACK = 1 - 1e-9  # factor on sums before they are compared: thousands of additions may differ in their last bits
 
 
 def bound_that_loses(bench: DesignBench, specs: Sequence[Spec], area_mm2: float, rivals: Sequence[tuple[float, ...]],

@@ -24,14 +24,12 @@ from fadiff_mapper.design.result import DesignOutcome
 from fadiff_mapper.design.space import Point
 from fadiff_mapper.network.result import NetworkResult
 
-BACKENDS = ("processes", "dask", "ray")
-"""Processes of this machine, and the two kinds of cluster."""
+BACKENDS = ("processes", "dask", "ray")  # processes of this machine, and the two kinds of cluster
 
 LOADED = "fadiff_mapper.network.map_network"
 """The module that a worker loads while the first designs are proposed: it loads nearly all that mapping needs."""
 
-WHOLE = ("ray",)
-"""Backends that return the outcomes of a round together: joblib's generators do not support them."""
+WHOLE = ("ray",)  # backends that return the outcomes of a round together: joblib's generators do not support them
 
 
 @dataclass(frozen=True)
@@ -101,16 +99,9 @@ def executor(bench: DesignBench, jobs: int | None = None, backend: str = "proces
              address: str | None = None) -> Iterator[Evaluated]:
     """The workers of one run, as a context manager; yields the function that evaluates points.
 
-    The answer depends neither on the number and order of workers nor on the worker of a design.
-
-    Args:
-        bench: The question and the store, which all workers must be able to reach.
-        jobs: Parallel designs; 1: in this process; None: one for each core, or as many as the cluster has.
-        backend: One of `BACKENDS`.
-        address: The cluster's scheduler, such as `tcp://host:8786`; None: a cluster started on this machine.
-
-    Raises:
-        FadiffError: The backend is unknown, not installed or not reachable.
+    The answer depends neither on the number and order of workers nor on the worker of a design. One of `jobs` is this
+    process; None: one for each core, or as many as the cluster has. Without an address, such as `tcp://host:8786`, the
+    cluster is started on this machine. Raises FadiffError if the backend is unknown, not installed or not reachable.
     """
     if backend not in BACKENDS:
         raise FadiffError(f"backend: found {backend!r}; accepted: {listed(BACKENDS)}")
@@ -147,7 +138,11 @@ def _cluster(backend: str, jobs: int | None, address: str | None) -> Iterator[Sh
     with ExitStack() as stack:
         if backend == "dask":
             distributed = _installed("distributed", backend)
-            stack.enter_context(_safe_path())
+            # Python processes started inside do not import from the working folder; Python 3.10 lacks an option for it.
+            before = os.environ.get("PYTHONSAFEPATH")
+            stack.callback(lambda: os.environ.pop("PYTHONSAFEPATH") if before is None else
+                           os.environ.update(PYTHONSAFEPATH=before))
+            os.environ["PYTHONSAFEPATH"] = "1"
             try:
                 with _interrupts_kept_from_workers():
                     client = (distributed.Client(address, timeout="20s") if address else
@@ -185,20 +180,6 @@ def _installed(module: str, extra: str) -> Any:
     """A module of an extra. Raises FadiffError if missing."""
     require(module, extra, f"the backend {extra}")
     return import_module(module)
-
-
-@contextmanager
-def _safe_path() -> Iterator[None]:
-    """Python processes started inside do not import from the working folder; Python 3.10 lacks an option for it."""
-    before = os.environ.get("PYTHONSAFEPATH")
-    os.environ["PYTHONSAFEPATH"] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["PYTHONSAFEPATH"]
-        else:
-            os.environ["PYTHONSAFEPATH"] = before
 
 
 @contextmanager

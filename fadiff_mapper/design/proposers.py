@@ -18,8 +18,7 @@ from fadiff_mapper.design.question import DesignQuestion
 from fadiff_mapper.design.result import DesignOutcome
 from fadiff_mapper.design.space import DesignSpace, Point
 
-IDLE_ROUNDS = 200
-"""Idle rounds allowed for a proposer that does not judge its designs."""
+IDLE_ROUNDS = 200  # idle rounds allowed for a proposer that does not judge its designs
 
 
 class Proposer(Protocol):
@@ -39,11 +38,8 @@ class Proposer(Protocol):
         """
 
 
-MOST_DESIGNS = 1_000_000
-"""Designs of a space that is enumerated: a safety limit."""
-
-DRAWS = 64
-"""Draws for each wanted design before the rest of a small space is enumerated."""
+MOST_DESIGNS = 1_000_000  # designs of a space that is enumerated: a safety limit
+DRAWS = 64  # draws for each wanted design before the rest of a small space is enumerated
 
 
 def all_points(space: DesignSpace) -> Iterator[Point]:
@@ -96,17 +92,10 @@ class RandomDesigns:
         return points
 
 
-FEASIBLE = "feasible"
-"""The constraint of a trial that its design is feasible: broken above 0, optuna's convention."""
-
-POPULATION = 20
-"""Designs of a generation of NSGA-II: a hundred evaluations are five generations."""
-
-ASKED = 8
-"""Designs asked for each wanted one, before random designs replace optuna's repetitions."""
-
-WORSE = 1.0
-"""Distance of an infeasible design's reported value to the worst design's, in natural logarithms."""
+FEASIBLE = "feasible"  # the constraint of a trial that its design is feasible: broken above 0, optuna's convention
+POPULATION = 20  # designs of a generation of NSGA-II: a hundred evaluations are five generations
+ASKED = 8  # designs asked for each wanted one, before random designs replace optuna's repetitions
+WORSE = 1.0  # distance of an infeasible design's reported value to the worst design's, in natural logarithms
 
 
 class OptunaDesigns:
@@ -114,10 +103,8 @@ class OptunaDesigns:
 
     Optuna sees a value's index, so that neighbours in the space stay neighbours; words are categories. It is told the
     logarithm of every metric: of its lower bound for a pruned design, worse than all others, and as breaking a
-    constraint, for an infeasible one. `sampler` makes the sampler from optuna's samplers and a seed.
-
-    Raises:
-        FadiffError: optuna is not installed.
+    constraint, for an infeasible one. `sampler` makes the sampler from optuna's samplers and a seed. Raises FadiffError
+    if optuna is not installed.
     """
 
     idle_rounds = IDLE_ROUNDS

@@ -110,8 +110,7 @@ METHODS = ("bounds", "gradient", "random", "exhaustive", "tpe", "nsga2")
 UNTAUGHT = ("random", "exhaustive")
 """Methods whose designs do not depend on earlier outcomes, so that a run can be split into shards."""
 
-EVALUATIONS = 100
-"""Designs that are mapped by default, without a time limit."""
+EVALUATIONS = 100  # designs that are mapped by default, without a time limit
 
 TAUGHT_ROUND, UNTAUGHT_ROUND = 8, 64
 """Designs of a round. Rounds are short for methods that learn from earlier rounds, and do not depend on the number of

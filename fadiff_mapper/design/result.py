@@ -18,8 +18,7 @@ from fadiff_mapper.network.result import NetworkResult
 if TYPE_CHECKING:
     from fadiff_mapper.timeloop.verify import Verdict
 
-ParameterValue: TypeAlias = int | float | str
-"""The value of a parameter: a number, or a word such as "LPDDR4"."""
+ParameterValue: TypeAlias = int | float | str  # the value of a parameter: a number, or a word such as "LPDDR4"
 
 EXPONENTS = {"edp": (1, 1, 0), "energy": (1, 0, 0), "delay": (0, 1, 0), "area": (0, 0, 1), "edap": (1, 1, 1)}
 """Metrics of a design by name: exponents of energy in pJ, cycles and area in mm2, whose product is minimised."""
@@ -162,11 +161,8 @@ def better_neighbour(result: DesignResult) -> DesignOutcome | None:
     return min(better, key=lambda each: each.of(metric), default=None)
 
 
-OWN = 5
-"""Figures of a design: energy, cycles, area, and the bounds on energy and cycles."""
-
-EACH = 5
-"""Figures of a network on it: energy and cycles, both unfused, and fused groups."""
+OWN = 5  # figures of a design: energy, cycles, area, and the bounds on energy and cycles
+EACH = 5  # figures of a network on it: energy and cycles, both unfused, and fused groups
 
 
 class OutcomeTable(Sequence[DesignOutcome]):
@@ -236,13 +232,6 @@ def undominated(values: Sequence[tuple[float, ...]]) -> list[int]:
                    for other in kept):
             kept.append(number)
     return kept
-
-
-def front_of(outcomes: Sequence[DesignOutcome], metrics: Sequence[str]) -> list[DesignOutcome]:
-    """The undominated feasible designs, the best in the first metric first."""
-    feasible = [outcome for outcome in outcomes if outcome.feasible]
-    return [feasible[number] for number in undominated(
-        [tuple(outcome.of(metric) for metric in metrics) for outcome in feasible])]
 
 
 def hypervolume(values: Sequence[tuple[float, ...]], reference: tuple[float, ...]) -> float:

@@ -27,8 +27,7 @@ T = TypeVar("T")
 FORM = re.compile(rb'\{"digest": "(?P<digest>[0-9a-f]{64})", "entry": (?P<entry>.*)\}\n', re.DOTALL)
 """The text of a file."""
 
-LARGEST = 2 ** 24
-"""Bytes of an entry that are read: a safety limit."""
+LARGEST = 2 ** 24  # bytes of an entry that are read: a safety limit
 
 
 class ResultStore:
@@ -76,8 +75,7 @@ class ResultStore:
         """Writes an entry of plain values; JSON keeps every float exactly. Raises FadiffError if it cannot."""
         if self.folder is not None:
             text = json.dumps(entry)
-            write_shared(self._path(key),
-                         f'{{"digest": "{_digest(key, text.encode()).decode()}", "entry": {text}}}\n')
+            write_shared(self._path(key), f'{{"digest": "{_digest(key, text.encode()).decode()}", "entry": {text}}}\n')
 
     def _path(self, key: str) -> Path:
         """The file of an entry; 256 subfolders keep each small."""

@@ -25,7 +25,7 @@ from fadiff_mapper.design.executors import TimeLeft, executor
 from fadiff_mapper.design.layer_entries import OUT_OF_TIME
 from fadiff_mapper.design.proposers import BLACK_BOX, Proposer
 from fadiff_mapper.design.question import DesignOptions, DesignQuestion, check_design_options, check_question
-from fadiff_mapper.design.result import DesignOutcome, DesignResult, OutcomeTable, front_of, hypervolume
+from fadiff_mapper.design.result import DesignOutcome, DesignResult, OutcomeTable, hypervolume, undominated
 from fadiff_mapper.design.space import DesignSpace, Point, design_document, limit_values, points_beside
 from fadiff_mapper.inputs.energy.choose_source import installed
 
@@ -33,8 +33,7 @@ WRITING = 1.5
 """Seconds for the last steps per second from the command's start to its search: both grow with the networks and on a
 slow machine."""
 
-JUDGING = 0.5
-"""Part of the remaining time for judging designs, as long as none has been mapped."""
+JUDGING = 0.5  # part of the remaining time for judging designs, as long as none has been mapped
 
 
 @dataclass
@@ -109,8 +108,7 @@ class DesignProgress:
         return (self.wanted - self.evaluations) / self.rate if self.rate else inf
 
 
-OnDesign = Callable[[DesignProgress], None]
-"""Called after every design."""
+OnDesign = Callable[[DesignProgress], None]  # called after every design
 
 InTime = Callable[[Sequence[Point], Sequence[tuple[float, ...]]], Iterator[DesignOutcome | None]]
 """Evaluates points against rivals as `Evaluated` does, within the maker's time."""
@@ -144,7 +142,9 @@ class DesignRun:
         self.archive.append(outcome)
         self.mapped += outcome.mapped
         self.pruned += outcome.pruned
-        front = front_of([*self.front, outcome], self.metrics)
+        designs = [*self.front, outcome] if outcome.feasible else self.front
+        front = [designs[number] for number in undominated(
+            [tuple(each.of(metric) for metric in self.metrics) for each in designs])]
         if any(each is outcome for each in front):
             self.front = front
             self.history.append({"time_s": self.time_s, "evaluations": self.mapped,
@@ -154,8 +154,7 @@ class DesignRun:
                                         self.front[0] if self.front else None, self.time_s))
 
 
-MOST_LOOKED_AT = 1000
-"""Designs whose limits are computed again for the message, within some seconds."""
+MOST_LOOKED_AT = 1000  # designs whose limits are computed again for the message, within some seconds
 
 
 def blame(bench: DesignBench, outcomes: Sequence[DesignOutcome]) -> str:
@@ -225,32 +224,22 @@ def settled(run: DesignRun, space: DesignSpace, evaluated: InTime, stopped: Over
             return tuple(around)
 
 
-MOST_NAMED = 3
-"""Files of the store named in a sentence."""
+MOST_NAMED = 3  # files of the store named in a sentence
 
 NO_DESCENT = ("PyTorch is not installed, so the method is bounds instead of gradient: no designs come from descents; "
               'accepted: pip install "fadiff-mapper[gradient]", or the method bounds')
 """Error if no method was requested and the default one cannot run."""
 
-SEARCH_ENDED = "search ended"
-"""The status of a search that was not interrupted."""
+SEARCH_ENDED = "search ended"  # the status of a search that was not interrupted
 
 
 def search_design(question: DesignQuestion, options: DesignOptions, *, on_progress: OnDesign = lambda _: None,
                   stopped: Over = never, kept_back: float = 0.0,
                   descent: DesignDescent | None = None) -> DesignResult:
-    """Searches the best designs of a space for some networks.
+    """Searches the best designs of a space for some networks; see `api.search_design`.
 
-    Args:
-        question: The space, the networks and the metrics.
-        options: Method, effort and workers.
-        on_progress: Called after every design.
-        stopped: Asked after every design; once true, the search ends with the best so far.
-        kept_back: Seconds of the time limit that the caller has spent, or needs for the files.
-        descent: Proposes further designs for the method "gradient"; None if that is not the default.
-
-    Returns:
-        The best design, or the front, every number exact; empty for some shards.
+    `kept_back` are the seconds of the time limit that the caller has spent, or needs for the files; `descent` proposes
+    further designs for the method "gradient", None if that is not the default. The result has no front for some shards.
 
     Raises:
         SpecError: The space is wrong.

@@ -24,9 +24,9 @@ from fadiff_mapper.inputs.native.tables import total_areas
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import storage_energy
-from fadiff_mapper.inputs.v04 import is_v04, translated_architecture
+from fadiff_mapper.inputs.v04.document import is_v04, translated_architecture
 from fadiff_mapper.inputs.v04.nodes import DECLARED
-from fadiff_mapper.inputs.yaml.expressions import CONSTANT_NAMES, FUNCTION_NAMES, Literal, evaluate, syntax_tree
+from fadiff_mapper.inputs.yaml.expressions import CONSTANTS, FUNCTIONS, Literal, evaluate, syntax_tree
 from fadiff_mapper.inputs.yaml.leniency import Leniency
 from fadiff_mapper.inputs.yaml.located import (
     LARGEST_WHOLE,
@@ -43,14 +43,11 @@ from fadiff_mapper.inputs.yaml.located import (
 )
 from fadiff_mapper.inputs.yaml.place import Where
 
-Value: TypeAlias = int | float | str
-"""A value of a parameter: a number, or a word such as "LPDDR4"."""
+Value: TypeAlias = int | float | str  # a value of a parameter: a number, or a word such as "LPDDR4"
 
-Point: TypeAlias = tuple[int, ...]
-"""A design: for every parameter the index of its value."""
+Point: TypeAlias = tuple[int, ...]  # a design: for every parameter the index of its value
 
-SOMEWHERE = Where("space")
-"""The place of a parameter made in Python."""
+SOMEWHERE = Where("space")  # the place of a parameter made in Python
 
 
 @dataclass(frozen=True)
@@ -213,14 +210,12 @@ def broken_limit(space: DesignSpace, point: Point, spec: Spec | None = None,
     return None
 
 
-Steps: TypeAlias = tuple[str | int, ...]
-"""Keys and indices from the document's root to an entry."""
+Steps: TypeAlias = tuple[str | int, ...]  # keys and indices from the document's root to an entry
 
 NODE_KEYS = ("class", "subclass", "enabled", "area_scale", "energy_scale")
 """Entries of a node besides attributes and mesh that a path may name."""
 MESH = ("meshX", "meshY")
-VARIABLES = "variables"
-"""The section whose entries the expressions of an architecture read; a path may begin with it."""
+VARIABLES = "variables"  # the section whose entries the expressions of an architecture read; a path may begin with it
 
 UNWRITTEN = tuple(sorted({*LEVEL_ATTRIBUTES, *DECLARED} - {"instances", *MESH}))
 """Attributes known to Timeloop that a path may name even if the architecture does not write them."""
@@ -239,19 +234,11 @@ def _named_nodes(branch: Any, steps: Steps) -> Iterator[tuple[str, Steps, dict[A
 
 
 def find_entry(document: Map, path: str, where: Where) -> Steps:
-    """Finds the entry of an architecture that a path names.
+    """Keys and indices down to the entry of a v0.4 document that a path names; its last maps may be missing yet.
 
-    Args:
-        document: A v0.4 document.
-        path: NODE.attributes.NAME, NODE.spatial.meshX (or meshY), NODE.KEY with a key of `NODE_KEYS`, or
-            variables.NAME. Nodes are found by name, at any depth of the tree.
-        where: Place of the path, for messages.
-
-    Returns:
-        Keys and indices down to the entry; its last maps may be missing yet.
-
-    Raises:
-        SpecError: There is no such node or entry; the message has the nearest one.
+    A path is NODE.attributes.NAME, NODE.spatial.meshX (or meshY), NODE.KEY with a key of `NODE_KEYS`, or
+    variables.NAME. Nodes are found by name, at any depth of the tree. Raises SpecError if there is no such node or
+    entry; the message has the nearest one.
     """
     def known(key: str, accepted: Sequence[str], what: str) -> str:
         if key not in accepted:
@@ -293,21 +280,19 @@ def put(owner: Any, steps: Steps, value: Any, where: Where) -> Any:
     if not steps:
         return value
     step, rest = steps[0], steps[1:]
-    place, tag = (owner.where if isinstance(owner, Map | Seq) else where), getattr(owner, "tag", None)
     if isinstance(owner, list):
-        items = Seq(owner, where=place, tag=tag, places=getattr(owner, "places", ()))
+        items = owner.having(owner) if isinstance(owner, Seq) else Seq(owner, where=where)
         items[int(step)] = put(owner[int(step)], rest, value, where)
         return items
-    written = owner if isinstance(owner, dict) else {}
-    result = Map(written, where=place, tag=tag, places=dict(getattr(owner, "places", {})))
-    result[step] = put(written.get(step), rest, value, where)
+    result = owner.having(owner) if isinstance(owner, Map) else Map(owner if isinstance(owner, dict) else (),
+                                                                    where=where)
+    result[step] = put(result.get(step), rest, value, where)
     if not rest:
         result.places[step] = where
     return result
 
 
-SECTION = "design_space"
-"""The section of a document that turns an architecture into a space."""
+SECTION = "design_space"  # the section of a document that turns an architecture into a space
 
 
 def is_space(document: Map) -> bool:
@@ -316,8 +301,7 @@ def is_space(document: Map) -> bool:
 
 
 def _without_section(document: Map) -> Map:
-    return Map({key: value for key, value in document.items() if key != SECTION}, where=document.where,
-               tag=document.tag, places=document.places)
+    return document.having({key: value for key, value in document.items() if key != SECTION})
 
 
 def design_document(space: DesignSpace, point: Point) -> Map:
@@ -357,8 +341,7 @@ def design_architecture(space: DesignSpace, point: Point) -> Architecture:
     Raises SpecError as `design_document`, or where the document is no architecture.
     """
     document = design_document(space, point)
-    with_problem = Map({"problem": Map(where=document.where), **document}, where=document.where,
-                       places=document.places)
+    with_problem = Map({"problem": Map(where=document.where), **document}, where=document.where, places=document.places)
     leniency = Leniency(space.strict)
     native = translated_architecture(with_problem, leniency)
     return read_architecture(native, native.where, leniency=leniency)
@@ -367,8 +350,7 @@ def design_architecture(space: DesignSpace, point: Point) -> Architecture:
 FORMS = "values: [V, ...], powers_of_two: [LOW, HIGH], or range: [LOW, HIGH] with step: STEP"
 TEXT_FORMS = "V,V,... or LOW:HIGH:STEP or LOW:HIGH:x2 (powers of two)"
 
-MOST_LISTED = 100_000
-"""Values of one parameter that are held one by one, unlike ranges of whole numbers."""
+MOST_LISTED = 100_000  # values of one parameter that are held one by one, unlike ranges of whole numbers
 
 
 def values_of_text(given: str, where: Where) -> Sequence[Value]:
@@ -385,7 +367,7 @@ def values_of_text(given: str, where: Where) -> Sequence[Value]:
 
 def _values_of_section(reader: Reader) -> Sequence[Value]:
     """The values of `values`, `powers_of_two`, or `range` with `step` of a parameter. Raises SpecError."""
-    given = [key for key in ("values", "powers_of_two", "range") if reader.has(key)]
+    given = [key for key in ("values", "powers_of_two", "range") if key in reader.node]
     if len(given) != 1:
         raise reader.node.where.error(f"found {' and '.join(given) or 'no values'}", FORMS)
     if given != ["range"]:
@@ -409,14 +391,14 @@ def _listed_values(value: Any, where: Where) -> Sequence[Value]:
     given = sequence(value, where)
     if not given:
         raise where.error("found an empty list", "a list of values")
-    for i, item in enumerate(given):
+    for item, place in given.placed():
         if isinstance(item, bool) or not isinstance(item, int | float | str):
-            raise given.at(i).error(f"found {kind_of(item)}", "a number or a word")
+            raise place.error(f"found {kind_of(item)}", "a number or a word")
     words = [isinstance(item, str) for item in given]
     if any(words) and not all(words):
         raise where.error("found numbers and words", "numbers alone, or words alone")
-    values = [Literal(item) if isinstance(item, str) else _whole(number()(item, given.at(i)))
-              for i, item in enumerate(given)]
+    values = [Literal(item) if isinstance(item, str) else _whole(number()(item, place))
+              for item, place in given.placed()]
     twice = [item for item, count in Counter(values).items() if count > 1]
     if twice:
         raise where.error(f"found {twice[0]} twice", "different values")
@@ -475,8 +457,7 @@ def _whole(value: float) -> float:
     return int(value) if value == int(value) else value
 
 
-VERSION = "0.1"
-"""Version of the section, which it states."""
+VERSION = "0.1"  # version of the section, which it states
 
 Vary = Mapping[str, Any] | Sequence[str]
 """Template variables that are parameters: ranges by name, or texts "NAME=RANGE"."""
@@ -558,7 +539,7 @@ def _parameters(value: Any, where: Where) -> tuple[Parameter, ...]:
 
 def _check_name(name: str, where: Where) -> None:
     """Raises SpecError for a name that expressions cannot use."""
-    if not name.isidentifier() or keyword.iskeyword(name) or name in CONSTANT_NAMES or name in FUNCTION_NAMES:
+    if not name.isidentifier() or keyword.iskeyword(name) or name in CONSTANTS or name in FUNCTIONS:
         raise where.error(f'the parameter is named "{name}"', "a name of letters, digits and underscores that is no "
                           "function or constant of expressions")
 
@@ -641,10 +622,9 @@ def _names_in(expression: str, names: Sequence[str], where: Where, besides: Sequ
         raise where.error(str(error), f"an expression over {listed(names)}") from None
     called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    for name in sorted(read - called - {*names, *CONSTANT_NAMES}):
+    for name in sorted(read - called - {*names, *CONSTANTS}):
         known = [*names, *besides]
         raise where.error(f'"{name}" is no parameter{nearest(name, known)}', listed(known))
-    for name in sorted(called - FUNCTION_NAMES):
-        raise where.error(f'there is no function "{name}"{nearest(name, sorted(FUNCTION_NAMES))}',
-                          listed(sorted(FUNCTION_NAMES)))
+    for name in sorted(called - {*FUNCTIONS}):
+        raise where.error(f'there is no function "{name}"{nearest(name, sorted(FUNCTIONS))}', listed(sorted(FUNCTIONS)))
     return frozenset(read & set(names))

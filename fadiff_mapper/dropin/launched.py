@@ -28,16 +28,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--trusted", action="store_true")
     parser.add_argument("program")
     parser.add_argument("words", nargs=argparse.REMAINDER)
-    return ended(lambda: _run(parser.parse_args(arguments)), FAILED, MARK)
 
+    def work() -> int:
+        options = parser.parse_args(arguments)
+        from fadiff_mapper.dropin.programs import ProgramSettings, read_arguments, run  # after mistakes in the words
+        settings = ProgramSettings(dict(os.environ), options.seed, options.time_limit, options.trusted)
+        run(options.program, read_arguments(options.words), settings, _said)
+        return 0
 
-def _run(options: argparse.Namespace) -> int:
-    """Runs the program; imports are local so that a mistake in the arguments ends it at once."""
-    from fadiff_mapper.dropin.programs import ProgramSettings, read_arguments, run
-    words: list[str] = options.words
-    settings = ProgramSettings(dict(os.environ), options.seed, options.time_limit, options.trusted)
-    run(options.program, read_arguments(words), settings, _said)
-    return 0
+    return ended(work, FAILED, MARK)
 
 
 def _said(line: str) -> None:

@@ -151,7 +151,19 @@ def run(program: str, arguments: ProgramArguments, settings: ProgramSettings, sa
 
         try:
             if program == MAPPER:
-                outcome, summary = _mapped(spec, settings, say, write)
+                # Timeloop's mapper turns fixed factors that do not divide their dimension into shorter last runs.
+                whole = rounded_up(spec.problem, spec.constraints)
+                uneven = [] if is_sparse(spec) else [
+                    f"{name}={bound}" for name, bound in spec.problem.bounds.items() if whole[name] != bound]
+                if uneven:
+                    say(f"WARNING: fixed factors do not divide {listed(uneven)}: the mapping has residual factors")
+                options = SearchOptions(seed=settings.seed, time_limit=settings.time_limit, imperfect=bool(uneven))
+                with interruptible() as stopped:
+                    result = map_layers([spec], options, stopped=stopped,
+                                        on_better=lambda _, better: write(run_files(better)))[0]
+                outcome = ProgramOutcome(spec, result.mapping, result.stats, stopped())
+                summary = [f"{result.status} ({result.evaluations} evaluations, {result.time_s:.2f} s)",
+                           f"\nSummary stats for best mapping found by mapper:\n  {summary_line(result.stats)}"]
             else:
                 stats = evaluate(spec)
                 assert spec.mapping is not None
@@ -200,21 +212,3 @@ def _read(program: str, arguments: ProgramArguments, settings: ProgramSettings,
     for note in spec.notes:
         say(f"WARNING: {note.removeprefix(WARNING)}" if note.startswith(WARNING) else f"note: {note}")
     return spec, files
-
-
-def _mapped(spec: Spec, settings: ProgramSettings, say: Say,
-            write: Callable[[Mapping[str, str]], None]) -> tuple[ProgramOutcome, list[str]]:
-    """Searches a mapping, as `timeloop-mapper`; the lines summarise the search."""
-    # Timeloop's mapper turns fixed factors that do not divide their dimension into shorter last runs.
-    whole = rounded_up(spec.problem, spec.constraints)
-    uneven = [] if is_sparse(spec) else [
-        f"{name}={bound}" for name, bound in spec.problem.bounds.items() if whole[name] != bound]
-    if uneven:
-        say(f"WARNING: fixed factors do not divide {listed(uneven)}: the mapping has residual factors")
-    options = SearchOptions(seed=settings.seed, time_limit=settings.time_limit, imperfect=bool(uneven))
-    with interruptible() as stopped:
-        result = map_layers([spec], options, stopped=stopped,
-                            on_better=lambda _, better: write(run_files(better)))[0]
-    return ProgramOutcome(spec, result.mapping, result.stats, stopped()), [
-        f"{result.status} ({result.evaluations} evaluations, {result.time_s:.2f} s)",
-        f"\nSummary stats for best mapping found by mapper:\n  {summary_line(result.stats)}"]

@@ -198,6 +198,7 @@ class WordCosts:
     width: float  # words that all instances of the outermost level read in a cycle
     # words per cycle of one instance: the least of its shared bandwidth, that of reads and that of writes
     bandwidth: float
+    most: float  # words that all instances of the outermost level read and write in a cycle
 
     def fetched(self, words: int) -> OperatingPoint:
         """Energy in pJ and whole cycles of reading words from the outermost level."""
@@ -211,7 +212,9 @@ def word_costs(spec: Spec) -> WordCosts:
     shared, read, written = (float(limit[-1, 0]) for limit in (
         machine.shared_bandwidth, machine.read_bandwidth, machine.write_bandwidth))
     return WordCosts(tuple(map(float, energy.read[:, 0])), float(energy.update[-1, 0]),
-                     min(read, shared) * spec.arch.levels[-1].instances, min(shared, read, written))
+                     min(read, shared) * spec.arch.levels[-1].instances, min(shared, read, written),
+                     min(shared, read + written) * spec.arch.levels[-1].instances
+                     / float(machine.bandwidth_scale[-1].min() or 1.0))
 
 
 def other_reads(workload: Workload, spec: Spec) -> OperatingPoint:

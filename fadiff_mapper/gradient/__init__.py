@@ -54,11 +54,7 @@ def descent_for_network(options: NetworkOptions) -> NetworkDescent | None:
 
 
 def descent_for_designs(method: str | None) -> DesignDescent | None:
-    """The descent on designs for a method; the default method descends if PyTorch is installed.
-
-    Raises:
-        FadiffError: The method asks for a descent, and PyTorch is not installed.
-    """
+    """The descent on designs for a method; by default if PyTorch is installed. Raises FadiffError without PyTorch."""
     if method not in (None, "gradient") or (method is None and not installed("torch")):
         return None
     require("torch", "gradient", METHOD)

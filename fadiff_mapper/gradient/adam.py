@@ -1,4 +1,4 @@
-"""Steps of Adam (Kingma and Ba 2015) without the rest of torch's optimisers."""
+"""Steps of Adam (Kingma and Ba 2015) without the rest of torch's optimisers, and what rises or falls with the steps."""
 
 from __future__ import annotations
 
@@ -24,6 +24,12 @@ def adam_step(theta: torch.Tensor, rate: float) -> Callable[..., None]:
                  beta2=0.999, lr=part * rate, weight_decay=0.0, eps=1e-8, maximize=False)
         theta.grad = None
     return step
+
+
+def geometric(start: float, end: float, ratio: float) -> float:
+    """`start` at ratio 0, `end` at ratio 1, equal factors from step to step; both above 0."""
+    value: float = start * (end / start) ** ratio
+    return value
 
 
 @contextmanager

@@ -24,44 +24,28 @@ from fadiff_mapper.model.tiles import product, rank_extent, tiles, usage
 
 def evaluate_paper(layer: PreparedLayer, nest: Nest, active: Active | None = None, *,
                    windows: bool = False) -> NestEvaluation:
-    """Counts, cycles (eq. (16)) and energy (eqs. (17) to (19)) of B mappings by the paper's equations.
+    """Counts (eqs. (4) to (12)), cycles (eq. (16)) and energy (eqs. (17) to (19)) of B mappings, as printed.
 
-    Tiles and instances are the real ones: capacities are not part of the comparison.
-
-    Args:
-        layer: The prepared layer.
-        nest: B mappings, NumPy or torch.
-        active: Loops that may differ from 1; None: all.
-        windows: Take a sliding window's tile as the box that it covers, not as the product of dimensions in eq. (5).
+    Tiles and instances are the real ones: capacities are not part of the comparison. With `windows` a sliding window's
+    tile is the box that it covers, not the product of dimensions in eq. (5).
     """
-    tile, use = tiles(nest, layer.projection, active), usage(nest, active)
-    counts = paper_counts(nest, layer.projection, use.compute_cycles, active, windows=windows)
-    return NestEvaluation(tile, use, counts, cost(counts, use, layer.machine, use.computes, SMOOTH))
+    xp, projection = array_namespace(nest.temporal), layer.projection
+    tile, use = tiles(nest, projection, active), usage(nest, active)
+    outer = outer_iterations(nest, projection)
+    fills, sent = zip(*(traffic(nest, projection, t, outer[:, t], use.compute_cycles, windows)
+                        for t in range(len(projection.ranks))), strict=True)
+    fill, down = xp.stack(fills, axis=1), xp.stack(sent, axis=1)
+    written = xp.asarray(projection.read_write)[:, None]  # the paper has no reads or fills of outputs
+    nothing = xp.zeros_like(down)
+    reads, updates = xp.where(written, nothing, down), xp.where(written, down, nothing)
+    fill = xp.where(written, nothing, fill)
+    counts = Counts(reads, fill, updates, partitions(tile, SMOOTH, active or all_active(nest)), fill + down)
+    return NestEvaluation(tile, use, counts, lambda: cost(counts, use, layer.machine, use.computes, SMOOTH))
 
 
 LAYER_MODELS: dict[str, Callable[[PreparedLayer, Nest, Active | None], NestEvaluation]] = {
     "refined": evaluate_smooth, "paper": evaluate_paper}
 """Differentiable models of a layer by name (`search.options.MODELS`)."""
-
-
-def paper_counts(nest: Nest, projection: Projection, compute_cycles: Array, active: Active | None = None, *,
-                 windows: bool = False) -> Counts:
-    """Reads and fills of operands and updates of outputs by equations (4) to (12) at every level.
-
-    The paper has no reads or fills of outputs. `compute_cycles` [B] is the product of all temporal loops; `windows` as
-    in `evaluate_paper`.
-    """
-    xp = array_namespace(nest.temporal)
-    outer = outer_iterations(nest, projection)
-    tile = tiles(nest, projection, active)
-    fills, sent = zip(*(traffic(nest, projection, t, outer[:, t], compute_cycles, windows)
-                        for t in range(len(projection.ranks))), strict=True)
-    fill, down = xp.stack(fills, axis=1), xp.stack(sent, axis=1)
-    written = xp.asarray(projection.read_write)[:, None]
-    nothing = xp.zeros_like(down)
-    reads, updates = xp.where(written, nothing, down), xp.where(written, down, nothing)
-    fill = xp.where(written, nothing, fill)
-    return Counts(reads, fill, updates, partitions(tile, SMOOTH, active or all_active(nest)), fill + down)
 
 
 def traffic(nest: Nest, projection: Projection, dataspace: int, outer: Array, compute_cycles: Array,

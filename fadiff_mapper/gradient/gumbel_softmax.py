@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -63,31 +63,20 @@ class StraightThrough(torch.autograd.Function):
 
 @dataclass(frozen=True)
 class FactorPlaces:
-    """The free places of W map spaces and their tables (see `mapspace.build`).
+    """The free places of W map spaces and their tables (see `mapspace.build`)."""
 
-    Attributes:
-        level: [P]. Level of each place.
-        spatial: [P]. Whether the place is that of spatial loops.
-        levels: Number of levels, L.
-        divisor: [W, D, N]. Divisors of each bound, ascending.
-        completable: [W, P, D, N, N]. Whether place p may take divisor j where divisor i is left to distribute.
-        left: [W, D, N, N]. Number of the divisor that is then left.
-        bound: [W, D]. Bound of each dimension.
-        start: [W, D]. Number of the bound among its divisors.
-        residual: [W, P, D]. 1 for the outermost free place of a dimension, whose factor is what the others leave.
-        looping: [P, D]. Whether the factor can be other than 1 in any of the map spaces.
-    """
-
-    level: tuple[int, ...]
-    spatial: tuple[bool, ...]
-    levels: int
-    divisor: torch.Tensor
-    completable: torch.Tensor
-    left: torch.Tensor
-    bound: torch.Tensor
-    start: torch.Tensor
-    residual: torch.Tensor
-    looping: np.ndarray
+    level: tuple[int, ...]     # [P]. Level of each place
+    spatial: tuple[bool, ...]  # [P]. Whether the place is that of spatial loops
+    levels: int                # Number of levels, L
+    divisor: torch.Tensor      # [W, D, N]. Divisors of each bound, ascending
+    completable: torch.Tensor  # [W, P, D, N, N]. Whether place p may take divisor j where divisor i is left to
+                               # distribute
+    left: torch.Tensor         # [W, D, N, N]. Number of the divisor that is then left
+    bound: torch.Tensor        # [W, D]. Bound of each dimension
+    start: torch.Tensor        # [W, D]. Number of the bound among its divisors
+    residual: torch.Tensor     # [W, P, D]. 1 for the outermost free place of a dimension, whose factor is what the
+                               # others leave
+    looping: np.ndarray        # [P, D]. Whether the factor can be other than 1 in any of the map spaces
 
     @property
     def problems(self) -> int:
@@ -95,7 +84,7 @@ class FactorPlaces:
         return int(self.divisor.shape[0])
 
     def member_of(self, batch: int) -> torch.Tensor:
-        """The member that every column of a batch belongs to, [B], as in `LayerFamily.member_of`."""
+        """The member that every column of a batch belongs to, [B]."""
         return torch.arange(batch) // (batch // self.problems)
 
 
@@ -130,17 +119,11 @@ def gumbel(places: FactorPlaces, batch: int, generator: torch.Generator) -> torc
     return uniform.clamp_(1e-7, 1 - 1e-7).log_().neg_().log_().neg_()
 
 
-@dataclass(frozen=True)
-class RelaxedFactors:
-    """Tiling factors: integers forward, differentiable in theta backward.
+class RelaxedFactors(NamedTuple):
+    """Tiling factors: integers forward, differentiable in theta backward."""
 
-    Attributes:
-        temporal: [L, D, B]. Factors of the temporal loops.
-        spatial: [L, D, B]. Factors of the spatial loops.
-    """
-
-    temporal: torch.Tensor
-    spatial: torch.Tensor
+    temporal: torch.Tensor  # [L, D, B]. Factors of the temporal loops
+    spatial: torch.Tensor   # [L, D, B]. Factors of the spatial loops
 
 
 def draw(places: FactorPlaces, theta: torch.Tensor, noise: torch.Tensor | None, temperature: float) -> RelaxedFactors:
@@ -174,11 +157,10 @@ def drawable_parts(places: FactorPlaces, choices: DiscreteDecisions) -> Active:
 
 def torch_nest(factors: RelaxedFactors, choices: DiscreteDecisions) -> Nest:
     """The nests of one draw with its decisions, as torch tensors for the differentiable model."""
-    return Nest(factors.temporal, factors.spatial, torch.from_numpy(choices.order), torch.from_numpy(choices.keep),
-                torch.from_numpy(choices.on_y), torch.from_numpy(choices.spatial_order))
+    return Nest(*factors, *map(torch.from_numpy, choices))
 
 
 def decode(factors: RelaxedFactors, choices: DiscreteDecisions) -> Nest:
     """The nests of a draw as whole numbers in NumPy, for the exact evaluation."""
-    return Nest(np.rint(factors.temporal.detach().numpy()), np.rint(factors.spatial.detach().numpy()),
-                choices.order, choices.keep, choices.on_y, choices.spatial_order)
+    temporal, spatial = (np.rint(own.detach().numpy()) for own in factors)
+    return Nest(temporal, spatial, *choices)

@@ -65,17 +65,11 @@ def figures_of(space: DesignSpace, point: Point, spec: Spec) -> np.ndarray:
 
 @dataclass(frozen=True)
 class RelaxedDesign:
-    """The designs of all restarts.
+    """The designs of all restarts."""
 
-    Attributes:
-        machine: Their machines.
-        area: mm2, [R].
-        bounded: The figure that each limit of the space bounds, [R] each.
-    """
-
-    machine: RelaxedMachine
-    area: torch.Tensor
-    bounded: tuple[torch.Tensor, ...]
+    machine: RelaxedMachine            # Their machines
+    area: torch.Tensor                 # mm2, [R]
+    bounded: tuple[torch.Tensor, ...]  # The figure that each limit of the space bounds, [R] each
 
 
 def relaxed_design(figures: torch.Tensor, levels: int) -> RelaxedDesign:
@@ -98,23 +92,16 @@ SMALLEST = 1e-30
 
 @dataclass(frozen=True)
 class HardwareCurves:
-    """The vectors of designs around a centre.
+    """The vectors of designs around a centre."""
 
-    Attributes:
-        centre: The design in the middle.
-        at_centre: Natural logarithm of its vector, [Q].
-        knots: For each parameter the sampled coordinates in ascending order, [K]; one knot where it cannot descend.
-        curves: For each parameter the logarithm of the vector there less that at the centre, [K, Q].
-        lower: Least coordinate of each parameter, [P].
-        upper: Greatest coordinate, [P].
-    """
-
-    centre: Point
-    at_centre: torch.Tensor
-    knots: tuple[torch.Tensor, ...]
-    curves: tuple[torch.Tensor, ...]
-    lower: torch.Tensor
-    upper: torch.Tensor
+    centre: Point                     # The design in the middle
+    at_centre: torch.Tensor           # Natural logarithm of its vector, [Q]
+    knots: tuple[torch.Tensor, ...]   # For each parameter the sampled coordinates in ascending order, [K]; one knot
+                                      # where it cannot descend
+    curves: tuple[torch.Tensor, ...]  # For each parameter the logarithm of the vector there less that at the centre,
+                                      # [K, Q]
+    lower: torch.Tensor               # Least coordinate of each parameter, [P]
+    upper: torch.Tensor               # Greatest coordinate, [P]
 
     def at(self, place: torch.Tensor) -> torch.Tensor:
         """The differentiable vectors, [Q, R], at real-valued coordinates [P, R]."""
@@ -133,8 +120,12 @@ def curves_around(space: DesignSpace, centre: Point, spec_at: Callable[[Point], 
     A parameter of words, or whose values change the levels, has one knot. `spec_at` reads a design with any problem of
     the networks, and raises FadiffError for an invalid design.
     """
+    def logs(point: Point, spec: Spec) -> np.ndarray:
+        result: np.ndarray = np.log(np.maximum(figures_of(space, point, spec), SMALLEST))
+        return result
+
     middle = spec_at(centre)
-    at_centre = _logs(figures_of(space, centre, middle))
+    at_centre = logs(centre, middle)
     knots, curves, ends = [], [], []
     for axis, parameter in enumerate(space.parameters):
         sampled, count = {centre[axis]: np.zeros_like(at_centre)}, len(parameter.values)
@@ -148,7 +139,7 @@ def curves_around(space: DesignSpace, centre: Point, spec_at: Callable[[Point], 
             except FadiffError:     # invalid design: the curve continues from the others
                 continue
             if structure(spec) == structure(middle):
-                sampled[index] = _logs(figures_of(space, point, spec)) - at_centre
+                sampled[index] = logs(point, spec) - at_centre
         order = sorted(sampled)
         places = np.array([coordinate(parameter, index) for index in order])
         knots.append(torch.from_numpy(places))
@@ -158,20 +149,12 @@ def curves_around(space: DesignSpace, centre: Point, spec_at: Callable[[Point], 
     return HardwareCurves(centre, torch.from_numpy(at_centre), tuple(knots), tuple(curves), lower, upper)
 
 
-def _logs(figures: np.ndarray) -> np.ndarray:
-    logs: np.ndarray = np.log(np.maximum(figures, SMALLEST))
-    return logs
-
-
 def relaxed_around(question: DesignQuestion, widest: Sequence[Spec], specs: Sequence[Spec],
                    mappings: Sequence[LayerMapping]) -> RelaxedNetwork:
     """All networks of a question as one relaxed network that starts from the mappings of one design.
 
-    Args:
-        question: The question.
-        widest: Every distinct layer on the widest design, whose factors cover all designs.
-        specs: Every distinct layer on the design of the mappings, whose energies and cycles weigh the layers.
-        mappings: The mapping of every distinct layer.
+    Every distinct layer lies on the `widest` design, whose factors cover all designs, and, in `specs`, on the design of
+    the mappings, whose energies and cycles weigh the layers.
     """
     results = [Result(wide, mapping, evaluate_mapping(spec, mapping), "", (), {}, 0, 0.0)
                for wide, spec, mapping in zip(widest, specs, mappings, strict=True)]
@@ -243,14 +226,8 @@ def descended_designs(question: DesignQuestion, parent: Point, specs_at: Callabl
                       over: Callable[[], bool]) -> list[Point]:
     """Distinct designs at the ends of the descents from one design, the lowest loss first; none for sparse designs.
 
-    Args:
-        question: The question.
-        parent: The mapped design.
-        specs_at: Every distinct layer on a design, in the order of `DesignQuestion.layers`; FadiffError if invalid.
-        mappings: The parent's mapping of every layer, in the same order.
-        exponents: Exponents of energy, cycles and area in the metric.
-        seed: Seed.
-        over: Asked before every step; once true, the descent stops.
+    `specs_at` gives every distinct layer on a design, in the order of `DesignQuestion.layers` and of the parent's
+    `mappings`; FadiffError if invalid. `exponents`: of energy, cycles and area in the metric.
     """
     specs, space = specs_at(parent), question.space
     if any(spec.sparse and spec.sparse.applied for spec in specs):

@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from fadiff_mapper.gradient.adam import adam_step, one_torch_thread
+from fadiff_mapper.gradient.adam import adam_step, geometric, one_torch_thread
 from fadiff_mapper.gradient.fadiff_as_printed import LAYER_MODELS
 from fadiff_mapper.gradient.gumbel_softmax import (
     FactorPlaces,
@@ -34,7 +34,6 @@ from fadiff_mapper.gradient.loss import penalty, smooth_value
 from fadiff_mapper.model.loop_nest import Nest, joined, nest_arrays
 from fadiff_mapper.search.best_so_far import SearchState
 from fadiff_mapper.search.layer_family import DiscreteDecisions, random_decisions
-from fadiff_mapper.search.options import geometric
 
 TRIED = 4
 """Loop orders tried per level and trial, besides the present one; the refinement continues with the orders."""
@@ -64,7 +63,7 @@ def descend(state: SearchState, rng: np.random.Generator, model: str = "refined"
     generator = torch.Generator().manual_seed(options.seed)
     places = places_of(family.spaces, family.factors)
     batch = restarts * places.problems
-    member, choices = family.member_of(batch), random_decisions(family, batch, rng)
+    member, choices = places.member_of(batch).numpy(), random_decisions(family, batch, rng)
     theta = first_theta(places, restarts, generator).requires_grad_(True)
     best = decode(draw(places, theta, None, TEMPERATURES[1]), choices)
     values = state.value(best, member, "start")
@@ -74,8 +73,7 @@ def descend(state: SearchState, rng: np.random.Generator, model: str = "refined"
             if state.out_of_time():
                 break
             ratio = step / max(steps - 1, 1)
-            temperature = geometric(*TEMPERATURES, ratio)
-            weight = geometric(*WEIGHTS, ratio)
+            temperature, weight = geometric(*TEMPERATURES, ratio), geometric(*WEIGHTS, ratio)
             factors = draw(places, theta, gumbel(places, batch, generator), temperature)
             drawn = decode(factors, choices)
             drawn_values = state.value(drawn, member, "descent")
@@ -109,6 +107,14 @@ def first_theta(places: FactorPlaces, restarts: int, generator: torch.Generator)
 def _redecided(state: SearchState, member: np.ndarray, nest: Nest, choices: DiscreteDecisions,
                rng: np.random.Generator) -> DiscreteDecisions:
     """The decisions for the factors just drawn: level by level the best of some orders, then keep or bypass."""
+    def best(name: str, candidates: list[np.ndarray]) -> np.ndarray:
+        """For each column the best of some arrays, [..., B] each, of one kind of decision."""
+        tried = joined([Nest(nest.temporal, nest.spatial, *choices._replace(**{name: array})) for array in candidates])
+        values = state.value(tried, np.tile(member, len(candidates)), "orders").reshape(len(candidates), -1)
+        pick = values.argmin(axis=0)[None, None, None]
+        picked: np.ndarray = np.take_along_axis(np.stack(candidates), pick, axis=0)[0]
+        return picked
+
     for level, candidates in enumerate(state.family.orders):
         if candidates.shape[1] > 1:
             orders = [choices.order]
@@ -116,28 +122,9 @@ def _redecided(state: SearchState, member: np.ndarray, nest: Nest, choices: Disc
                 order = choices.order.copy()
                 order[level] = candidates[member, rng.integers(0, candidates.shape[1], nest.batch)].T
                 orders.append(order)
-            pick = _best_candidate(state, member, [_with(nest, order, choices.keep) for order in orders])
-            choices = DiscreteDecisions(_picked(orders, pick), choices.keep, choices.on_y, choices.spatial_order)
+            choices = choices._replace(order=best("order", orders))
     for level, tensor in state.family.keeps:
         keeps = [choices.keep, choices.keep.copy()]
         keeps[1][level, tensor] ^= True
-        pick = _best_candidate(state, member, [_with(nest, choices.order, keep) for keep in keeps])
-        choices = DiscreteDecisions(choices.order, _picked(keeps, pick), choices.on_y, choices.spatial_order)
+        choices = choices._replace(keep=best("keep", keeps))
     return choices
-
-
-def _with(nest: Nest, order: np.ndarray, keep: np.ndarray) -> Nest:
-    return Nest(nest.temporal, nest.spatial, order, keep, nest.on_y, nest.spatial_order)
-
-
-def _best_candidate(state: SearchState, member: np.ndarray, candidates: list[Nest]) -> np.ndarray:
-    """The number of the best nest in each column, [B]."""
-    values = state.value(joined(candidates), np.tile(member, len(candidates)), "orders").reshape(len(candidates), -1)
-    pick: np.ndarray = values.argmin(axis=0)
-    return pick
-
-
-def _picked(candidates: list[np.ndarray], pick: np.ndarray) -> np.ndarray:
-    """For each column the array of the candidate that `pick` [B] names, [..., B]."""
-    chosen: np.ndarray = np.take_along_axis(np.stack(candidates), pick[None, None, None], axis=0)[0]
-    return chosen

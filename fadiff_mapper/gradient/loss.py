@@ -26,17 +26,12 @@ Available: TypeAlias = "torch.Tensor | float"
 
 @dataclass(frozen=True)
 class MachineLimits:
-    """The capacities and meshes that mappings may use.
+    """The capacities and meshes that mappings may use."""
 
-    Attributes:
-        usable: Words of every level that the tiles may fill, innermost first; None is unlimited.
-        mesh_x: Units along X of the arithmetic, then of every level from the innermost.
-        mesh_y: The same along Y.
-    """
-
-    usable: tuple[Available | None, ...]
-    mesh_x: tuple[Available, ...]
-    mesh_y: tuple[Available, ...]
+    usable: tuple[Available | None, ...]  # Words of every level that the tiles may fill, innermost first; None is
+                                          # unlimited
+    mesh_x: tuple[Available, ...]         # Units along X of the arithmetic, then of every level from the innermost
+    mesh_y: tuple[Available, ...]         # The same along Y
 
 
 def machine_limits(arch: Architecture) -> MachineLimits:
@@ -49,14 +44,8 @@ def penalty(layer: PreparedLayer, places: FactorPlaces, theta: torch.Tensor, nes
             min_parallelism: float = 0.0, limits: MachineLimits | None = None) -> torch.Tensor:
     """P_map + P_mem of eq. (20) in squared octaves, [B]; 0 where every rule holds.
 
-    Args:
-        layer: The prepared layer.
-        places: The free places.
-        theta: [P, D, B]. log2 of the continuous factors.
-        nest: The nests drawn from theta.
-        evaluation: The evaluation of the nests.
-        min_parallelism: Least share of the arithmetic's instances in use, in [0, 1].
-        limits: Capacities and meshes of a machine under design, instead of the architecture's.
+    `nest` is drawn from theta [P, D, B], log2 of the continuous factors; `min_parallelism` is the least share of the
+    arithmetic's instances in use. The `limits` of a machine under design replace the architecture's.
     """
     limits = limits or machine_limits(layer.arch)
     return (validity(places, theta) + spatial(limits, evaluation) + capacity(layer, limits, nest, evaluation)

@@ -27,7 +27,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 
 from fadiff_mapper.gradient.fadiff_as_printed import LAYER_MODELS
@@ -44,46 +43,28 @@ from fadiff_mapper.search.layer_family import DiscreteDecisions
 
 @dataclass(frozen=True)
 class SiteCosts:
-    """Cost of every site, and the quantities that the terms of the links need.
+    """Cost of every site, and the quantities that the terms of the links need."""
 
-    Attributes:
-        energy: pJ of one run of the layer, [V, R].
-        cycles: Cycles of one run of the layer, [V, R].
-        broken: The layer's own penalties P_map and P_mem in squared octaves, [V, R].
-        tile: Points of each dimension inside the outermost level's loops: the tile of one step, [V, D, R].
-        held: Words of each data space's tile in the home level, 0 where bypassed there, [V, T, R].
-        sent: How often the outermost level sends all words of a data space, or takes those of the output, [V, T, R].
-    """
-
-    energy: torch.Tensor
-    cycles: torch.Tensor
-    broken: torch.Tensor
-    tile: torch.Tensor
-    held: torch.Tensor
-    sent: torch.Tensor
+    energy: torch.Tensor  # pJ of one run of the layer, [V, R]
+    cycles: torch.Tensor  # Cycles of one run of the layer, [V, R]
+    broken: torch.Tensor  # The layer's own penalties P_map and P_mem in squared octaves, [V, R]
+    tile: torch.Tensor    # Points of each dimension inside the outermost level's loops: the tile of one step, [V, D, R]
+    held: torch.Tensor    # Words of each data space's tile in the home level, 0 where bypassed there, [V, T, R]
+    sent: torch.Tensor    # How often the outermost level sends all words of a data space, or takes those of the output,
+                          # [V, T, R]
 
 
 @dataclass(frozen=True)
 class LinkSigmas:
-    """The links of every column of one family's batch.
+    """The links of every column of one family's batch."""
 
-    Attributes:
-        into: Sigma of the link that leads into the layer, 0 without one, [B].
-        out_of: Sigma of the link that leads out of it, 0 without one, [B].
-        operand: 1 for the data space that comes through `into`, else 0, [T, B].
-        written: The part of the output that goes to the outermost level even if the link is fused, [B].
-        home: Index of the home level, in which intermediates lie.
-        sums: Index of the level in which sums are finished.
-        output: Index of the output among the data spaces.
-    """
-
-    into: torch.Tensor
-    out_of: torch.Tensor
-    operand: torch.Tensor
-    written: torch.Tensor
-    home: int
-    sums: int
-    output: int
+    into: torch.Tensor     # Sigma of the link that leads into the layer, 0 without one, [B]
+    out_of: torch.Tensor   # Sigma of the link that leads out of it, 0 without one, [B]
+    operand: torch.Tensor  # 1 for the data space that comes through `into`, else 0, [T, B]
+    written: torch.Tensor  # The part of the output that goes to the outermost level even if the link is fused, [B]
+    home: int              # Index of the home level, in which intermediates lie
+    sums: int              # Index of the level in which sums are finished
+    output: int            # Index of the output among the data spaces
 
 
 def site_costs(network: RelaxedNetwork, into: torch.Tensor, out_of: torch.Tensor, factors: Sequence[RelaxedFactors],
@@ -178,11 +159,6 @@ REACH = 8
 optimistic about longer groups, which only raises their chance to be proposed."""
 
 
-def tied(values: torch.Tensor, sites: np.ndarray, dims: np.ndarray) -> torch.Tensor:
-    """Values per site and dimension, [V, D, R], of each tie's site [E] and linked dimensions [E, J]: [E, J, R]."""
-    return values[torch.as_tensor(sites)[:, None], torch.as_tensor(dims)]
-
-
 def window(ties: LinkTies, points: torch.Tensor) -> torch.Tensor:
     """Points of the producers' dimensions that the consumers' tiles of `points` [E, J, R] read, [E, J, R]."""
     stride, reach, extent = (torch.from_numpy(values)[..., None] for values in (ties.stride, ties.reach, ties.extent))
@@ -206,46 +182,6 @@ def aligned(ties: LinkTies, made: torch.Tensor, points: torch.Tensor, model: str
         least = torch.where(torch.from_numpy(ties.loose)[..., None], torch.ones_like(wanted), fresh.clamp(min=1.0))
     apart = excess(made, wanted) + excess(least, made)
     return (apart * torch.from_numpy(ties.used)[..., None]).sum(dim=1)
-
-
-def sent_again(network: RelaxedNetwork, sites: SiteCosts, wanted: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
-    """Squared octaves by which intermediates are written more than once, or fetched more than once a tile, [E, R].
-
-    `wanted` are the windows of the consumers' tiles of `points`, [E, J, R] both.
-    """
-    ties = network.ties
-    producer, consumer = torch.from_numpy(ties.producer), torch.from_numpy(ties.consumer)
-    outputs = torch.tensor([[space.read_write for space in network.sites[site].problem.dataspaces].index(True)
-                            for site in ties.producer])
-    # Fetches once per tile exceed one pass in all: neighbouring windows overlap.
-    once_a_tile = per_tie(torch.from_numpy(ties.bound)[..., None] / points * wanted
-                          / torch.from_numpy(ties.extent)[..., None], ties)
-    return (excess(sites.sent[producer, outputs], RESIDENT)
-            + excess(sites.sent[consumer, torch.from_numpy(ties.operand)], RESIDENT * once_a_tile))
-
-
-def recomputed(ties: LinkTies, wanted: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
-    """How often the producer computes each of its points, [E, R], with the halo retained where recomputation costs
-    most.
-
-    `wanted` are the windows of the consumers' tiles of `points`, [E, J, R] both.
-    """
-    steps = torch.from_numpy(ties.bound)[..., None] / points
-    often = (steps * wanted / torch.from_numpy(ties.extent)[..., None]).clamp(min=1.0)
-    often = torch.where(torch.from_numpy(ties.halo)[..., None], often, torch.ones_like(often))
-    return often.prod(dim=1) / often.max(dim=1).values
-
-
-def work_of_sites(network: RelaxedNetwork, sigma: torch.Tensor, again: torch.Tensor) -> torch.Tensor:
-    """How often each site runs, [V, R]: it also recomputes for the recomputation of later layers.
-
-    `sigma` are the fusion variables, `again` the recomputation of each tie, [E, R] both.
-    """
-    producer, consumer = torch.from_numpy(network.ties.producer), torch.from_numpy(network.ties.consumer)
-    work = sigma.new_ones((len(network.sites), sigma.shape[1]))
-    for _ in range(REACH):
-        work = torch.ones_like(work).index_add(0, producer, sigma * (again * work[consumer] - 1))
-    return work
 
 
 def crowded(network: RelaxedNetwork, sigma: torch.Tensor, sites: SiteCosts, words: torch.Tensor, points: torch.Tensor,
@@ -299,17 +235,11 @@ def _live_words(network: RelaxedNetwork, sigma: torch.Tensor, sites: SiteCosts, 
 
 @dataclass(frozen=True)
 class RelaxedCost:
-    """The cost of a relaxed network in every restart.
+    """The cost of a relaxed network in every restart."""
 
-    Attributes:
-        energy: pJ of all layers, as often as each runs, [R].
-        cycles: Cycles of all layers one after the other, [R].
-        broken: Penalties in squared octaves by site, [V, R]; a link's penalties count at its consumer.
-    """
-
-    energy: torch.Tensor
-    cycles: torch.Tensor
-    broken: torch.Tensor
+    energy: torch.Tensor  # pJ of all layers, as often as each runs, [R]
+    cycles: torch.Tensor  # Cycles of all layers one after the other, [R]
+    broken: torch.Tensor  # Penalties in squared octaves by site, [V, R]; a link's penalties count at its consumer
 
 
 def relaxed_cost(network: RelaxedNetwork, sigma: torch.Tensor, factors: Sequence[RelaxedFactors],
@@ -317,14 +247,8 @@ def relaxed_cost(network: RelaxedNetwork, sigma: torch.Tensor, factors: Sequence
                  machine: RelaxedMachine | None = None) -> RelaxedCost:
     """Costs a network at given fusion variables and factors; differentiable in both, and in the machine's constants.
 
-    Args:
-        network: The relaxed network.
-        sigma: Fusion variables in [0, 1], [E, R].
-        factors: Drawn tiling factors of each family.
-        thetas: Parameters of the factors (their log2), of each family.
-        choices: Loop orders, bypass and placement of each family, without gradient.
-        model: "refined", or "paper" for FADiff's equations as printed.
-        machine: Machines of the restarts; None: the network's design.
+    `sigma` are the fusion variables in [0, 1], [E, R]; `thetas` the log2 of the factors before the draw. One entry of
+    `factors`, `thetas` and `choices` belongs to each family. Without a `machine` the network's design counts.
     """
     padded = torch.cat([sigma, torch.zeros_like(sigma[:1]) if len(sigma) else sigma.new_zeros((1, sigma.shape[1]))])
     into, out_of = padded[torch.from_numpy(network.into)], padded[torch.from_numpy(network.out_of)]
@@ -334,13 +258,29 @@ def relaxed_cost(network: RelaxedNetwork, sigma: torch.Tensor, factors: Sequence
     work = torch.ones_like(into)
     broken = sites.broken
     if len(ties):
-        made, points = tied(sites.tile, ties.producer, ties.mine), tied(sites.tile, ties.consumer, ties.theirs)
+        made, points = (sites.tile[torch.as_tensor(site)[:, None], torch.as_tensor(dims)]  # [E, J, R] each
+                        for site, dims in ((ties.producer, ties.mine), (ties.consumer, ties.theirs)))
         wanted = window(ties, points)
         misaligned = sigma * aligned(ties, made, points, model)
         words = torch.from_numpy(ties.lying)[:, None] * per_tie(wanted, ties)
         if model == "refined":
-            misaligned = misaligned + sigma * sent_again(network, sites, wanted, points)
-            work = work_of_sites(network, sigma, recomputed(ties, wanted, points))
+            producer, consumer = torch.from_numpy(ties.producer), torch.from_numpy(ties.consumer)
+            bound, extent = torch.from_numpy(ties.bound)[..., None], torch.from_numpy(ties.extent)[..., None]
+            # Intermediates written more than once, or fetched more than once a tile: fetches once per tile exceed one
+            # pass in all, as neighbouring windows overlap.
+            outputs = torch.tensor([[space.read_write for space in network.sites[site].problem.dataspaces].index(True)
+                                    for site in ties.producer])
+            once_a_tile = per_tie(bound / points * wanted / extent, ties)
+            misaligned = misaligned + sigma * (
+                excess(sites.sent[producer, outputs], RESIDENT)
+                + excess(sites.sent[consumer, torch.from_numpy(ties.operand)], RESIDENT * once_a_tile))
+            # How often a producer computes each of its points, the halo retained where recomputation costs most; a
+            # site also recomputes for the recomputation of later layers.
+            often = (bound / points * wanted / extent).clamp(min=1.0)
+            often = torch.where(torch.from_numpy(ties.halo)[..., None], often, torch.ones_like(often))
+            again = often.prod(dim=1) / often.max(dim=1).values
+            for _ in range(REACH):
+                work = torch.ones_like(work).index_add(0, producer, sigma * (again * work[consumer] - 1))
         broken = broken.index_add(0, torch.from_numpy(ties.consumer), misaligned)
         broken = broken + crowded(network, sigma, sites, words, points, model, machine)
     return RelaxedCost((times * work * sites.energy).sum(dim=0), (times * work * sites.cycles).sum(dim=0), broken)

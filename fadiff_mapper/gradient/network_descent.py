@@ -41,7 +41,7 @@ from fadiff_mapper.fusion.candidates import candidates_along, cuts_whole
 from fadiff_mapper.fusion.estimates import Candidate, LayerBase, group_bases, homes
 from fadiff_mapper.fusion.prices import NetworkPrice, OperatingPoint, summed
 from fadiff_mapper.fusion.segments import Segment, chains, segments
-from fadiff_mapper.gradient.adam import adam_step, one_torch_thread
+from fadiff_mapper.gradient.adam import adam_step, geometric, one_torch_thread
 from fadiff_mapper.gradient.gumbel_softmax import RelaxedFactors, decode, draw, gumbel
 from fadiff_mapper.gradient.network_cost import RelaxedCost, relaxed_cost
 from fadiff_mapper.gradient.relaxed_network import DescendedHardware, FamilySites, RelaxedNetwork, relaxed_network
@@ -51,7 +51,6 @@ from fadiff_mapper.network.one_design import by_node, repeats_of
 from fadiff_mapper.network.planning import DescendedNetwork
 from fadiff_mapper.search.layer_family import DiscreteDecisions
 from fadiff_mapper.search.mapping_task import mapping_task
-from fadiff_mapper.search.options import geometric
 from fadiff_mapper.search.result import Result, with_nest
 from fadiff_mapper.workload import Workload
 
@@ -74,19 +73,12 @@ QUIET = 0.6
 
 @dataclass(frozen=True)
 class DescentEnd:
-    """The end of every restart, the lowest loss first.
+    """The end of every restart, the lowest loss first."""
 
-    Attributes:
-        loss: Logarithm of the metric with weighed penalties, without noise, [R].
-        sigma: Fusion variables, [E, R].
-        nests: Drawn nests of every site, with integer factors, R columns each.
-        place: Coordinates of the hardware's parameters, [P, R]; None where it did not descend.
-    """
-
-    loss: np.ndarray
-    sigma: np.ndarray
-    nests: tuple[Nest, ...]
-    place: np.ndarray | None = None
+    loss: np.ndarray                 # Logarithm of the metric with weighed penalties, without noise, [R]
+    sigma: np.ndarray                # Fusion variables, [E, R]
+    nests: tuple[Nest, ...]          # Drawn nests of every site, with integer factors, R columns each
+    place: np.ndarray | None = None  # Coordinates of the hardware's parameters, [P, R]; None where it did not descend
 
 
 def restarts_of(network: RelaxedNetwork, restarts: int) -> int:
@@ -96,17 +88,10 @@ def restarts_of(network: RelaxedNetwork, restarts: int) -> int:
 
 def descend(network: RelaxedNetwork, metric: str, model: str, seed: int, steps: int = STEPS, restarts: int = RESTARTS,
             stopped: Callable[[], bool] = lambda: False, hardware: DescendedHardware | None = None) -> DescentEnd:
-    """Descends on the network's metric: FADiff eq. (20).
+    """Descends on the network's metric ("edp", "energy" or "delay"): FADiff eq. (20).
 
-    Args:
-        network: The relaxed network.
-        metric: "edp", "energy" or "delay".
-        model: "refined", or "paper" for FADiff's equations as printed.
-        seed: Seed.
-        steps: Steps of Adam.
-        restarts: Restarts at most; see `restarts_of`.
-        stopped: Asked before every step; once true, the state reached is returned.
-        hardware: Hardware that descends, too, with R columns; then factors inside the home move as fast as the others.
+    With `hardware`, which descends, too, factors inside the home move as fast as the others. Once `stopped` is true,
+    before any step, the state reached is returned.
     """
     generator = torch.Generator().manual_seed(seed)
     start = starts(network, restarts_of(network, restarts), seed)
@@ -140,8 +125,7 @@ def descend(network: RelaxedNetwork, metric: str, model: str, seed: int, steps: 
             if stopped():
                 break
             ratio = step / max(steps - 1, 1)
-            temperature = geometric(*TEMPERATURES, ratio)
-            weight = geometric(*WEIGHTS, ratio)
+            temperature, weight = geometric(*TEMPERATURES, ratio), geometric(*WEIGHTS, ratio)
             value, _ = loss(ratio < QUIET, temperature, weight)
             value.sum().backward()  # type: ignore[no-untyped-call]  # restarts are independent: each has its gradient
             for move in move_factors:
@@ -182,17 +166,12 @@ ENDING = 0.15
 
 @dataclass(frozen=True)
 class RestartPoint:
-    """The starting point of all restarts.
+    """The starting point of all restarts."""
 
-    Attributes:
-        thetas: log2 of the factors of each family (see `gradient.gumbel_softmax`), [P, D, W * R] each.
-        choices: Loop orders, bypass and placement of each family.
-        logits: Logits of sigma, [E, R].
-    """
-
-    thetas: list[torch.Tensor]
-    choices: list[DiscreteDecisions]
-    logits: torch.Tensor
+    thetas: list[torch.Tensor]        # log2 of the factors of each family (see `gradient.gumbel_softmax`),
+                                      # [P, D, W * R] each
+    choices: list[DiscreteDecisions]  # Loop orders, bypass and placement of each family
+    logits: torch.Tensor              # Logits of sigma, [E, R]
 
 
 def starts(network: RelaxedNetwork, restarts: int, seed: int) -> RestartPoint:
@@ -288,13 +267,14 @@ def _left_over(batch: FamilySites, home: int, theta: torch.Tensor, octaves: np.n
 
 def _choices(network: RelaxedNetwork, batch: FamilySites, best: list[Nest], sharing: np.ndarray) -> DiscreteDecisions:
     """The best mappings' decisions in every column; in restarts of `sharing`, [R], shareable loops are outermost."""
-    columns = {name: np.repeat(np.concatenate([getattr(nest, name) for nest in best], axis=-1), len(sharing), axis=-1)
-               for name in DiscreteDecisions.__dataclass_fields__}
-    order = columns["order"].copy()
+    choices = DiscreteDecisions(*(
+        np.repeat(np.concatenate([getattr(nest, name) for nest in best], axis=-1), len(sharing), axis=-1)
+        for name in DiscreteDecisions._fields))
+    order = choices.order
     for member, site in enumerate(batch.sites):
         rows = member * len(sharing) + np.flatnonzero(sharing)
         order[-1][:, rows] = _sharing_order(network, batch, member, site, order[-1][:, rows[0]])[:, None]
-    return DiscreteDecisions(order, columns["keep"], columns["on_y"], columns["spatial_order"])
+    return choices
 
 
 def _sharing_order(network: RelaxedNetwork, batch: FamilySites, member: int, site: int,
@@ -330,14 +310,8 @@ def decoded_groups(hardware: Hardware, segments: Sequence[Segment], network: Rel
                    stopped: Callable[[], bool] = lambda: False) -> dict[Hashable, list[Candidate]]:
     """Decodes the candidates of every segment that some restarts fuse, by the segment's key.
 
-    Args:
-        hardware: The design.
-        segments: Segments that could be groups; equal ones of different layers share their candidates.
-        network: The relaxed network.
-        ended: The end of its descent.
-        bases: Bases of the estimates for each unfused layer, by name.
-        price: The price of parts of the network.
-        stopped: Asked before every segment; once true, the others are left out.
+    Equal segments of different layers share their candidates; segments are left out once `stopped` is true. `bases`: of
+    the estimates for each unfused layer, by name.
     """
     proposed: dict[Hashable, tuple[Segment, LoopSizes]] = {}
     for segment in segments:
@@ -406,15 +380,7 @@ def descended_network(workload: Workload, results: Sequence[Result], metric: str
     """Descends on a network whose layers are mapped (FADiff's method); None where nothing can be fused.
 
     The descent has one home of intermediates, the outermost possible; candidates are tried in all possible homes.
-
-    Args:
-        workload: The network.
-        results: The best unfused mapping of each distinct layer.
-        metric: "edp", "energy" or "delay".
-        seed: Seed.
-        over: Asked before every step; once true, the descent stops.
-        model: "refined", or "paper" for FADiff's equations as printed.
-        alone: Whether the descent's groups are the only ones.
+    `results`: the best unfused mapping of each distinct layer; `alone`: whether the descent's groups are the only ones.
     """
     spec = results[0].spec
     hardware = Hardware(spec.arch, spec.tables)

@@ -33,15 +33,11 @@ from fadiff_mapper.search.result import Result
 
 @dataclass(frozen=True)
 class RelaxedMachine:
-    """The machines of all restarts.
+    """The machines of all restarts."""
 
-    Attributes:
-        constants: Fields of `model.prepared_layer.Machine` by name, [L, R] each; `compute_energy` is [R].
-        limits: Capacities and meshes, [R] each where they are not the same for all.
-    """
-
-    constants: Mapping[str, torch.Tensor]
-    limits: MachineLimits
+    constants: Mapping[str, torch.Tensor]  # Fields of `model.prepared_layer.Machine` by name, [L, R] each;
+                                           # `compute_energy` is [R]
+    limits: MachineLimits                  # Capacities and meshes, [R] each where they are not the same for all
 
     def for_members(self, members: int) -> RelaxedMachine:
         def repeated(values: tuple[Available | None, ...]) -> tuple[Available | None, ...]:
@@ -58,31 +54,22 @@ class RelaxedMachine:
 
 @dataclass(frozen=True)
 class DescendedHardware:
-    """Hardware parameters that descend together with tiling factors and fusion variables.
+    """Hardware parameters that descend together with tiling factors and fusion variables."""
 
-    Attributes:
-        place: Coordinates of the parameters, moved in place, [P, R].
-        rate: Learning rate of the first step, in coordinates.
-        design_at: From coordinates to the machines, the designs' term of the loss, [R], and the excess over their
-            limits in squared octaves, [R].
-    """
-
-    place: torch.Tensor
-    rate: float
+    place: torch.Tensor  # Coordinates of the parameters, moved in place, [P, R]
+    rate: float          # Learning rate of the first step, in coordinates
+    # From coordinates to the machines, the designs' term of the loss, [R], and the excess over their limits in squared
+    # octaves, [R]
     design_at: Callable[[torch.Tensor], tuple[RelaxedMachine, torch.Tensor, torch.Tensor]]
 
 
 @dataclass(frozen=True)
 class LayerSite:
-    """A layer of the relaxed network.
+    """A layer of the relaxed network."""
 
-    Attributes:
-        result: Its best unfused mapping.
-        times: How often the layer runs, equal chains and repeats together; with weights the number may be fractional.
-    """
-
-    result: Result
-    times: float
+    result: Result  # Its best unfused mapping
+    times: float    # How often the layer runs, equal chains and repeats together; with weights the number may be
+                    # fractional
 
     @property
     def problem(self) -> Problem:
@@ -103,42 +90,27 @@ class LinkTies:
     """The links between sites, as arrays.
 
     t points of the consumer's dimension read stride (t - 1) + reach points of the producer's.
-
-    Attributes:
-        producer: Site that writes the intermediate, [E].
-        consumer: Site that reads it, [E].
-        operand: Data space of the consumer that is the intermediate, [E].
-        written: The part of its words that goes to the outermost level, too: all, none, or what pools make, [E].
-        beside: Whether the consumer's tile takes room beside the intermediate, [E].
-        lying: Words that lie in the home for one word of the intermediate: below 1 where pooled before, above 1 where
-            joined with others, [E].
-        made: The part of the consumer's operand that the producer makes, [E].
-        mine: Dimension of the producer, [E, J].
-        theirs: Dimension of the consumer that moves along it, [E, J].
-        stride: Points of the producer's dimension by which one point of the consumer's moves the window, [E, J].
-        reach: Points that one point of the consumer's dimension reads, [E, J].
-        extent: Points of the producer's dimension, [E, J].
-        bound: Points of the consumer's dimension, [E, J].
-        used: Whether the entry is used; ties carry different numbers of dimensions, [E, J].
-        loose: Whether the producer may make its part in several passes, because the dimension also moves the consumer's
-            other operand, as channels move its weights, [E, J].
     """
 
-    producer: np.ndarray
-    consumer: np.ndarray
-    operand: np.ndarray
-    written: np.ndarray
-    beside: np.ndarray
-    lying: np.ndarray
-    made: np.ndarray
-    mine: np.ndarray
-    theirs: np.ndarray
-    stride: np.ndarray
-    reach: np.ndarray
-    extent: np.ndarray
-    bound: np.ndarray
-    used: np.ndarray
-    loose: np.ndarray
+    producer: np.ndarray  # Site that writes the intermediate, [E]
+    consumer: np.ndarray  # Site that reads it, [E]
+    operand: np.ndarray   # Data space of the consumer that is the intermediate, [E]
+    written: np.ndarray   # The part of its words that goes to the outermost level, too: all, none, or what pools make,
+                          # [E]
+    beside: np.ndarray    # Whether the consumer's tile takes room beside the intermediate, [E]
+    lying: np.ndarray     # Words that lie in the home for one word of the intermediate: below 1 where pooled before,
+                          # above 1 where joined with others, [E]
+    made: np.ndarray      # The part of the consumer's operand that the producer makes, [E]
+    mine: np.ndarray      # Dimension of the producer, [E, J]
+    theirs: np.ndarray    # Dimension of the consumer that moves along it, [E, J]
+    stride: np.ndarray    # Points of the producer's dimension by which one point of the consumer's moves the window,
+                          # [E, J]
+    reach: np.ndarray     # Points that one point of the consumer's dimension reads, [E, J]
+    extent: np.ndarray    # Points of the producer's dimension, [E, J]
+    bound: np.ndarray     # Points of the consumer's dimension, [E, J]
+    used: np.ndarray      # Whether the entry is used; ties carry different numbers of dimensions, [E, J]
+    loose: np.ndarray     # Whether the producer may make its part in several passes, because the dimension also moves
+                          # the consumer's other operand, as channels move its weights, [E, J]
 
     def __len__(self) -> int:
         return len(self.producer)
@@ -152,41 +124,26 @@ class LinkTies:
 
 @dataclass(frozen=True)
 class RelaxedNetwork:
-    """Sites, ties, and how both belong to the layers and links of a network.
+    """Sites, ties, and how both belong to the layers and links of a network."""
 
-    Attributes:
-        sites: Layers with variables of their own, V of them.
-        ties: The links between them, E of them.
-        batches: The sites by family.
-        home: Index of the level in which intermediates lie.
-        sums: Index of the level in which each site's sums are finished, [V].
-        into: Tie that leads into each site, `len(ties)` where none does, [V].
-        out_of: Tie that leads out of each site, `len(ties)` where none does, [V].
-        site_of: Site of every layer, by name.
-        tie_of: Tie of every link, by the names of its layers.
-    """
-
-    sites: tuple[LayerSite, ...]
-    ties: LinkTies
-    batches: tuple[FamilySites, ...]
-    home: int
-    sums: np.ndarray
-    into: np.ndarray
-    out_of: np.ndarray
-    site_of: Mapping[str, int]
-    tie_of: Mapping[tuple[str, str], int]
+    sites: tuple[LayerSite, ...]           # Layers with variables of their own, V of them
+    ties: LinkTies                         # The links between them, E of them
+    batches: tuple[FamilySites, ...]       # The sites by family
+    home: int                              # Index of the level in which intermediates lie
+    sums: np.ndarray                       # Index of the level in which each site's sums are finished, [V]
+    into: np.ndarray                       # Tie that leads into each site, `len(ties)` where none does, [V]
+    out_of: np.ndarray                     # Tie that leads out of each site, `len(ties)` where none does, [V]
+    site_of: Mapping[str, int]             # Site of every layer, by name
+    tie_of: Mapping[tuple[str, str], int]  # Tie of every link, by the names of its layers
 
 
 def relaxed_network(chains: Sequence[tuple[str, ...]], pairs: Mapping[tuple[str, str], Segment],
                     results: Mapping[str, Result], repeats: Mapping[str, float], home: int) -> RelaxedNetwork:
-    """Builds the relaxed network of some chains of layers.
+    """Builds the relaxed network of some chains of layers, each the names of its layers in order.
 
-    Args:
-        chains: Names of the layers of each chain, in order.
-        pairs: Segments of two layers whose link can be fused, by the names of both; chains are cut at other links.
-        results: The best unfused mapping of each layer; equal layers share one object.
-        repeats: How often each layer runs back to back.
-        home: Index of the level in which intermediates lie.
+    `pairs`: segments of two layers whose link can be fused, by the names of both; chains are cut at other links.
+    `results`: the best unfused mapping of each layer; equal layers share one object. `repeats`: how often each layer
+    runs back to back. `home`: index of the level in which intermediates lie.
     """
     sites: list[LayerSite] = []
     links: list[tuple[int, int, Segment]] = []
@@ -220,84 +177,61 @@ def relaxed_network(chains: Sequence[tuple[str, ...]], pairs: Mapping[tuple[str,
     ties = _link_ties(links)
     into, out_of = (np.full(len(sites), len(ties)) for _ in range(2))
     into[ties.consumer], out_of[ties.producer] = np.arange(len(ties)), np.arange(len(ties))
-    return RelaxedNetwork(tuple(sites), ties, _families(sites), home,
-                          np.array([sum_level(site.result.spec) for site in sites]), into, out_of, site_of, tie_of)
-
-
-def _families(sites: Sequence[LayerSite]) -> tuple[FamilySites, ...]:
-    """The sites by family, in the order in which families first occur."""
     tasks = [mapping_task(site.result.spec) for site in sites]
-    families: dict[object, list[int]] = {}
+    families: dict[object, list[int]] = {}  # in the order in which they first occur
     for index, task in enumerate(tasks):
         families.setdefault(batch_key(task.space, task.layer.projection), []).append(index)
     batches = []
     for members in families.values():
         family = family_of(tasks[members[0]].layer, [tasks[index].space for index in members])
         batches.append(FamilySites(family, places_of(family.spaces, family.factors), tuple(members)))
-    return tuple(batches)
+    return RelaxedNetwork(tuple(sites), ties, tuple(batches), home,
+                          np.array([sum_level(site.result.spec) for site in sites]), into, out_of, site_of, tie_of)
 
 
-@dataclass(frozen=True)
-class _CarriedDim:
-    """A dimension that a link carries: an entry of the arrays of `LinkTies`."""
-
-    mine: int
-    theirs: int
-    stride: float
-    reach: float
-    extent: int
-    bound: int
-    loose: bool
+CarriedDim = tuple[int, int, float, float, int, int, bool]
+"""A dimension that a link carries: `mine` to `bound`, and `loose`, of `LinkTies`."""
 
 
 def _link_ties(links: Sequence[tuple[int, int, Segment]]) -> LinkTies:
     """The arrays of links, each given by producer, consumer and the segment of both layers."""
     rows = [_carried_dims(segment) for _, _, segment in links]
     width = max(map(len, rows), default=0)
-    blank = _CarriedDim(0, 0, 0, 1, 1, 1, True)
-    padded = [[*row, *[blank] * (width - len(row))] for row in rows]
-
-    def table(name: str, dtype: type) -> np.ndarray:
-        return np.array([[getattr(carried, name) for carried in row] for row in padded],
-                        dtype=dtype).reshape(len(rows), width)
-
+    blank: CarriedDim = (0, 0, 0, 1, 1, 1, True)
+    table = np.array([[*row, *[blank] * (width - len(row))] for row in rows], dtype=np.float64)
+    mine, theirs, stride, reach, extent, bound, loose = np.moveaxis(table.reshape(len(rows), width, len(blank)), -1, 0)
+    written, lying = [], []
+    for _, _, segment in links:
+        (before, after), (link,) = segment.problems, segment.links
+        written.append(after.tensor_size(space_of(after, link.tensor)) / before.tensor_size(before.output)
+                       if link.written_pooled else float(link.written))  # for readers outside
+        pooled = prod(1 / slide.stride for slide in link.pooled.values()) if link.lies_pooled else 1.0
+        lying.append(pooled * (1 + float(link.company)))
     return LinkTies(
         np.array([producer for producer, _, _ in links], dtype=np.int64),
         np.array([consumer for _, consumer, _ in links], dtype=np.int64),
         np.array([segment.problems[1].dataspace_names().index(segment.links[0].tensor) for _, _, segment in links],
                  dtype=np.int64),
-        np.array([_written_part(segment) for _, _, segment in links], dtype=np.float64),
-        np.array([segment.links[0].beside for _, _, segment in links], dtype=bool),
-        np.array([(prod(1 / slide.stride for slide in segment.links[0].pooled.values())
-                   if segment.links[0].lies_pooled else 1.0) * (1 + float(segment.links[0].company))
-                  for _, _, segment in links], dtype=np.float64),
+        np.array(written, dtype=np.float64), np.array([segment.links[0].beside for _, _, segment in links], dtype=bool),
+        np.array(lying, dtype=np.float64),
         np.array([1 - float(segment.links[0].elsewhere) for _, _, segment in links], dtype=np.float64),
-        table("mine", np.int64), table("theirs", np.int64), table("stride", np.float64), table("reach", np.float64),
-        table("extent", np.float64), table("bound", np.float64),
-        np.arange(width) < np.array([len(row) for row in rows], dtype=np.int64).reshape(-1, 1), table("loose", bool))
+        mine.astype(np.int64), theirs.astype(np.int64), stride.copy(), reach.copy(), extent.copy(), bound.copy(),
+        np.arange(width) < np.array([len(row) for row in rows], dtype=np.int64).reshape(-1, 1), loose.astype(bool))
 
 
-def _written_part(segment: Segment) -> float:
-    """The part of a pair's intermediate that also goes to the outermost level, for readers outside."""
-    (before, after), (link,) = segment.problems, segment.links
-    if not link.written_pooled:
-        return float(link.written)
-    return after.tensor_size(space_of(after, link.tensor)) / before.tensor_size(before.output)
-
-
-def _carried_dims(segment: Segment) -> list[_CarriedDim]:
+def _carried_dims(segment: Segment) -> list[CarriedDim]:
     """The dimensions of a pair's link; every tile of the consumer reads whole a dimension that no loop may cut."""
     (before, after), (link,), (whole,) = segment.problems, segment.links, segment.whole
     others = {dim for other in after.dataspaces if not other.read_write and other.name != link.tensor
               for dim in other.dimensions}
-    carried = []
+    carried: list[CarriedDim] = []
     for own, theirs in link.dims.items():
         slide, extent = read_slide(after, link, theirs), before.bounds[own]
         stride, reach = (0.0, float(extent)) if own in whole else (slide.advance, float(slide.reach(1)))
-        carried.append(_CarriedDim(before.dimensions.index(own), after.dimensions.index(theirs), stride, reach, extent,
-                                   after.bounds[theirs], theirs in others))
+        carried.append((before.dimensions.index(own), after.dimensions.index(theirs), stride, reach, extent,
+                        after.bounds[theirs], theirs in others))
     still = next((dim for dim in after.dimensions if after.bounds[dim] == 1), None)
     if still is not None:  # dimensions passed on whole follow one that no loop cuts
-        carried += [_CarriedDim(before.dimensions.index(own), after.dimensions.index(still), 0.0,
-                                float(before.bounds[own]), before.bounds[own], 1, False) for own in sorted(link.whole)]
+        carried += [(before.dimensions.index(own), after.dimensions.index(still), 0.0,
+                     float(before.bounds[own]), before.bounds[own], 1, False) for own in sorted(link.whole)]
     return carried

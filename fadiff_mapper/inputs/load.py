@@ -12,19 +12,20 @@ from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.inputs.energy.choose_source import check_choice, find_tables
 from fadiff_mapper.inputs.native.arch import check_bandwidth_scales, read_architecture
 from fadiff_mapper.inputs.native.constraints import read_constraints
-from fadiff_mapper.inputs.native.mapper import read_mapper
+from fadiff_mapper.inputs.native.hyphens import underscored
 from fadiff_mapper.inputs.native.mapping import read_mapping
 from fadiff_mapper.inputs.native.problem import problem_notes, read_problem
 from fadiff_mapper.inputs.native.sparse_section import read_sparse_optimizations
 from fadiff_mapper.inputs.native.tables import IN_INPUT, read_tables
 from fadiff_mapper.inputs.spec.arch import Architecture
+from fadiff_mapper.inputs.spec.keys import IDLE_OPTIONS, MAPPER
 from fadiff_mapper.inputs.spec.mapping import Mapping
-from fadiff_mapper.inputs.spec.spec import WARNING, MapperOptions, Spec
+from fadiff_mapper.inputs.spec.spec import METRICS, WARNING, MapperOptions, Spec
 from fadiff_mapper.inputs.spec.tables import Tables, missing_actions
-from fadiff_mapper.inputs.v04 import is_v04, translate
+from fadiff_mapper.inputs.v04.document import is_v04, translate
 from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
 from fadiff_mapper.inputs.yaml.load import load_file, load_files
-from fadiff_mapper.inputs.yaml.located import Map, plain, with_places
+from fadiff_mapper.inputs.yaml.located import Map, Reader, mapping, one_of, plain, sequence, with_places
 from fadiff_mapper.inputs.yaml.place import Where
 
 ARCHITECTURE_KEYS = ("architecture", "arch")
@@ -38,6 +39,8 @@ PASSED_ON = ("compound_components", "components", "variables", "globals", "ERT_s
 REFUSED = {"layout": "data layouts are not modelled",
            **dict.fromkeys(("arch_space_sweep", "arch_spec"), "sweeps over architectures are not supported")}
 """Sections of valid Timeloop input that are not modelled here -> why."""
+UNSET = (None, False, -1, "timeloop-mapper")
+"""Values by which Timeloop's front end says that an option is not used; they need no word."""
 Source = str | os.PathLike[str] | AnyMapping[str, Any]
 """A YAML file by its path, a bundled file as `bundled:NAME`, or one dict with the sections of an input."""
 
@@ -76,12 +79,7 @@ def source_files(sources: Iterable[Source]) -> tuple[str, ...]:
 
 
 def read_document(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None) -> Map:
-    """Merges the sources into one tree whose entries know their places; arguments as for `load`.
-
-    Raises:
-        SpecError: No source, files besides a dict, a file that is no YAML, or files that contradict each other.
-        FadiffError: There is no bundled file of a name.
-    """
+    """Merges the sources into one tree whose entries know their places; arguments and errors as for `load`."""
     trees = [source for source in sources if isinstance(source, AnyMapping)]
     if trees and len(sources) > 1:
         raise SpecError("load: give either files or one dict, not both")
@@ -96,17 +94,13 @@ def read_document(*sources: Source, jinja_data: AnyMapping[str, Any] | None = No
 
 def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled", strict: bool = True,
               like: Spec | None = None) -> Spec:
-    """Interprets a merged document, which is first translated where it is in the v0.4 dialect.
+    """Interprets a merged document, which is first translated where it is in the v0.4 dialect; errors as for `load`.
 
     Args:
         document: The merged input, see `read_document`.
         files: Paths that the spec records as its source.
         like: A strict reading of the same design with another problem: its architecture is reused where the one of this
             document says the same. Reading it again takes a fourth of the time.
-
-    Raises:
-        SpecError: A section is missing, unknown, not supported, or says something that cannot be understood.
-        FadiffError: Accelergy is asked and fails.
     """
     leniency = Leniency(strict)
     translation = translate(document, leniency) if is_v04(document) else None
@@ -128,7 +122,7 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
     fanouts = [arch.fanout(level) for level in range(len(arch.levels))]
     constraints = read_constraints(document, arch.levels, fanouts, problem, leniency)
     options = section("mapper", read_mapper, leniency) or MapperOptions()
-    mapping = section("mapping", read_mapping, arch, problem, leniency)
+    loops = section("mapping", read_mapping, arch, problem, leniency)
     sparse = section("sparse_optimizations", read_sparse_optimizations, arch, problem, keys)
     literal = {**arch.native, "problem": literal_problem} | {
         key: plain(document[key]) for key in ("compound_components", "variables", "sparse_optimizations")
@@ -137,15 +131,28 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
     notes = [*(f"{WARNING}{text}" for text in leniency.warnings),
              *(f"mapper.{name} has no effect: {why}" for name, why in options.ignored),
              *problem_notes(document["problem"], problem)]
-    return Spec(arch, problem, constraints, tables, mapping, options, literal, files, (*notes, *energy_notes), sparse)
+    return Spec(arch, problem, constraints, tables, loops, options, literal, files, (*notes, *energy_notes), sparse)
+
+
+def read_mapper(node: Any, where: Where, leniency: Leniency = STRICT) -> MapperOptions:
+    """Reads the mapper section; options that change nothing here may be written with hyphens."""
+    reader = Reader(underscored(mapping(node, where)), leniency, MAPPER)
+    written = reader.read("optimization_metric")
+    at = reader.at(next((name for name in MAPPER["optimization_metric"].spellings if name in reader.node),
+                        "optimization_metric"))
+    metrics: tuple[str, ...] = ()
+    if isinstance(written, str):
+        metrics = (one_of(*METRICS)(written, at),)
+    elif written is not None:
+        metrics = tuple(one_of(*METRICS)(str(value), place) for value, place in sequence(written, at).placed())
+    threads = reader.read("num_threads")
+    ignored = tuple((name, why) for name, why in IDLE_OPTIONS.items() if reader.read(name) not in UNSET)
+    reader.finish(" in the mapper section")
+    return MapperOptions(metrics or ("edp",), threads, ignored)
 
 
 def _checked_keys(document: Map, leniency: Leniency) -> str:
-    """The key of the architecture section.
-
-    Raises SpecError for sections that are not supported, for unknown ones where strict, and where the architecture or
-    the problem is missing.
-    """
+    """The key of the architecture section; SpecError for wrong sections, and where that or the problem is missing."""
     accepted = [*READ_KEYS, *PASSED_ON]
     problems = [f'{document.at(key)}: "{key}" is not supported: {REFUSED[key]}'
                 for key in document if key in REFUSED and document[key]]
@@ -171,10 +178,10 @@ def find_energies(document: Map, arch: Architecture, literal: AnyMapping[str, An
     """
     given = read_tables(document.get("ERT"), document.at("ERT"), document.get("ART"), document.at("ART"), IN_INPUT,
                         leniency)
-    found = find_tables(arch, given, energy, literal)
+    tables, notes = find_tables(arch, given, energy, literal)
     missing = [f"the ERT has no energy for {actions}: Timeloop's built-in value is taken"
-               for actions in missing_actions(arch, found.tables)]
-    return found.tables, (*missing, *found.notes)
+               for actions in missing_actions(arch, tables)]
+    return tables, (*missing, *notes)
 
 
 def load_mapping(file: str | os.PathLike[str], spec: Spec) -> Mapping:

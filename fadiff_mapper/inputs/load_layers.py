@@ -23,12 +23,8 @@ YAML = (".yaml", ".yml")
 def files_of(names: Sequence[str]) -> list[Path]:
     """The files behind the names on a command line, each once, in order.
 
-    Args:
-        names: Each a file, a folder (its YAML files), a pattern such as `layers/*.yaml`, or `bundled:` with the name
-            of a bundled file or of a folder of such files.
-
-    Raises:
-        FadiffError: A folder or pattern holds no file, or there is no bundled file of a name.
+    A name is a file, a folder (its YAML files), a pattern such as `layers/*.yaml`, or `bundled:` with the name of a
+    bundled file or of a folder of such files. FadiffError where one holds no file.
     """
     return list(dict.fromkeys(path for name in names for path in _expanded(name)))
 
@@ -58,21 +54,12 @@ def load_layers(files: Sequence[Path], *, jinja_data: Mapping[str, Any] | None =
     """One spec for every problem among the files, each together with all files that are no problem.
 
     A file is a problem where its problem section has an instance. Where at most one file is, all files make one spec.
-
-    Args:
-        files: YAML files in any order.
-        jinja_data: Variables of the files' templates.
-
-    Returns:
-        The specs by unique names: the name of the problem's file, with the folder's in front where several files
-        have the same name; "" where no file is a problem by itself.
-
-    Raises:
-        SpecError: As in `load.load`.
-        FadiffError: As in `load.load`.
+    The specs have unique names: the name of the problem's file, with the folder's in front where several files have the
+    same name; "" where no file is a problem by itself. Arguments and errors are those of `load.load`.
     """
     trees = {file: load_file(file, jinja_data=jinja_data) for file in files}
-    problems = [file for file, tree in trees.items() if _is_problem(tree)]
+    problems = [file for file, tree in trees.items()
+                if isinstance(tree.get("problem"), Map) and "instance" in tree["problem"]]
     if len(problems) < 2:
         only = problems[0] if problems else None
         return {only.stem if only else "": read_spec(combined(list(trees.values())), tuple(map(str, files)), energy,
@@ -84,11 +71,6 @@ def load_layers(files: Sequence[Path], *, jinja_data: Mapping[str, Any] | None =
         used = [*shared[:before[problem]], problem, *shared[before[problem]:]]  # in the order of all files
         specs[name] = read_spec(combined([trees[file] for file in used]), tuple(map(str, used)), energy, strict)
     return specs
-
-
-def _is_problem(tree: Map) -> bool:
-    problem = tree.get("problem")
-    return isinstance(problem, Map) and "instance" in problem
 
 
 def _names(files: Sequence[Path]) -> list[str]:

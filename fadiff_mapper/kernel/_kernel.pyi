@@ -14,7 +14,12 @@ class _Enum:
     @property
     def name(self) -> str: ...
 
-# Layers: the classes of C++ with all their fields by name; `layer.hpp` has meanings and units.
+class _Table:
+    """A class of C++ that is made of all its fields by name; `layer.hpp` and `sparse.hpp` have meanings and units."""
+
+    def __init__(self, **fields: Any) -> None: ...
+
+# Layers.
 
 UNLIMITED: float
 MOST_RECEIVERS: int
@@ -24,17 +29,9 @@ class InterconnectKind(_Enum):
     ReductionTree: InterconnectKind
     SimpleMulticast: InterconnectKind
 
-class InterconnectTable:
-    def __init__(self, *, kind: InterconnectKind, level: int, reduces: bool, hop: float, router: float, ingress: float,
-                 adder: float, transfers: Sequence[Sequence[tuple[float, float]]]) -> None: ...
-
-class Unit:
-    def __init__(self, *, instances: float, mesh_x: float, mesh_y: float) -> None: ...
-
-class Level:
-    def __init__(self, *, usable: float, least: float, fanout_x: float, fanout_y: float, clusters: float, block: float,
-                 read: float, fill: float, update: float, leak: float, address: float, read_bandwidth: float,
-                 write_bandwidth: float, shared_bandwidth: float, gated: float, gate: int) -> None: ...
+class InterconnectTable(_Table): ...
+class Unit(_Table): ...
+class Level(_Table): ...
 
 class Layer:
     def __init__(self, *, dims: int, ranks: Sequence[Sequence[Sequence[tuple[int, float]]]], written: Sequence[bool],
@@ -94,23 +91,9 @@ def raise_aborted_as(error: type[Exception]) -> None: ...
 
 class RankKind(_Enum): ...
 
-class RankTable:
-    """`groups`: sets of dimensions, a bit each."""
-
-    def __init__(self, *, kind: RankKind, groups: Sequence[int], metadata_bits: float, payload_bits: float) -> None: ...
-
-class FormatTable:
-    def __init__(self, *, ranks: Sequence[RankTable], inner_to_outer: bool, compressed: bool) -> None: ...
-
-class SparseLevel:
-    """Energies by kind and access; choices are lists of alternatives (target, leaders)."""
-
-    def __init__(self, *, decompresses: bool, compresses: bool, metadata_limit: float, word_bits: float,
-                 metadata_width: float, metadata_word_bits: float, data: Sequence[Sequence[float]],
-                 metadata: Sequence[Sequence[float]], decompression: float, compression: float, leak: float,
-                 gating: Sequence[Sequence[tuple[int, Sequence[int]]]],
-                 skipping: Sequence[Sequence[tuple[int, Sequence[int]]]],
-                 spatial_skipping: Sequence[Sequence[tuple[int, Sequence[int]]]]) -> None: ...
+class RankTable(_Table): ...
+class FormatTable(_Table): ...
+class SparseLevel(_Table): ...
 
 class SparseTables:
     def __init__(self, layer: Layer, *, levels: Sequence[SparseLevel], formats: Sequence[FormatTable],
@@ -212,9 +195,6 @@ class FusedSegment:
     """A segment's layers, and one fewer links."""
 
     def __init__(self, layers: list[SegmentLayer], links: list[SegmentLink], repeat: float) -> None: ...
-    # Closed forms of one layer in one tile size; sets of loops are bits.
-    def closed_forms(self, dims: list[int], sizes: list[float], retained: list[int], layer: int, tensor: int,
-                     across: int) -> dict[str, Any]: ...
     # How often each data space of one layer's tile comes in; None where no schedule fits. Sets of data spaces are bits.
     def refetched(self, layer: int, tile: list[float], passing: int, staying: int, room: float,
                   sums_room: float) -> list[float] | None: ...

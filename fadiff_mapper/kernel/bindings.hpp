@@ -34,6 +34,37 @@ const T* cells_of(const Array<T>& array, int levels, int rows, std::size_t batch
     return array.data();
 }
 
+// A data space whose ranks are lists of terms (dimension, coefficient).
+using RankTerms = std::vector<std::vector<std::pair<int, double>>>;
+
+inline DataSpace data_space_of(const RankTerms& ranks, bool written, int dims) {
+    DataSpace space;
+    space.written = written;
+    space.move.assign(ranks.size() * dims, 0.0);
+    std::size_t terms = 0;
+    bool stretched = false;
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+        Rank rank;
+        rank.surplus = -1;
+        for (auto [dim, coefficient] : ranks[r]) {
+            need(dim >= 0 && dim < dims, "ranks");
+            rank.terms.push_back({dim, coefficient});
+            rank.dims |= Dims(1) << dim;
+            rank.surplus += coefficient;
+            space.move[r * dims + dim] += coefficient;
+            stretched |= coefficient > 1;
+        }
+        if (rank.terms.size() == 1 && rank.terms[0].coefficient == 1) rank.single = rank.terms[0].dim;
+        space.relevant |= rank.dims;
+        if (rank.terms.size() > 1) space.windowed = true, space.shared |= rank.dims;
+        terms += rank.terms.size();
+        space.ranks.push_back(rank);
+    }
+    space.holed = written && (terms > ranks.size() || stretched
+                              || std::size_t(__builtin_popcountll(space.relevant)) < ranks.size());
+    return space;
+}
+
 // A class of Python that is made of all fields by name, each of its own type.
 template <typename T, typename... Of>
 py::class_<T> add_table(py::module_& module, const char* name, std::pair<const char*, Of T::*>... fields) {
@@ -146,6 +177,7 @@ py::tuple changed(const Layer& layer, const MapSpace& space, const py::sequence&
 // Parts of the module; `_kernel.pyi` has their signatures.
 void add_sparse(py::module_& module);
 void add_draw(py::module_& module);
+void add_estimates(py::module_& module);
 void add_prover(py::module_& module);
 
 }  // namespace fadiff

@@ -8,9 +8,8 @@
 #include <limits>
 #include <optional>
 
-#include "evaluator.hpp"
+#include "evaluate.hpp"
 #include "moves.hpp"
-#include "price.hpp"
 
 namespace fadiff {
 
@@ -34,7 +33,7 @@ struct Objective {
     double value(const Scores& scores) const;
 };
 
-// One cooling schedule (search/options.py, Annealing).
+// One cooling schedule (search/options.py, Effort).
 struct Annealing {
     int rounds;
     double temperature_start, temperature_end;  // natural logarithms of the metric, geometric in between

@@ -5,8 +5,6 @@
 #include <map>
 #include <string>
 
-#include "hypergeometric.hpp"
-
 namespace fadiff::sparse {
 
 using Whole = std::int64_t;

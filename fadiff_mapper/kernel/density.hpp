@@ -54,4 +54,9 @@ struct DensityModel {
     double most_elements(const Box& fiber, const Box& element) const;
 };
 
+// Probabilities of x marked words in a tile of n words, of r marked ones in all, to the last bit of the library that Timeloop calls
+// (Boost.Math 1.74): one for each x and r. Where these would take some seconds, logarithms of factorials take their place, with
+// 13 digits or so.
+Numbers hypergeometric_pdf(const Numbers& x, const Numbers& r, double n, double total);
+
 }  // namespace fadiff::sparse

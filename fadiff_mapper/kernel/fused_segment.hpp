@@ -2,7 +2,9 @@
 
 #pragma once
 
+#include <algorithm>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "layer.hpp"
@@ -27,34 +29,30 @@ Number extent_of(const Rank& rank, const Number* extents) {
     return extent;
 }
 
-struct FusedSpace {
-    std::vector<Rank> ranks;
-    Dims relevant = 0;
-    bool written = false;
-
-    const Rank& moved_by(int dim) const;
-
-    template <typename Number>
-    Number words(const Number* extents) const {
-        Number words = 1;
-        for (const Rank& rank : ranks) words *= extent_of(rank, extents);
-        return words;
-    }
-};
+// Words of a tile of some extents.
+template <typename Number>
+Number words_of(const DataSpace& space, const Number* extents) {
+    Number words = 1;
+    for (const Rank& rank : space.ranks) words *= extent_of(rank, extents);
+    return words;
+}
 
 // The part of some lanes that is at work on a number of points: the largest divisor of the points that the lanes can
-// take, over the lanes. Tabulated, as divisors take long to find.
-class BusyLanes {
-public:
-    BusyLanes(double bound, double lanes);
+// take, over the lanes. Tabulated, as divisors take long to find, up to 65,536 points, above most bounds.
+struct BusyLanes {
+    double lanes;
+    std::vector<double> table;
 
-    double of(std::size_t points) const { return points < table_.size() ? table_[points] : sought(points); }
-
-private:
-    double sought(std::size_t points) const;
-
-    double lanes_;
-    std::vector<double> table_;
+    BusyLanes(double bound, double lanes) : lanes(lanes), table(std::size_t(std::min(bound, 0x1p16)) + 1, 1 / lanes) {
+        for (std::size_t size = 2; double(size) <= lanes && size < table.size(); ++size)
+            for (std::size_t points = size; points < table.size(); points += size) table[points] = double(size) / lanes;
+    }
+    double of(std::size_t points) const {
+        if (points < table.size()) return table[points];
+        std::size_t size = std::min(points, std::size_t(lanes));
+        while (size > 1 && points % size) --size;
+        return double(size) / lanes;
+    }
 };
 
 // Units side by side of one mapping of a layer, and its cycles of everything but the outermost level.
@@ -67,7 +65,7 @@ struct SideBySide {
 // A layer of a group, with what is known of its mapping by itself (fusion/estimates.py, LayerBase).
 struct FusedLayer {
     std::vector<double> bounds;                  // [D]
-    std::vector<FusedSpace> spaces;              // [T]
+    std::vector<DataSpace> spaces;               // [T]
     int output = 0, linked = -1;                 // data spaces; linked: the intermediate that it reads
     double inside = 0;                           // pJ of everything but the outermost level
     std::vector<SideBySide> known;               // the fastest first
@@ -80,8 +78,25 @@ struct FusedLayer {
     const std::vector<double>& lanes() const { return known[0].lanes; }
     bool moves(int tensor, int dim) const { return spaces[tensor].relevant >> dim & 1; }
 
+    // The rank of a data space that a dimension moves.
+    const Rank& rank_of(int tensor, int dim) const {
+        const Rank* rank = spaces[tensor].ranks.data();
+        while (!(rank->dims >> dim & 1)) ++rank;
+        return *rank;
+    }
+
     // Adds a mapping; lanes: [D].
-    void know(double compute, std::vector<double> lanes);
+    void know(double compute, const std::vector<double>& lanes) {
+        SideBySide own{compute, lanes, {}};
+        for (int dim = 0; dim < dims(); ++dim) {
+            const auto same = std::find_if(known.begin(), known.end(),
+                                           [&](const SideBySide& other) { return other.lanes[dim] == lanes[dim]; });
+            own.busy.push_back(lanes[dim] <= 1 ? nullptr
+                               : same != known.end() ? same->busy[dim]
+                               : std::make_shared<const BusyLanes>(bounds[dim], lanes[dim]));
+        }
+        known.push_back(std::move(own));
+    }
 };
 
 // A link from a layer to the next one; tables are by dimension of the producer.
@@ -99,5 +114,18 @@ struct FusedSegment {
     std::vector<FusedLink> links;    // one fewer
     double repeat = 1;
 };
+
+using Spaces = std::uint32_t;  // a set of data spaces, one bit each
+
+struct Refetch {
+    std::vector<double> times;  // [T]; how often each passing operand comes in
+    bool fits = false;          // whether any schedule fits
+};
+
+// `tile`: extents, [D]; `passing`: operands fetched in every step; `staying`: operands that are there already, along
+// whose dimensions the others come in whole; `room`: words of the home for the passing ones; `sums_room`: words of
+// output that can be summed up at once.
+void refetched(const FusedLayer& layer, const double* tile, Spaces passing, Spaces staying, double room,
+               double sums_room, Refetch& found);
 
 }  // namespace fadiff

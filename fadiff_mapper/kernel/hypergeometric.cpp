@@ -1,4 +1,7 @@
-#include "hypergeometric.hpp"
+// The hypergeometric distribution in the order of operations of Boost.Math: products of factorials for tensors of up to 170 words,
+// products of prime powers for larger ones, Lanczos' approximation beyond the primes that the library has.
+
+#include "density.hpp"
 
 #include <algorithm>
 #include <array>
@@ -238,11 +241,11 @@ static Real by_lanczos(Whole x, Whole r, Whole n, Whole total, Whole& steps) {
     return product_of(powers) * (sums[0] * sums[1] * sums[2] * sums[3] / (sums[4] * sums[5] * sums[6] * sums[7] * sums[8]));
 }
 
-std::vector<double> hypergeometric_pdf(const std::vector<double>& x, const std::vector<double>& r, double n, double total) {
+Numbers hypergeometric_pdf(const Numbers& x, const Numbers& r, double n, double total) {
     const auto smaller_primes = [&] { return std::lower_bound(primes().begin(), primes().end(), Whole(total)) - primes().begin(); };
     const bool factored = total <= MOST_PRIME && double(smaller_primes()) * double(x.size()) <= MOST_PRIME_WORK;
     Whole steps = MOST_STEPS;
-    std::vector<double> result;
+    Numbers result;
     for (std::size_t i = 0; i < x.size(); ++i) {
         const Whole marked = Whole(x[i]), all_marked = Whole(r[i]), tile = Whole(n), words = Whole(total);
         Real own = total <= MOST_FACTORIAL ? by_factorials(marked, all_marked, tile, words)

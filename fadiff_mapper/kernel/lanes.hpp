@@ -167,7 +167,7 @@ inline Lanes floor(Lanes value) {
 #endif
 }
 inline Lanes ceil(Lanes value) { return -floor(-value); }
-// Half away from zero, as C++ rounds, for values that are not negative; written as in model/exact/evaluate.py.
+// Half away from zero, as C++ rounds, for values that are not negative; written as in model/evaluate.py.
 inline Lanes nearest(Lanes value) {
     const Lanes down = floor(value);
     return down + where(value - down >= 0.5, 1.0);

@@ -1,12 +1,16 @@
-// Constants of one layer on one architecture, as every evaluation needs them.
+// Constants of one layer on one architecture, as every evaluation needs them, and one mapping of it.
 //
 // Axes: L storage levels from the innermost outwards, D dimensions of the problem, T data spaces. Tables are flat, the
 // last axis first in memory: [L][D] at `level * dims + d`. Meanings and units are those of
-// model/machine.py (Machine), model/loop_nest.py (Projection) and model/reuse.py (Reuse), which build a Layer.
+// model/prepared_layer.py (Machine), model/loop_nest.py (Projection) and model/reuse.py (Reuse), which build a Layer.
 
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -85,6 +89,51 @@ struct Layer {
     bool priced = false;                      // some interconnect costs energy: hops are counted
 
     int places() const { return 2 * levels; }
+};
+
+// One mapping of a layer. Places run from the innermost loops outwards: 2 l are the spatial loops of level l (the
+// fan-out below it), 2 l + 1 its temporal loops.
+struct Mapping {
+    std::vector<double> factor;                 // [2 L][D]
+    std::vector<std::uint8_t> order;            // [L][D]; dimensions of the temporal loops, innermost first
+    std::vector<std::uint8_t> spatial_order;    // [L][D]; dimensions of the spatial loops, innermost first per axis
+    std::vector<std::uint8_t> on_y;             // [L][D]; by dimension: the spatial loop lies on the Y axis
+    std::vector<std::uint8_t> keep;             // [L][T]
+    std::vector<Dims> looping;                  // [2 L]; dimensions with a factor above 1
+    std::vector<double> last;                   // [2 L][D]; iterations of a loop's last run; none: those of the others
+
+    explicit Mapping(const Layer& layer)
+        : factor(std::size_t(layer.places()) * layer.dims, 1.0), order(std::size_t(layer.levels) * layer.dims),
+          spatial_order(order.size()), on_y(order.size()), keep(std::size_t(layer.levels) * layer.tensors, 1),
+          looping(layer.places()) {}
+
+    void find_loops(int dims) {
+        const double* own = factor.data();
+        for (Dims& loops : looping) {
+            loops = 0;
+            for (int d = 0; d < dims; ++d) loops |= Dims(*own++ > 1) << d;
+        }
+    }
+
+    const double* spatial(int level, int dims) const { return factor.data() + std::size_t(2 * level) * dims; }
+    const double* temporal(int level, int dims) const { return factor.data() + std::size_t(2 * level + 1) * dims; }
+};
+
+// Words of every level that a mapping may fill where tensors of other layers lie already (model/legality.py, Room).
+struct Room {
+    std::vector<double> words;           // [L]
+    std::vector<std::uint8_t> counted;   // [L][T]
+};
+
+// The price of a part of a network: its share in the energy of the whole network plus its share in the cycles, either of which
+// is infinite where it does not count. To first order the change of the logarithm of the EDP (fusion/prices.py).
+struct Price {
+    double energy, cycles;
+
+    template <typename Number>
+    Number of(Number pj, Number some) const {
+        return pj / energy + some / cycles;
+    }
 };
 
 }  // namespace fadiff

@@ -69,7 +69,7 @@ static Lanes reach_of(const FusedLayer& layer, const Rank& rank, int dim, Lanes 
 }
 
 Lanes fetched(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loops, Loops64 across) {
-    const FusedSpace& space = layer.spaces[tensor];
+    const DataSpace& space = layer.spaces[tensor];
     Lanes words = 1;
     for (int loop = 0; loop < loops; ++loop)
         if ((cuts[loop].dim < 0 || !layer.moves(tensor, cuts[loop].dim)) && !(across >> loop & 1))
@@ -93,9 +93,9 @@ Lanes held(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loops, 
         if (cuts[loop].dim >= 0 && !outlives) extents[cuts[loop].dim] = link ? cuts[loop].needed : cuts[loop].largest();
         outlives = outlives || across >> loop & 1;
     }
-    if (!link) return layer.spaces[tensor].words(extents);
+    if (!link) return words_of(layer.spaces[tensor], extents);
     for (int dim = 0; dim < layer.dims(); ++dim) extents[dim] = ceil(extents[dim] / link->stored[dim]);
-    return ceil(layer.spaces[tensor].words(extents) * link->lying / link->lying_per);
+    return ceil(words_of(layer.spaces[tensor], extents) * link->lying / link->lying_per);
 }
 
 Lanes outlasting(const FusedLayer& layer, const LoopCut* cuts, int loops, Loops64 across, const FusedLink& link) {

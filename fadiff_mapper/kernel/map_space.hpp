@@ -1,4 +1,4 @@
-// The map space of one problem as tables (search/mapspace/factor_tables.py), mappings as points of it, and their changes.
+// The map space of one problem as tables (search/mapspace/build.py, FactorTables), mappings as points of it, and their changes.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "mapping.hpp"
+#include "layer.hpp"
 
 namespace fadiff {
 
@@ -42,7 +42,7 @@ struct MapSpace {
     std::vector<double> divisor;                // [D][N]
     std::vector<Number> quotient, product;      // [D][N][N]; negative: no divisor of the bound
     std::vector<std::uint8_t> allowed;          // [P][D][N]
-    std::vector<std::uint8_t> completable;      // [P][D][N][N]; see factor_tables.py
+    std::vector<std::uint8_t> completable;      // [P][D][N][N]; see FactorTables
     std::vector<Number> bound;                  // [D]; number of the bound itself
     std::vector<Number> parts;                  // lists of the divisors above 1 that a loop can give, one after the other
     std::vector<int> parts_begin;               // [P][D][N] and the end; the first part of each list

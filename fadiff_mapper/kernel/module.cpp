@@ -5,7 +5,6 @@
 
 #include "bindings.hpp"
 #include "chains.hpp"
-#include "estimate_bindings.hpp"
 #include "sparse.hpp"
 
 namespace fadiff {
@@ -14,39 +13,10 @@ using Design = std::shared_ptr<sparse::SparseDesign>;
 
 // ---- Layers
 
-// A data space whose ranks are lists of terms (dimension, coefficient).
-static DataSpace data_space_of(const std::vector<std::vector<std::pair<int, double>>>& ranks, bool written, int dims) {
-    DataSpace space;
-    space.written = written;
-    space.move.assign(ranks.size() * dims, 0.0);
-    std::size_t terms = 0;
-    bool stretched = false;
-    for (std::size_t r = 0; r < ranks.size(); ++r) {
-        Rank rank;
-        rank.surplus = -1;
-        for (auto [dim, coefficient] : ranks[r]) {
-            need(dim >= 0 && dim < dims, "ranks");
-            rank.terms.push_back({dim, coefficient});
-            rank.dims |= Dims(1) << dim;
-            rank.surplus += coefficient;
-            space.move[r * dims + dim] += coefficient;
-            stretched |= coefficient > 1;
-        }
-        if (rank.terms.size() == 1 && rank.terms[0].coefficient == 1) rank.single = rank.terms[0].dim;
-        space.relevant |= rank.dims;
-        if (rank.terms.size() > 1) space.windowed = true, space.shared |= rank.dims;
-        terms += rank.terms.size();
-        space.ranks.push_back(rank);
-    }
-    space.holed = written && (terms > ranks.size() || stretched
-                              || std::size_t(__builtin_popcountll(space.relevant)) < ranks.size());
-    return space;
-}
-
 using Flags = std::vector<std::uint8_t>;
 
 static std::unique_ptr<ScoredLayer> layer_of(
-    int dims, const std::vector<std::vector<std::vector<std::pair<int, double>>>>& ranks, const std::vector<bool>& written,
+    int dims, const std::vector<RankTerms>& ranks, const std::vector<bool>& written,
     const std::vector<Level>& levels, const std::vector<Unit>& units, const std::vector<double>& bandwidth_scale,
     const Flags& held, const Flags& multicast, const Flags& linked, const Flags& first_written, const Flags& coalesced,
     const std::vector<Interconnect>& interconnects, double compute_energy, double network_latency) {

@@ -92,7 +92,7 @@ void NestEstimate::lay_out(const Packs& packs, std::size_t pack) {
     for (int dim : options_.dims) adds = adds || !last.moves(last.output, dim);
     if (adds && !options_.spilled) {
         largest_tile(last, packs.of(pack, layers - 1), loops, tile.lanes);
-        going_on = last.spaces[last.output].words(tile.lanes);
+        going_on = words_of(last.spaces[last.output], tile.lanes);
     }
     Lanes least = NEVER;
     for (int index = 0; index < layers; ++index) {
@@ -104,7 +104,7 @@ void NestEstimate::lay_out(const Packs& packs, std::size_t pack) {
         // Its tile lies beside what it is pooled from, or scaled with.
         if (index > 0 && segment_.links[index - 1].beside) {
             largest_tile(layer, packs.of(pack, index), loops, tile.lanes);
-            room = room - layer.spaces[layer.linked].words(tile.lanes);
+            room = room - words_of(layer.spaces[layer.linked], tile.lanes);
         }
         // Sums of the last layer that go on stay there while the other layers run, and must fit at once.
         if (index + 1 == layers) room = select(going_on > layer.sums_room, -NEVER, room);
@@ -145,7 +145,7 @@ void NestEstimate::lay_out_work(const Packs& packs, std::size_t pack, int index)
     const LoopCut* own = packs.of(pack, index);
     const int loops = packs.loops;
     const bool last = index + 1 == int(segment_.layers.size());
-    const double made = layer.spaces[layer.output].words(layer.bounds.data());
+    const double made = words_of(layer.spaces[layer.output], layer.bounds.data());
     double passed_on = 0;
     Lanes rounds = 1, again = 0, joined = 0;
     for (int loop = 0; loop < loops; ++loop)
@@ -156,7 +156,7 @@ void NestEstimate::lay_out_work(const Packs& packs, std::size_t pack, int index)
         if (!layer.spaces[t].written) again += larger(fetched(layer, t, own, loops, 0) - alone[t], 0);
     if (layer.linked >= 0) {
         const FusedLink& before = segment_.links[index - 1];
-        if (before.written_pooled) passed_on = layer.spaces[layer.linked].words(layer.bounds.data());
+        if (before.written_pooled) passed_on = words_of(layer.spaces[layer.linked], layer.bounds.data());
         if (before.elsewhere > 0)
             joined = before.elsewhere
                 * fetched(layer, layer.linked, own, loops, before.beside ? 0 : options_.retained[index - 1]);
@@ -190,7 +190,7 @@ void NestEstimate::list_residencies(const Packs& packs) {
             Loops64 across = 0;
             for (int loop = packs.loops - 1; batch_ && loop >= 0; --loop) {
                 const int dim = packs.of(0, index)[loop].dim;
-                if (dim >= 0 && layer.moves(t, dim) && layer.spaces[t].moved_by(dim).terms.size() < 2) continue;
+                if (dim >= 0 && layer.moves(t, dim) && layer.rank_of(t, dim).terms.size() < 2) continue;
                 across |= Loops64(1) << loop;
                 Residency more{true, across, {}, over_packs([&](const LoopCut* own) {
                     return fetched(layer, t, own, packs.loops, across);

@@ -11,8 +11,7 @@
 
 #pragma once
 
-#include "price.hpp"
-#include "refetch.hpp"
+#include "fused_segment.hpp"
 
 namespace fadiff {
 

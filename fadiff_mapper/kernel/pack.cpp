@@ -1,5 +1,7 @@
 #include "pack.hpp"
 
+#include "columns.hpp"
+
 namespace fadiff {
 
 // Single numbers of lanes, [...][LANES].
@@ -103,6 +105,146 @@ void lay_keep(const Layer& layer, const Mapping& mapping, int tensor, int lane, 
         flat(pack.keep)[at * LANES + lane] = -std::int64_t(keep && (layer.coalesced[at] || coalesced));
         coalesced |= keep && layer.coalesced[at];
     }
+}
+
+// Whole numbers of one row of a batch in the lanes.
+struct RowNumbers {
+    Bits parts[PARTS];
+};
+
+// Numbers of one row in the lanes, before they lie in the target's vectors.
+typedef std::int8_t Bytes __attribute__((vector_size(LANES)));
+typedef std::int64_t Row __attribute__((vector_size(8 * LANES)));
+
+// Columns of a batch that lie in the lanes: neighbouring ones; in a batch's end, which is not `FULL`, the first again.
+template <bool FULL>
+struct Columns {
+    std::size_t first;
+    int count;
+
+    template <typename T, typename Into>
+    void read(const T* row, Into* into) const {
+        for (int lane = 0; lane < LANES; ++lane) into[lane] = Into(row[first + (FULL || lane < count ? lane : 0)]);
+    }
+    Lanes lanes(const double* row) const {
+        alignas(64) double values[LANES];
+        read(row, values);
+        Lanes result;
+        std::memcpy(result.parts, values, sizeof values);
+        return result;
+    }
+    RowNumbers numbers(const std::int64_t* row) const {
+        alignas(64) std::int64_t values[LANES];
+        read(row, values);
+        RowNumbers result;
+        std::memcpy(result.parts, values, sizeof values);
+        return result;
+    }
+    Mask mask(const bool* row) const {
+        bool values[LANES];
+        read(row, values);
+        Bytes bytes;
+        std::memcpy(&bytes, values, sizeof values);
+        const Row wide = -__builtin_convertvector(bytes, Row);
+        Mask result;
+        std::memcpy(result.parts, &wide, sizeof wide);
+        return result;
+    }
+    void bytes(const std::int64_t* row, std::uint8_t* into) const {
+        alignas(64) std::int64_t values[LANES];
+        read(row, values);
+        Row wide;
+        std::memcpy(&wide, values, sizeof wide);
+        const Bytes narrow = __builtin_convertvector(wide, Bytes);
+        std::memcpy(into, &narrow, sizeof narrow);
+    }
+};
+
+// Throws unless the D numbers of every lane, in `rows` [D][B], are those of all dimensions.
+template <bool FULL>
+static void check_order(const std::int64_t* rows, std::size_t batch, int dims, const Columns<FULL>& columns) {
+    Mask known = mask_of(true);
+    RowNumbers met{};
+    for (int at = 0; at < dims; ++at) {
+        const RowNumbers here = columns.numbers(rows + at * batch);
+        for (int i = 0; i < PARTS; ++i) {
+            known.parts[i] &= (here.parts[i] >= 0) & (here.parts[i] < dims);
+            met.parts[i] |= (Bits{} + 1) << (here.parts[i] & 63);
+        }
+    }
+    const std::int64_t all = std::int64_t(~Dims(0) >> (64 - dims));
+    for (int i = 0; i < PARTS; ++i) known.parts[i] &= met.parts[i] == all;
+    if ((~known).any()) throw std::invalid_argument(WRONG_ORDER);
+}
+
+// Where the temporal loops of some dimensions stand in one level: the inverse of their order.
+template <bool FULL>
+static void find_positions(const std::int64_t* rows, std::size_t batch, int dims, Dims looping,
+                           const Columns<FULL>& columns, Lanes* position) {
+    for (Dims left = looping; left; left &= left - 1) {
+        const int d = __builtin_ctzll(left);
+        Lanes found = 0.0;
+        for (int at = 0; at < dims; ++at) {
+            const RowNumbers here = columns.numbers(rows + at * batch);
+            Mask it;
+            for (int i = 0; i < PARTS; ++i) it.parts[i] = here.parts[i] == d;
+            found = select(it, double(at), found);
+        }
+        position[d] = found;
+    }
+}
+
+template <bool FULL>
+static void pack_all(const Layer& layer, const Batch& batch, const Columns<FULL>& columns, MappingPack& pack) {
+    const int dims = layer.dims;
+    Mask counted = mask_of(true);
+    for (int level = 0; level < layer.levels; ++level) {
+        const std::size_t cell = std::size_t(level) * dims, row = cell * batch.size;
+        Dims spatial = 0, temporal = 0;
+        for (int d = 0; d < dims; ++d) {
+            Lanes &below = pack.factor[2 * cell + d], &above = pack.factor[2 * cell + dims + d];
+            below = columns.lanes(batch.factor[SPATIAL] + row + d * batch.size);
+            above = columns.lanes(batch.factor[TEMPORAL] + row + d * batch.size);
+            counted = counted & (below >= 1.0) & (above >= 1.0);  // false for no number
+            for (int half = 0; half < 2 && batch.residual(); ++half) {
+                const Lanes last = columns.lanes(batch.last[half] + row + d * batch.size);
+                pack.last[2 * cell + half * dims + d] = last;
+                counted = counted & (last >= 1.0) & ((half == SPATIAL ? below : above) >= last);
+            }
+            spatial |= Dims((below > 1.0).any()) << d;
+            temporal |= Dims((above > 1.0).any()) << d;
+        }
+        pack.looping[2 * level] = spatial;
+        pack.looping[2 * level + 1] = temporal;
+        check_order(batch.order[TEMPORAL] + row, batch.size, dims, columns);
+        find_positions(batch.order[TEMPORAL] + row, batch.size, dims, temporal, columns, &pack.position[cell]);
+        for (int at = 0; at < dims && pack.whole(); ++at)
+            columns.bytes(batch.order[TEMPORAL] + row + at * batch.size, &pack.order[(cell + at) * LANES]);
+        if (spatial || (pack.whole() && (layer.level[level].has_fanout() || batch.residual()))) {
+            check_order(batch.order[SPATIAL] + row, batch.size, dims, columns);
+            for (int at = 0; at < dims; ++at) {
+                const std::size_t own = row + at * batch.size;
+                columns.bytes(batch.order[SPATIAL] + own, &pack.spatial_order[(cell + at) * LANES]);
+                pack.on_y[cell + at] = columns.mask(batch.on_y + own);
+            }
+        }
+    }
+    for (int t = 0; t < layer.tensors; ++t) {  // as lay_keep does it
+        Mask coalesced = mask_of(false);
+        for (int level = layer.levels - 1; level >= 0; --level) {
+            const std::size_t at = std::size_t(level) * layer.tensors + t;
+            const Mask keep = columns.mask(batch.keep + at * batch.size);
+            pack.keep[at] = layer.coalesced[at] ? keep : keep & coalesced;
+            if (layer.coalesced[at]) coalesced = coalesced | keep;
+        }
+    }
+    if ((~counted).any()) throw std::invalid_argument(WRONG_FACTOR);
+}
+
+void pack_columns(const Layer& layer, const Batch& batch, std::size_t first, int count, MappingPack& pack) {
+    pack.count = count;
+    if (count == LANES) pack_all(layer, batch, Columns<true>{first, count}, pack);
+    else pack_all(layer, batch, Columns<false>{first, count}, pack);
 }
 
 }  // namespace fadiff

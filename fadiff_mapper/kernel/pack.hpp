@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "lanes.hpp"
-#include "mapping.hpp"
+#include "layer.hpp"
 
 namespace fadiff {
 

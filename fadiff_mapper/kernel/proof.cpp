@@ -23,7 +23,9 @@ Prover::Prover(const Layer& layer, std::vector<double> bounds, OpenLoops open, M
       dims_(layer.dims), tensors_(layer.tensors), plain_(tensors_), own_(tensors_), shared_(tensors_), windows_(tensors_),
       scatter_(std::size_t(levels_) * tensors_), used_(levels_), per_block_(levels_), leaking_(levels_),
       fixed_reads_(levels_), fixed_writes_(levels_), orders_(levels_), chosen_(levels_, LevelLoops{std::vector<double>(dims_, 1.0),
-      std::vector<std::uint8_t>(dims_)}), work_(layer), reads_(levels_), writes_(levels_) {
+      std::vector<std::uint8_t>(dims_)}), work_(layer), reads_(levels_), writes_(levels_),
+      children_(levels_, {std::vector<std::vector<double>>(dims_), std::vector<std::size_t>(dims_), std::vector<double>(dims_)}) {
+    reach_.resize(std::size_t(levels_) * dims_);
     for (double bound : bounds_) macs_ *= bound;
     for (int t = 0; t < tensors_; ++t) {
         plain_[t] = true;
@@ -41,6 +43,14 @@ Prover::Prover(const Layer& layer, std::vector<double> bounds, OpenLoops open, M
             seen |= looping;
         }
         own_[t] &= ~shared_[t];
+        seen = 0;
+        terms_.emplace_back();
+        for (const fadiff::Rank& rank : layer.spaces[t].ranks) {
+            auto& terms = terms_[t].emplace_back();
+            for (const auto& term : rank.terms)
+                if (!(seen >> term.dim & 1)) terms.push_back(term), seen |= Dims(1) << term.dim;
+            std::sort(terms.begin(), terms.end(), [](auto& a, auto& b) { return std::abs(a.coefficient) < std::abs(b.coefficient); });
+        }
     }
     for (int level = 0; level < levels_; ++level) {
         Frame frame;
@@ -49,25 +59,19 @@ Prover::Prover(const Layer& layer, std::vector<double> bounds, OpenLoops open, M
     }
 }
 
-// Words of a box as Timeloop counts them, holes of strides included.
-double Prover::extent_of(int t, const double* box) const {
-    double words = 1;
-    for (const fadiff::Rank& rank : layer_.spaces[t].ranks) words *= extent(rank, box);
-    return words;
+// Whether a whole number divides another one; both are below 2^53, where no other quotient is rounded to a whole number.
+static bool divides(double part, double whole) {
+    const double quotient = whole / part;
+    return quotient == std::floor(quotient) && quotient >= 1;
 }
 
 // Distinct words that a set of iterations touches at least, by its points in every dimension; of a contiguous box where
 // `box` says so.
 double Prover::distinct(int t, const double* points, bool box) const {
     double words = 1;
-    Dims used = 0;
-    for (const fadiff::Rank& rank : layer_.spaces[t].ranks) {
+    for (const auto& terms : terms_[t]) {
         double count = 1;
         bool whole = box;
-        std::vector<fadiff::Rank::Term> terms;
-        for (const auto& term : rank.terms)
-            if (!(used >> term.dim & 1)) terms.push_back(term), used |= Dims(1) << term.dim;
-        std::sort(terms.begin(), terms.end(), [](auto& a, auto& b) { return std::abs(a.coefficient) < std::abs(b.coefficient); });
         for (const auto& term : terms) {
             const double n = points[term.dim], step = std::abs(term.coefficient);
             if (whole && step <= count) count += step * (n - 1);
@@ -89,28 +93,33 @@ double Prover::value(double energy, double cycles, double accessed) const {
 }
 
 double Prover::begin(const Scheme& scheme) {
-    scheme_ = scheme;
+    const Scheme before = std::exchange(scheme_, scheme);
     crossings_.clear();
     for (auto& cache : orders_) cache.clear();
     permuted_.clear();
     loose_ = layer_.priced;
     const auto spatial = [&](int level, int d) { return scheme_.spatial[std::size_t(level) * dims_ + d]; };
     cycles_ = macs_;
-    reach_.assign(std::size_t(levels_) * dims_, {});
     for (int d = 0; d < dims_; ++d) {
-        std::vector<double> inside{1.0};
+        bool known = !before.spatial.empty();  // neighbouring schemes share most of their factors
         for (int level = 0; level < levels_; ++level) {
-            std::set<double> products;
-            for (double product : inside)
-                for (double factor : open_.factors[std::size_t(level) * dims_ + d]) {
-                    const double points = product * factor * spatial(level, d);
-                    if (points <= bounds_[d] && std::fmod(bounds_[d], points) == 0) products.insert(points);
-                }
-            inside.assign(products.begin(), products.end());
-            reach_[std::size_t(level) * dims_ + d] = inside;
             cycles_ /= spatial(level, d);
+            known = known && before.spatial[std::size_t(level) * dims_ + d] == spatial(level, d);
         }
-        if (!std::binary_search(inside.begin(), inside.end(), bounds_[d])) return INF;
+        for (int level = 0; level < levels_ && !known; ++level) {
+            const std::size_t at = std::size_t(level) * dims_ + d;
+            std::vector<double>& reach = reach_[at];
+            reach.clear();
+            for (std::size_t i = 0; i < (level ? reach_[at - dims_].size() : 1); ++i)
+                for (double factor : open_.factors[at]) {
+                    const double points = (level ? reach_[at - dims_][i] : 1) * factor * spatial(level, d);
+                    if (divides(points, bounds_[d])) reach.push_back(points);
+                }
+            std::sort(reach.begin(), reach.end());
+            reach.erase(std::unique(reach.begin(), reach.end()), reach.end());
+        }
+        const std::vector<double>& whole = reach_[std::size_t(levels_ - 1) * dims_ + d];
+        if (!std::binary_search(whole.begin(), whole.end(), bounds_[d])) return INF;
     }
     double instances = 1;
     for (int level = levels_ - 1; level >= 0; --level) {
@@ -140,7 +149,7 @@ double Prover::begin(const Scheme& scheme) {
     std::fill(fixed_reads_.begin(), fixed_reads_.end(), 0.0), std::fill(fixed_writes_.begin(), fixed_writes_.end(), 0.0);
     for (int t = 0; t < tensors_; ++t) {
         std::vector<double> part(levels_);
-        part[levels_ - 1] = extent_of(t, bounds_.data());
+        part[levels_ - 1] = volume(layer_.spaces[t], bounds_.data());
         for (int level = levels_ - 2; level >= 0; --level) part[level] = part[level + 1] / scatter_[std::size_t(level + 1) * tensors_ + t];
         int inner = -1;
         double scatter = 1;
@@ -199,7 +208,7 @@ void Prover::charge(const Crossing& crossing, const Words& words, double& energy
 // that leaves the same ones inside the innermost loop that moves the tile.
 Prover::Words Prover::decided_words(const Crossing& crossing, const Frame& frame) const {
     const int t = crossing.tensor;
-    const double words = extent_of(t, frame.tile.data()), visits = frame.visits[t];
+    const double words = volume(layer_.spaces[t], frame.tile.data()), visits = frame.visits[t];
     if (plain_[t]) return {words * visits, words * visits, false};
     const auto& space = layer_.spaces[t];
     std::size_t at = frame.loops;
@@ -263,7 +272,7 @@ Prover::Words Prover::least_words(const Crossing& crossing, const Frame& frame, 
     const double* tile = frame.tile.data();
     const double visits = frame.visits[t];
     if (plain_[t]) {
-        const double words = extent_of(t, tile) / inside, room = layer_.level[crossing.inner].usable;
+        const double words = volume(layer_.spaces[t], tile) / inside, room = layer_.level[crossing.inner].usable;
         // where the receiver cannot hold its share, a loop inside moves it, and all loops outside repeat that
         const double times = room >= 0 && words > room ? frame.outside : visits;
         return {words * times, words * times, false};
@@ -406,7 +415,7 @@ bool Prover::enter(int level, const double* factor, const Order& order) {
     if (layer_.level[inner].usable >= 0) {
         double words = 0;
         for (int t = 0; t < tensors_; ++t)
-            if (scheme_.keep[std::size_t(inner) * tensors_ + t]) words += extent_of(t, frame.tile.data());
+            if (scheme_.keep[std::size_t(inner) * tensors_ + t]) words += volume(layer_.spaces[t], frame.tile.data());
         if (words > layer_.level[inner].usable) return false;
     }
     frame.outside = outer.outside * iterations;
@@ -445,7 +454,7 @@ bool Prover::start(const std::vector<LevelLoops>& outer) {
     const double room = layer_.level[levels_ - 1].usable;
     double words = 0;
     for (int t = 0; t < tensors_; ++t)
-        if (scheme_.keep[std::size_t(levels_ - 1) * tensors_ + t]) words += extent_of(t, bounds_.data());
+        if (scheme_.keep[std::size_t(levels_ - 1) * tensors_ + t]) words += volume(layer_.spaces[t], bounds_.data());
     if (room >= 0 && words > room) return false;
     for (std::size_t i = 0; i < outer.size(); ++i) {
         const int level = levels_ - 1 - int(i);
@@ -463,11 +472,12 @@ bool Prover::start(const std::vector<LevelLoops>& outer) {
 // Calls `visit(order)` for every choice of a level's loops that fits, once they stand in `chosen_` and in the frame within.
 template <typename Visit>
 void Prover::each_child(int level, Visit visit) {
-    std::vector<std::vector<double>> options(dims_);
+    auto& [options, digit, factor] = children_[level];
     for (int d = 0; d < dims_; ++d) {
         const double left = frames_[level].tile[d] / scheme_.spatial[std::size_t(level) * dims_ + d];
+        options[d].clear();
         for (double factor : open_.factors[std::size_t(level) * dims_ + d]) {
-            if (std::fmod(left, factor) != 0) continue;
+            if (!divides(factor, left)) continue;
             const double inside = left / factor;
             if (level == 0 ? inside == 1 : std::binary_search(reach_[std::size_t(level - 1) * dims_ + d].begin(),
                                                               reach_[std::size_t(level - 1) * dims_ + d].end(), inside))
@@ -475,8 +485,7 @@ void Prover::each_child(int level, Visit visit) {
         }
         if (options[d].empty()) return;
     }
-    std::vector<std::size_t> digit(dims_, 0);
-    std::vector<double> factor(dims_);
+    std::fill(digit.begin(), digit.end(), 0);
     for (;;) {
         Dims looping = 0;
         for (int d = 0; d < dims_; ++d) factor[d] = options[d][digit[d]], looping |= Dims(factor[d] > 1) << d;

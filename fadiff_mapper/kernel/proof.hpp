@@ -98,7 +98,6 @@ private:
         std::vector<Dims> idle;           // [T]; loops inside the innermost one that moves the data space
     };
 
-    double extent_of(int t, const double* box) const;
     double distinct(int t, const double* points, bool box) const;
     double value(double energy, double cycles, double accessed) const;
     void charge(const Crossing& crossing, const Words& words, double& energy, double* reads, double* writes,
@@ -125,6 +124,7 @@ private:
     double macs_ = 1;
     std::vector<std::uint8_t> plain_;             // [T]; tiles of any size lie side by side: no windows, no strides
     std::vector<Dims> own_, shared_, windows_;    // [T]; dimensions with ranks of their own; of windows; of several ranks
+    std::vector<std::vector<std::vector<Rank::Term>>> terms_;  // [T], by rank; without dimensions of ranks before, smallest step first
 
     // Of the scheme.
     Scheme scheme_;
@@ -132,7 +132,7 @@ private:
     std::vector<double> used_, per_block_;        // [L]; instances; accesses that a block of every instance takes
     std::vector<double> leaking_;                 // [L]; pJ per cycle
     std::vector<Crossing> crossings_;             // the innermost receiver first
-    std::vector<std::vector<double>> reach_;      // [L][D]; points that the loops of a level and those inside can have
+    std::vector<std::vector<double>> reach_;      // [L][D]; points that the loops of a level and those inside can have, ascending
     double cycles_ = 1, fixed_energy_ = 0, fixed_accessed_ = 0;  // of the arithmetic
     std::vector<double> fixed_reads_, fixed_writes_;             // [L]; asked for by the arithmetic
     bool loose_ = false;
@@ -149,6 +149,12 @@ private:
     Workspace work_;
     std::vector<Mapping> waiting_;
     mutable std::vector<double> reads_, writes_;  // [L]; scratch
+    struct Children {                             // scratch of the choices of one level's loops
+        std::vector<std::vector<double>> options; // [D]
+        std::vector<std::size_t> digit;           // [D]
+        std::vector<double> factor;               // [D]
+    };
+    std::vector<Children> children_;              // [L]
 };
 
 }  // namespace fadiff

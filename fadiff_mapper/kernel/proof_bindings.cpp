@@ -9,22 +9,10 @@ namespace {
 using Names = std::vector<std::uint8_t>;
 using Loops = std::vector<std::pair<std::vector<double>, Names>>;  // factors and order of the outermost levels
 
-void check(bool right, const char* what) {
-    if (!right) throw std::invalid_argument(std::string(what) + ": wrong shape");
-}
+void check(bool right, const char* what) { need(right, what, ": wrong shape"); }
 
-Names all_of(const OpenLoops& open, std::size_t level) {
-    Names all = open.inner[level];
-    all.insert(all.end(), open.between[level].begin(), open.between[level].end());
-    all.insert(all.end(), open.outer[level].begin(), open.outer[level].end());
-    std::sort(all.begin(), all.end());
-    return all;
-}
-
-void check_order(Names order, int dims, const char* what) {
-    std::sort(order.begin(), order.end());
-    check(int(order.size()) == dims, what);
-    for (int d = 0; d < dims; ++d) check(order[d] == d, what);
+void check_order(const std::uint8_t* order, std::size_t size, int dims, const char* what) {
+    check(int(size) == dims && each_dimension_once(order, 1, dims), what);
 }
 
 std::unique_ptr<OneCall<Prover>> prover(const Layer& layer, std::vector<double> bounds,
@@ -39,10 +27,11 @@ std::unique_ptr<OneCall<Prover>> prover(const Layer& layer, std::vector<double> 
             for (double factor : own) check(factor >= 1, "factors");
             open.factors.push_back(own);
         }
-        open.inner.push_back(std::get<0>(orders[level]));
-        open.between.push_back(std::get<1>(orders[level]));
-        open.outer.push_back(std::get<2>(orders[level]));
-        check_order(all_of(open, level), layer.dims, "orders");
+        const auto& [inner, between, outer] = orders[level];
+        open.inner.push_back(inner), open.between.push_back(between), open.outer.push_back(outer);
+        Names all = inner;
+        all.insert(all.end(), between.begin(), between.end()), all.insert(all.end(), outer.begin(), outer.end());
+        check_order(all.data(), all.size(), layer.dims, "orders");
     }
     return std::make_unique<OneCall<Prover>>(layer, std::move(bounds), std::move(open), Metric(metric));
 }
@@ -56,7 +45,7 @@ double begin(Prover& prover, std::vector<double> spatial, Names keep, const std:
     for (const auto& [order, on_y] : layouts) {
         check(order.size() == cells && on_y.size() == cells, "layouts");
         for (int level = 0; level < layer.levels; ++level)
-            check_order(Names(order.begin() + level * layer.dims, order.begin() + (level + 1) * layer.dims), layer.dims, "layouts");
+            check_order(order.data() + level * layer.dims, layer.dims, layer.dims, "layouts");
         scheme.layouts.push_back({order, on_y});
     }
     return prover.begin(scheme);
@@ -67,7 +56,7 @@ std::vector<LevelLoops> loops_of(const Prover& prover, const Loops& outer) {
     std::vector<LevelLoops> loops;
     for (const auto& [factor, order] : outer) {
         check(int(factor.size()) == prover.layer().dims, "outer");
-        check_order(order, prover.layer().dims, "outer");
+        check_order(order.data(), order.size(), prover.layer().dims, "outer");
         loops.push_back({factor, order});
     }
     return loops;

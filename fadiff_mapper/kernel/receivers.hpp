@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "loops.hpp"
+#include "tiles.hpp"
 
 namespace fadiff {
 

@@ -1,4 +1,13 @@
-#include "refetch.hpp"
+// Refetches of a tile's operands, where neither they nor all its sums fit on the chip at once.
+//
+// A tile that is larger than the home level streams its operands through it, some of them several times. A layer of
+// two operands X and W multiplies `a` rows of outputs that X moves with `b` columns that W moves, as a matrix product
+// does. Three schedules are compared, known as input, weight and output stationary: a block of X stays while W streams
+// by, a block of W stays while X streams by, or a block of outputs is summed up while both stream by. The one with the
+// fewest words moved counts. Operands stream by in slices along the reduction dimensions, as thin as the lanes allow. A
+// sliding window is there whole, or it comes again for the points of all its dimensions but one.
+
+#include "fused_segment.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -45,10 +54,9 @@ struct Often {
 
 static Side side_of(const FusedLayer& layer, int tensor, int other, const double* tile, Dims whole, double groups,
                     bool passing) {
-    const FusedSpace& space = layer.spaces[tensor];
     const Dims output = layer.spaces[layer.output].relevant;
     Side side;
-    side.size = space.words(tile) / groups;
+    side.size = words_of(layer.spaces[tensor], tile) / groups;
     side.passing = passing;
     double unit = 1;
     for (int dim = 0; dim < layer.dims(); ++dim) {
@@ -58,7 +66,7 @@ static Side side_of(const FusedLayer& layer, int tensor, int other, const double
             side.rows *= tile[dim];
             unit *= std::min(layer.lanes()[dim], layer.bounds[dim]);
         } else if (!(whole >> dim & 1)) {
-            if (space.moved_by(dim).terms.size() > 1) side.windows |= Dims(1) << dim;
+            if (layer.rank_of(tensor, dim).terms.size() > 1) side.windows |= Dims(1) << dim;
             else side.slice *= std::min(layer.lanes()[dim], tile[dim]) / tile[dim];
         }
     }
@@ -103,7 +111,7 @@ void refetched(const FusedLayer& layer, const double* tile, Spaces passing, Spac
     double least[64], pieces = 0;
     for (int dim = 0; dim < layer.dims(); ++dim) least[dim] = whole >> dim & 1 ? tile[dim] : 1;
     for (int t = 0; t < tensors; ++t)
-        if (passing >> t & 1) pieces += layer.spaces[t].words(least);
+        if (passing >> t & 1) pieces += words_of(layer.spaces[t], least);
     found.fits = pieces <= room && room >= 0;
     if (count != 2 || !passing || !found.fits) return;
     const auto [left, right] = operands;

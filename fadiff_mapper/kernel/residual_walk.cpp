@@ -129,11 +129,14 @@ ResidualWalk::ResidualWalk(const Layer& layer, const Mapping& mapping, bool with
         fan_out.width = int(std::max(std::min(extent[0], MOST_RECEIVERS), layer.level[level].fanout_x));
         fan_out.height = int(std::max(std::min(extent[1], MOST_RECEIVERS), layer.level[level].fanout_y));
         const auto add = [&](bool spatial, Loop loop, Position points) {
-            nodes_.push_back({level, spatial, nodes_.size() == first, loop, points, spatial ? fan : std::vector<Loop>(), fan_out,
-                              whole, rest, std::vector<double>(layer.tensors), std::vector<double>(layer.tensors), {}});
-            nodes_.back().grids.resize(layer.tensors);
+            nodes_.push_back({level, spatial, nodes_.size() == first, loop, points, {}, {}, whole, rest,
+                              std::vector<double>(layer.tensors), std::vector<double>(layer.tensors)});
         };
-        if (!fan.empty()) add(true, {}, 1);
+        if (!fan.empty()) {
+            add(true, {}, 1);
+            nodes_.back().fan = std::move(fan);
+            nodes_.back().receivers.push_back(std::make_unique<Receivers>(Receivers{0, std::move(fan_out), {}}));
+        }
         const std::size_t temporal = nodes_.size();
         for (int i = 0; i < dims; ++i) {
             const int d = mapping.order[orders + i];
@@ -172,7 +175,7 @@ double ResidualWalk::count_calls() const {
 
 ResidualTraffic ResidualWalk::run() {
     call(int(nodes_.size()) - 1, false);
-    return found_;
+    return std::move(found_);
 }
 
 // Runs a node; leaves in words_ (and, if wanted, boxes_) what the tile of this call needs beyond the one before.
@@ -230,7 +233,7 @@ void ResidualWalk::run_temporal(int at) {
 }
 
 void ResidualWalk::run_fan_out(int at) {
-    const Node& node = nodes_[at];
+    Node& node = nodes_[at];
     const std::size_t loops = node.fan.size();
     unsigned ended = 0;  // loops in a last run that is shorter
     for (std::size_t j = 0; j < loops; ++j) ended |= unsigned(node.fan[j].last < node.fan[j].bound && is_last(node.fan[j].dim)) << j;
@@ -251,23 +254,25 @@ void ResidualWalk::run_fan_out(int at) {
         call(at - 1, true);
         for (const Loop& loop : node.fan) pending_[loop.dim] -= 1 < loop.last;
     }
-    for (int t = 0; t < layer_.tensors; ++t) deliver(at, t, ended);
+    Receivers& receivers = receivers_of(node, ended);
+    for (int t = 0; t < layer_.tensors; ++t) deliver(at, t, receivers);
 }
 
 // Adds what boxes_ brings to all receivers: from the level, or from a neighbour where that saves words.
-void ResidualWalk::deliver(int at, int t, unsigned ended) {
+void ResidualWalk::deliver(int at, int t, Receivers& receivers) {
     const Node& node = nodes_[at];
     const std::size_t own = cell(node.level, t);
     Memory& held = memory(at, t);
-    Grid& grid = grid_of(at, t, ended);
+    Grid& grid = receivers.grids[t];
     const double words = words_[t];
     if (words > 0) {
         const Tally* kinds = &grid.kinds;
-        if (layer_.linked[own] && held.grid && same_shape(held.sent, boxes_[t], move_)) {
+        if (layer_.linked[own] && held.receivers && same_shape(held.sent, boxes_[t], move_)) {
             bool near = true;  // a move beyond the last receiver's words is beyond all words
             for (std::size_t r = 0; r < grid.last.size(); ++r)
-                near &= std::abs(move_[r]) <= std::max(grid.last[r], held.grid->last[r]);
-            const int linked = near ? find_linked(grid, *held.grid, move_.data(), int(grid.last.size())) : 0;
+                near &= std::abs(move_[r]) <= std::max(grid.last[r], held.receivers->grids[t].last[r]);
+            const int linked = near ? find_linked(placed(node, t, receivers), placed(node, t, *held.receivers), move_.data(),
+                                                  int(grid.last.size())) : 0;
             if (linked > 0 && groups_left(grid) < grid.groups) {
                 list_kinds(grid, with_hops_, rest_);
                 kinds = &rest_;
@@ -281,7 +286,7 @@ void ResidualWalk::deliver(int at, int t, unsigned ended) {
             sum.hop_words += kind.hop_words * sent / kind.scatter;
         }
     }
-    held.grid = &grid;
+    held.receivers = &receivers;
     held.sent = boxes_[t];
 }
 
@@ -346,33 +351,43 @@ void ResidualWalk::remember(int at, int t, bool boxes) {
     }
 }
 
-// Made once for each set of loops that are in a shorter last run.
-Grid& ResidualWalk::grid_of(int at, int t, unsigned ended) {
-    Node& node = nodes_[at];
-    for (auto& [of, known] : node.grids[t])
-        if (of == ended) return *known;
-    const DataSpace& space = layer_.spaces[t];
-    const std::size_t ranks = space.ranks.size(), own = cell(node.level, t);
-    FanOut fan_out = node.fan_out;
-    for (std::size_t j = 0; j < node.fan.size(); ++j) {
-        if (!(ended >> j & 1)) continue;
-        const auto [d, bound, last] = node.fan[j];
-        fan_out.spatial[d] = last, fan_out.fan = fan_out.fan / bound * last;
-        if (last == 1) fan_out.fanned &= ~(Dims(1) << d);
+// Made once for each set of loops that are in a shorter last run. Their places matter where hops are counted, or once words may
+// go over links.
+ResidualWalk::Receivers& ResidualWalk::receivers_of(Node& node, unsigned ended) {
+    for (auto& known : node.receivers)
+        if (known->ended == ended && !known->grids.empty()) return *known;
+    if (ended) {
+        node.receivers.push_back(std::make_unique<Receivers>(Receivers{ended, node.receivers[0]->fan_out, {}}));
+        FanOut& fan_out = node.receivers.back()->fan_out;
+        for (std::size_t j = 0; j < node.fan.size(); ++j) {
+            if (!(ended >> j & 1)) continue;
+            const auto [d, bound, last] = node.fan[j];
+            fan_out.spatial[d] = last, fan_out.fan = fan_out.fan / bound * last;
+            if (last == 1) fan_out.fanned &= ~(Dims(1) << d);
+        }
     }
-    node.grids[t].emplace_back(ended, std::make_unique<Grid>());
-    Grid& grid = *node.grids[t].back().second;
-    grid.last.resize(ranks);
-    last_offset(space, fan_out, grid.last.data());
-    if (!with_hops_ && !layer_.linked[own]) {
-        count_groups(layer_, space, fan_out, layer_.multicast[own], groups_, grid.kinds);
-        return grid;
+    Receivers& made = ended ? *node.receivers.back() : *node.receivers[0];
+    made.grids.resize(layer_.tensors);
+    for (int t = 0; t < layer_.tensors; ++t) {
+        const DataSpace& space = layer_.spaces[t];
+        Grid& grid = made.grids[t];
+        grid.last.resize(space.ranks.size());
+        last_offset(space, made.fan_out, grid.last.data());
+        if (with_hops_) list_kinds(placed(node, t, made), true, grid.kinds);
+        else count_groups(layer_, space, made.fan_out, layer_.multicast[cell(node.level, t)], groups_, grid.kinds);
     }
-    std::vector<double> farthest(ranks);
-    last_offset(space, node.fan_out, farthest.data());
-    place_receivers(layer_, space, fan_out, farthest.data(), grid);
-    find_groups(grid, layer_.multicast[own]);
-    list_kinds(grid, with_hops_, grid.kinds);
+    return made;
+}
+
+// The receivers of one data space with their places and groups.
+Grid& ResidualWalk::placed(const Node& node, int t, Receivers& receivers) {
+    Grid& grid = receivers.grids[t];
+    if (grid.offset.empty()) {
+        std::vector<double> farthest(layer_.spaces[t].ranks.size());
+        last_offset(layer_.spaces[t], node.receivers[0]->fan_out, farthest.data());
+        place_receivers(layer_, layer_.spaces[t], receivers.fan_out, farthest.data(), grid);
+        find_groups(grid, layer_.multicast[cell(node.level, t)]);
+    }
     return grid;
 }
 

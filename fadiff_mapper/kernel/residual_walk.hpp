@@ -7,7 +7,7 @@
 // loops it walks the first receiver alone: the others get what that one gets, moved.
 //
 // Costs: a call for each iteration that is run, of all loops together. Everything but the words that cross boundaries lies
-// in closed form (model/tile_boxes.py, model/usage.py).
+// in closed form (model/tiles.py).
 
 #pragma once
 
@@ -53,6 +53,12 @@ private:
     struct Loop {
         int dim = 0, bound = 1, last = 1;
     };
+    // The receivers of a fan-out while some of its loops (a bit each) are in a shorter last run.
+    struct Receivers {
+        unsigned ended;
+        FanOut fan_out;
+        std::vector<Grid> grids;            // [T]
+    };
     // A temporal loop, or all spatial loops of one fan-out.
     struct Node {
         int level;                          // storage level
@@ -60,18 +66,16 @@ private:
         Loop loop;                          // a temporal loop
         Position points = 1;                // of its dimension from one iteration to the next
         std::vector<Loop> fan;              // of a fan-out
-        FanOut fan_out;                     // where no last run is shorter
+        std::vector<std::unique_ptr<Receivers>> receivers;  // where no last run is shorter, then as they are met
         std::vector<Position> whole, rest;  // [D]; points of the tile, and of the last one
         std::vector<double> sum, before;    // [T]; words of the present call, and of its last iteration that counted
-        // By data space, which loops were in their last run (a bit each), and the receivers that there are then.
-        std::vector<std::vector<std::pair<unsigned, std::unique_ptr<Grid>>>> grids;
     };
     // What a node remembers of one data space.
     struct Memory {
         bool filled = false, moving = false;
         std::vector<Position> low, high, step;
         Boxes sent;                              // of a fan-out: what its first receiver was sent in the call before
-        const Grid* grid = nullptr;              // and which receivers there were
+        Receivers* receivers = nullptr;          // and which receivers there were
     };
 
     bool is_last(int dim) const { return pending_[dim] == 0; }
@@ -79,10 +83,11 @@ private:
     void call(int node, bool boxes);
     void run_temporal(int node);
     void run_fan_out(int node);
-    void deliver(int node, int tensor, unsigned ended);
+    void deliver(int node, int tensor, Receivers& receivers);
     void find_tile(const Node& node, int tensor);
     void remember(int node, int tensor, bool boxes);
-    Grid& grid_of(int node, int tensor, unsigned ended);
+    Receivers& receivers_of(Node& node, unsigned ended);
+    Grid& placed(const Node& node, int tensor, Receivers& receivers);
     Memory& memory(int node, int tensor) { return memories_[std::size_t(node) * layer_.tensors + tensor]; }
     std::size_t cell(int level, int tensor) const { return std::size_t(level) * layer_.tensors + tensor; }
 

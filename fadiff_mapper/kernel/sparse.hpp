@@ -1,8 +1,8 @@
 // The evaluation of mappings on a sparse design, as far as a search compares them: cycles, energy, legality.
 //
-// The compiled form of the package's model/sparse/, for eight mappings at once: its modules say what the numbers mean. Tests
-// hold the two together bit for bit (tests/sparse/test_compiled_sparse.py). Lanes in which Timeloop ends on an assertion,
-// or in which its numbers are undefined, are marked as `aborted`.
+// The compiled form of sparse_design.py, sparse_tiles.py, sparse_savings.py and sparse_accesses.py of model/, for eight mappings
+// at once: these say what the numbers mean. Tests hold the two together bit for bit (tests/sparse/test_compiled_sparse.py). Lanes
+// in which Timeloop ends on an assertion, or in which its numbers are undefined, are marked as `aborted`.
 
 #pragma once
 
@@ -261,7 +261,7 @@ bool find_savings(const SparseDesign& design, const MappingPack& pack, SparseTil
 // unit has the instances that are left, and one of arithmetic is.
 unsigned find_instances(const SparseDesign& design, const Workspace& dense, unsigned lanes, SparseTiles& tiles, Met& met);
 
-// ---- Accesses, computes, cost.
+// ---- Accesses and cost.
 
 // Accesses of one kind, and those of the metadata of every rank that the format has.
 struct AccessCounts {
@@ -282,17 +282,6 @@ struct TileAccesses {
         return saving ? happening + where(gated, of[access][1].words) : happening;
     }
 };
-
-struct Computes {
-    Lanes actual, gated, skipped;
-};
-
-// The accesses to one data space at all levels [L]; `dense` are those on a dense design.
-void save_accesses(const SparseDesign& design, const SparseTiles& tiles, const Workspace& dense, int tensor,
-                   TileAccesses* accesses, Mask& aborted);
-
-// The computes of the run.
-Computes save_computes(const SparseDesign& design, const SparseTiles& tiles, Mask& aborted);
 
 struct SparseCost {
     Lanes cycles, energy;             // energy without that of interconnects, pJ
@@ -323,9 +312,6 @@ public:
     void evaluate(Workspace& dense, Scores* scores);
 
 private:
-    unsigned lay_tiles(const Workspace& dense);
-    unsigned find_fitting(unsigned lanes) const;
-
     std::shared_ptr<const SparseDesign> design_;
     Met met_;
     SparseTiles tiles_;

@@ -4,6 +4,285 @@ namespace fadiff::sparse {
 
 namespace {
 
+// ---- Accesses and computes that are left of the dense ones.
+
+Mask infinite(Lanes value) { return ~(value - value == 0.0); }
+
+// The accesses of one level that are left while savings of outer levels are taken off.
+struct Left {
+    Lanes words[ACCESSES];
+    RankUnits<Counts> units[ACCESSES][MOST_RANKS];
+};
+
+class AccessSavings {
+public:
+    AccessSavings(const SparseDesign& design, const SparseTiles& tiles, int tensor, TileAccesses* accesses, Mask& aborted)
+        : design_(design), tiles_(tiles), tensor_(tensor), written_(design.layer.spaces[tensor].written), accesses_(accesses),
+          aborted_(aborted) {}
+
+    void save(const Workspace& dense) {
+        const int levels = design_.layer.levels;
+        for (int level = 0; level < levels; ++level)
+            if (kept(level)) before_savings(dense, level);
+        for (int level = levels - 1; level >= 0; --level)
+            if (savings(level).lanes) save_at(level);
+        for (int level = 0; level < levels; ++level)
+            if (kept(level)) take_rest(level);
+    }
+
+private:
+    std::size_t cell(int level) const { return std::size_t(level) * design_.layer.tensors + tensor_; }
+    unsigned kept(int level) const { return tiles_.kept[cell(level)]; }
+    const Savings& savings(int level) const { return tiles_.savings[cell(level)]; }
+    int ranks(int level) const { return tiles_.occupancies[cell(level)].ranks; }
+
+    // Accesses to words that are stored. A density a last digit above 1 adds one access (a fault of Timeloop's).
+    Lanes without_zeros(Lanes count, Lanes density) {
+        const Lanes sparsity = Lanes(1.0) - density;
+        aborted_ = aborted_ | infinite(sparsity);
+        return rounded(truncated(count - floor(count * sparsity), aborted_));
+    }
+
+    void before_savings(const Workspace& dense, int level) {
+        const Occupancies& occupancy = tiles_.occupancies[cell(level)];
+        const Mask own = mask_from(kept(level));
+        const Lanes counts[ACCESSES] = {where(own, dense.reads[cell(level)]), where(own, dense.fills[cell(level)]),
+                                        where(own, dense.updates[cell(level)])};
+        for (int access = 0; access < ACCESSES; ++access) {
+            const bool stored = ranks(level) && (access != UPDATE || written_);
+            left_[level].words[access] = stored ? without_zeros(counts[access], select(own, occupancy.density, 1.0)) : counts[access];
+            if (!ranks(level)) continue;
+            const Lanes each = counts[access] / dense.tiles.size[cell(level)];
+            const auto units = [&](Lanes of_tile) { return truncated(where(own, ceil(of_tile * each)), aborted_); };
+            for (int rank = 0; rank < ranks(level); ++rank)
+                left_[level].units[access][rank] = {units(occupancy.units[rank].metadata),
+                                                    units(occupancy.units[rank].payload)};
+        }
+        accesses_[level].saving = 0;
+    }
+
+    // Takes the savings of a level off those further in, as far as the next one that saves.
+    void save_at(int level) {
+        const Savings& outer = savings(level);
+        unsigned active = outer.lanes;
+        for (int inner = level - 1; inner >= 0 && active; --inner) {
+            if (const unsigned own = active & kept(inner)) take_off(left_[inner], own, outer.probability, level, ranks(inner));
+            const unsigned next = active & savings(inner).lanes;
+            active &= ~next;
+            if (next && !savings(inner).spatial) {
+                const Lanes outside = Lanes(1.0) - outer.probability;
+                aborted_ = aborted_ | (mask_from(next) & (outside == 0.0));
+                split(inner, next, Lanes(1.0) - (Lanes(1.0) - savings(inner).probability) / outside, true);
+            }
+        }
+        const unsigned lone = outer.lanes & ~accesses_[level].saving;
+        if (lone && !outer.spatial) split(level, lone, outer.probability, false);
+    }
+
+    // Of metadata only rank 0, and only below a format of one rank.
+    void take_off(Left& left, unsigned lanes, Lanes probability, int outside, int ranks_inside) {
+        const Mask all_lanes = mask_from(lanes), own = mask_from(lanes & kept(outside));
+        for (Lanes& words : left.words) words = words - where(all_lanes, floor(words * probability));
+        if (ranks(outside) != 1 || !ranks_inside) return;
+        const auto less = [&](Counts count) {
+            const Lanes all = rounded(count);
+            return select(own, truncated(all - where(own, floor(all * probability)), aborted_), count);
+        };
+        for (Access access : {FILL, READ}) {
+            RankUnits<Counts>& units = left.units[access][0];
+            units = {less(units.metadata), less(units.payload)};
+        }
+    }
+
+    // Lanes in which metadata of a rank is sent to the child, and can be saved.
+    Mask sent(int level, int rank) const {
+        return mask_where([&](int lane) {
+            const int child = tiles_.mapped[lane].tiles[cell(level)].child;
+            return rank < ranks(child < 0 ? level : child);
+        });
+    }
+
+    // The accesses of a level that saves some, in some lanes.
+    void split(int level, unsigned lanes, Lanes probability, bool below_another) {
+        const Mask own = mask_from(lanes);
+        const Left& left = left_[level];
+        TileAccesses& into = accesses_[level];
+        aborted_ = aborted_ | (own & infinite(probability)) | (own & sent(level, ranks(level)));
+        const Lanes p = where(own, probability);
+        const Counts reads = truncated(left.words[READ], aborted_), updates = truncated(left.words[UPDATE], aborted_);
+        const Lanes some = rounded(reads) * p;
+        const auto put = [&](Counts part, Counts& to) { to = into.saving ? select(own, part, to) : part; };
+        const auto put_words = [&](Access access, Counts all, Counts saved) {
+            put(all - saved, into.of[access][0].words), put(saved, into.of[access][1].words);
+        };
+        put_words(READ, reads, truncated(written_ ? ceil(some) : floor(some), aborted_));
+        put_words(UPDATE, updates, truncated(floor(rounded(updates) * p), aborted_));
+        put_words(FILL, truncated(left.words[FILL], aborted_), 0);
+        for (int rank = 0; rank < ranks(level); ++rank) {
+            const Lanes saved = where(sent(level, rank), p);
+            const auto put_units = [&](Access access, Access from) {
+                const RankUnits<Counts>& all = left.units[from][rank];
+                RankUnits<Counts>* to[2] = {&into.of[access][0].units[rank], &into.of[access][1].units[rank]};
+                const Counts metadata = truncated(floor(rounded(all.metadata) * saved), aborted_);
+                const Counts payload = truncated(floor(rounded(all.payload) * saved), aborted_);
+                put(all.metadata - metadata, to[0]->metadata), put(metadata, to[1]->metadata);
+                put(all.payload - payload, to[0]->payload), put(payload, to[1]->payload);
+            };
+            // Below another level that saves Timeloop takes the metadata of reads from that of updates (a fault of its own).
+            put_units(READ, below_another ? UPDATE : READ);
+            put_units(UPDATE, UPDATE);
+            const RankUnits<Counts>& fills = left.units[FILL][rank];
+            put(fills.metadata, into.of[FILL][0].units[rank].metadata);
+            put(fills.payload, into.of[FILL][0].units[rank].payload);
+            into.of[FILL][1].units[rank] = {};
+        }
+        into.saving |= lanes;
+        into.gated = mask_from(savings(level).gated);
+    }
+
+    // The accesses of lanes that save none.
+    void take_rest(int level) {
+        TileAccesses& into = accesses_[level];
+        const Mask saving = mask_from(into.saving);
+        for (int access = 0; access < ACCESSES; ++access) {
+            const auto put = [&](Counts all, Counts& happening, Counts& saved) {
+                happening = into.saving ? select(saving, happening, all) : all;
+                if (into.saving) saved = where(saving, saved);
+            };
+            AccessCounts *happening = &into.of[access][0], *saved = &into.of[access][1];
+            put(truncated(left_[level].words[access], aborted_), happening->words, saved->words);
+            for (int rank = 0; rank < ranks(level); ++rank) {
+                const RankUnits<Counts>& all = left_[level].units[access][rank];
+                put(all.metadata, happening->units[rank].metadata, saved->units[rank].metadata);
+                put(all.payload, happening->units[rank].payload, saved->units[rank].payload);
+            }
+        }
+    }
+
+    const SparseDesign& design_;
+    const SparseTiles& tiles_;
+    int tensor_;
+    bool written_;
+    TileAccesses* accesses_;
+    Mask& aborted_;
+    Left left_[MOST_LEVELS];
+};
+
+// Compressions and decompressions, at levels that store plainly what their parent compresses.
+void convert(const SparseDesign& design, const SparseTiles& tiles, int tensor, TileAccesses* accesses, Mask& aborted) {
+    const int levels = design.layer.levels, tensors = design.layer.tensors;
+    const auto compressed = [&](int level) {
+        const Representation* format = level < 0 ? nullptr : design.format(level, tensor);
+        return format && format->compressed;
+    };
+    bool any = false;
+    for (int level = 0; level < levels; ++level) {
+        accesses[level].compressions = accesses[level].decompressions = 0;
+        any |= compressed(level);
+    }
+    for (int level = 0; level < levels && any; ++level) {
+        if (compressed(level)) continue;
+        const std::size_t cell = std::size_t(level) * tensors + tensor;
+        for (unsigned left = tiles.kept[cell]; left; left &= left - 1) {
+            const int lane = __builtin_ctz(left);
+            const StoredTile& tile = tiles.mapped[lane].tiles[cell];
+            if (compressed(tile.child)) aborted = aborted | mask_from(1u << lane);
+            if (!compressed(tile.parent)) continue;
+            if (design.layer.spaces[tensor].written)
+                accesses[level].compressions.set(lane, accesses[tile.parent].of[UPDATE][0].words[lane]);
+            accesses[level].decompressions.set(lane, accesses[level].of[FILL][0].words[lane]);
+        }
+    }
+}
+
+constexpr double TOLERANCE = 0.00001;  // by how much Timeloop lets a probability leave [0, 1]
+
+Lanes millionths(Lanes value) { return floor(value * 1e6 + 0.5) / 1e6; }
+
+// The part of the accesses to an operand that its innermost saving level saves.
+struct Share {
+    Mask saves;
+    Lanes probability;
+};
+
+Share share_of(const SparseDesign& design, const SparseTiles& tiles, int tensor) {
+    unsigned met = 0;
+    Share share = {mask_of(false), 0.0};
+    for (int level = 0; level < design.layer.levels; ++level) {
+        const Savings& own = tiles.savings[std::size_t(level) * design.layer.tensors + tensor];
+        if (own.lanes & ~met) share.probability = select(mask_from(own.lanes & ~met), own.probability, share.probability);
+        met |= own.lanes;
+    }
+    share.saves = mask_from(met);
+    return share;
+}
+
+// The probabilities that an operand is nonzero, zero, and absent, given that its partner was accessed.
+struct States {
+    Lanes nonzero, zero, absent;
+};
+
+States states_of(double density, Mask has_metadata, const Share& partner, Mask& aborted) {
+    const Lanes kept = Lanes(1.0) - millionths(partner.probability);
+    aborted = aborted | (partner.saves & (kept == 0.0));
+    const Lanes nonzero = select(partner.saves, Lanes(density) / kept, density), other = Lanes(1.0) - nonzero;
+    for (Lanes probability : {nonzero, other})
+        aborted = aborted | ~((probability >= -TOLERANCE) & (Lanes(1 + TOLERANCE) >= probability));
+    const Lanes clamped = smaller(larger(other, 0.0), 1.0);
+    return {smaller(larger(nonzero, 0.0), 1.0), where(~has_metadata, clamped), where(has_metadata, clamped)};
+}
+
+// Lanes whose innermost tile of a data space has a format.
+Mask in_format(const SparseDesign& design, const SparseTiles& tiles, int tensor) {
+    unsigned met = 0, formatted = 0;
+    for (int level = 0; level < design.layer.levels; ++level) {
+        const unsigned kept = tiles.kept[std::size_t(level) * design.layer.tensors + tensor] & ~met;
+        if (design.format(level, tensor)) formatted |= kept;
+        met |= kept;
+    }
+    return mask_from(formatted);
+}
+
+// The computes of the run.
+struct Computes {
+    Lanes actual, gated, skipped;
+};
+
+Computes save_computes(const SparseDesign& design, const SparseTiles& tiles, Mask& aborted) {
+    int operands[2], count = 0;
+    for (int t = 0; t < design.layer.tensors; ++t)
+        if (!design.layer.spaces[t].written) {
+            if (count < 2) operands[count] = t;
+            ++count;
+        }
+    if (count != 2) {
+        aborted = mask_of(true);
+        return {};
+    }
+    const int a = operands[0], b = operands[1];
+    const Share shares[2] = {share_of(design, tiles, a), share_of(design, tiles, b)};
+    Lanes left = design.computes;
+    for (const Share& share : shares) left = left - where(share.saves, floor(left * share.probability));
+    const Lanes total = floor(left);
+    const States first = states_of(design.operand_density[a], in_format(design, tiles, a), shares[1], aborted);
+    const States second = states_of(design.operand_density[b], in_format(design, tiles, b), shares[0], aborted);
+    Lanes actual = total * (first.nonzero * second.nonzero), gated = 0.0, skipped = 0.0;
+    const auto add = [&](Lanes amount, bool partnerless) {
+        (partnerless && design.skips_computes ? skipped : design.gates_computes ? gated : actual) += amount;
+    };
+    add(total * (first.nonzero * second.zero + first.zero * second.nonzero), false);
+    add(total * (first.nonzero * second.absent + first.absent * second.nonzero), true);
+    add(total * (first.zero * second.zero), false);
+    add(total * (first.zero * second.absent + first.absent * second.zero), true);
+    const Lanes absent = total * (first.absent * second.absent);
+    const Lanes error = floor(absolute(skipped + actual + gated + absent - total));
+    aborted = aborted | ~(error < total * TOLERANCE);
+    const Lanes lost = floor(skipped) + floor(gated) + floor(absent);
+    return {total - lost, floor(gated), floor(skipped)};
+}
+
+// ---- Their cost.
+
 // Bits of metadata that the accesses to one tile touch.
 struct MetadataBits {
     bool any = false;
@@ -62,97 +341,66 @@ Lanes slowdown(const Layer& layer, int level, Lanes read, Lanes written) {
     return result;
 }
 
-class CostSum {
-public:
-    CostSum(const SparseDesign& design, const SparseTiles& tiles, const Workspace& dense, CostWork& work)
-        : design_(design), layer_(design.layer), tiles_(tiles), dense_(dense), work_(work) {}
-
-    SparseCost total() {
-        aborted_ = mask_of(false);
-        const Computes computes = save_computes(design_, tiles_, aborted_);
-        const Lanes units = floor(arithmetic_units(design_, tiles_, dense_));  // Timeloop counts whole ones here
-        cycles_ = ceil((computes.actual + computes.gated) / units);
-        for (int level = 0; level < layer_.levels; ++level)
-            work_.read[level] = work_.written[level] = 0.0, work_.leaking[level] = 1.0;
-        for (int t = 0; t < layer_.tensors; ++t) {
-            save_accesses(design_, tiles_, dense_, t, work_.accesses.data(), aborted_);
-            for (int level = 0; level < layer_.levels; ++level) add_tile(level, t);
-        }
-        Lanes busy = cycles_;
-        for (int level = 0; level < layer_.levels; ++level)
-            busy = larger(busy, ceil(cycles_ / slowdown(layer_, level, work_.read[level], work_.written[level])));
-        const Lanes energy = computes.actual * design_.compute_energy[ACTUAL]
-            + computes.skipped * design_.compute_energy[SKIPPED] + computes.gated * design_.compute_energy[GATED];
-        return {floor(busy + layer_.network_latency), with_levels(energy, busy), ~aborted_};
-    }
-
-private:
-    // Adds one tile to the bandwidths, energies and instances of its level.
-    void add_tile(int level, int t) {
-        const std::size_t cell = std::size_t(level) * layer_.tensors + t;
-        const Occupancies& occupancy = tiles_.occupancies[cell];
-        const Mask kept = mask_from(tiles_.kept[cell]);
-        const Instances instances = level_instances(design_, tiles_, dense_, level, t);
-        const Lanes most = instances.x * instances.y;
-        work_.leaking[level] = larger(work_.leaking[level], instances.average);
-        work_.energies[cell] = 0.0;
-        if (!tiles_.kept[cell]) return;
-        aborted_ = aborted_ | (kept & (occupancy.block_ratio < 0.0));
-        const SparseLevel& hardware = design_.levels[level];
-        const TileAccesses& accesses = work_.accesses[level];
-        const MetadataBits bits(hardware, design_.format(level, t), occupancy, accesses);
-        count_bandwidth(level, t, kept, bits, most, instances.average);
-        const Lanes clusters = smaller(layer_.level[level].clusters, most);
-        const Mask used = (instances.average > 0.0) & (clusters != 0.0);
-        const Lanes each = cluster_energy(hardware, layer_.level[level].block, bits, occupancy.block_ratio, accesses);
-        const Lanes energy = where(used, each / (most / clusters));
-        const Lanes addresses = rounded(accesses.busy(layer_.spaces[t].written ? UPDATE : READ) + accesses.busy(FILL));
-        work_.energies[cell] = where(kept, energy * instances.average + addresses * layer_.level[level].address * clusters);
-    }
-
-    // Words per cycle that are asked for; an instance that is used part of the time asks for less.
-    void count_bandwidth(int level, int t, Mask kept, const MetadataBits& bits, Lanes most, Lanes average) {
-        const TileAccesses& accesses = work_.accesses[level];
-        const Mask used = kept & (average > 0.0);
-        Counts read = accesses.busy(READ), written = accesses.busy(FILL) + accesses.busy(UPDATE);
-        if (bits.any) {
-            const Count word = Count(design_.levels[level].word_bits);
-            read = read + divided_down(bits.busy(READ, accesses), word);
-            written = written + divided_down(bits.busy(FILL, accesses) + bits.busy(UPDATE, accesses), word);
-        }
-        const Lanes spread = most / average;
-        aborted_ = aborted_ | (used & ((spread == 0.0) | (cycles_ == 0.0)));
-        const double scale = layer_.bandwidth_scale[std::size_t(level) * layer_.tensors + t];
-        work_.read[level] += where(used, ceil(rounded(read) / spread) / cycles_ * scale);
-        work_.written[level] += where(used, ceil(rounded(written) / spread) / cycles_ * scale);
-    }
-
-    // The energy of the computes and of all levels, leakage included.
-    Lanes with_levels(Lanes energy, Lanes busy) const {
-        for (int level = 0; level < layer_.levels; ++level) {
-            const double gated = layer_.level[level].gated;
-            const Lanes units = gated > 1 ? work_.leaking[layer_.level[level].gate] * gated : work_.leaking[level];
-            const Lanes leakage = busy * design_.levels[level].leak * units / double(layer_.tensors);
-            Lanes own = 0.0;
-            for (int t = 0; t < layer_.tensors; ++t) own += work_.energies[std::size_t(level) * layer_.tensors + t] + leakage;
-            energy += own;
-        }
-        return energy;
-    }
-
-    const SparseDesign& design_;
-    const Layer& layer_;
-    const SparseTiles& tiles_;
-    const Workspace& dense_;
-    CostWork& work_;
-    Lanes cycles_;
-    Mask aborted_;
-};
-
 }  // namespace
 
 SparseCost find_cost(const SparseDesign& design, const SparseTiles& tiles, const Workspace& dense, CostWork& work) {
-    return CostSum(design, tiles, dense, work).total();
+    const Layer& layer = design.layer;
+    Mask aborted = mask_of(false);
+    const Computes computes = save_computes(design, tiles, aborted);
+    const Lanes units = floor(arithmetic_units(design, tiles, dense));  // Timeloop counts whole ones here
+    const Lanes cycles = ceil((computes.actual + computes.gated) / units);
+    for (int level = 0; level < layer.levels; ++level)
+        work.read[level] = work.written[level] = 0.0, work.leaking[level] = 1.0;
+    for (int t = 0; t < layer.tensors; ++t) {
+        AccessSavings(design, tiles, t, work.accesses.data(), aborted).save(dense);
+        convert(design, tiles, t, work.accesses.data(), aborted);
+        for (int level = 0; level < layer.levels; ++level) {
+            const std::size_t cell = std::size_t(level) * layer.tensors + t;
+            const Occupancies& occupancy = tiles.occupancies[cell];
+            const Mask kept = mask_from(tiles.kept[cell]);
+            const Instances instances = level_instances(design, tiles, dense, level, t);
+            const Lanes most = instances.x * instances.y;
+            work.leaking[level] = larger(work.leaking[level], instances.average);
+            work.energies[cell] = 0.0;
+            if (!tiles.kept[cell]) continue;
+            aborted = aborted | (kept & (occupancy.block_ratio < 0.0));
+            const SparseLevel& hardware = design.levels[level];
+            const TileAccesses& accesses = work.accesses[level];
+            const MetadataBits bits(hardware, design.format(level, t), occupancy, accesses);
+            // Words per cycle that are asked for; an instance that is used part of the time asks for less.
+            const Mask busy = kept & (instances.average > 0.0);
+            Counts read = accesses.busy(READ), written = accesses.busy(FILL) + accesses.busy(UPDATE);
+            if (bits.any) {
+                const Count word = Count(hardware.word_bits);
+                read = read + divided_down(bits.busy(READ, accesses), word);
+                written = written + divided_down(bits.busy(FILL, accesses) + bits.busy(UPDATE, accesses), word);
+            }
+            const Lanes spread = most / instances.average;
+            aborted = aborted | (busy & ((spread == 0.0) | (cycles == 0.0)));
+            work.read[level] += where(busy, ceil(rounded(read) / spread) / cycles * layer.bandwidth_scale[cell]);
+            work.written[level] += where(busy, ceil(rounded(written) / spread) / cycles * layer.bandwidth_scale[cell]);
+            const Lanes clusters = smaller(layer.level[level].clusters, most);
+            const Mask used = (instances.average > 0.0) & (clusters != 0.0);
+            const Lanes each = cluster_energy(hardware, layer.level[level].block, bits, occupancy.block_ratio, accesses);
+            const Lanes energy = where(used, each / (most / clusters));
+            const Lanes addresses = rounded(accesses.busy(layer.spaces[t].written ? UPDATE : READ) + accesses.busy(FILL));
+            work.energies[cell] = where(kept, energy * instances.average + addresses * layer.level[level].address * clusters);
+        }
+    }
+    Lanes busy = cycles;
+    for (int level = 0; level < layer.levels; ++level)
+        busy = larger(busy, ceil(cycles / slowdown(layer, level, work.read[level], work.written[level])));
+    Lanes energy = computes.actual * design.compute_energy[ACTUAL]
+        + computes.skipped * design.compute_energy[SKIPPED] + computes.gated * design.compute_energy[GATED];
+    for (int level = 0; level < layer.levels; ++level) {
+        const double gated = layer.level[level].gated;
+        const Lanes leaking = gated > 1 ? work.leaking[layer.level[level].gate] * gated : work.leaking[level];
+        const Lanes leakage = busy * design.levels[level].leak * leaking / double(layer.tensors);
+        Lanes own = 0.0;
+        for (int t = 0; t < layer.tensors; ++t) own += work.energies[std::size_t(level) * layer.tensors + t] + leakage;
+        energy += own;
+    }
+    return {floor(busy + layer.network_latency), energy, ~aborted};
 }
 
 SparseEvaluator::SparseEvaluator(std::shared_ptr<const SparseDesign> design)
@@ -164,26 +412,21 @@ SparseEvaluator::SparseEvaluator(std::shared_ptr<const SparseDesign> design)
     tiles_.skipped.resize(cells + design_->layer.tensors);
 }
 
-// Tiles and occupancies; the lanes that Timeloop does not reject for them, a bit each.
-unsigned SparseEvaluator::lay_tiles(const Workspace& dense) {
+void SparseEvaluator::evaluate(Workspace& dense, Scores* scores) {
     const Layer& layer = design_->layer;
-    unsigned lanes = 0;
+    lay_tiles(design_->wires, dense.pack, dense.tiles);
+    unsigned possible = 0;  // lanes that Timeloop does not reject
     for (int lane = 0; lane < dense.pack.count; ++lane)
-        lanes |= unsigned(lay_sparse_tiles(*design_, dense.pack, dense.tiles, lane, tiles_.mapped[lane])) << lane;
+        possible |= unsigned(lay_sparse_tiles(*design_, dense.pack, dense.tiles, lane, tiles_.mapped[lane])) << lane;
     for (int level = 0; level < layer.levels; ++level)
         for (int t = 0; t < layer.tensors; ++t) {
             const std::size_t cell = std::size_t(level) * layer.tensors + t;
-            tiles_.kept[cell] = dense.pack.keep[cell].bits() & lanes;
+            tiles_.kept[cell] = dense.pack.keep[cell].bits() & possible;
             find_occupancies(*design_, tiles_.mapped, dense.tiles.size[cell], t, level, tiles_.kept[cell], met_,
                              tiles_.occupancies[cell]);
-            lanes &= ~(tiles_.occupancies[cell].rejected & tiles_.kept[cell]);
+            possible &= ~(tiles_.occupancies[cell].rejected & tiles_.kept[cell]);
         }
-    return lanes;
-}
-
-// Lanes whose tiles fit, with their largest occupancy. A level with a size has a limit of metadata, too.
-unsigned SparseEvaluator::find_fitting(unsigned lanes) const {
-    const Layer& layer = design_->layer;
+    // Tiles must fit with their largest occupancy. A level with a size has a limit of metadata, too.
     for (int level = 0; level < layer.levels; ++level) {
         if (layer.level[level].usable < 0) continue;
         Lanes words = 0.0, bits = 0.0;
@@ -195,15 +438,8 @@ unsigned SparseEvaluator::find_fitting(unsigned lanes) const {
         }
         const Mask broken = (words > layer.level[level].usable) | (bits > design_->levels[level].metadata_limit)
             | (words < layer.level[level].least);
-        lanes &= ~broken.bits();
+        possible &= ~broken.bits();
     }
-    return lanes;
-}
-
-void SparseEvaluator::evaluate(Workspace& dense, Scores* scores) {
-    const Layer& layer = design_->layer;
-    fadiff::lay_tiles(design_->wires, dense.pack, dense.tiles);
-    unsigned possible = find_fitting(lay_tiles(dense));
     for (Savings& savings : tiles_.savings) savings.lanes = savings.gated = savings.spatial = 0;
     for (unsigned left = possible; left; left &= left - 1) {
         const int lane = __builtin_ctz(left);

@@ -7,7 +7,7 @@ namespace fadiff::sparse {
 
 constexpr std::size_t MOST_MET = 1 << 18;  // tiles that are kept; a limit on memory, some 100 MB
 
-// Units of one rank for some numbers of nonzeros; see model/sparse/formats.py, rank_units.
+// Units of one rank for some numbers of nonzeros; see model/sparse_tiles.py, rank_units.
 static RankUnits<Lanes> rank_units(RankKind kind, Lanes fibers, Lanes coordinates, Lanes empty, Lanes empty_below) {
     const Lanes present = fibers * (Lanes(1.0) - empty), filled = coordinates * (Lanes(1.0) - empty_below);
     switch (kind) {

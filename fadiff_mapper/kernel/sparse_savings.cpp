@@ -13,7 +13,7 @@ struct Option {
     double probability = 0, worth = 0;
 };
 
-// The part of the iterations during which a tile of the target stays where it is; see model/sparse/savings.py.
+// The part of the iterations during which a tile of the target stays where it is; see model/sparse_savings.py.
 struct LeaderWindow {
     NestLoop loop;                    // its iterations bring new words of the target
     bool scalar = false;              // a single iteration, as at the innermost level
@@ -149,7 +149,7 @@ private:
 };
 
 // The instances of all units for one data space of one mapping, while savings are worked in. Units: 0 is the arithmetic,
-// l + 1 storage level l; skipping at level l saves instances of unit l, the next one inwards. See model/sparse/instances.py.
+// l + 1 storage level l; skipping at level l saves instances of unit l, the next one inwards. See sparse_usage of model/sparse_savings.py.
 class UnitInstances {
 public:
     UnitInstances(const SparseDesign& design, const Workspace& dense, const SparseTiles& tiles, int lane, int tensor, Met& met)
@@ -178,13 +178,7 @@ public:
             }
             reduced[unit] = share[unit] != 1;
         }
-        for (int unit = layer_.levels; unit > 0; --unit) {
-            const double was[2] = {before_[unit][0], before_[unit][1]};
-            if (changed(unit)) {
-                std::copy_n(most[unit], 2, before_[unit]);
-                reduce_inside(unit, was, reduced);
-            }
-        }
+        hand_inwards(reduced, false);
     }
 
     // Instances of unit `level` that are skipped where leaders are empty. Timeloop numbers the loops on from one leader to
@@ -215,11 +209,19 @@ public:
         for (const auto& own : shares) share[level] *= own.second;
     }
 
-    // Savings of outer units reach inner ones, in the average only up to the next unit that skips by itself.
-    void hand_inwards(const bool* skipping) {
+    // Savings of outer units reach inner ones, in the average only up to the next unit that is marked.
+    void hand_inwards(const bool* marks, bool settled) {
         for (int unit = layer_.levels; unit > 0; --unit) {
             const double was[2] = {before_[unit][0], before_[unit][1]};
-            if (changed(unit)) reduce_inside(unit, was, skipping);
+            if (was[0] == 0 || was[1] == 0) throw Aborted("no instance of a level gets a tile with nonzeros");
+            if (most[unit][0] / was[0] == 1 && most[unit][1] / was[1] == 1) continue;
+            if (!settled) std::copy_n(most[unit], 2, before_[unit]);
+            bool marked = false;
+            for (int inner = unit - 1; inner >= 0; --inner) {
+                for (int axis : {0, 1}) most[inner][axis] = std::trunc(most[inner][axis] * (most[unit][axis] / was[axis]));
+                marked |= marks[inner];
+                if (!marked) share[inner] *= share[unit];
+            }
         }
     }
 
@@ -276,18 +278,6 @@ private:
             points[outer.dim] *= outer.bound;
         }
     }
-    bool changed(int unit) const {
-        if (before_[unit][0] == 0 || before_[unit][1] == 0) throw Aborted("no instance of a level gets a tile with nonzeros");
-        return most[unit][0] / before_[unit][0] != 1 || most[unit][1] / before_[unit][1] != 1;
-    }
-    void reduce_inside(int unit, const double* was, const bool* marks) {
-        bool marked = false;
-        for (int inner = unit - 1; inner >= 0; --inner) {
-            for (int axis : {0, 1}) most[inner][axis] = std::trunc(most[inner][axis] * (most[unit][axis] / was[axis]));
-            marked |= marks[inner];
-            if (!marked) share[inner] *= share[unit];
-        }
-    }
 
     const SparseDesign& design_;
     const Layer& layer_;
@@ -317,7 +307,7 @@ bool skip_instances(const SparseDesign& design, const Workspace& dense, int lane
     for (int t = 0; t < layer.tensors; ++t) {
         bool skipping[MOST_LEVELS + 1] = {};
         for (int level = 0; level < layer.levels; ++level) skipping[level] = skips[std::size_t(level) * layer.tensors + t];
-        spaces[t].hand_inwards(skipping);
+        spaces[t].hand_inwards(skipping, true);
         if (!spaces[t].fits()) return false;
         for (int unit = 0; unit <= layer.levels; ++unit) {
             Instances& use = tiles.skipped[std::size_t(unit) * layer.tensors + t];

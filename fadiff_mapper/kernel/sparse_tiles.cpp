@@ -7,7 +7,7 @@ namespace fadiff::sparse {
 Box box_of(const SparseDesign& design, int tensor, const double* points) {
     const DataSpace& space = design.layer.spaces[tensor];
     Box box;
-    for (const Rank& rank : space.ranks) box.words *= extent(rank, points);
+    box.words = volume(space, points);
     if (design.models[tensor].kind == DensityModel::BANDED) box.rows = extent(space.ranks[0], points);
     return box;
 }
@@ -122,9 +122,7 @@ private:
             points[loops_[at].dim] *= loops_[at].bound;
             at += step;
         } while (at >= 0 && at < count_ && (group >> loops_[at].dim & 1));
-        double words = 1;
-        for (const Rank& own : space_.ranks) words *= extent(own, points);
-        return words;
+        return volume(space_, points);
     }
 
     // The outermost rank takes the outermost loop; inner ranks may stay empty. A rank whose rule does not allow the loop

@@ -18,15 +18,6 @@ Traffic::Traffic(const Layer& layer)
       scratch(4 * window_ranks(layer)), moved(window_ranks(layer)), loops(layer), fan_out(layer),
       grids(wanted.size()) {}
 
-// Words over the whole run that need not be sent because the tile of the step before held them: of the n steps of the
-// loop that moves the tile, n - 1 find the overlap in place, in each of the visits / n runs of the loop.
-static Lanes held_words(const DataSpace& space, const Mover& mover, const Lanes* below) {
-    Lanes overlap = where(mover.some, 1.0);
-    for (std::size_t r = 0; r < space.ranks.size(); ++r)
-        overlap *= larger(extent(space.ranks[r], below) - mover.steps[r], 0.0);
-    return overlap * (mover.visits - mover.visits / mover.bound);
-}
-
 Mask several_move_one_rank(const Layer& layer, const MappingPack& pack, const DataSpace& space, int level) {
     Mask several = mask_of(false);
     for (const Rank& rank : space.ranks) {
@@ -151,25 +142,17 @@ static void take_in(const Layer& layer, const MappingPack& pack, const Tiles& ti
     for (Dims left = looping; left; left &= left - 1) outside *= bound[__builtin_ctzll(left)];
 }
 
-// Movers of tiles that no loop moves yet.
-static void rest(const Layer& layer, Traffic& traffic) {
-    traffic.movers.assign(layer.tensors, Mover());
-    std::fill(traffic.moved.begin(), traffic.moved.end(), Lanes(0.0));
-    std::size_t first_rank = 0;
-    for (int t = 0; t < layer.tensors; ++t)
-        if (layer.spaces[t].windowed) {
-            traffic.movers[t].steps = &traffic.moved[first_rank];
-            first_rank += layer.spaces[t].ranks.size();
-        }
-    traffic.row_count = 0;
-    traffic.rows_from = layer.levels;
-}
-
 // Below the innermost level sits the arithmetic, which asks for one word per cycle. Elsewhere a tile is sent again for
 // every outer temporal loop, except for the run of irrelevant loops that directly surrounds it.
 void count_demand(const Layer& layer, const MappingPack& pack, const Tiles& tiles, bool with_hops, Traffic& traffic) {
     Lanes outside = 1.0;
-    rest(layer, traffic);
+    traffic.row_count = 0;
+    traffic.rows_from = layer.levels;
+    traffic.movers.assign(layer.tensors, Mover());  // no loop moves a tile yet
+    std::fill(traffic.moved.begin(), traffic.moved.end(), Lanes(0.0));
+    Lanes* steps = traffic.moved.data();
+    for (int t = 0; t < layer.tensors; ++t)
+        if (layer.spaces[t].windowed) traffic.movers[t].steps = std::exchange(steps, steps + layer.spaces[t].ranks.size());
     for (int level = layer.levels - 1; level >= 0; --level) {
         take_in(layer, pack, tiles, level, outside, traffic.movers);
         const Lanes* below = &tiles.below[std::size_t(level) * layer.dims];
@@ -189,7 +172,12 @@ void count_demand(const Layer& layer, const MappingPack& pack, const Tiles& tile
             const Mask in_full = with_hops ? mask_of(true) : pack.keep[cell - layer.tensors];
             if (!in_full.any()) continue;
             const Mask several = in_full & several_move_one_rank(layer, pack, space, level);
-            wanted = wanted - where(in_full, held_words(space, traffic.movers[t], below));
+            // Of the n steps of the loop that moves the tile, n - 1 find the overlap in place, in each of its visits / n runs.
+            const Mover& mover = traffic.movers[t];
+            Lanes overlap = where(mover.some, 1.0);
+            for (std::size_t r = 0; r < space.ranks.size(); ++r)
+                overlap *= larger(extent(space.ranks[r], below) - mover.steps[r], 0.0);
+            wanted = wanted - where(in_full, overlap * (mover.visits - mover.visits / mover.bound));
             if (!several.any()) continue;
             while (traffic.rows_from > level) add_rows(layer, pack, tiles, --traffic.rows_from, traffic);
             wanted = select(several, walk_window(space, own, below, words, traffic), wanted);
@@ -253,14 +241,6 @@ static double count_receivers(const Layer& layer, int t, bool with_hops, Traffic
     return links;
 }
 
-// Lanes with a spatial loop of some dimensions below a level, one bit each.
-static unsigned lanes_fanned(const Layer& layer, const MappingPack& pack, int level, Dims dims) {
-    unsigned lanes = 0;
-    for (Dims left = dims & pack.spatial_dims(level); left; left &= left - 1)
-        lanes |= (pack.spatial(level, layer.dims)[__builtin_ctzll(left)] > 1.0).bits();
-    return lanes;
-}
-
 unsigned lanes_countable(const Layer& layer, const Tiles& tiles) {
     unsigned lanes = (1u << LANES) - 1;
     for (int level = 0; level < layer.levels; ++level)
@@ -286,8 +266,10 @@ void count_delivery(const Layer& layer, const MappingPack& pack, const Tiles& ti
             traffic.words[cell] = traffic.wanted[cell] * scatter;
             // Receivers that hold nothing, such as the arithmetic, may take over the words of the call before.
             const bool any = with_hops || (layer.linked[cell] && !layer.held[cell]);
-            const Dims differing = any ? ~Dims(0) : space.shared;
-            traffic.counted[cell] = std::uint8_t(lanes & lanes_fanned(layer, pack, level, differing));
+            unsigned differing = 0;  // lanes with such a loop
+            for (Dims left = (any ? ~Dims(0) : space.shared) & pack.spatial_dims(level); left; left &= left - 1)
+                differing |= (pack.spatial(level, layer.dims)[__builtin_ctzll(left)] > 1.0).bits();
+            traffic.counted[cell] = std::uint8_t(lanes & differing);
         }
     }
     unsigned some = 0;

@@ -1,6 +1,6 @@
 // Words that cross every boundary over the whole run, before levels that bypass a data space hand them outwards.
 //
-// Closed forms (those of model/temporal_reuse.py and model/access_counts.py) and the walk of sliding windows for eight
+// Closed forms (those of model/access_counts.py) and the walk of sliding windows for eight
 // mappings at once; receivers that differ in a dimension of a window are counted one by one.
 
 #pragma once

@@ -11,15 +11,15 @@
 // loop further out than the innermost one that moves the tile always follows a step of that innermost loop, whose move
 // v remembers; comparing the two moves is enough.
 //
-// This is the authority; `temporal_reuse.demand` is the closed form where at most one loop moves a window, and
-// `smooth/sliding_window_closed_form.py` the differentiable one where several do. tests/model/test_sliding_window_walk.py
+// This is the authority; `access_counts.demand` is the closed form where at most one loop moves a window, and
+// `smooth.window_steps` the differentiable one where several do. tests/model/test_sliding_window_walk.py
 // holds both to the walk, and the walk to Timeloop's rule executed call by call.
 
 #pragma once
 
 #include <vector>
 
-#include "loops.hpp"
+#include "tiles.hpp"
 
 namespace fadiff {
 

@@ -38,58 +38,39 @@ class Delivery:
 
     A kind is a pair (multicast, scatter): `scatter` groups of `multicast` receivers each, every group with its own
     words. K is 1 unless receivers are counted one by one (`kernel/receivers.hpp`); unused kinds hold 0 words.
-
-    Attributes:
-        words: [K, L, T, B]. Words sent by one instance of level l to all groups together, a word for several
-            receivers counted once.
-        multicast: [K, L, T, B]. Receivers of each of these words.
-        scatter: [K, L, T, B]. Groups of receivers.
-        fan: [L, 1, B]. Receivers of one instance of level l, the product of its spatial factors.
-        links: [L, T, B]. Words that receivers take from a neighbouring receiver instead, all receivers together.
-        hop_words: [K, L, T, B]. Words times the hops they travel on the interconnect; None where nobody counted hops.
     """
 
-    words: Array
-    multicast: Array
-    scatter: Array
-    fan: Array
-    links: Array
-    hop_words: Array | None = None
+    words: Array                    # [K, L, T, B]. Words sent by one instance of level l to all groups together, a word
+                                    # for several receivers counted once
+    multicast: Array                # [K, L, T, B]. Receivers of each of these words
+    scatter: Array                  # [K, L, T, B]. Groups of receivers
+    fan: Array                      # [L, 1, B]. Receivers of one instance of level l, the product of its spatial
+                                    # factors
+    links: Array                    # [L, T, B]. Words that receivers take from a neighbouring receiver instead, all
+                                    # receivers together
+    hop_words: Array | None = None  # [K, L, T, B]. Words times the hops they travel on the interconnect; None where
+                                    # nobody counted hops
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Accesses of one instance over the whole run, in words, [L, T, B]; 0 where a data space is not kept.
+    """Accesses of one instance over the whole run, in words, [L, T, B]; 0 where a data space is not kept."""
 
-    Attributes:
-        reads: Words read and sent inwards; outputs are read back to go on accumulating. Draining a finished sum
-            outwards costs no read here: Timeloop does not count it.
-        fills: Words written that arrive from a level further out.
-        updates: Words of outputs written that arrive from below; 0 for operands.
-        partition: Words of the data space that the instance is responsible for (kept or not).
-        address_generations: Addresses generated: fills, and updates of outputs or reads of operands.
-    """
-
-    reads: Array
-    fills: Array
-    updates: Array
-    partition: Array
-    address_generations: Array
+    reads: Array                # Words read and sent inwards; outputs are read back to go on accumulating. Draining a
+                                # finished sum outwards costs no read here: Timeloop does not count it
+    fills: Array                # Words written that arrive from a level further out
+    updates: Array              # Words of outputs written that arrive from below; 0 for operands
+    partition: Array            # Words of the data space that the instance is responsible for (kept or not)
+    address_generations: Array  # Addresses generated: fills, and updates of outputs or reads of operands
 
 
 @dataclass(frozen=True)
 class Rounding:
-    """The rounding of counts: Timeloop's rules in the exact evaluation, the identity in the differentiable model.
+    """The rounding of counts: Timeloop's rules in the exact evaluation, the identity in the differentiable model."""
 
-    Attributes:
-        nearest: Rounds half away from zero, as C++ does.
-        down: Truncates (counts are not negative).
-        up: Rounds up.
-    """
-
-    nearest: Callable[[Array], Array]
-    down: Callable[[Array], Array]
-    up: Callable[[Array], Array]
+    nearest: Callable[[Array], Array]  # Rounds half away from zero, as C++ does
+    down: Callable[[Array], Array]     # Truncates (counts are not negative)
+    up: Callable[[Array], Array]       # Rounds up
 
 
 @dataclass(frozen=True)
@@ -97,18 +78,12 @@ class TemporalLoops:
     """The temporal loops of a batch, innermost first, without the levels that have none.
 
     Every level with loops contributes D positions, so that all mappings have the same S; loops of bound 1 stay.
-
-    Attributes:
-        level: [S]. The level that each loop belongs to.
-        dim: [S, B]. The dimension of each loop.
-        bound: [S, B]. Its iterations.
-        outside: [S + 1, B]. Iterations of a loop times the iterations of all loops outside it; 1 at the end.
     """
 
-    level: list[int]
-    dim: Array
-    bound: Array
-    outside: Array
+    level: list[int]  # [S]. The level that each loop belongs to
+    dim: Array        # [S, B]. The dimension of each loop
+    bound: Array      # [S, B]. Its iterations
+    outside: Array    # [S + 1, B]. Iterations of a loop times the iterations of all loops outside it; 1 at the end
 
     def start(self, level: int) -> int:
         """Position of the innermost loop outside the boundary below a level."""

@@ -17,37 +17,21 @@ from fadiff_mapper.model.tiles import AverageUsage, Usage, total
 
 @dataclass(frozen=True)
 class Cost:
-    """Cycles and energy of a batch, in pJ and without interconnects.
+    """Cycles and energy of a batch, in pJ and without interconnects."""
 
-    Attributes:
-        cycles: [B]. Cycles of the whole run.
-        energy: [B]. Energy of all levels and the arithmetic.
-        read: [L, T, B]. Words per cycle and instance that are asked for, before throttling.
-        write: [L, T, B]. The same for fills and updates.
-        slowdown: [L, B]. Share of the asked bandwidth that the level can give, at most 1.
-        level_cycles: [L, B]. Cycles that each storage level needs.
-        level_energy: [L, B]. All used instances of a level together, with address generation and leakage.
-        access_energy: [L, T, B]. Vector accesses of one used instance.
-        address_energy: [L, T, B]. Address generation, all clusters together.
-        spent: [L, T, B]. Both for all used instances together.
-        leakage: [L, B]. All leaking instances together.
-        compute_energy: [B]. The arithmetic.
-        clusters: [L, 1 or T, B]. Clusters in use.
-    """
-
-    cycles: Array
-    energy: Array
-    read: Array
-    write: Array
-    slowdown: Array
-    level_cycles: Array
-    level_energy: Array
-    access_energy: Array
-    address_energy: Array
-    spent: Array
-    leakage: Array
-    compute_energy: Array
-    clusters: Array
+    cycles: Array          # [B]. Cycles of the whole run
+    energy: Array          # [B]. Energy of all levels and the arithmetic
+    read: Array            # [L, T, B]. Words per cycle and instance that are asked for, before throttling
+    write: Array           # [L, T, B]. The same for fills and updates
+    slowdown: Array        # [L, B]. Share of the asked bandwidth that the level can give, at most 1
+    level_cycles: Array    # [L, B]. Cycles that each storage level needs
+    level_energy: Array    # [L, B]. All used instances of a level together, with address generation and leakage
+    access_energy: Array   # [L, T, B]. Vector accesses of one used instance
+    address_energy: Array  # [L, T, B]. Address generation, all clusters together
+    spent: Array           # [L, T, B]. Both for all used instances together
+    leakage: Array         # [L, B]. All leaking instances together
+    compute_energy: Array  # [B]. The arithmetic
+    clusters: Array        # [L, 1 or T, B]. Clusters in use
 
 
 def cost(counts: Counts, use: Usage, machine: Machine, computes: Array | float, rounding: Rounding) -> Cost:
@@ -91,7 +75,11 @@ def summed_cost(read: Array, write: Array, access: Array, instances: Array, addr
     slow = slowdown(over_dataspaces(read), over_dataspaces(write), machine)
     per_level = rounding.up(use.compute_cycles / slow)
     busy = xp.maximum(xp.max(per_level, axis=0), use.compute_cycles)
-    leakage = in_namespace(xp, machine.leak) * busy * leaking_instances(use, machine)
+    leaking = use.instances  # and their neighbours behind the same power gate
+    if (machine.gated > 1).any():
+        behind_gates = in_namespace(xp, machine.gated) * xp.stack([use.instances[gate] for gate in machine.gate])
+        leaking = xp.where(in_namespace(xp, machine.gated) > 1, behind_gates, use.instances)
+    leakage = in_namespace(xp, machine.leak) * busy * leaking
     spent = access * instances + address
     levels = over_dataspaces(spent) + leakage
     # level by level: the order in which `sum` adds depends on how many mappings there are, and so would the last bit
@@ -123,15 +111,6 @@ def used_clusters(laid_out: Array, machine: Machine) -> Array:
     """Clusters of each level that work: as many as there are instances laid out, [L, ...], at most all clusters."""
     xp = array_namespace(laid_out)
     return xp.minimum(laid_out, in_namespace(xp, machine.clusters) * xp.ones_like(laid_out[0]))
-
-
-def leaking_instances(use: Usage, machine: Machine) -> Array:
-    """Instances of each level that leak, [L, B]: instances in use, and their neighbours behind the same power gate."""
-    xp = array_namespace(use.compute_cycles)
-    if not (machine.gated > 1).any():
-        return use.instances
-    behind_gates = in_namespace(xp, machine.gated) * xp.stack([use.instances[g] for g in machine.gate])
-    return xp.where(in_namespace(xp, machine.gated) > 1, behind_gates, use.instances)
 
 
 def outermost_accesses(counts: Counts, use: Usage) -> Array:

@@ -28,9 +28,9 @@ from fadiff_mapper.model.access_counts import (
     holding,
     sum_kinds,
 )
-from fadiff_mapper.model.energy_latency import Cost, cost, outermost_accesses
+from fadiff_mapper.model.energy_latency import Cost, cost
 from fadiff_mapper.model.interconnects import InterconnectUse, interconnect_use
-from fadiff_mapper.model.legality import LegalityCheck, Room, excess, legal, limits, outputs_with_holes, untouched_sums
+from fadiff_mapper.model.legality import LegalityCheck, Room, limits, outputs_with_holes, untouched_sums
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, active_parts, all_active, nest_arrays, pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
@@ -63,48 +63,41 @@ MOST_CALLS = float(1 << 24)
 
 @dataclass(frozen=True)
 class NestEvaluation:
-    """Results that every model of a batch has; see the classes named for axes and units.
+    """Results that every model of a batch has; see the classes named for axes and units."""
 
-    Attributes:
-        tile: Boxes and sizes of tiles.
-        use: Instances in use and compute cycles.
-        counts: Reads, fills and updates of every level.
-        cost: Cycles, and energy without interconnects.
-    """
+    tile: Tiles     # Boxes and sizes of tiles
+    use: Usage      # Instances in use and compute cycles
+    counts: Counts  # Reads, fills and updates of every level
+    price: Callable[[], Cost]  # Works `cost` out
 
-    tile: Tiles
-    use: Usage
-    counts: Counts
-    cost: Cost
+    @cached_property
+    def cost(self) -> Cost:
+        """Cycles, and energy without interconnects; those of a sparse design need none of the dense one."""
+        with np.errstate(divide="ignore", invalid="ignore"):  # counts of illegal mappings may be no numbers
+            return self.price()
 
 
 @dataclass(frozen=True)
 class Evaluation(NestEvaluation):
-    """All results of a batch.
+    """All results of a batch."""
 
-    Attributes:
-        nest: The mappings.
-        held: [L, T, B]. Whether the level holds the data space: it keeps it, and Timeloop does not forget that
-            (`access_counts.holding`).
-        raw: Traffic over every boundary as if every level kept every data space.
-        tally: Traffic after levels that bypass a data space have handed theirs outwards.
-        network: Traffic of the interconnects; None where it was not asked for and none of them costs energy.
-        checks: All limits in Timeloop's order; the numbers of mappings that break one mean nothing.
-        sparse: What happens to the counted accesses on a sparse design, see `sparse_accesses.evaluate_sparse`.
-    """
-
-    nest: Nest
-    held: Array
-    raw: Delivery
-    tally: Delivery
-    network: InterconnectUse | None = None
+    nest: Nest                              # The mappings
+    held: Array                             # [L, T, B]. Whether the level holds the data space: it keeps it, and
+                                            # Timeloop does not forget that (`access_counts.holding`)
+    raw: Delivery                           # Traffic over every boundary as if every level kept every data space
+    tally: Delivery                         # Traffic after levels that bypass a data space have handed theirs outwards
+    network: InterconnectUse | None = None  # Traffic of the interconnects; None where it was not asked for and none of
+                                            # them costs energy
+    # All limits in Timeloop's order; the numbers of mappings that break one mean nothing
     checks: list[LegalityCheck] = field(default_factory=list)
-    sparse: SparseCounts | None = None
+    sparse: SparseCounts | None = None      # What happens to the counted accesses on a sparse design, see
+                                            # `sparse_accesses.evaluate_sparse`
 
     @cached_property
     def legal(self) -> np.ndarray:
         """Whether Timeloop accepts the mapping, [B]."""
-        return legal(self.checks)
+        result: np.ndarray = ~np.any([check.broken for check in self.checks], axis=0)
+        return result
 
     @property
     def cycles(self) -> np.ndarray:
@@ -133,8 +126,8 @@ def evaluate_with(layer: PreparedLayer, nest: Nest, active: Active, traffic: Cal
     raw = traffic(tile)
     tally = bypassed(raw, held.keep, layer.reuse)
     counts = accesses(held, layer.projection, tile, raw, tally, use.instances, rounding, active, layer.reuse)
-    return Evaluation(tile, use, counts, cost(counts, use, layer.machine, use.computes, rounding), nest, held.keep, raw,
-                      tally)
+    return Evaluation(tile, use, counts, lambda: cost(counts, use, layer.machine, use.computes, rounding), nest,
+                      held.keep, raw, tally)
 
 
 def exact_traffic(layer: PreparedLayer, nest: Nest, with_hops: bool) -> tuple[Delivery, np.ndarray, np.ndarray]:
@@ -145,10 +138,9 @@ def exact_traffic(layer: PreparedLayer, nest: Nest, with_hops: bool) -> tuple[De
     loops (`kernel/residual_walk.hpp`). `with_hops` also counts the hops of every fan-out (else 0), and windows in full
     below levels that bypass the data space: bypassing rescales their words, not their hops.
 
-    Returns:
-        The tally of every boundary, of as many kinds as some mapping needs; the words that one receiver below each
-        boundary asks for over the whole run, [L, T, B], 0 with residuals; steps of the walks through loops with
-        residuals, [B], 0 without.
+    Returns the tally of every boundary, of as many kinds as some mapping needs; the words that one receiver below each
+    boundary asks for over the whole run, [L, T, B], 0 with residuals; and steps of the walks through loops with
+    residuals, [B], 0 without.
     """
     wanted, words, multicast, scatter, hop_words, links, calls = _kernel.traffic(layer.compiled, nest_arrays(nest),
                                                                                  with_hops)
@@ -159,15 +151,10 @@ def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, ro
                   rounding: Rounding = EXACT) -> Evaluation:
     """Evaluates one batch, as `timeloop-model` does.
 
-    Args:
-        details: Count the hops of every interconnect, priced or not, as `stats.stats_of` needs them.
-        room: Words that may be filled where tensors of other layers lie already; None leaves all to the mapping.
-        rounding: `EXACT`, or `UNROUNDED` for the numbers of a batch with residuals without Timeloop's faults of
-            rounding: instances and receivers are averages in use, no access is rounded, and
-            multiply-accumulates are the problem's.
-
-    Returns:
-        All results, of illegal mappings too; results of residual mappings that break a limit mean nothing.
+    `details`: count the hops of every interconnect, priced or not, as `stats.stats_of` needs them. `room`: words that
+    may be filled where tensors of other layers lie already. `rounding`: `UNROUNDED` gives the numbers of a batch with
+    residuals without Timeloop's faults: instances and receivers are averages in use, no access is rounded, and
+    multiply-accumulates are the problem's. Illegal mappings have results, too, which mean nothing with residuals.
     """
     with_hops = details or layer.network_priced
     active, use = active_parts(nest), None
@@ -204,27 +191,14 @@ def evaluate_one(arch: Architecture, problem: Problem, tables: Tables, mapping: 
 
 @dataclass(frozen=True)
 class Scores:
-    """The numbers of a batch that a search compares.
+    """The numbers of a batch that a search compares."""
 
-    Attributes:
-        cycles: [B]. Cycles of the whole run.
-        energy: [B]. Total energy in pJ.
-        last_level_accesses: [B]. Accesses of the outermost level in words.
-        legal: [B]. Whether Timeloop accepts the mapping.
-        excess: [B]. Octaves by which the mapping breaks its limits, see `legality.excess`; 0 where legal.
-    """
-
-    cycles: np.ndarray
-    energy: np.ndarray
-    last_level_accesses: np.ndarray
-    legal: np.ndarray
-    excess: np.ndarray
-
-
-def scores_of(evaluation: Evaluation) -> Scores:
-    """The scores of an evaluated batch."""
-    return Scores(evaluation.cycles, evaluation.energy, outermost_accesses(evaluation.counts, evaluation.use),
-                  evaluation.legal, excess(evaluation.checks))
+    cycles: np.ndarray               # [B]. Cycles of the whole run
+    energy: np.ndarray               # [B]. Total energy in pJ
+    last_level_accesses: np.ndarray  # [B]. Accesses of the outermost level in words
+    legal: np.ndarray                # [B]. Whether Timeloop accepts the mapping
+    excess: np.ndarray               # [B]. Octaves by which the mapping breaks its limits, see `legality.excess`; 0
+                                     # where legal
 
 
 def score(layer: PreparedLayer, nest: Nest, *, threads: int = 1, room: Room | None = None,

@@ -87,15 +87,10 @@ def evaluate(spec: Spec) -> Stats:
 
 
 def evaluate_mapping(spec: Spec, mapping: Mapping) -> Stats:
-    """The statistics of any mapping of the spec's problem onto its architecture.
+    """The statistics of a mapping of the spec's problem onto its architecture; a mapping in the input is ignored.
 
-    Args:
-        spec: Architecture, problem and energies; a mapping in the input is ignored.
-        mapping: The mapping to evaluate, with the reuse that its directives leave on.
-
-    Raises:
-        InvalidMapping: Timeloop would reject the mapping, or the walk through its residual factors is too long.
-        FadiffError: Timeloop aborts on it.
+    Raises InvalidMapping where Timeloop would reject it, or the walk through its residual factors is too long,
+    FadiffError where Timeloop aborts on it.
     """
     sparse = is_sparse(spec)
     if sparse and mapping.imperfect:

@@ -29,31 +29,21 @@ ANY_NUMBER = 0
 
 @dataclass(frozen=True)
 class PricedInterconnect:
-    """One interconnect below one level. Energies in pJ.
+    """One interconnect below one level. Energies in pJ."""
 
-    Attributes:
-        name: Its own name, or "OUTER <==> INNER" of the levels that it connects.
-        kind: "Legacy" (wires), "ReductionTree" or "SimpleMulticast".
-        level: The level outside it.
-        ways: Its directions, one of the codes above. Timeloop counts the words of both on either one.
-        reduces: Whether partial sums cross it once; else they travel inwards once more to be added there.
-        hop: Per word and hop.
-        router: Per word and router.
-        ingress: Per word that enters.
-        adder: Per addition of two partial sums in a reduction tree.
-        transfers: For each data space the energy of a word by its number of receivers, `ANY_NUMBER` for all others.
-    """
-
-    name: str
-    kind: str
-    level: int
-    ways: int
-    reduces: bool
-    hop: float
-    router: float
-    ingress: float
-    adder: float
-    transfers: tuple[Mapping[int, float], ...]
+    name: str                                   # Its own name, or "OUTER <==> INNER" of the levels that it connects
+    kind: str                                   # "Legacy" (wires), "ReductionTree" or "SimpleMulticast"
+    level: int                                  # The level outside it
+    ways: int                                   # Its directions, one of the codes above. Timeloop counts the words of
+                                                # both on either one
+    reduces: bool                               # Whether partial sums cross it once; else they travel inwards once more
+                                                # to be added there
+    hop: float                                  # Per word and hop
+    router: float                               # Per word and router
+    ingress: float                              # Per word that enters
+    adder: float                                # Per addition of two partial sums in a reduction tree
+    transfers: tuple[Mapping[int, float], ...]  # For each data space the energy of a word by its number of receivers,
+                                                # `ANY_NUMBER` for all others
 
     @property
     def priced(self) -> bool:
@@ -68,8 +58,17 @@ def priced_interconnects(arch: Architecture, problem: Problem, tables: Tables) -
     `tables` give the energies of multicasts, and areas, from which the length of a hop follows where none is stated.
     Raises SpecError where the ERT prices a multicast in a way that Timeloop refuses.
     """
-    widths, found = _tile_widths(arch, tables), list[PricedInterconnect]()
-    inner = [arch.arithmetic.name, *arch.level_names()]
+    found = list[PricedInterconnect]()
+    units: tuple[Arithmetic | StorageLevel, ...] = (arch.arithmetic, *arch.levels)
+    # um of a hop below every level: the width of a square with the area of one unit below and all inside it
+    area, widths = 0.0, [0.0] * len(arch.levels)
+    wires = [level.interconnect for level in arch.levels] + [noc.wires for noc in arch.named_interconnects]
+    if any(noc.wire_energy != 0 and noc.tile_width is None for noc in wires):
+        per_instance = areas(arch, tables)
+        for i, unit in enumerate(units[:-1]):
+            area = per_instance[unit.name] + area * (units[i - 1].instances // unit.instances if i else 0)
+            widths[i] = math.sqrt(area)
+    inner = [unit.name for unit in units]
     for i, level in enumerate(arch.levels):
         reduces = level.interconnect.reduction_supported
         named = [noc for noc in arch.named_interconnects if i in (noc.inwards, noc.outwards)]
@@ -115,50 +114,27 @@ def _transfers(noc: NamedInterconnect, dataspace: str, tables: Tables) -> dict[i
     return energies
 
 
-def _tile_widths(arch: Architecture, tables: Tables) -> list[float]:
-    """um of a hop below every level: the width of a square with the area of one unit below and all inside it."""
-    wires = [level.interconnect for level in arch.levels] + [noc.wires for noc in arch.named_interconnects]
-    if all(noc.wire_energy == 0 or noc.tile_width is not None for noc in wires):
-        return [0.0] * len(arch.levels)
-    per_instance = areas(arch, tables)
-    units: tuple[Arithmetic | StorageLevel, ...] = (arch.arithmetic, *arch.levels)
-    area, widths = 0.0, []
-    for i, unit in enumerate(units[:-1]):
-        inside = units[i - 1].instances // unit.instances if i else 0
-        area = per_instance[unit.name] + area * inside
-        widths.append(math.sqrt(area))
-    return widths
-
-
 WRAP = 2.0 ** 64
 """Timeloop adds reductions up in whole numbers of 64 bits without sign."""
 
 
 @dataclass(frozen=True)
 class InterconnectUse:
-    """Traffic and energy of each interconnect; N interconnects, in the order of `PreparedLayer.interconnects`.
+    """Traffic and energy of each interconnect; N interconnects, in the order of `PreparedLayer.interconnects`."""
 
-    Attributes:
-        words: [K, N, T, B]. Ingresses per kind of transfer, a multicast word counted once, per instance of the level.
-        sent: [K, N, T, B]. Whether there is such a kind; a level that cannot reduce may leave no words of it.
-        hops: [N, T, B]. Average hops of an ingress.
-        reductions: [N, T, B]. Additions of partial sums on the way, per instance of the level; 0 for operands.
-        energy: [N, T, B]. pJ of wires, routers, ingresses and transfers, per instance of the level.
-        link_energy: [N, T, B]. pJ of transfers between neighbouring receivers, per instance of the level.
-        adder_energy: [N, T, B]. pJ of additions in a reduction tree, per instance of the level.
-        spent: [N, T, B]. pJ that Timeloop counts: of all instances, but of one instance for a reduction tree.
-        total: [B]. pJ of all interconnects, the sum of `spent`.
-    """
-
-    words: np.ndarray
-    sent: np.ndarray
-    hops: np.ndarray
-    reductions: np.ndarray
-    energy: np.ndarray
-    link_energy: np.ndarray
-    adder_energy: np.ndarray
-    spent: np.ndarray
-    total: np.ndarray
+    words: np.ndarray         # [K, N, T, B]. Ingresses per kind of transfer, a multicast word counted once, per
+                              # instance of the level
+    sent: np.ndarray          # [K, N, T, B]. Whether there is such a kind; a level that cannot reduce may leave no
+                              # words of it
+    hops: np.ndarray          # [N, T, B]. Average hops of an ingress
+    reductions: np.ndarray    # [N, T, B]. Additions of partial sums on the way, per instance of the level; 0 for
+                              # operands
+    energy: np.ndarray        # [N, T, B]. pJ of wires, routers, ingresses and transfers, per instance of the level
+    link_energy: np.ndarray   # [N, T, B]. pJ of transfers between neighbouring receivers, per instance of the level
+    adder_energy: np.ndarray  # [N, T, B]. pJ of additions in a reduction tree, per instance of the level
+    spent: np.ndarray         # [N, T, B]. pJ that Timeloop counts: of all instances, but of one instance for a
+                              # reduction tree
+    total: np.ndarray         # [B]. pJ of all interconnects, the sum of `spent`
 
 
 def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Projection, keep: np.ndarray,

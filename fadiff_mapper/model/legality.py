@@ -46,21 +46,13 @@ class Violation:
 
 @dataclass(frozen=True)
 class LegalityCheck:
-    """One check over a batch.
+    """One check over a batch."""
 
-    Attributes:
-        constraint: Key of the limit in `reason`.
-        level: Name of the storage level, or of the arithmetic.
-        amount: [B]. Words or instances that each mapping asks for.
-        limit: Words or instances that there are.
-        broken: [B]. Whether the mapping breaks the limit.
-    """
-
-    constraint: str
-    level: str
-    amount: np.ndarray
-    limit: float
-    broken: np.ndarray
+    constraint: str     # Key of the limit in `reason`
+    level: str          # Name of the storage level, or of the arithmetic
+    amount: np.ndarray  # [B]. Words or instances that each mapping asks for
+    limit: float        # Words or instances that there are
+    broken: np.ndarray  # [B]. Whether the mapping breaks the limit
 
     def reason(self, row: int) -> str:
         """The sentence that `timeloop-model` prints about the mapping in column `row`."""
@@ -84,16 +76,11 @@ class LegalityCheck:
 
 @dataclass(frozen=True)
 class Room:
-    """Words that a batch may fill in memories where something else lies already.
+    """Words that a batch may fill in memories where something else lies already."""
 
-    Attributes:
-        words: [L, B]. Words of every level that may be filled.
-        counted: [L, T, B]. Whether the tile of a data space needs these words; the others have their place in the
-            rest of the level.
-    """
-
-    words: np.ndarray
-    counted: np.ndarray
+    words: np.ndarray    # [L, B]. Words of every level that may be filled
+    counted: np.ndarray  # [L, T, B]. Whether the tile of a data space needs these words; the others have their place in
+                         # the rest of the level
 
     def take(self, rows: Any) -> Room:
         """The room of some columns of the batch, by a slice or an index array."""
@@ -104,13 +91,10 @@ def limits(nest: Nest, needed: np.ndarray, use: Usage, arch: Architecture, room:
            metadata: np.ndarray | None = None) -> list[LegalityCheck]:
     """Every check in the order in which Timeloop makes them; Timeloop reports the first one that is broken.
 
-    Timeloop lacks the last check, see `MOST_RECEIVERS`. `needed` [L, T, B] are the words that tiles take, 0 where none
-    is kept. `room` is smaller where tensors of other layers lie. `metadata` [L, B] are bits on a
-    sparse design; a level with a size limits them, too.
-
-    Returns:
-        First whether every data space is kept somewhere, then instances of the arithmetic, then for each level from
-        the innermost its capacity, least utilization and instances, and last the fan-outs.
+    First whether every data space is kept somewhere, then instances of the arithmetic, then for each level from the
+    innermost its capacity, least utilization and instances, and last the fan-outs, which Timeloop does not check, see
+    `MOST_RECEIVERS`. `needed` [L, T, B] are the words that tiles take, 0 where none is kept. `room` is smaller where
+    tensors of other layers lie. `metadata` [L, B] are bits on a sparse design; a level with a size limits them, too.
     """
     def limit(constraint: str, level: str, amount: np.ndarray, most: float) -> None:
         checks.append(LegalityCheck(constraint, level, amount, most, amount > most))
@@ -182,12 +166,6 @@ def rejection(broken: list[Violation]) -> InvalidMapping:
     same_level = [v for v in broken[1:] if v.level == first.level and v.constraint in ("instances", "x", "y")]
     tile_first = first.constraint in ("capacity", "metadata", "utilization")
     return InvalidMapping(first.level, first.reason + (same_level[0].reason if tile_first and same_level else ""))
-
-
-def legal(checks: list[LegalityCheck]) -> np.ndarray:
-    """[B]. Whether the mapping breaks no limit."""
-    result: np.ndarray = ~np.any([check.broken for check in checks], axis=0)
-    return result
 
 
 def excess(checks: list[LegalityCheck]) -> np.ndarray:

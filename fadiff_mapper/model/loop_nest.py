@@ -52,27 +52,18 @@ class Nest:
     A factor f with residual r means runs of f iterations, of which the very last run has r: where every loop of
     the same dimension further out is in its last iteration. So five points on tiles of two are a factor 3 outside a
     factor 2 with the residual 1. Such a nest is one of more points, cut off at the end.
-
-    Attributes:
-        temporal: [L, D, B]. Factors of the temporal loops.
-        spatial: [L, D, B]. Factors of the spatial loops over the fan-out below each level.
-        order: [L, D, B]. Dimension indices of the temporal loops, innermost first.
-        keep: [L, T, B]. True where the level keeps the data space, False where it is bypassed.
-        on_y: [L, D, B]. True where the spatial factor of a dimension lies on the Y axis; the D axis is the
-            dimension, not its position in `spatial_order`.
-        spatial_order: [L, D, B]. Dimension indices of the spatial loops, innermost first on each axis.
-        temporal_last: [L, D, B]. Iterations of the last run of each temporal loop; None: no loop has a residual.
-        spatial_last: [L, D, B]. The same for spatial loops; None where `temporal_last` is.
     """
 
-    temporal: Array
-    spatial: Array
-    order: Array
-    keep: Array
-    on_y: Array
-    spatial_order: Array
-    temporal_last: Array = None
-    spatial_last: Array = None
+    temporal: Array              # [L, D, B]. Factors of the temporal loops
+    spatial: Array               # [L, D, B]. Factors of the spatial loops over the fan-out below each level
+    order: Array                 # [L, D, B]. Dimension indices of the temporal loops, innermost first
+    keep: Array                  # [L, T, B]. True where the level keeps the data space, False where it is bypassed
+    on_y: Array                  # [L, D, B]. True where the spatial factor of a dimension lies on the Y axis; the D
+                                 # axis is the dimension, not its position in `spatial_order`
+    spatial_order: Array         # [L, D, B]. Dimension indices of the spatial loops, innermost first on each axis
+    temporal_last: Array = None  # [L, D, B]. Iterations of the last run of each temporal loop; None: no loop has a
+                                 # residual
+    spatial_last: Array = None   # [L, D, B]. The same for spatial loops; None where `temporal_last` is
 
     @property
     def batch(self) -> int:
@@ -108,17 +99,12 @@ class Active:
     """The parts of a nest that do something in at least one column of a batch.
 
     The equations skip everything else: a loop that has factor 1 in all columns changes no result.
-
-    Attributes:
-        temporal: [L, D]. Whether some temporal factor exceeds 1.
-        spatial: [L, D]. Whether some spatial factor exceeds 1.
-        counted: [L, T]. Whether the traffic into the level matters; by default whether some column keeps the data
-            space there.
     """
 
-    temporal: np.ndarray
-    spatial: np.ndarray
-    counted: np.ndarray
+    temporal: np.ndarray  # [L, D]. Whether some temporal factor exceeds 1
+    spatial: np.ndarray   # [L, D]. Whether some spatial factor exceeds 1
+    counted: np.ndarray   # [L, T]. Whether the traffic into the level matters; by default whether some column keeps the
+                          # data space there
 
     def looping_levels(self) -> list[int]:
         """Indices of the levels with temporal loops, innermost first."""
@@ -151,8 +137,8 @@ def joined(parts: Sequence[Nest]) -> Nest:
 def pack(mappings: Sequence[Mapping], problem: Problem, *, residuals: bool = False) -> Nest:
     """Mappings as one NumPy batch.
 
-    All mappings have the same number of levels; `residuals` permits residual factors. Factors are float64, orders
-    int64, `keep` and `on_y` bool. Raises FadiffError for a residual factor that is not permitted.
+    All mappings have the same number of levels. Factors are float64, orders int64, `keep` and `on_y` bool. Raises
+    FadiffError for residual factors unless `residuals` are permitted.
     """
     imperfect = any(mapping.imperfect for mapping in mappings)
     if imperfect and not residuals:
@@ -229,20 +215,14 @@ def without_lasts(nest: Nest) -> Nest:
 
 @dataclass(frozen=True)
 class Projection:
-    """How dimensions index the data spaces, as constants for array work.
+    """How dimensions index the data spaces, as constants for array work."""
 
-    Attributes:
-        relevant: [T, D]. Whether the dimension moves the data space, that is, occurs in one of its ranks.
-        ranks: For each data space its ranks, each a tuple of terms (dimension index, coefficient).
-        windowed: For each data space whether some rank is a sum of several dimensions, so that neighbouring tiles
-            can overlap (sliding windows with a halo).
-        read_write: For each data space whether it is an output.
-    """
-
-    relevant: np.ndarray
-    ranks: tuple[Ranks, ...]
-    windowed: tuple[bool, ...]
-    read_write: tuple[bool, ...]
+    relevant: np.ndarray          # [T, D]. Whether the dimension moves the data space, that is, occurs in one of its
+                                  # ranks
+    ranks: tuple[Ranks, ...]      # For each data space its ranks, each a tuple of terms (dimension index, coefficient)
+    windowed: tuple[bool, ...]    # For each data space whether some rank is a sum of several dimensions, so that
+                                  # neighbouring tiles can overlap (sliding windows with a halo)
+    read_write: tuple[bool, ...]  # For each data space whether it is an output
 
     @cached_property
     def shared(self) -> frozenset[int]:

@@ -29,40 +29,23 @@ class Machine:
 
     Where every column of a batch has a machine of its own, as in `gradient.hardware_descent`, the constants are torch
     tensors, and their axis of length 1 is the batch.
-
-    Attributes:
-        clusters: [L, 1]. Clusters of each level; one access of a cluster serves all its members.
-        block: [L, 1]. Words per vector access.
-        read: [L, 1]. pJ per vector read.
-        fill: [L, 1]. pJ per vector write of words from outside.
-        update: [L, 1]. pJ per vector write of outputs from below.
-        leak: [L, 1]. pJ of leakage per cycle and instance.
-        addr_gen: [L, 1]. pJ per generated address.
-        read_bandwidth: [L, 1]. Words per cycle and instance; `UNLIMITED` where there is no limit.
-        write_bandwidth: [L, 1]. The same for fills and updates together.
-        shared_bandwidth: [L, 1]. The same for reads, fills and updates together.
-        bandwidth_scale: [L, T, 1]. Factor on the bandwidth that a data space asks for.
-        compute_energy: pJ per multiply-accumulate.
-        network_latency: Cycles to fill and drain all interconnects.
-        gate: For each level the index of the level whose instances are its power gates.
-        gated: [L, 1]. Instances of each level behind one power gate.
     """
 
-    clusters: Array
-    block: Array
-    read: Array
-    fill: Array
-    update: Array
-    leak: Array
-    addr_gen: Array
-    read_bandwidth: Array
-    write_bandwidth: Array
-    shared_bandwidth: Array
-    bandwidth_scale: np.ndarray
-    compute_energy: Array | float
-    network_latency: float
-    gate: tuple[int, ...]
-    gated: Array
+    clusters: Array                # [L, 1]. Clusters of each level; one access of a cluster serves all its members
+    block: Array                   # [L, 1]. Words per vector access
+    read: Array                    # [L, 1]. pJ per vector read
+    fill: Array                    # [L, 1]. pJ per vector write of words from outside
+    update: Array                  # [L, 1]. pJ per vector write of outputs from below
+    leak: Array                    # [L, 1]. pJ of leakage per cycle and instance
+    addr_gen: Array                # [L, 1]. pJ per generated address
+    read_bandwidth: Array          # [L, 1]. Words per cycle and instance; `UNLIMITED` where there is no limit
+    write_bandwidth: Array         # [L, 1]. The same for fills and updates together
+    shared_bandwidth: Array        # [L, 1]. The same for reads, fills and updates together
+    bandwidth_scale: np.ndarray    # [L, T, 1]. Factor on the bandwidth that a data space asks for
+    compute_energy: Array | float  # pJ per multiply-accumulate
+    network_latency: float         # Cycles to fill and drain all interconnects
+    gate: tuple[int, ...]          # For each level the index of the level whose instances are its power gates
+    gated: Array                   # [L, 1]. Instances of each level behind one power gate
 
 
 def machine(arch: Architecture, problem: Problem, energies: Sequence[ComponentEnergy],
@@ -109,17 +92,11 @@ def in_namespace(xp: Any, constant: Any) -> Array:
 
 @dataclass(frozen=True)
 class ExpectedShares:
-    """Shares of the dense numbers that are left, the same for all mappings.
+    """Shares of the dense numbers that are left, the same for all mappings."""
 
-    Attributes:
-        accesses: Of the words read, filled and updated, [L, T].
-        computes: Of the multiply-accumulates that take energy.
-        cycles: Of the cycles of the arithmetic.
-    """
-
-    accesses: np.ndarray
-    computes: float
-    cycles: float
+    accesses: np.ndarray  # Of the words read, filled and updated, [L, T]
+    computes: float       # Of the multiply-accumulates that take energy
+    cycles: float         # Of the cycles of the arithmetic
 
     def of(self, counts: Counts) -> Counts:
         """The counts that are left; partitions stay."""
@@ -134,32 +111,51 @@ NO_LIMIT = -1.0
 
 @dataclass(frozen=True)
 class PreparedLayer:
-    """One problem on one architecture with everything that is the same for all its mappings.
-
-    Attributes:
-        arch: The architecture.
-        problem: The problem (one layer).
-        projection: The ranks of its data spaces as indices.
-        machine: Energies and bandwidths of the architecture as arrays.
-        energies: pJ per vector access of every storage level, innermost first.
-        reuse: The reuse that all mappings of this layer make use of.
-        interconnects: Interconnects below the levels, with the energy of their traffic.
-        shares: Shares of the differentiable model's counts that zeros leave; None: everything.
-    """
+    """One problem on one architecture with everything that is the same for all its mappings."""
 
     arch: Architecture
-    problem: Problem
-    projection: Projection
-    machine: Machine
-    energies: tuple[ComponentEnergy, ...]
-    reuse: Reuse
-    interconnects: tuple[PricedInterconnect, ...]
-    shares: ExpectedShares | None = None
+    problem: Problem                       # The problem (one layer)
+    projection: Projection                 # The ranks of its data spaces as indices
+    machine: Machine                       # Energies and bandwidths of the architecture as arrays
+    energies: tuple[ComponentEnergy, ...]  # pJ per vector access of every storage level, innermost first
+    reuse: Reuse                           # The reuse that all mappings of this layer make use of
+    interconnects: tuple[PricedInterconnect, ...]  # Interconnects below the levels, with the energy of their traffic
+    shares: ExpectedShares | None = None   # Shares of the differentiable model's counts that zeros leave; None:
+                                           # everything
 
     @cached_property
     def compiled(self) -> _kernel.Layer:
-        """The same constants for the compiled kernel, made once."""
-        return compiled_layer(self.arch, self.projection, self.machine, self.reuse, self.interconnects)
+        """The same constants for the compiled kernel, made once; those of the machine are numbers, no torch tensors."""
+        def flat(values: Any) -> list[Any]:
+            numbers: list[Any] = np.asarray(values).ravel().tolist()
+            return numbers
+
+        def constants(number: int, level: StorageLevel) -> _kernel.Level:
+            def of(values: Any) -> float:
+                return float(values[number, 0])
+
+            (fanout_x, fanout_y), words = arch.fanout(number), level.usable
+            return _kernel.Level(
+                usable=NO_LIMIT if words is None else words, least=(words or 0) * level.min_utilization,
+                fanout_x=fanout_x, fanout_y=fanout_y, clusters=of(machine.clusters), block=of(machine.block),
+                read=of(machine.read), fill=of(machine.fill), update=of(machine.update), leak=of(machine.leak),
+                address=of(machine.addr_gen), read_bandwidth=of(machine.read_bandwidth),
+                write_bandwidth=of(machine.write_bandwidth), shared_bandwidth=of(machine.shared_bandwidth),
+                gated=of(machine.gated), gate=machine.gate[number])
+
+        arch, projection, machine, reuse = self.arch, self.projection, self.machine, self.reuse
+        units: tuple[Arithmetic | StorageLevel, ...] = (arch.arithmetic, *arch.levels)
+        return _kernel.Layer(
+            dims=projection.relevant.shape[1], ranks=[[list(rank) for rank in ranks] for ranks in projection.ranks],
+            written=list(projection.read_write), levels=[constants(*level) for level in enumerate(arch.levels)],
+            units=[_kernel.Unit(instances=unit.instances, mesh_x=unit.mesh_x, mesh_y=unit.mesh_y) for unit in units],
+            bandwidth_scale=flat(machine.bandwidth_scale), held=flat(reuse.held), multicast=flat(reuse.multicast),
+            linked=flat(reuse.linked), first_written=flat(reuse.first_written), coalesced=flat(reuse.coalesced),
+            interconnects=[_kernel.InterconnectTable(
+                kind=_kernel.InterconnectKind.__members__[one.kind], level=one.level, reduces=one.reduces, hop=one.hop,
+                router=one.router, ingress=one.ingress, adder=one.adder,
+                transfers=[list(of.items()) for of in one.transfers]) for one in self.interconnects],
+            compute_energy=float(machine.compute_energy), network_latency=machine.network_latency)
 
     def resized(self, problem: Problem) -> PreparedLayer:
         """The same dimensions and data spaces in other bounds, on which none of the constants depend."""
@@ -184,42 +180,3 @@ def prepare_layer(arch: Architecture, problem: Problem, tables: Tables, reuse: R
     return PreparedLayer(arch, problem, project(problem), machine(arch, problem, energies, per_mac), energies,
                          reuse or full_reuse(len(arch.levels), len(problem.dataspaces)),
                          priced_interconnects(arch, problem, tables))
-
-
-def compiled_layer(arch: Architecture, projection: Projection, machine: Machine, reuse: Reuse,
-                   interconnects: Sequence[PricedInterconnect]) -> _kernel.Layer:
-    """The constants of a layer for the compiled kernel.
-
-    Energies and bandwidths of `machine` are numbers, not torch tensors.
-    """
-    def constants(number: int, level: StorageLevel) -> _kernel.Level:
-        def of(values: Any) -> float:
-            return float(values[number, 0])
-
-        (fanout_x, fanout_y), words = arch.fanout(number), level.usable
-        return _kernel.Level(
-            usable=NO_LIMIT if words is None else words, least=(words or 0) * level.min_utilization,
-            fanout_x=fanout_x, fanout_y=fanout_y, clusters=of(machine.clusters), block=of(machine.block),
-            read=of(machine.read), fill=of(machine.fill), update=of(machine.update), leak=of(machine.leak),
-            address=of(machine.addr_gen), read_bandwidth=of(machine.read_bandwidth),
-            write_bandwidth=of(machine.write_bandwidth), shared_bandwidth=of(machine.shared_bandwidth),
-            gated=of(machine.gated), gate=machine.gate[number])
-
-    units: tuple[Arithmetic | StorageLevel, ...] = (arch.arithmetic, *arch.levels)
-    return _kernel.Layer(
-        dims=projection.relevant.shape[1], ranks=[[list(rank) for rank in ranks] for ranks in projection.ranks],
-        written=list(projection.read_write), levels=[constants(*level) for level in enumerate(arch.levels)],
-        units=[_kernel.Unit(instances=unit.instances, mesh_x=unit.mesh_x, mesh_y=unit.mesh_y) for unit in units],
-        bandwidth_scale=_flat(machine.bandwidth_scale), held=_flat(reuse.held), multicast=_flat(reuse.multicast),
-        linked=_flat(reuse.linked), first_written=_flat(reuse.first_written), coalesced=_flat(reuse.coalesced),
-        interconnects=[_kernel.InterconnectTable(
-            kind=_kernel.InterconnectKind.__members__[one.kind], level=one.level, reduces=one.reduces, hop=one.hop,
-            router=one.router, ingress=one.ingress, adder=one.adder,
-            transfers=[list(of.items()) for of in one.transfers]) for one in interconnects],
-        compute_energy=float(machine.compute_energy), network_latency=machine.network_latency)
-
-
-def _flat(values: Any) -> list[Any]:
-    """All numbers of an array in order."""
-    flat: list[Any] = np.asarray(values).ravel().tolist()
-    return flat

@@ -21,36 +21,36 @@ NOTHING_OFF = LevelMapping({}, (), {}, (), 0, frozenset())
 
 @dataclass(frozen=True)
 class Reuse:
-    """Reuse over each boundary, the same for all mappings of a batch; boundary b lies below level b.
+    """Reuse over each boundary, the same for all mappings of a batch; boundary b lies below level b."""
 
-    Attributes:
-        held: [L, T]. Whether the receivers below a boundary hold their tile from one iteration of the outer loops to
-            the next, so that only new words are sent. False below the innermost level: the arithmetic holds nothing.
-        multicast: [L, T]. Whether receivers below a boundary that want the same words share one transfer; for
-            outputs, whether their partial sums are added up on the way (spatial reduction).
-        linked: [L, T]. Whether receivers below a boundary may hand words on to a neighbour.
-        first_written: [L, T]. Whether a level takes the first update of each word of an output as a plain write; else
-            it is filled and read for that one, too.
-        coalesced: [L, T]. Whether a level holds words for several uses inside it; else all that its receivers ask for
-            comes from the next level further out, as if it were bypassed, and it is read and filled for it all the
-            same.
-    """
-
-    held: np.ndarray
-    multicast: np.ndarray
-    linked: np.ndarray
-    first_written: np.ndarray
-    coalesced: np.ndarray
+    held: np.ndarray           # [L, T]. Whether the receivers below a boundary hold their tile from one iteration of
+                               # the outer loops to the next, so that only new words are sent. False below the innermost
+                               # level: the arithmetic holds nothing
+    multicast: np.ndarray      # [L, T]. Whether receivers below a boundary that want the same words share one transfer;
+                               # for outputs, whether their partial sums are added up on the way (spatial reduction)
+    linked: np.ndarray         # [L, T]. Whether receivers below a boundary may hand words on to a neighbour
+    first_written: np.ndarray  # [L, T]. Whether a level takes the first update of each word of an output as a plain
+                               # write; else it is filled and read for that one, too
+    coalesced: np.ndarray      # [L, T]. Whether a level holds words for several uses inside it; else all that its
+                               # receivers ask for comes from the next level further out, as if it were bypassed, and it
+                               # is read and filled for it all the same
 
 
 def full_reuse(levels: int, dataspaces: int) -> Reuse:
     """Timeloop's default: everything is reused. The arguments are the sizes of the axes L and T."""
-    return _reuse([NOTHING_OFF] * levels, [""] * dataspaces)
+    return reuse_of(Mapping((NOTHING_OFF,) * levels), [""] * dataspaces)
 
 
 def reuse_of(mapping: Mapping, names: Sequence[str]) -> Reuse:
     """The reuse that the directives of a mapping leave on; `names` are the data spaces of the problem in order."""
-    return _reuse(mapping.levels, names)
+    def without(off: Sequence[frozenset[str]]) -> np.ndarray:
+        return np.array([[name not in there for name in names] for there in off], dtype=np.bool_)
+
+    # The directive of level l concerns the tile of level l, which the receivers below boundary l + 1 hold.
+    # The directive of the outermost level concerns no boundary and is left out.
+    return Reuse(without([frozenset(names), *(level.no_temporal_reuse for level in mapping.levels[:-1])]),
+                 *(without([getattr(level, switch) for level in mapping.levels]) for switch in (
+                     "no_multicast", "no_link_transfer", "rmw_first_update", "no_coalesce")))
 
 
 def constrained_reuse(constraints: Constraints, names: Sequence[str]) -> Reuse:
@@ -65,14 +65,3 @@ def with_reuse(mapping: Mapping, constraints: Constraints) -> Mapping:
                 no_link_transfer=limits.spatial.no_link_transfer, rmw_first_update=limits.temporal.rmw_first_update,
                 no_coalesce=limits.no_coalesce)
         for level, limits in zip(mapping.levels, constraints.levels, strict=True)))
-
-
-def _reuse(levels: Sequence[LevelMapping], names: Sequence[str]) -> Reuse:
-    def without(off: Sequence[frozenset[str]]) -> np.ndarray:
-        return np.array([[name not in there for name in names] for there in off], dtype=np.bool_)
-
-    # The directive of level l concerns the tile of level l, which the receivers below boundary l + 1 hold.
-    # The directive of the outermost level concerns no boundary and is left out.
-    return Reuse(without([frozenset(names), *(level.no_temporal_reuse for level in levels[:-1])]),
-                 *(without([getattr(level, switch) for level in levels]) for switch in (
-                     "no_multicast", "no_link_transfer", "rmw_first_update", "no_coalesce")))

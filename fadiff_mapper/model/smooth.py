@@ -37,7 +37,6 @@ from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.model.access_counts import (
     Delivery,
     Rounding,
-    TemporalLoops,
     delivery,
     demand,
     first_moving,
@@ -68,7 +67,7 @@ def evaluate_smooth(layer: PreparedLayer, nest: Nest, active: Active | None = No
     counts = layer.shares.of(shared.counts)
     busy = replace(shared.use, compute_cycles=shared.use.compute_cycles * layer.shares.cycles)
     computes = shared.use.computes * layer.shares.computes
-    return replace(shared, counts=counts, cost=cost(counts, busy, layer.machine, computes, SMOOTH))
+    return replace(shared, counts=counts, price=lambda: cost(counts, busy, layer.machine, computes, SMOOTH))
 
 
 def _traffic(layer: PreparedLayer, nest: Nest, tile: Tiles, active: Active) -> Delivery:
@@ -77,21 +76,16 @@ def _traffic(layer: PreparedLayer, nest: Nest, tile: Tiles, active: Active) -> D
     found = {t: window_steps(nest, projection, t, tile, active, reuse)
              for t, windowed in enumerate(projection.windowed) if windowed}
     steps = {t: known for t, known in found.items() if known is not None}
-    wanted = smooth_demand(nest, projection, tile, active, reuse, steps)
-    raw = delivery(nest, projection, wanted, active, reuse)
-    return smooth_delivery(raw, steps, nest, projection, layer.arch, tile, active, reuse)
-
-
-def smooth_demand(nest: Nest, projection: Projection, tile: Tiles, active: Active, reuse: Reuse,
-                  steps: Mapping[int, WindowSteps]) -> Array:
-    """`access_counts.demand` with the closed form of several loops that move one window, from `steps` by data space."""
     xp, counted = array_namespace(nest.temporal), active.counted.copy()
     for t, known in steps.items():  # overlaps are taken from `steps` below, so `demand` need not subtract them
         counted[[level - 1 for level in known.levels], t] = False
-    rough = demand(nest, projection, tile, replace(active, counted=counted), reuse)
+    wanted = demand(nest, projection, tile, replace(active, counted=counted), reuse)
     better = {(level, t): known.demand[n] for t, known in steps.items() for n, level in enumerate(known.levels)}
-    return xp.stack([xp.stack([better.get((level, t), rough[level, t]) for t in range(rough.shape[1])])
-                     for level in range(rough.shape[0])]) if better else rough
+    if better:
+        wanted = xp.stack([xp.stack([better.get((level, t), wanted[level, t]) for t in range(wanted.shape[1])])
+                           for level in range(wanted.shape[0])])
+    raw = delivery(nest, projection, wanted, active, reuse)
+    return smooth_delivery(raw, steps, nest, projection, layer.arch, tile, active, reuse)
 
 
 Rank: TypeAlias = tuple[tuple[int, int], ...]
@@ -100,21 +94,14 @@ Rank: TypeAlias = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class WindowSteps:
-    """The calls that deliver the tiles of one data space over N boundaries, by the temporal loop that steps.
+    """The calls that deliver the tiles of one data space over N boundaries, by the temporal loop that steps."""
 
-    Attributes:
-        levels: [N]. The levels outside the boundaries.
-        demand: [N, B]. Words that one receiver asks for over the whole run.
-        again: [N, S, B]. Words of the steps of each loop that repeat the call before, that is, deliver as many words.
-        move: [R, N, S, B]. Move of the tile in the ranks that dimensions share, per step; integers.
-        alone: [N, S, B]. Whether a step moves the tile in none of the other ranks.
-    """
-
-    levels: tuple[int, ...]
-    demand: Array
-    again: Array
-    move: Array
-    alone: Array
+    levels: tuple[int, ...]  # [N]. The levels outside the boundaries
+    demand: Array            # [N, B]. Words that one receiver asks for over the whole run
+    again: Array             # [N, S, B]. Words of the steps of each loop that repeat the call before, that is, deliver
+                             # as many words
+    move: Array              # [R, N, S, B]. Move of the tile in the ranks that dimensions share, per step; integers
+    alone: Array             # [N, S, B]. Whether a step moves the tile in none of the other ranks
 
 
 def shared_ranks(ranks: Ranks) -> list[Rank]:
@@ -143,7 +130,13 @@ def window_steps(nest: Nest, projection: Projection, dataspace: int, tile: Tiles
     start = xp.asarray([loops.start(level) for level in levels])
     loop = xp.arange(len(loops.level))[:, None]
     innermost, further = loop == first[:, None], loop > first[:, None]                       # [N, S, B]
-    move, alone = _moves(loops, projection, dataspace, tile, start)
+    # moves are only compared, so they are integers without gradient
+    level, row = xp.asarray(np.array(loops.level))[:, None], xp.arange(loops.bound.shape[1])
+    step = xp.astype(tile.across[level, loops.dim, row] * (loops.bound > 1), xp.int64)
+    along = xp.stack([step * total([c * (loops.dim == d) for d, c in rank])
+                      for rank in shared_ranks(projection.ranks[dataspace])])
+    elsewhere = step * xp.asarray(projection.relevant[dataspace])[loops.dim] * xp.all(along == 0, axis=0)
+    move, alone = along[:, None] - _since(along, start), _since(elsewhere, start) + elsewhere == 0
     stays = further & alone & xp.all(move == 0, axis=0)
     slides_on = further & alone & xp.all(move == xp.sum(move * innermost, axis=-2)[..., None, :], axis=0)
     held = overlap(loops, projection.ranks[dataspace], tile, levels, first)
@@ -153,18 +146,6 @@ def window_steps(nest: Nest, projection: Projection, dataspace: int, tile: Tiles
     idle = ~xp.any(innermost & (_since(loops.bound > 1, start) == 0), axis=1)
     again = _repeats(loops.bound - 1, times, innermost, further, slides_on, stays, held == 0) * ~idle[:, None]
     return WindowSteps(levels, size + xp.sum(times * words, axis=1), again * words, move, alone)
-
-
-def _moves(loops: TemporalLoops, projection: Projection, dataspace: int, tile: Tiles,
-           start: Array) -> tuple[Array, Array]:
-    """`WindowSteps.move` and `WindowSteps.alone`; moves are only compared, so they are integers without gradient."""
-    xp = array_namespace(loops.bound)
-    level, row = xp.asarray(np.array(loops.level))[:, None], xp.arange(loops.bound.shape[1])
-    step = xp.astype(tile.across[level, loops.dim, row] * (loops.bound > 1), xp.int64)
-    along = xp.stack([step * total([c * (loops.dim == d) for d, c in rank])
-                      for rank in shared_ranks(projection.ranks[dataspace])])
-    elsewhere = step * xp.asarray(projection.relevant[dataspace])[loops.dim] * xp.all(along == 0, axis=0)
-    return along[:, None] - _since(along, start), _since(elsewhere, start) + elsewhere == 0
 
 
 def _since(values: Array, start: Array) -> Array:
@@ -269,10 +250,8 @@ def neighbours(nest: Nest, arch: Architecture, level: int) -> Iterator[tuple[Arr
     """The spatial loops whose steps lie between receivers side by side.
 
     Along a row this is the innermost loop; from row to row the innermost loop on Y where the loops on X fill the row.
-
-    Yields:
-        Whether there is such a loop, its dimension, and the pairs of its receivers that the end of a row tears apart,
-        [B] each; first along the row, then from row to row.
+    Yields for both whether there is such a loop, its dimension, and the pairs of its receivers that the end of a row
+    tears apart, [B] each.
     """
     xp, order = array_namespace(nest.temporal), nest.spatial_order[level]
     row, spatial = xp.arange(nest.batch), xp.astype(nest.spatial[level], xp.int64)

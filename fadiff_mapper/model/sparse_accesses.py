@@ -48,34 +48,22 @@ densities from 0.1, 0.2, ..., 1.0 on: Timeloop's table. Smaller tiles are summed
 @dataclass(frozen=True)
 class SparseCounts:
     """Accesses and computes of one mapping over the whole run by kind; accesses per instance, 0 where nothing is kept.
-
-    Attributes:
-        stored: The mapping with its tiles.
-        use: Instances in use.
-        savings: Savings by (level, data space).
-        words: [K, A, L, T]. Words.
-        units: [K, A, L, T, R, 2]. Accesses to metadata and to payloads of every rank, innermost rank first.
-        reductions: [L, T]. Sums of an arriving word and a stored word.
-        compressions: [L, T]. Words that are compressed on their way outwards.
-        decompressions: [L, T]. Words that are decompressed on their way in.
-        wrapped: [L, T]. Whether some count is negative.
-        addresses: [L, T]. Addresses generated per cluster.
-        format_shares: [3, L, T]. Shares of metadata in reads and writes together, in reads, in writes.
-        computes: Computes by kind, all units together. Computes of which no operand exists are in none of them.
     """
 
-    stored: StoredMapping
-    use: SparseUsage
-    savings: AnyMapping[tuple[int, int], Saving]
-    words: np.ndarray
-    units: np.ndarray
-    reductions: np.ndarray
-    compressions: np.ndarray
-    decompressions: np.ndarray
-    wrapped: np.ndarray
-    addresses: np.ndarray
-    format_shares: np.ndarray
-    computes: tuple[int, int, int]
+    stored: StoredMapping           # The mapping with its tiles
+    use: SparseUsage                # Instances in use
+    savings: AnyMapping[tuple[int, int], Saving]  # Savings by (level, data space)
+    words: np.ndarray               # [K, A, L, T]. Words
+    units: np.ndarray               # [K, A, L, T, R, 2]. Accesses to metadata and to payloads of every rank, innermost
+                                    # rank first
+    reductions: np.ndarray          # [L, T]. Sums of an arriving word and a stored word
+    compressions: np.ndarray        # [L, T]. Words that are compressed on their way outwards
+    decompressions: np.ndarray      # [L, T]. Words that are decompressed on their way in
+    wrapped: np.ndarray             # [L, T]. Whether some count is negative
+    addresses: np.ndarray           # [L, T]. Addresses generated per cluster
+    format_shares: np.ndarray       # [3, L, T]. Shares of metadata in reads and writes together, in reads, in writes
+    computes: tuple[int, int, int]  # Computes by kind, all units together. Computes of which no operand exists are in
+                                    # none of them
 
 
 def unsigned(values: np.ndarray) -> np.ndarray:
@@ -92,19 +80,9 @@ def unsigned(values: np.ndarray) -> np.ndarray:
 
 
 def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -> Evaluation:
-    """Evaluates one mapping.
+    """Evaluates one mapping, of which a batch has been evaluated on the dense design; `counts` stay the dense ones.
 
-    Args:
-        design: The layer on its design.
-        dense: The dense evaluation of a batch of this one mapping.
-        mapping: The mapping itself.
-
-    Returns:
-        The evaluation of the same batch; its `counts` are those of the dense problem.
-
-    Raises:
-        InvalidMapping: Timeloop would reject the mapping.
-        FadiffError: Timeloop aborts on it, or its numbers are undefined.
+    Raises InvalidMapping where Timeloop would reject it, FadiffError where it aborts or its numbers are undefined.
     """
     layer, arch, problem, machine = design.layer, design.layer.arch, design.layer.problem, design.layer.machine
     names = problem.dataspace_names()
@@ -198,7 +176,7 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -
     cost = replace(cost, level_energy=energies, energy=total([cost.compute_energy, *energies]))
     counts = SparseCounts(stored, use, savings, words, units, reductions, compressions, decompressions, wrapped,
                           addresses, format_shares, computes)
-    return replace(dense, use=use, cost=cost, checks=checks, sparse=counts)
+    return replace(dense, use=use, price=lambda: cost, checks=checks, sparse=counts)
 
 
 def saved_accesses(words: np.ndarray, units: np.ndarray, column: AnyMapping[int, StoredTile],
@@ -211,12 +189,8 @@ def saved_accesses(words: np.ndarray, units: np.ndarray, column: AnyMapping[int,
     problem's, `units` [A, L, R, 2] the accesses to metadata without savings, `skipped` the share of the instances that
     levels skip.
 
-    Returns:
-        (Words [K, A, L], units [K, A, L, R, 2], reductions, compressions, decompressions, wrapped, [L] each, as in
-        `SparseCounts`), and the share that the innermost saving level saves, which reaches the computes, None without.
-
-    Raises:
-        FadiffError: Timeloop aborts, or its numbers are undefined.
+    Returns (words [K, A, L], units [K, A, L, R, 2], reductions, compressions, decompressions, wrapped, [L] each, as in
+    `SparseCounts`), and the share that the innermost saving level saves, which reaches the computes, None without.
     """
     left, units = words.copy(), units.copy()
     found, found_units = (np.zeros((len(KINDS), *values.shape), np.uint64) for values in (words, units))
@@ -295,17 +269,12 @@ def saved_accesses(words: np.ndarray, units: np.ndarray, column: AnyMapping[int,
 
 
 class Operand(NamedTuple):
-    """One operand of the computes.
+    """One operand of the computes."""
 
-    Attributes:
-        density: Its density, rounded to a millionth.
-        has_metadata: Whether its innermost level stores it in a format.
-        saved: The share of its accesses that its innermost saving level saves; None where no level saves any.
-    """
-
-    density: float
-    has_metadata: bool
-    saved: float | None
+    density: float       # Its density, rounded to a millionth
+    has_metadata: bool   # Whether its innermost level stores it in a format
+    saved: float | None  # The share of its accesses that its innermost saving level saves; None where no level saves
+                         # any
 
 
 def saved_computes(algorithmic: int, operands: Sequence[Operand], *, gates: bool, skips: bool) -> tuple[int, int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -40,21 +40,13 @@ _kernel.raise_aborted_as(FadiffError)  # where Timeloop ends on a density
 
 @dataclass(frozen=True)
 class StorageEnergies:
-    """pJ of the actions of a storage level; 0 where the ERT has none.
+    """pJ of the actions of a storage level; 0 where the ERT has none."""
 
-    Attributes:
-        data: By (kind, access), of `KINDS` and `ACCESSES`; per vector access.
-        metadata: The same for the metadata, per access of its memory.
-        decompression: Per word that is decompressed.
-        compression: Per word that is compressed.
-        leak: Per cycle and instance.
-    """
-
-    data: dict[tuple[str, str], float]
-    metadata: dict[tuple[str, str], float]
-    decompression: float
-    compression: float
-    leak: float
+    data: dict[tuple[str, str], float]      # By (kind, access), of `KINDS` and `ACCESSES`; per vector access
+    metadata: dict[tuple[str, str], float]  # The same for the metadata, per access of its memory
+    decompression: float                    # Per word that is decompressed
+    compression: float                      # Per word that is compressed
+    leak: float                             # Per cycle and instance
 
 
 NAMES = {(middle, kind, access): tuple(f"{prefix}{middle}{name}" for prefix in prefixes for name in dict.fromkeys(
@@ -92,21 +84,14 @@ def compute_energies(arithmetic: Arithmetic, tables: Tables) -> tuple[float, flo
 
 @dataclass(frozen=True)
 class SparseDesign:
-    """A layer on a sparse design with everything that is the same for all its mappings.
+    """A layer on a sparse design with everything that is the same for all its mappings."""
 
-    Attributes:
-        layer: The layer, prepared for dense evaluation.
-        sparse: The hardware's treatment of zeros; empty where the input has no such section.
-        models: Density of every data space; none where no optimization is applied.
-        energies: pJ of the actions of every level.
-        compute_energies: pJ of a compute by kind.
-    """
-
-    layer: PreparedLayer
-    sparse: SparseOptimizations
-    models: tuple[_kernel.DensityModel, ...]
-    energies: tuple[StorageEnergies, ...]
-    compute_energies: tuple[float, float, float]
+    layer: PreparedLayer                      # The layer, prepared for dense evaluation
+    sparse: SparseOptimizations               # The hardware's treatment of zeros; empty where the input has no such
+                                              # section
+    models: tuple[_kernel.DensityModel, ...]  # Density of every data space; none where no optimization is applied
+    energies: tuple[StorageEnergies, ...]     # pJ of the actions of every level
+    compute_energies: tuple[float, float, float]  # pJ of a compute by kind
 
     @cached_property
     def word_densities(self) -> list[float]:
@@ -143,43 +128,36 @@ class SparseDesign:
             if size > most:
                 raise FadiffError(f"sparse designs with {what.format(size)} are not searched; accepted: at most {most}")
         names, dims = problem.dataspace_names(), problem.dimensions
-        formats = [options.formats.get(name) for options in sparse.levels for name in names]
+
+        def compiled_format(own: Representation | None) -> _kernel.FormatTable:  # no rank where it is stored plainly
+            ranks = [] if own is None else [_kernel.RankTable(
+                kind=_kernel.RankKind.__members__[rank.kind],
+                groups=[sum(1 << dims.index(name) for name in group) for group in rank.flattened],
+                metadata_bits=rank.metadata_bits, payload_bits=rank.payload_bits) for rank in own.ranks]
+            return _kernel.FormatTable(ranks=ranks, inner_to_outer=own is not None and own.inner_to_outer,
+                                       compressed=own is not None and own.compressed)
+
+        def choices(groups: tuple[Choice, ...]) -> list[list[tuple[int, list[int]]]]:
+            return [[(names.index(one.target), [names.index(name) for name in one.conditions]) for one in group]
+                    for group in groups]
+
+        def actions(of: Mapping[tuple[str, str], float]) -> list[list[float]]:
+            return [[of[kind, access] for access in ACCESSES] for kind in KINDS]
+
         return _kernel.SparseTables(
             self.layer.compiled,
-            levels=[_compiled_level(level, options, own, names)
-                    for level, options, own in zip(arch.levels, sparse.levels, self.energies, strict=True)],
-            formats=[_compiled_format(own, dims) for own in formats],
+            levels=[_kernel.SparseLevel(
+                decompresses=level.decompresses, compresses=level.compresses,
+                metadata_limit=level.usable_metadata_bits, word_bits=level.word_bits,
+                metadata_width=level.metadata.width, metadata_word_bits=level.metadata.word_bits,
+                data=actions(own.data), metadata=actions(own.metadata), decompression=own.decompression,
+                compression=own.compression, leak=own.leak, gating=choices(options.gating),
+                skipping=choices(options.skipping), spatial_skipping=choices(options.spatial_skipping))
+                for level, options, own in zip(arch.levels, sparse.levels, self.energies, strict=True)],
+            formats=[compiled_format(options.formats.get(name)) for options in sparse.levels for name in names],
             gates_computes=sparse.gates_computes, skips_computes=sparse.skips_computes, computes=problem.computes,
             compute_energy=list(self.compute_energies), models=self.models,
             operand_density=[millionths(density) for density in self.word_densities])
-
-
-def _compiled_format(own: Representation | None, dims: Sequence[str]) -> _kernel.FormatTable:
-    """The format of one tensor for the kernel, without a rank where it is stored plainly."""
-    ranks = [] if own is None else [_kernel.RankTable(
-        kind=_kernel.RankKind.__members__[rank.kind],
-        groups=[sum(1 << dims.index(name) for name in group) for group in rank.flattened],
-        metadata_bits=rank.metadata_bits, payload_bits=rank.payload_bits) for rank in own.ranks]
-    return _kernel.FormatTable(ranks=ranks, inner_to_outer=own is not None and own.inner_to_outer,
-                                  compressed=own is not None and own.compressed)
-
-
-def _compiled_level(level: StorageLevel, options: LevelOptimizations, energies: StorageEnergies,
-                    names: Sequence[str]) -> _kernel.SparseLevel:
-    """One level for the kernel."""
-    def choices(groups: tuple[Choice, ...]) -> list[list[tuple[int, list[int]]]]:
-        return [[(names.index(one.target), [names.index(name) for name in one.conditions]) for one in group]
-                for group in groups]
-
-    def actions(of: Mapping[tuple[str, str], float]) -> list[list[float]]:
-        return [[of[kind, access] for access in ACCESSES] for kind in KINDS]
-
-    return _kernel.SparseLevel(
-        decompresses=level.decompresses, compresses=level.compresses, metadata_limit=level.usable_metadata_bits,
-        word_bits=level.word_bits, metadata_width=level.metadata.width, metadata_word_bits=level.metadata.word_bits,
-        data=actions(energies.data), metadata=actions(energies.metadata), decompression=energies.decompression,
-        compression=energies.compression, leak=energies.leak, gating=choices(options.gating),
-        skipping=choices(options.skipping), spatial_skipping=choices(options.spatial_skipping))
 
 
 def millionths(value: float) -> float:

@@ -126,17 +126,13 @@ def _target_loop(source: int, child: int | None, target: int,
 
 @dataclass(frozen=True)
 class SparseUsage(Usage):
-    """Instances in use of one mapping. Expansions are the most of any data space.
+    """Instances in use of one mapping. Expansions are the most of any data space."""
 
-    Attributes:
-        most: [L + 1, T, 2]. Most instances along X and Y; entry 0 is the arithmetic, entry l + 1 is level l.
-        average: [L + 1, T]. Instances in use on average, where empty tiles are sent nowhere.
-        skipped: Share of the instances that spatial skipping saves, by the (storage level, data space) that skips some.
-    """
-
-    most: np.ndarray
-    average: np.ndarray
-    skipped: dict[tuple[int, int], float]
+    most: np.ndarray                       # [L + 1, T, 2]. Most instances along X and Y; entry 0 is the arithmetic,
+                                           # entry l + 1 is level l
+    average: np.ndarray                    # [L + 1, T]. Instances in use on average, where empty tiles are sent nowhere
+    skipped: dict[tuple[int, int], float]  # Share of the instances that spatial skipping saves, by the (storage level,
+                                           # data space) that skips some
 
     @property
     def instances(self) -> np.ndarray:
@@ -148,11 +144,8 @@ class SparseUsage(Usage):
 def sparse_usage(stored: StoredMapping, spanned: np.ndarray) -> SparseUsage:
     """Instances in use of those [L + 1, 2] that a mapping spans. Whole numbers are cut off at each step.
 
-    Skipping at storage level l saves instances of unit l, the next one inwards.
-
-    Raises:
-        InvalidMapping: A fan-out is too small for the instances that remain.
-        FadiffError: Timeloop aborts, crashes, or reads beyond its tables.
+    Skipping at storage level l saves instances of unit l, the next one inwards. Raises InvalidMapping for a fan-out
+    that is too small for the instances left, FadiffError where Timeloop aborts, crashes, or reads beyond its tables.
     """
     design, tensors, units = stored.design, range(len(stored.columns)), range(len(spanned))
     most, names = np.repeat(spanned[:, None], len(tensors), axis=1), design.layer.problem.dataspace_names()
@@ -239,7 +232,21 @@ def sparse_usage(stored: StoredMapping, spanned: np.ndarray) -> SparseUsage:
             share[level, target] = math.prod(shares[leader] for leader in sorted(shares))
     for t in tensors:
         hand_inwards(t, [(unit, t) in skips for unit in units], settled=True)
-    _check_fanouts(stored, most)
+    arch, sentences, blamed = design.layer.arch, list[str](), dict[int, str]()
+    for own in np.moveaxis(most, 1, 0).tolist():
+        for unit in reversed(range(len(arch.levels))):
+            for axis, name in enumerate("XY"):
+                outer = own[unit + 1][axis]
+                if not outer:
+                    raise FadiffError("Timeloop crashes on this mapping: it divides by the instances of a level of "
+                                      "which spatial skipping leaves none")
+                needed, there = own[unit][axis] // outer, arch.fanout(unit)[axis]
+                if needed > there:
+                    sentences.append(f"Required fanout{name} {needed} does not meet hardware constraint {there}")
+                    blamed[unit] = "\n".join(sentences)
+    if blamed:  # the innermost fan-out that is too small, with the sentences that Timeloop collects
+        unit = min(blamed)
+        raise InvalidMapping(arch.levels[unit - 1].name if unit else arch.arithmetic.name, blamed[unit])
     return result(skips)
 
 
@@ -257,24 +264,3 @@ def _stationary(stored: StoredMapping, target: int, leader: int, level: int, loo
                     break
                 points[outer.dim] *= outer.bound
     return points
-
-
-def _check_fanouts(stored: StoredMapping, most: np.ndarray) -> None:
-    """Raises InvalidMapping for the innermost fan-out that is too small, with the sentences that Timeloop collects."""
-    arch = stored.design.layer.arch
-    sentences: list[str] = []
-    blamed: dict[int, str] = {}
-    for own in np.moveaxis(most, 1, 0).tolist():
-        for unit in reversed(range(len(arch.levels))):
-            for axis, name in enumerate("XY"):
-                outer = own[unit + 1][axis]
-                if not outer:
-                    raise FadiffError("Timeloop crashes on this mapping: it divides by the instances of a level of "
-                                      "which spatial skipping leaves none")
-                needed, there = own[unit][axis] // outer, arch.fanout(unit)[axis]
-                if needed > there:
-                    sentences.append(f"Required fanout{name} {needed} does not meet hardware constraint {there}")
-                    blamed[unit] = "\n".join(sentences)
-    if blamed:
-        unit = min(blamed)
-        raise InvalidMapping(arch.levels[unit - 1].name if unit else arch.arithmetic.name, blamed[unit])

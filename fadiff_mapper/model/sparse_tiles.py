@@ -35,53 +35,36 @@ Units = tuple[float, float]
 
 @dataclass(frozen=True)
 class NestLoop:
-    """One loop.
+    """One loop."""
 
-    Attributes:
-        dim: Its dimension.
-        bound: Its factor.
-        axis: "X" or "Y" of a spatial loop, "" of a temporal one.
-        points: Points of the iterations that this loop and all inside it span, by dimension.
-    """
-
-    dim: str
+    dim: str                # Its dimension
     bound: int
-    axis: str
-    points: dict[str, int]
+    axis: str               # "X" or "Y" of a spatial loop, "" of a temporal one
+    points: dict[str, int]  # Points of the iterations that this loop and all inside it span, by dimension
 
 
 @dataclass(frozen=True)
 class StoredTile:
-    """The tile of a data space at a level that keeps it: its place, its fiber tree, and its occupancy.
+    """The tile of a data space at a level that keeps it: its place, its fiber tree, and its occupancy."""
 
-    Attributes:
-        box: Its extents along the ranks of the tensor.
-        parent: The next level outwards that keeps the data space; None for the outermost.
-        child: The next level inwards that keeps it; None where its words go to the arithmetic.
-        representation: Its format; None where it is stored plainly.
-        fibers: Coordinates of a fiber of each rank of its tree, innermost first; none where no level has a format.
-        boxes: One more than ranks: boxes[r] is the box below rank r, boxes[r + 1] the one of its whole fiber.
-        used: Share of the instances that get a tile at all: where the parent knows of empty tiles, it sends none.
-        density: Expected nonzeros over the words of the tile; of tiles that are not empty, where empty ones are not
-            sent.
-        nonzeros: Expected nonzeros.
-        metadata: Expected units of every rank, innermost first; none without a format.
-        most_words: Words that the tile may need: the largest occupancy, or all words where zeros are stored.
-        most_metadata: Units of every rank at the largest occupancy.
-    """
-
-    box: tuple[int, ...]
-    parent: int | None
-    child: int | None
-    representation: Representation | None = None
-    fibers: tuple[int, ...] = ()
-    boxes: tuple[tuple[int, ...], ...] = ()
-    used: float = 1.0
-    density: float = 1.0
-    nonzeros: float = 0.0
-    metadata: tuple[Units, ...] = ()
-    most_words: int = 0
-    most_metadata: tuple[Units, ...] = ()
+    box: tuple[int, ...]                     # Its extents along the ranks of the tensor
+    parent: int | None                       # The next level outwards that keeps the data space; None for the outermost
+    child: int | None                        # The next level inwards that keeps it; None where its words go to the
+                                             # arithmetic
+    representation: Representation | None = None  # Its format; None where it is stored plainly
+    fibers: tuple[int, ...] = ()             # Coordinates of a fiber of each rank of its tree, innermost first; none
+                                             # where no level has a format
+    boxes: tuple[tuple[int, ...], ...] = ()  # One more than ranks: boxes[r] is the box below rank r, boxes[r + 1] the
+                                             # one of its whole fiber
+    used: float = 1.0                        # Share of the instances that get a tile at all: where the parent knows of
+                                             # empty tiles, it sends none
+    density: float = 1.0                     # Expected nonzeros over the words of the tile; of tiles that are not
+                                             # empty, where empty ones are not sent
+    nonzeros: float = 0.0                    # Expected nonzeros
+    metadata: tuple[Units, ...] = ()         # Expected units of every rank, innermost first; none without a format
+    most_words: int = 0                      # Words that the tile may need: the largest occupancy, or all words where
+                                             # zeros are stored
+    most_metadata: tuple[Units, ...] = ()    # Units of every rank at the largest occupancy
 
     @property
     def words(self) -> int:
@@ -117,17 +100,13 @@ class StoredTile:
 
 @dataclass(frozen=True)
 class StoredMapping:
-    """One mapping with everything that the steps of the sparse analysis read.
+    """One mapping with everything that the steps of the sparse analysis read."""
 
-    Attributes:
-        design: The layer on its design.
-        loops: All loops by storage level, bounds of 1 included; innermost level and innermost loop first.
-        columns: For every data space its tiles by level, innermost first; levels that bypass it are left out.
-    """
-
-    design: SparseDesign
-    loops: list[list[NestLoop]]
-    columns: tuple[dict[int, StoredTile], ...]
+    design: SparseDesign                        # The layer on its design
+    loops: list[list[NestLoop]]                 # All loops by storage level, bounds of 1 included; innermost level and
+                                                # innermost loop first
+    columns: tuple[dict[int, StoredTile], ...]  # For every data space its tiles by level, innermost first; levels that
+                                                # bypass it are left out
 
     @property
     def spaces(self) -> tuple[DataSpace, ...]:
@@ -145,9 +124,7 @@ class StoredMapping:
 def stored_mapping(design: SparseDesign, mapping: Mapping) -> StoredMapping:
     """Lays the tiles of a mapping, their fiber trees and occupancies.
 
-    Raises:
-        InvalidMapping: The formats do not suit each other or the loops of a tile.
-        FadiffError: Timeloop ends on a tile.
+    Raises InvalidMapping where formats do not suit each other or the loops of a tile, FadiffError where Timeloop ends.
     """
     arch, sparse, spaces = design.layer.arch, design.sparse, design.layer.problem.dataspaces
     points = dict.fromkeys(mapping.levels[0].order, 1)

@@ -18,22 +18,16 @@ from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, all_a
 
 @dataclass(frozen=True)
 class Tiles:
-    """Extents and sizes of tiles. The tile of level l is the box that its temporal loops and all loops inside span.
+    """Extents and sizes of tiles. The tile of level l is the box that its temporal loops and all loops inside span."""
 
-    Attributes:
-        below: [L, D, B]. Points per dimension below boundary l: the tile of one receiver (one point for l = 0).
-        across: [L, D, B]. Points below boundary l of all receivers of one instance together: `below` times the
-            spatial factors of level l, the part of the tile that one temporal iteration of level l touches.
-        size: [L, T, B]. Words of the tile of level l.
-        below_size: [L, T, B]. Words of the boxes `below`.
-        across_size: [L, T, B]. Words of the boxes `across`.
-    """
-
-    below: Array
-    across: Array
-    size: Array
-    below_size: Array
-    across_size: Array
+    below: Array        # [L, D, B]. Points per dimension below boundary l: the tile of one receiver (one point for l =
+                        # 0)
+    across: Array       # [L, D, B]. Points below boundary l of all receivers of one instance together: `below` times
+                        # the spatial factors of level l, the part of the tile that one temporal iteration of level l
+                        # touches
+    size: Array         # [L, T, B]. Words of the tile of level l
+    below_size: Array   # [L, T, B]. Words of the boxes `below`
+    across_size: Array  # [L, T, B]. Words of the boxes `across`
 
 
 def tiles(nest: Nest, projection: Projection, active: Active | None = None) -> Tiles:
@@ -98,17 +92,11 @@ def total(terms: Sequence[Array]) -> Array:
 
 @dataclass(frozen=True)
 class Usage:
-    """How much of the machine a nest uses.
+    """How much of the machine a nest uses."""
 
-    Attributes:
-        expansion_x: [L + 1, B]. Instances in use along X; entry 0 is the arithmetic, entry l + 1 is level l.
-        expansion_y: [L + 1, B]. The same along Y.
-        compute_cycles: [B]. Product of all temporal loops: cycles if nothing throttles.
-    """
-
-    expansion_x: Array
-    expansion_y: Array
-    compute_cycles: Array
+    expansion_x: Array     # [L + 1, B]. Instances in use along X; entry 0 is the arithmetic, entry l + 1 is level l
+    expansion_y: Array     # [L + 1, B]. The same along Y
+    compute_cycles: Array  # [B]. Product of all temporal loops: cycles if nothing throttles
 
     @property
     def laid_out(self) -> Array:
@@ -131,20 +119,13 @@ class AverageUsage(Usage):
     """How much of the machine a nest with residuals uses; last runs of spatial loops leave some instances idle.
 
     Limits apply to the expansions; expansions and cycles are counted for whole runs, as in Timeloop.
-
-    Attributes:
-        average: [L, B]. Instances in use on average.
-        receivers: [L, B]. Receivers of one instance of each level on average.
-        done: [B]. Multiply-accumulates.
-        iterations: [B]. Computes of the first unit of the arithmetic.
-        units: [B]. Units of the arithmetic in use on average, rounded down.
     """
 
-    average: np.ndarray
-    receivers: np.ndarray
-    done: np.ndarray
-    iterations: np.ndarray
-    units: np.ndarray
+    average: np.ndarray     # [L, B]. Instances in use on average
+    receivers: np.ndarray   # [L, B]. Receivers of one instance of each level on average
+    done: np.ndarray        # [B]. Multiply-accumulates
+    iterations: np.ndarray  # [B]. Computes of the first unit of the arithmetic
+    units: np.ndarray       # [B]. Units of the arithmetic in use on average, rounded down
 
     @property
     def instances(self) -> np.ndarray:

@@ -5,6 +5,7 @@ layers that follow one another in a chain, as `fusion` evaluates it: any shared 
 uneven; any level on the chip with a single instance as home of each intermediate; halos kept or computed again;
 operands of a group resident or not, along any loops; partial sums that stay or are spilled; residual operands read on
 the chip or from outside; any mapping of every tile within the design's constraints, with factors that divide the tile.
+Loops cut only what the operators in between pass on in tiles.
 
 Layers by themselves are bounded by `search.lower_bound`.
 
@@ -13,13 +14,15 @@ it at the innermost level that keeps a tensor cost at least their share of the l
 whole factors reach; each word that a tile touches comes from the next level outside at least once, and the tiles
 together touch all words of the layer. Both sums are those of `search.lower_bound` for factors of any size, where what
 is handed on within the group is kept at its home and at no level outside it. A layer whose sums are handed on reads
-each of them once more for its copy to the home. Recomputation, refetches, room and the order of steps only add to that.
+each of them once more for its copy to the home. Words that come in again for lack of room are those of `group_least`.
+Halos computed again and the order of steps only add to that.
 
 Networks. At prices per pJ and per cycle, the cheapest plan is found by a shortest path through every chain, with each
-link fused or not; what the plans of a network can reach lies above the line of this least price. The least product of
-energy and cycles above the lines for several prices is at one of the corners of the polygon that they enclose. From the
-two lines of least energy and least cycles on, the corner with the least product is cut off by the line that is tangent
-to its hyperbola, until a line passes through it: a cutting-plane method for the convex hull of all plans.
+link fused, in some room, or not; what the plans of a network can reach lies above the line of this least price. The
+least product of energy and cycles above the lines for several prices is at one of the corners of the polygon that
+they enclose. From the two lines of least energy and least cycles on, the corner with the least product is cut off by
+the line that is tangent to its hyperbola, until a line passes through it: a cutting-plane method for the convex hull
+of all plans.
 """
 
 from __future__ import annotations
@@ -29,14 +32,19 @@ from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from math import inf, prod, sqrt
 
+import numpy as np
+
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.fusion.estimates import homes
-from fadiff_mapper.fusion.prices import NOTHING, OperatingPoint, other_reads, summed, word_costs
+from fadiff_mapper.fusion.prices import NOTHING, OperatingPoint, WordCosts, other_reads, summed, word_costs
 from fadiff_mapper.fusion.segments import Segment, chains, over_all_runs
 from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.spec.tables import compute_energy
 from fadiff_mapper.model.prepared_layer import word_energy
+from fadiff_mapper.network.group_least import GroupRoom, LayerLink, Prices, first_traffic, later_traffic
 from fadiff_mapper.network.one_design import by_node, repeats_of
 from fadiff_mapper.search.lower_bound import residual_lower_bound
+from fadiff_mapper.search.lower_bound.least_traffic import touched_words
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import Workload
@@ -47,6 +55,9 @@ SLACK = 1 - 1e-9
 TANGENT, MOST_LINES = 1e-6, 200
 """The part of the least price by which a corner may lie below its own tangent, as more lines gain no more; and lines at
 most, where plans trade energy against cycles all along a hyperbola: a limit of time."""
+
+EARLIER = 6
+"""Layers before a layer that are looked at where its input is made again. A limit of time."""
 
 Pair = tuple[str, str]
 """The names of two layers with a link between them."""
@@ -72,32 +83,58 @@ class LeastLayer:
 
 
 @dataclass(frozen=True)
+class LeastInGroup:
+    """Values that no group undercuts in one of its layers, as alternatives (last axis), all runs together.
+
+    Axes as those of `LeastTraffic`.
+    """
+
+    energy_pj: np.ndarray
+    cycles: np.ndarray
+
+    def price(self, energy: float, cycles: float) -> np.ndarray:
+        """The least price at prices per pJ and per cycle, [4 * S or 1, 2 * S or 1]."""
+        terms = [weight * values for weight, values in ((energy, self.energy_pj), (cycles, self.cycles)) if weight]
+        least: np.ndarray = sum(terms[1:], start=terms[0]).min(axis=-1)
+        return least
+
+
+@dataclass(frozen=True)
 class NetworkLeast:
     """Values from which the least price of every plan of a network follows."""
 
     chains: Sequence[tuple[str, ...]]
     alone: Mapping[str, LeastLayer]
-    fused: Mapping[str, Mapping[tuple[bool, bool], LeastLayer]]  # by whether its input and its output are handed on
+    fused: Mapping[str, Mapping[tuple[bool, bool], LeastInGroup]]  # by whether its input and its output are handed on
     credits: Mapping[Pair, OperatingPoint]  # reads of residual operands that a plan with a link may do without
     besides: OperatingPoint  # what the network takes besides its layers
 
     def price(self, energy: float, cycles: float) -> float:
         """The least price of all plans at prices per pJ and per cycle."""
+        known: dict[int, np.ndarray] = {}
+
+        def priced(name: str, reads: bool, hands: bool) -> np.ndarray | None:
+            least = self.fused[name].get((reads, hands))
+            if least is not None and id(least) not in known:
+                known[id(least)] = least.price(energy, cycles)
+            return None if least is None else known[id(least)]
+
         total = energy * self.besides.energy_pj + cycles * self.besides.cycles
         for names in self.chains:
-            cost = {False: 0.0}     # of all layers so far, by whether the link behind the last one is fused
+            # of all layers so far: the last one in no group with the next, or handing on, [4 * S] as in `LeastTraffic`
+            apart, handing = 0.0, np.full(1, inf)
             for name, following in zip(names, (*names[1:], ""), strict=True):
-                choices: dict[bool, float] = {}
-                credit = self.credits.get((name, following))
-                for before, after in product(cost, (False, True) if credit else (False,)):
-                    layer = self.alone[name] if not (before or after) else self.fused[name].get((before, after))
-                    if layer is not None:
-                        own = cost[before] + layer.price(energy, cycles)
-                        if after and credit:
-                            own -= energy * credit.energy_pj + cycles * credit.cycles
-                        choices[after] = min(choices.get(after, inf), own)
-                cost = choices
-            total += cost[False]
+                first, middle, last = (priced(name, *sides) for sides in ((False, True), (True, True), (True, False)))
+                ends = inf if last is None else float((handing[:, None] + last).min())
+                on = np.full(1, inf)
+                if credit := self.credits.get((name, following)):
+                    begun = np.full(1, inf) if first is None else apart + first[0]
+                    going = np.full(1, inf) if middle is None else (handing[:, None] + middle).min(axis=0)
+                    sides = [side.reshape(-1, max(side.size // 2, 1)) for side in np.broadcast_arrays(begun, going)]
+                    on = np.stack(sides, axis=1).ravel() if begun.size + going.size > 2 else np.minimum(begun, going)
+                    on = on - (energy * credit.energy_pj + cycles * credit.cycles)
+                apart, handing = min(apart + self.alone[name].price(energy, cycles), ends), on
+            total += apart
         return total
 
     def bound(self, metric: str) -> float:
@@ -116,6 +153,13 @@ class NetworkLeast:
             if least <= 2 * (1 + TANGENT) or len(lines) == MOST_LINES:
                 return SLACK * prod(corners[at])
             lines.insert(at + 1, (energy, cycles, least))
+
+
+def least_value(workload: Workload, hardware: Hardware, results: Sequence[Result], segments: Sequence[Segment],
+                metric: str) -> float | None:
+    """The value of a metric that no plan undercuts; arguments as of `network_least`, None where it has no bound."""
+    least = network_least(workload, hardware, results, segments)
+    return least.bound(metric) if least else None
 
 
 def network_least(workload: Workload, hardware: Hardware, results: Sequence[Result],
@@ -149,31 +193,39 @@ def network_least(workload: Workload, hardware: Hardware, results: Sequence[Resu
     reads: dict[str, str] = {}
     written: dict[str, bool] = {}
     part: dict[str, float] = {}     # of a layer's work that a group has to do: strides may leave out points at the end
+    links: dict[tuple[str, str, bool], LayerLink] = {}  # by the layers, and whether they are problems of all their runs
     for segment in segments:
-        for index, ((before, after), link) in enumerate(zip(pairwise(segment.nodes), segment.links, strict=True)):
-            reads[after] = link.tensor
-            written[before] = link.written_whole and before not in inside
+        for index, ((maker, taker), link) in enumerate(zip(pairwise(segment.nodes), segment.links, strict=True)):
+            reads[taker] = link.tensor
+            written[maker] = link.written_whole and maker not in inside
             problem, reader = segment.problems[index:index + 2]
             spans = [(slides.read(range(reader.bounds[link.dims[own]])), problem.bounds[own])
                      for own, slides in segment.slides[index].items()]
             read = prod((min(points.stop, extent) - max(points.start, 0)) / extent for points, extent in spans)
-            part[before] = min(part.get(before, 1.0), read)
+            part[maker] = min(part.get(maker, 1.0), read)
         for name in segment.nodes:
             forms[name][segment.batched] = None
-        links = tuple(pairwise(segment.nodes))
+        pairs = tuple(pairwise(segment.nodes))
+        for pair, *own in zip(pairs, segment.links, segment.problems, segment.problems[1:], segment.slides,
+                              segment.whole, strict=False):
+            links.setdefault((*pair, segment.batched), LayerLink(*own))
         for other in segment.residuals:
             first = max(other.read.first - 1, 0)
-            own = links[first:max(other.read.behind, first + 1)]
-            if len(own) <= len(needed.get((other.node, other.words), own)):
-                needed[other.node, other.words] = own
+            needs = pairs[first:max(other.read.behind, first + 1)]
+            if len(needs) <= len(needed.get((other.node, other.words), needs)):
+                needed[other.node, other.words] = needs
     costs = word_costs(results[0].spec)
-    for (_, words), own in needed.items():
+    for (_, words), needs in needed.items():
         saved = costs.fetched(words)
         less = min(words * costs.read[level] for level in levels)
-        share = OperatingPoint((saved.energy_pj - less) / len(own), saved.cycles / len(own))
-        credits |= {pair: summed([credits[pair], share]) for pair in own}
-    fused: dict[str, dict[tuple[bool, bool], LeastLayer]] = {name: {} for name in specs}
-    known: dict[tuple[object, ...], LeastLayer] = {}
+        share = OperatingPoint((saved.energy_pj - less) / len(needs), saved.cycles / len(needs))
+        credits |= {pair: summed([credits[pair], share]) for pair in needs}
+    room = group_room(hardware, levels, specs)
+    before, after = ({pair[k]: pair[1 - k] for pair in credits} for k in (1, 0))
+    fused: dict[str, dict[tuple[bool, bool], LeastInGroup]] = {name: {} for name in specs}
+    known: dict[tuple[object, ...], LeastInGroup] = {}
+    work = {name: least * repeats[name] * specs[name].problem.computes * compute_energy(
+        specs[name].arch.arithmetic, specs[name].tables)[0] for name, least in part.items()}
     for name, (operand, output) in product(specs, ((False, True), (True, False), (True, True))):
         if (operand and name not in reads) or (output and name not in written):
             continue
@@ -183,15 +235,79 @@ def network_least(workload: Workload, hardware: Hardware, results: Sequence[Resu
             handed = {reads[name]: False} if operand else {}     # tensors, with whether levels outside keep them, too
             handed |= {spec.problem.output.name: written[name]} if output else {}
             runs = 1 if together else repeats[name]
-            key = (id(specs[name]), together, runs, *handed.items())
+            done = part[name] if output else 1.0
+            back = [name]   # the layer, and those before as far as the group may have them, the nearest first
+            while operand and len(back) <= EARLIER and (before.get(back[-1], ""), back[-1], together) in links:
+                back.append(before[back[-1]])
+            into = [links[pair[1], pair[0], together] for pair in pairwise(back)]
+            onward = links.get((name, after[name], together)) if output else None
+            if (operand and not into) or (output and onward is None):
+                continue    # groups with these links have the layers in the other form
+            costs_before = tuple(work[other] for other in back[1:])
+            key = (id(specs[name]), together, runs, done, *handed.items(), repr((into, onward)), costs_before)
             if key not in known:
-                known[key] = _least_in_group(spec, levels, handed, runs)
+                known[key] = _in_group(spec, _least_in_group(spec, levels, handed, runs), room.get(name), into, onward,
+                                       runs, done, costs, costs_before)
             found.append(known[key])
-        done = part[name] if output else 1.0
-        fused[name][operand, output] = LeastLayer(done * min(one.energy_pj for one in found),
-                                                  done * min(one.cycles for one in found))
+        if not found:
+            continue
+        shape = np.broadcast_shapes(*(one.cycles.shape[:2] for one in found))
+        fused[name][operand, output] = LeastInGroup(*(
+            np.concatenate([np.broadcast_to(each, (*shape, each.shape[-1])) for each in values], axis=-1)
+            for values in ([one.energy_pj for one in found], [one.cycles for one in found])))
     return NetworkLeast([names for names, _ in chains(workload)], alone, fused, credits,
                         other_reads(workload, results[0].spec))
+
+
+def group_room(hardware: Hardware, levels: Sequence[int], specs: Mapping[str, Spec]) -> dict[str, GroupRoom]:
+    """The room for groups, by layer; none where several levels could be homes, or one without a limit."""
+    if len(levels) != 1 or hardware.arch.levels[levels[0]].usable is None:
+        return {}
+    home, every = levels[0], hardware.arch.levels
+
+    size = float(every[home].usable or 0)
+
+    def sums(spec: Spec, most: int, otherwise: float) -> float:
+        """Words of output that the largest of the first levels holds, or another where none of them need keep any."""
+        own = [(inf if every[level].usable is None else float(every[level].usable or 0) * every[level].instances, here)
+               for level, here in enumerate(spec.constraints.levels[:most])
+               if spec.problem.output.name not in here.bypass]
+        must = any(spec.problem.output.name in here.keep for _, here in own)
+        return max([words for words, _ in own] + ([] if must else [otherwise]))
+
+    return {name: GroupRoom(size, frozenset(spec.constraints.levels[home].keep), sums(spec, home, size),
+                            sums(spec, len(every) - 1, inf)) for name, spec in specs.items()}
+
+
+def _in_group(spec: Spec, once: LeastLayer, room: GroupRoom | None, into: Sequence[LayerLink],
+              onward: LayerLink | None, runs: int, done: float, costs: WordCosts,
+              work_before: Sequence[float]) -> LeastInGroup:
+    """The least cost of a layer in a group, all runs together.
+
+    Args:
+        spec: The layer on its design.
+        once: Its cost where each word comes in once.
+        room: The room for groups; None where it is not known.
+        into: The link to the layer, and those to layers before, the nearest first; none for a group's first layer.
+        onward: The link from the layer; None for a group's last one.
+        runs: Runs of its problem.
+        done: The part of its work that the group has to do.
+        costs: Costs of words.
+        work_before: pJ of the arithmetic of the layers before, all runs together, the nearest first.
+    """
+    traffic, prices = None, Prices(costs.read[-1], costs.written, [work / runs for work in work_before])
+    if room and into:
+        traffic = later_traffic(spec.problem, into, onward, room, prices)
+    elif room and onward:
+        traffic = first_traffic(spec.problem, onward, room, prices)
+    if traffic is None:
+        return LeastInGroup(*(np.full((1, 1, 1), done * value) for value in (once.energy_pj, once.cycles)))
+    handed = {into[0].link.tensor if into else "", spec.problem.output.name if onward else ""}
+    least = done * sum(touched_words(space, spec.problem.bounds) for space in spec.problem.dataspaces
+                       if space.name not in handed)
+    energy = done * once.energy_pj + runs * traffic.energy
+    cycles = np.maximum(done * once.cycles, runs * (least + traffic.words) / costs.most)
+    return LeastInGroup(energy, cycles)
 
 
 def _least_in_group(spec: Spec, levels: Sequence[int], handed: Mapping[str, bool], runs: int) -> LeastLayer:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from fadiff_mapper.base.atomic_files import lock, write_files
+from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import attempted
 from fadiff_mapper.base.text_formats import csv_text, json_text, paragraph
 from fadiff_mapper.design.result import DesignOutcome, DesignResult
@@ -18,8 +19,7 @@ from fadiff_mapper.output.design_page import best_sensitivities, design_html
 from fadiff_mapper.output.network_files import network_files, safe_name
 from fadiff_mapper.output.run_files import versions
 
-FRONT = "front"
-"""The subfolder with the architecture of every design of a front of several metrics."""
+FRONT = "front"  # the subfolder with the architecture of every design of a front of several metrics
 
 
 def design_files(result: DesignResult) -> Iterator[tuple[str, dict[str, str]]]:
@@ -135,15 +135,13 @@ def _table(outcomes: Sequence[DesignOutcome], further: Sequence[str],
 def write_design(result: DesignResult, folder: str | Path) -> None:
     """Writes the files of `design_files` and the page into a folder, created where missing and locked meanwhile.
 
-    Raises:
-        FadiffError: Another run locks the folder, or a file cannot be written.
+    Raises FadiffError if another run locks the folder, or a file cannot be written.
     """
     with lock(Path(folder)):
         write_open_folder(result, folder)
 
 
-def write_open_folder(result: DesignResult, folder: str | Path,
-                      over: Callable[[], bool] = lambda: False) -> DesignResult:
+def write_open_folder(result: DesignResult, folder: str | Path, over: Over = never) -> DesignResult:
     """Writes the same files for a caller that holds the folder's lock.
 
     Once `over` is true, the page leaves out its slow sensitivities, and the returned result has a warning.

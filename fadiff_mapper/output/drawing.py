@@ -14,11 +14,8 @@ from typing import TypeAlias
 
 from markupsafe import Markup, escape
 
-COLOURS = 6
-"""Colours of each family of CSS classes, such as group0 to group5; more groups repeat the colours."""
-
-LETTER = 6.3
-"""Width of a letter of the drawings' text in pixels: an upper estimate of the average."""
+COLOURS = 6  # colours of each family of CSS classes, such as group0 to group5; more groups repeat the colours
+LETTER = 6.3  # width of a letter of the drawings' text in pixels: an upper estimate of the average
 
 
 @dataclass(frozen=True)
@@ -147,17 +144,13 @@ def _escaped(text: str) -> str:
     return escape(text) if re.search("[&<>'\"]", text) else text
 
 
-ENERGY = (("pJ", 1.0), ("nJ", 1e3), ("µJ", 1e6), ("mJ", 1e9), ("J", 1e12))
-"""Units of values in pJ."""
+ENERGY = (("pJ", 1.0), ("nJ", 1e3), ("µJ", 1e6), ("mJ", 1e9), ("J", 1e12))  # units of values in pJ
 
 EDP = tuple((f"{name}·cycles", size) for name, size in (*ENERGY, ("kJ", 1e15), ("MJ", 1e18), ("GJ", 1e21)))
 """Units of values in pJ * cycles."""
 
-COUNT = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))
-"""Prefixes of plain counts."""
-
-DIGITS = 4
-"""Significant digits of the largest of several numbers in one unit."""
+COUNT = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))  # prefixes of plain counts
+DIGITS = 4  # significant digits of the largest of several numbers in one unit
 
 
 @dataclass(frozen=True)
@@ -199,11 +192,8 @@ def change(planned: float, before: float) -> str:
     return "0 %" if abs(percent) < 0.05 else f"{percent:+.1f} %".replace("-", "\u2212")
 
 
-WIDE = 5.0
-"""From this quotient of the ends on, ticks are at 1, 2 and 5 times powers of ten; below, equally spaced."""
-
-MOST_TICKS = 9
-"""Ticks at most: beyond, only powers of ten are marked."""
+WIDE = 5.0  # from this quotient of the ends on, ticks are at 1, 2 and 5 times powers of ten; below, equally spaced
+MOST_TICKS = 9  # ticks at most: beyond, only powers of ten are marked
 
 
 @dataclass(frozen=True)

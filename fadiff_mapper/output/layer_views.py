@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fadiff_mapper.fusion.group_cost import NOC
-from fadiff_mapper.model.stats import Stats, dense_count, network_energy
+from fadiff_mapper.model.stats import dense_count, network_energy
 
 if TYPE_CHECKING:
     from fadiff_mapper.network.result import NetworkResult
@@ -57,10 +57,25 @@ def layer_views(result: NetworkResult) -> tuple[LayerView, ...]:
     for node in result.workload.layers:
         layer, number = node.layer, groups.get(node.name)
         assert layer is not None
-        key = problems[node.name], layer.repeat
-        if key not in shares:
-            shares[key] = _alone(result.layers[key[0]].stats, layer.repeat, _built(result))
-        planned, recomputed = (shares[key], 0) if number is None else _in_group(result, number, node.name)
+        key, repeat = (problems[node.name], layer.repeat), layer.repeat
+        if key not in shares:   # all wires are one component
+            stats = result.layers[key[0]].stats
+            energies, wires = stats.component_energies(), sum(network_energy(network) for network in stats.networks)
+            shares[key] = LayerShare(
+                repeat * stats.energy_pj, repeat * stats.cycles,
+                {name: repeat * energies[name] for name in _built(result)} | ({NOC: repeat * wires} if wires else {}),
+                {name: float(repeat * space["utilized_instances"] * sum(dense_count(space[move]) for move in MOVES))
+                 for name, space in stats.levels[-1]["dataspaces"].items()})
+        planned, recomputed = shares[key], 0
+        if number is not None:
+            outcome, outer = result.groups[number - 1], result.hardware.arch.levels[-1].name
+            cost, repeat = outcome.cost.layers[outcome.nodes.index(node.name)], outcome.group.repeat
+            recomputed = repeat * cost.recomputed
+            planned = LayerShare(
+                repeat * cost.energy_pj, repeat * cost.cycles,
+                {component: repeat * energy for component, energy in cost.components.items()},
+                {space: repeat * (words.reads + words.fills + words.updates)
+                 for (level, space), words in cost.traffic.items() if level == outer})
         bounds = " ".join(f"{dim}{bound}" for dim, bound in layer.problem.bounds.items() if bound > 1)
         views.append(LayerView(node.name, layer.op, bounds, layer.repeat, layer.macs, number, recomputed, planned,
                                shares[key]))
@@ -87,23 +102,3 @@ def dataspace_names(views: tuple[LayerView, ...]) -> tuple[str, ...]:
 def outermost_words(views: tuple[LayerView, ...]) -> tuple[float, float]:
     """Words at the outermost level over the whole network: (as planned, unfused)."""
     return sum(view.planned.outermost_words for view in views), sum(view.alone.outermost_words for view in views)
-
-
-def _alone(stats: Stats, repeat: int, built: tuple[str, ...]) -> LayerShare:
-    """The costs of `repeat` runs of an unfused layer, by `built` components, with all wires as one."""
-    energies, wires = stats.component_energies(), sum(network_energy(network) for network in stats.networks)
-    components = {name: repeat * energies[name] for name in built} | ({NOC: repeat * wires} if wires else {})
-    outermost = {name: float(repeat * space["utilized_instances"] * sum(dense_count(space[move]) for move in MOVES))
-                 for name, space in stats.levels[-1]["dataspaces"].items()}
-    return LayerShare(repeat * stats.energy_pj, repeat * stats.cycles, components, outermost)
-
-
-def _in_group(result: NetworkResult, number: int, name: str) -> tuple[LayerShare, int]:
-    """A layer's share in its group, and its recomputed multiply-accumulates."""
-    outcome = result.groups[number - 1]
-    cost, repeat = outcome.cost.layers[outcome.nodes.index(name)], outcome.group.repeat
-    outer = result.hardware.arch.levels[-1].name
-    outermost = {space: repeat * (words.reads + words.fills + words.updates)
-                 for (level, space), words in cost.traffic.items() if level == outer}
-    components = {component: repeat * energy for component, energy in cost.components.items()}
-    return LayerShare(repeat * cost.energy_pj, repeat * cost.cycles, components, outermost), repeat * cost.recomputed

@@ -6,7 +6,7 @@ program can judge a plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -15,7 +15,7 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLink, Hardware, Shape, Stay, TileLoop
 from fadiff_mapper.fusion.group_cost import fused_mapping
 from fadiff_mapper.fusion.tile_steps import LayerSteps, layer_steps, moved_rank, space_of, step_classes, touched_points
-from fadiff_mapper.inputs.spec.problem import DataSpace, Problem, Term
+from fadiff_mapper.inputs.spec.problem import DataSpace, Term
 from fadiff_mapper.inputs.spec.tables import compute_energy, storage_energy
 from fadiff_mapper.inputs.yaml.load import dump
 from fadiff_mapper.inputs.yaml.located import Map
@@ -43,11 +43,28 @@ def looptree_problem(group: FusedGroup) -> list[dict[str, Any]]:
     The group must pass `beyond_looptree`. Each layer has its `shape` (name, dimensions, data spaces with projections)
     and its `instance`: the bounds as constraints of isl, `0 <= rank < bound`.
     """
+    def affine(index: int, rank: tuple[Term, ...], zeros: int = 0) -> str:
+        terms = [(f"{term.coefficient}*" if term.coefficient != 1 else "") + rank_name(term.dimension, index)
+                 for term in rank]
+        return " + ".join(terms) + (f" - {zeros}" if zeros else "")
+
     einsums = []
     for index, problem in enumerate(layer.problem for layer in group.layers):
         spaces = []
         for space in problem.dataspaces:
-            axes, name = _axes(group, index, space), tensor_name(group, index, space.name)
+            # An intermediate has its reader's axes, from the first point that is no padding: its writer puts its
+            # dimensions into the reader's order.
+            if index and group.links[index - 1].tensor == space.name:
+                link = group.links[index - 1]
+                axes = [affine(index, rank, max((link.padding.get(term.dimension, 0) for term in rank), default=0))
+                        for rank in space.ranks if handed_on(link, rank)]
+            elif index < len(group.links) and space.read_write:
+                link, after = group.links[index], group.layers[index + 1].problem
+                axes = [rank_name(own, index) for rank in space_of(after, link.tensor).ranks
+                        for own in handed_on(link, rank)]
+            else:
+                axes = [affine(index, rank) for rank in space.ranks]
+            name = tensor_name(group, index, space.name)
             spaces.append({"name": name, "dimensions": [f"{name}_{axis}" for axis in range(len(axes))],
                            "projection": f"[ {', '.join(axes)} ]"} | ({"read_write": True} if space.read_write else {}))
         bounds = " and ".join(f"0 <= {rank_name(dim, index)} < {bound}" for dim, bound in problem.bounds.items())
@@ -55,27 +72,6 @@ def looptree_problem(group: FusedGroup) -> list[dict[str, Any]]:
                                   "dimensions": [rank_name(dim, index) for dim in problem.dimensions],
                                   "data_spaces": spaces}, "instance": bounds})
     return einsums
-
-
-def _axes(group: FusedGroup, index: int, space: DataSpace) -> list[str]:
-    """The affine expression of every axis of a data space in the layer's ranks.
-
-    An intermediate has its reader's axes, from the first point that is no padding: its writer puts its dimensions into
-    the reader's order.
-    """
-    def affine(rank: tuple[Term, ...], zeros: int = 0) -> str:
-        terms = [(f"{term.coefficient}*" if term.coefficient != 1 else "") + rank_name(term.dimension, index)
-                 for term in rank]
-        return " + ".join(terms) + (f" - {zeros}" if zeros else "")
-
-    if index and group.links[index - 1].tensor == space.name:
-        link = group.links[index - 1]
-        return [affine(rank, max((link.padding.get(term.dimension, 0) for term in rank), default=0))
-                for rank in space.ranks if handed_on(link, rank)]
-    if index < len(group.links) and space.read_write:
-        link, after = group.links[index], group.layers[index + 1].problem
-        return [rank_name(own, index) for rank in space_of(after, link.tensor).ranks for own in handed_on(link, rank)]
-    return [affine(rank) for rank in space.ranks]
 
 
 def handed_on(link: FusedLink, rank: tuple[Term, ...]) -> list[str]:
@@ -162,7 +158,20 @@ def looptree_mapping(group: FusedGroup, hardware: Hardware) -> dict[str, Any]:
         return {"type": "spatial" if spatial else "temporal", "rank": rank_name(loop.dim, index),
                 "tile_shape": loop.tile}
 
-    loops, count, trunk = group.loops, len(group.layers), _trunk(group, hardware)
+    # (loops above, target, tensor) of every tensor that survives a step of the shared loops: intermediates at their
+    # writer, and unfinished sums at every keeping level inside the outermost one
+    loops, count = group.loops, len(group.layers)
+    trunk = [(depth(loops, stay), home_target(hardware, stay), tensor_name(group, index, space))
+             for index in range(count) for space, stay in trunk_stays(group, index).items()
+             if not (index and space == group.links[index - 1].tensor)]
+    sums = [index for index, loop in enumerate(loops) if adds(group, loop)]
+    if sums and not group.spilled:
+        layer = group.layers[-1]
+        output, any_mapping = layer.problem.output.name, next(iter(layer.mappings.values()))
+        held = fused_mapping(hardware, group, count - 1, any_mapping)    # the same levels in all
+        trunk += [(sums[0], target, tensor_name(group, count - 1, output))
+                  for target, level in enumerate(stored_levels(hardware))
+                  if target and output in held.levels[level].keep]
     inner = {tensor_name(group, index, link.tensor) for index, link in enumerate(group.links, 1)}
     names = [tensor_name(group, index, space.name) for index, layer in enumerate(group.layers)
              for space in layer.problem.dataspaces]
@@ -181,68 +190,40 @@ def looptree_mapping(group: FusedGroup, hardware: Hardware) -> dict[str, Any]:
     return {"type": "fused", "nodes": nodes}
 
 
-def _trunk(group: FusedGroup, hardware: Hardware) -> list[tuple[int, int, str]]:
-    """(loops above, target, tensor) of every tensor that survives a step of the shared loops.
-
-    Unfinished sums survive as well, at every keeping level inside the outermost one.
-    """
-    entries, last = [], len(group.layers) - 1
-    for index in range(len(group.layers)):
-        for space, stay in trunk_stays(group, index).items():
-            if not (index and space == group.links[index - 1].tensor):      # intermediates: at the writer
-                entries.append((depth(group.loops, stay), home_target(hardware, stay),
-                                tensor_name(group, index, space)))
-    sums = [index for index, loop in enumerate(group.loops) if adds(group, loop)]
-    if sums and not group.spilled:
-        layer = group.layers[-1]
-        output, any_mapping = layer.problem.output.name, next(iter(layer.mappings.values()))
-        held = fused_mapping(hardware, group, last, any_mapping)    # the same levels in all
-        entries += [(sums[0], target, tensor_name(group, last, output))
-                    for target, level in enumerate(stored_levels(hardware))
-                    if target and output in held.levels[level].keep]
-    return entries
-
-
 def branches_by_shape(group: FusedGroup, hardware: Hardware, index: int) -> dict[Shape, Branch]:
-    """The loop nest of every tile of a layer of a legal group by the tile's extents, the largest tile first."""
-    layer = group.layers[index]
-    shapes = {step.shape for step in step_classes(group, layer, layer_steps(group)[index])}
-    ordered = sorted(shapes, key=lambda shape: (sum(shape), shape), reverse=True)
-    return {shape: _branch(group, hardware, index, shape) for shape in ordered}
+    """The loop nest of every tile of a layer of a legal group by the tile's extents, the largest tile first.
 
-
-def _branch(group: FusedGroup, hardware: Hardware, index: int, shape: Shape) -> Branch:
-    """The nest of one tile: storage and temporal loops level by level, then one spatial loop per dimension.
-
-    The branch keeps a tensor only inside `above`, the innermost target at which the trunk has it.
+    Storage and temporal loops level by level, then one spatial loop per dimension. The branch keeps a tensor only
+    inside `above`, the innermost target at which the trunk has it.
     """
     layer, targets = group.layers[index], stored_levels(hardware)
-    mapping = fused_mapping(hardware, group, index, layer.mappings[shape])
     above = {space: home_target(hardware, stay) for space, stay in trunk_stays(group, index).items()}
     if index == len(group.layers) - 1 and not group.spilled and any(adds(group, loop) for loop in group.loops):
         above[layer.problem.output.name] = len(targets)
-    left = dict(zip(layer.problem.dimensions, shape, strict=True))
-    nodes: list[Kept | TreeLoop] = []
-
-    def cut(factors: Iterable[tuple[str, int]], spatial: bool) -> None:
-        """Adds loops with these factors, outermost first; `left` are the points of every dimension inside them."""
-        for dim, factor in factors:
-            if factor > 1:
-                left[dim] //= factor
-                nodes.append(TreeLoop(dim, left[dim], spatial))
-
-    side_by_side: dict[str, int] = {}    # dimensions in the order of their first factor
-    for index_of_level, level in reversed(list(enumerate(mapping.levels))):
-        target = targets.index(index_of_level) if index_of_level in targets else 0
-        if target:      # the outermost level has its node at the root
+    shapes = {step.shape for step in step_classes(group, layer, layer_steps(group)[index])}
+    branches: dict[Shape, Branch] = {}
+    for shape in sorted(shapes, key=lambda shape: (sum(shape), shape), reverse=True):
+        mapping = fused_mapping(hardware, group, index, layer.mappings[shape])
+        left = dict(zip(layer.problem.dimensions, shape, strict=True))  # points of a dimension inside all loops so far
+        nodes: list[Kept | TreeLoop] = []
+        side_by_side: dict[str, int] = {}    # dimensions in the order of their first factor
+        for index_of_level, level in reversed(list(enumerate(mapping.levels))):
+            target = targets.index(index_of_level) if index_of_level in targets else 0
             kept = tuple(space for space in layer.problem.dataspace_names()
                          if space in level.keep and target > above.get(space, 0))
-            nodes += [Kept(target, kept)] if kept else []
-        cut(((dim, level.temporal[dim]) for dim in reversed(level.order)), spatial=False)
-        for dim in reversed(level.spatial_order):
-            side_by_side[dim] = side_by_side.get(dim, 1) * level.spatial[dim]
-    cut(side_by_side.items(), spatial=True)
-    return tuple(nodes)
+            nodes += [Kept(target, kept)] if target and kept else []    # the outermost level has its node at the root
+            for dim in reversed(level.order):
+                if level.temporal[dim] > 1:
+                    left[dim] //= level.temporal[dim]
+                    nodes.append(TreeLoop(dim, left[dim], spatial=False))
+            for dim in reversed(level.spatial_order):
+                side_by_side[dim] = side_by_side.get(dim, 1) * level.spatial[dim]
+        for dim, factor in side_by_side.items():
+            if factor > 1:
+                left[dim] //= factor
+                nodes.append(TreeLoop(dim, left[dim], spatial=True))
+        branches[shape] = tuple(nodes)
+    return branches
 
 
 # LoopTree keeps the words of a tensor that two steps of the loop directly above its storage node share, and forgets all
@@ -263,7 +244,10 @@ def beyond_looptree(group: FusedGroup, hardware: Hardware, alike: bool) -> list[
     reasons: list[str] = []
     for index, steps in enumerate(layer_steps(group)):
         problem = group.layers[index].problem
-        for phrases in (_names(problem), _link(group, index), _kept(group, hardware, index, steps),
+        named = (f'"{name}" is no name in isl; accepted: letters, digits and underscores'
+                 for name in (*problem.dimensions, *problem.dataspace_names())
+                 if not (name.isascii() and name.isidentifier()))     # isl reads LoopTree's bounds and projections
+        for phrases in (named, _link(group, index), _kept(group, hardware, index, steps),
                         _nests(group, hardware, index, alike)):
             reasons += [f"layer {index + 1} ({problem.name}): {phrase}" for phrase in phrases]
     extents = group.layers[-1].problem.bounds
@@ -274,13 +258,6 @@ def beyond_looptree(group: FusedGroup, hardware: Hardware, alike: bool) -> list[
         f"layer {read.first + 1} ({group.layers[read.first].problem.name}): {read.tensor} is added to the output of "
         f"layer {read.behind + 1}, too; LoopTree has no layers without multiply-accumulates"
         for read in group.second_reads]
-
-
-def _names(problem: Problem) -> Iterator[str]:
-    """Names that isl, which reads LoopTree's bounds and projections, rejects."""
-    for name in (*problem.dimensions, *problem.dataspace_names()):
-        if not (name.isascii() and name.isidentifier()):
-            yield f'"{name}" is no name in isl; accepted: letters, digits and underscores'
 
 
 def _link(group: FusedGroup, index: int) -> Iterator[str]:
@@ -309,7 +286,36 @@ def _link(group: FusedGroup, index: int) -> Iterator[str]:
 
 
 def _kept(group: FusedGroup, hardware: Hardware, index: int, steps: LayerSteps) -> Iterator[str]:
-    """Tensors that a tree would keep along other loops, in other amounts or in other levels than the group."""
+    """Tensors that a tree would keep along other loops, in other amounts or in other levels than the group.
+
+    LoopTree keeps words along the loop directly above the node, or the next outer loop with several steps, and along
+    all inner loops.
+    """
+    def turned_over(space: DataSpace, branch: Branch) -> bool:
+        """Whether a loop of the branch, outside the tensor's node, moves between parts of it without overlap."""
+        steady = {rank[0].dimension for rank in space.ranks if len(rank) == 1}
+        kept = next((at for at, node in enumerate(branch) if isinstance(node, Kept) and space.name in node.spaces), 0)
+        return any(isinstance(node, TreeLoop) and not node.spatial and node.dim in steady for node in branch[:kept])
+
+    def windows_along(space: DataSpace, loop: int) -> list[range]:
+        """Points of a tensor that each working step of a shared loop touches, along the rank that the loop moves.
+
+        Outputs: the points that the next layer needs. A loop that moves no rank touches one and the same point.
+        """
+        cut, spans = steps.cut[loop], steps.spans[loop]
+        if space.read_write:
+            return [span.needed for span in spans if len(span.needed)]
+        if cut is None or cut not in space.dimensions:
+            return [range(1) for span in spans if len(span.done)]
+        rank = moved_rank(space, cut)[1]
+        return [touched_points(rank, problem, cut, span.done) for span in spans if len(span.done)]
+
+    def meet(first: range, second: range) -> bool:
+        return max(first.start, second.start) < min(first.stop, second.stop)
+
+    def shares(windows: Sequence[range]) -> bool:
+        return any(meet(step, following) for step, following in pairwise(windows))
+
     problem, stays, names = group.layers[index].problem, trunk_stays(group, index), hardware.arch.level_names()
     nests = list(branches_by_shape(group, hardware, index).values())
     for space in problem.dataspaces:
@@ -317,66 +323,28 @@ def _kept(group: FusedGroup, hardware: Hardware, index: int, steps: LayerSteps) 
             continue                        # checked for the layer that writes it
         if space.read_write and index == len(group.links):
             continue                        # the group's output: no words of it are fetched
-        if space.name not in stays and all(_turned_over(space, branch) for branch in nests):
+        if space.name not in stays and all(turned_over(space, branch) for branch in nests):
             continue                        # the tile's loops have replaced its words before the next step
         stay = stays.get(space.name, Stay(""))
         if stay.lines:
             yield f"{space.name} stays in line buffers; LoopTree takes room for all that the loops inside walk through"
-        yield from _along(group, space, stay, problem, steps)
-        if space.name in group.layers[index].operands:
-            for level in stored_levels(hardware)[1:]:
-                if level > names.index(stay.level) and any(space.name in mapping.levels[level].keep for mapping in
-                                                           group.layers[index].mappings.values()):
-                    yield (f"{space.name} stays in {stay.level} and passes through {names[level]}, which is filled in "
-                           "every step")
-
-
-def _along(group: FusedGroup, space: DataSpace, stay: Stay, problem: Problem, steps: LayerSteps) -> Iterator[str]:
-    """Loops along which a tree keeps shared words and the group does not.
-
-    LoopTree keeps words along the loop directly above the node, or the next outer loop with several steps, and along
-    all inner loops.
-    """
-    def shares(windows: Sequence[range]) -> bool:
-        return any(_meet(step, following) for step, following in pairwise(windows))
-
-    windows = [_windows(space, problem, steps, loop) for loop in range(len(group.loops))]
-    first = max(depth(group.loops, stay) - 1, 0)
-    while first and len(windows[first]) < 2:
-        first -= 1
-    for loop, touched in list(zip(group.loops, windows, strict=True))[first:]:
-        if loop.dim not in stay.across and shares(touched):
-            yield (f"{space.name} is {'computed' if space.read_write else 'fetched'} again in the steps along "
-                   f"{loop.dim}, where LoopTree keeps what two steps share")
-    outside = next((touched for touched in reversed(windows[:first]) if len(touched) > 1), [])
-    if not space.read_write and shares(outside) and _meet(windows[first][0], windows[first][-1]):
-        yield (f"the last step along {group.loops[first].dim} and the first one share words of {space.name}, which "
-               "LoopTree keeps from one to the other")
-
-
-def _turned_over(space: DataSpace, branch: Branch) -> bool:
-    """Whether a loop of the branch, outside the tensor's node, moves between parts of it without overlap."""
-    steady = {rank[0].dimension for rank in space.ranks if len(rank) == 1}
-    storage = next((at for at, node in enumerate(branch) if isinstance(node, Kept) and space.name in node.spaces), 0)
-    return any(isinstance(node, TreeLoop) and not node.spatial and node.dim in steady for node in branch[:storage])
-
-
-def _windows(space: DataSpace, problem: Problem, steps: LayerSteps, loop: int) -> list[range]:
-    """Points of a tensor that each working step of a shared loop touches, along the rank that the loop moves.
-
-    Outputs: the points that the next layer needs. A loop that moves no rank touches one and the same point.
-    """
-    cut, spans = steps.cut[loop], steps.spans[loop]
-    if space.read_write:
-        return [span.needed for span in spans if len(span.needed)]
-    if cut is None or cut not in space.dimensions:
-        return [range(1) for span in spans if len(span.done)]
-    rank = moved_rank(space, cut)[1]
-    return [touched_points(rank, problem, cut, span.done) for span in spans if len(span.done)]
-
-
-def _meet(first: range, second: range) -> bool:
-    return max(first.start, second.start) < min(first.stop, second.stop)
+        windows = [windows_along(space, loop) for loop in range(len(group.loops))]
+        first = max(depth(group.loops, stay) - 1, 0)
+        while first and len(windows[first]) < 2:
+            first -= 1
+        for loop, touched in list(zip(group.loops, windows, strict=True))[first:]:
+            if loop.dim not in stay.across and shares(touched):
+                yield (f"{space.name} is {'computed' if space.read_write else 'fetched'} again in the steps along "
+                       f"{loop.dim}, where LoopTree keeps what two steps share")
+        outside = next((touched for touched in reversed(windows[:first]) if len(touched) > 1), [])
+        if not space.read_write and shares(outside) and meet(windows[first][0], windows[first][-1]):
+            yield (f"the last step along {group.loops[first].dim} and the first one share words of {space.name}, which "
+                   "LoopTree keeps from one to the other")
+        for level in stored_levels(hardware)[1:] if space.name in group.layers[index].operands else ():
+            if level > names.index(stay.level) and any(space.name in mapping.levels[level].keep for mapping in
+                                                       group.layers[index].mappings.values()):
+                yield (f"{space.name} stays in {stay.level} and passes through {names[level]}, which is filled in "
+                       "every step")
 
 
 def _nests(group: FusedGroup, hardware: Hardware, index: int, alike: bool) -> Iterator[str]:
@@ -396,24 +364,18 @@ def _nests(group: FusedGroup, hardware: Hardware, index: int, alike: bool) -> It
                     yield f"the tile of {space.name} has words that nobody touches, which Timeloop counts"
                     break
                 reach += term.coefficient * (extents[term.dimension] - 1)
-    for shape, other in nests.items():
-        if alike and _fitted(branch, problem.dimensions, shape) != other:
+    for shape, other in nests.items() if alike else ():
+        left, fitted = dict(zip(problem.dimensions, shape, strict=True)), []
+        for node in branch:     # on a smaller tile, loops with a single step are dropped
+            if isinstance(node, TreeLoop):
+                if node.tile >= left[node.dim]:
+                    continue
+                left[node.dim] = node.tile
+            fitted.append(node)
+        if tuple(fitted) != other:
             first, second = (" ".join(f"{dim}={points}" for dim, points in zip(problem.dimensions, tile, strict=True)
                                       if points > 1) for tile in (largest, shape))
             yield f"tiles of {first} and {second} have different loops; LoopTree has one nest per layer"
-
-
-def _fitted(branch: Branch, dims: tuple[str, ...], shape: Shape) -> Branch:
-    """The nest of a larger tile on a smaller one: loops with a single step are dropped."""
-    left = dict(zip(dims, shape, strict=True))
-    nodes = []
-    for node in branch:
-        if isinstance(node, TreeLoop):
-            if node.tile >= left[node.dim]:
-                continue
-            left[node.dim] = node.tile
-        nodes.append(node)
-    return tuple(nodes)
 
 
 FIRST_LINE = ("# An input of LoopTree (v4fused), with tags such as !Component: read by timeloopfe.v4fused and "

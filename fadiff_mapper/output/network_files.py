@@ -26,7 +26,7 @@ from fadiff_mapper.workload import coverage
 from fadiff_mapper.workload.window_slide import WindowSlide
 
 if TYPE_CHECKING:
-    from fadiff_mapper.network.result import GroupInNetwork, LayerInNetwork, TileMapping
+    from fadiff_mapper.network.result import GroupInNetwork, LayerInNetwork
 
 
 def plan_yaml(result: NetworkResult, missing: Container[str] = ()) -> str:
@@ -41,7 +41,7 @@ def plan_yaml(result: NetworkResult, missing: Container[str] = ()) -> str:
     for outcome in result.layers:
         stats = outcome.stats
         layers.append({"nodes": list(outcome.nodes), "runs": outcome.count,
-                       **_folder(layer_folder(names[outcome.nodes[0]]), missing),
+                       **_folder(f"layers/{names[outcome.nodes[0]]}", missing),
                        "energy_pj": stats.energy_pj, "cycles": stats.cycles, "edp": stats.edp}
                       | ({"corrected_cycles": outcome.result.corrected.cycles} if outcome.result.corrected else {}))
     corrected = result.corrected_cycles
@@ -75,22 +75,12 @@ def folder_names(result: NetworkResult) -> dict[str, str]:
             for node, name in names.items()}
 
 
-def layer_folder(name: str) -> str:
-    """The folder of a layer mapped unfused, by the `folder_names` of its first node."""
-    return f"layers/{name}"
-
-
-def group_folder(number: int) -> str:
-    return f"groups/{number}"
-
-
 def tile_folder(number: int, name: str, shape: tuple[int, ...]) -> str:
     """The folder of one tile's mapping in a group; `shape` are the tile's extents."""
-    return f"{group_folder(number)}/{name}." + "_".join(map(str, shape))
+    return f"groups/{number}/{name}." + "_".join(map(str, shape))
 
 
-LONGEST_NAME = 100
-"""Bytes of a name in a folder's name: file systems allow 255, and a tile's extents take a part."""
+LONGEST_NAME = 100  # bytes of a name in a folder's name: file systems allow 255, and a tile's extents take a part
 
 
 def safe_name(name: str) -> str:
@@ -171,38 +161,31 @@ def mapping_folders(result: NetworkResult) -> Iterator[tuple[str, Callable[[], d
     Yields:
         Name of a folder, and a function for its texts by file name.
     """
-    names = folder_names(result)
-    first: dict[int, int] = {}
-    tiles: dict[int, dict[str, str]] = {}   # equal groups share their statistics and their loops
-    loops: dict[int, dict[str, str]] = {}
+    names, first, made = folder_names(result), dict[int, int](), dict[int, dict[str, str]]()
     for number, group in enumerate(result.groups, 1):
         first.setdefault(id(group.group), number)
     distinct = set(first.values())
 
-    def texts_of_tile(tile: TileMapping) -> dict[str, str]:
-        # evaluated in its group, not searched: named like the files of `timeloop-model`
-        tiles[id(tile.stats)] = tiles.get(id(tile.stats)) or reproducing_files("timeloop-model", tile.spec,
-                                                                               tile.mapping, tile.stats)
-        return tiles[id(tile.stats)]
-
-    def texts_of_loops(group: GroupInNetwork) -> dict[str, str]:
-        loops[id(group.group)] = loops.get(id(group.group)) or looptree_files(group, result.hardware)
-        return loops[id(group.group)]
+    def once(of: object, make: Callable[[], dict[str, str]]) -> dict[str, str]:
+        """The texts of one object, made once: equal groups share their statistics and their loops."""
+        made[id(of)] = made.get(id(of)) or make()
+        return made[id(of)]
 
     def folders_of_groups(numbers: Container[int]) -> Iterator[tuple[str, Callable[[], dict[str, str]]]]:
         for number, group in enumerate(result.groups, 1):
             if number in numbers:
-                for tile in group.tiles:
-                    bounds = tuple(tile.spec.problem.bounds.values())
-                    yield tile_folder(number, names[tile.node], bounds), partial(texts_of_tile, tile)
-                yield group_folder(number), partial(texts_of_loops, group)
+                for tile in group.tiles:    # evaluated, not searched: named like the files of `timeloop-model`
+                    yield (tile_folder(number, names[tile.node], tuple(tile.spec.problem.bounds.values())),
+                           partial(once, tile.stats, partial(reproducing_files, "timeloop-model", tile.spec,
+                                                             tile.mapping, tile.stats)))
+                yield f"groups/{number}", partial(once, group.group, partial(looptree_files, group, result.hardware))
 
     def share(layer: LayerInNetwork) -> float:
         return layer.count * result.share(layer.stats.energy_pj, layer.stats.cycles)
 
     yield from folders_of_groups(distinct)
     for layer in sorted(result.layers, key=share, reverse=True):
-        yield layer_folder(names[layer.nodes[0]]), partial(run_files, layer.result)
+        yield f"layers/{names[layer.nodes[0]]}", partial(run_files, layer.result)
     yield from folders_of_groups(set(range(1, len(result.groups) + 1)) - distinct)
 
 
@@ -253,18 +236,14 @@ def network_json(result: NetworkResult) -> str:
     return json_text(content) + "\n"
 
 
-AHEAD = 32
-"""Folders whose texts are made before they are written."""
-
-WRITERS = 8
-"""Folders written concurrently, as writing mostly waits for the disk."""
+AHEAD = 32  # folders whose texts are made before they are written
+WRITERS = 8  # folders written concurrently, as writing mostly waits for the disk
 
 
 def write_network(result: NetworkResult, folder: str | Path) -> None:
     """Writes the files of `network_files` into a folder, created where missing and locked meanwhile.
 
-    Raises:
-        FadiffError: Another run locks the folder, or a file cannot be written.
+    Raises FadiffError if another run locks the folder, or a file cannot be written.
     """
     with lock(Path(folder)):
         write_held(result, Path(folder))
@@ -274,10 +253,7 @@ def write_held(result: NetworkResult, folder: Path, over: Over = never) -> Netwo
     """Writes the same files into a folder that the caller holds (`atomic_files.lock`).
 
     Once `over` is true, only the files of the plan itself are written; the returned plan's status has the number of
-    missing folders.
-
-    Raises:
-        FadiffError: A file cannot be written.
+    missing folders. Raises FadiffError if a file cannot be written.
     """
     missing: list[str] = []
     with ThreadPoolExecutor(WRITERS) as pool:

@@ -52,8 +52,7 @@ from fadiff_mapper.workload import Node, coverage
 if TYPE_CHECKING:
     from fadiff_mapper.network.result import NetworkResult
 
-WIDTH, NAMES = 1080.0, 176.0
-"""Pixels of the drawings' width (the graph may be wider), and of the names on their left."""
+WIDTH, NAMES = 1080.0, 176.0  # pixels of the drawings' width (the graph may be wider), and of the names on their left
 
 GAP, VALUE, HEAD, ROW, BAR, THIN = 26.0, 52.0, 34.0, 24.0, 9.0, 4.0
 """Pixels of the drawing of layers: between panels, the number behind the longest bar, the headings, a row, a bar as
@@ -120,8 +119,7 @@ def component_kind(components: Sequence[str], outermost: str, name: str) -> str:
 NODE_ROW, LANE, MARGIN, TOP = 22.0, 22.0, 16.0, 26.0
 """Pixels of the graph: of a row, of a lane, left of the first lane, and above the first row."""
 
-NAME, OPERATOR, SHAPE, NUMBER, GROUP = 230.0, 130.0, 170.0, 110.0, 130.0
-"""Widths of its columns of text in pixels."""
+NAME, OPERATOR, SHAPE, NUMBER, GROUP = 230.0, 130.0, 170.0, 110.0, 130.0  # widths of its columns of text in pixels
 
 
 def draw_graph(result: NetworkResult, views: Sequence[LayerView]) -> Drawing:
@@ -195,8 +193,7 @@ STEP_HEAD, TALL, LOW, SPACE, STAY = 26.0, 52.0, 32.0, 8.0, 20.0
 """Pixels of a schedule: the step numbers above, a strip in a group with several steps and with one, between strips, and
 a resident's row."""
 
-MOST_STEPS = 16
-"""Steps that are drawn at most, so that each has 56 pixels."""
+MOST_STEPS = 16  # steps that are drawn at most, so that each has 56 pixels
 
 
 @dataclass(frozen=True)
@@ -323,6 +320,18 @@ def network_html(result: NetworkResult) -> str:
         kept = sorted(range(len(views)), key=lambda index: -weights[index])[:MOST_LAYERS]
         shown = tuple(views[index] for index in sorted(kept))
     shares = [share for view in shown for share in (view.planned, view.alone)]
+    sections, held = [], dict[int, list[dict[str, Any]]]()
+    for number, outcome in result.weightiest_groups(MOST_GROUPS):
+        group, bounds = outcome.group, outcome.group.layers[-1].problem.bounds
+        if id(group) not in held:   # most live words and room of the inner levels; equal groups share them
+            held[id(group)] = [
+                {"level": level.name, "words": live_words(result.hardware, group, index), "room": level.usable}
+                for index, level in enumerate(result.hardware.arch.levels[:-1]) if not level.is_dummy]
+        sections.append({
+            "number": number, "nodes": outcome.nodes, "figures": _figures(outcome.cost, outcome.unfused),
+            "loops": [f"{loop.dim}: {bounds[loop.dim]} in tiles of {loop.tile}" for loop in group.loops],
+            "steps": group.steps, "repeat": group.repeat, "held": held[id(group)],
+            "schedule": draw_schedule(group, outcome.nodes, number)})
     return page_template("network.html.jinja").render(
         result=result, views=shown, every_view=views, coverage=coverage(result.workload), outermost=outermost,
         versions=versions(),
@@ -335,7 +344,7 @@ def network_html(result: NetworkResult) -> str:
         spaces=[(name, tint("space", k)) for k, name in enumerate(spaces)],
         layers=draw_layers(shown, components, spaces, outermost),
         graph=draw_graph(result, views) if len(result.workload.nodes) <= MOST_NODES else None,
-        groups=_groups(result), alone={layer.node: layer for layer in result.alone},
+        groups=sections, alone={layer.node: layer for layer in result.alone},
         table={"macs": unit_for((view.macs for view in shown), COUNT),
                "energy": unit_for((share.energy_pj for share in shares), ENERGY),
                "cycles": unit_for((share.cycles for share in shares), COUNT),
@@ -356,24 +365,3 @@ def _figure(name: str, planned: float, before: float, units: tuple[tuple[str, fl
     unit = unit_for((planned, before), units, counted)
     return {"name": name, "planned": planned, "before": before, "planned_text": unit.written(planned),
             "before_text": unit.written(before), "change": change(planned, before)}
-
-
-def _groups(result: NetworkResult) -> list[dict[str, Any]]:
-    """The sections of the groups that save most.
-
-    `held` are the levels inside the outermost one with their most live words, by which legality was judged, and their
-    capacities (None: unlimited); equal groups share it.
-    """
-    sections, held = [], dict[int, list[dict[str, Any]]]()
-    for number, outcome in result.weightiest_groups(MOST_GROUPS):
-        group, bounds = outcome.group, outcome.group.layers[-1].problem.bounds
-        if id(group) not in held:
-            held[id(group)] = [
-                {"level": level.name, "words": live_words(result.hardware, group, index), "room": level.usable}
-                for index, level in enumerate(result.hardware.arch.levels[:-1]) if not level.is_dummy]
-        sections.append({
-            "number": number, "nodes": outcome.nodes, "figures": _figures(outcome.cost, outcome.unfused),
-            "loops": [f"{loop.dim}: {bounds[loop.dim]} in tiles of {loop.tile}" for loop in group.loops],
-            "steps": group.steps, "repeat": group.repeat, "held": held[id(group)],
-            "schedule": draw_schedule(group, outcome.nodes, number)})
-    return sections

@@ -95,8 +95,7 @@ def energy_parts(stats: Stats) -> dict[str, dict[str, float]]:
 PLANNED, ALONE = "#1b6ca8", "#b3b8bf"
 """Colours of a layer as planned and unfused."""
 
-BAR = 0.4
-"""Width of a bar; two bars and a gap make up one unit of the x axis."""
+BAR = 0.4  # width of a bar; two bars and a gap make up one unit of the x axis
 
 QUANTITIES: dict[str, Callable[[LayerShare], float]] = {
     "energy (pJ)": lambda share: share.energy_pj,
@@ -140,8 +139,7 @@ def network_figure(result: NetworkResult) -> Figure:
     return figure
 
 
-PAGE_HEIGHT = 720
-"""Pixels of the frame with a plan's page: two thirds of a usual screen; the page scrolls."""
+PAGE_HEIGHT = 720  # pixels of the frame with a plan's page: two thirds of a usual screen; the page scrolls
 
 
 def layer_html(result: Result) -> str:

@@ -12,11 +12,12 @@ import numpy as np
 from fadiff_mapper.base.atomic_files import lock, write_files
 from fadiff_mapper.base.text_formats import json_text
 from fadiff_mapper.base.version import __version__
-from fadiff_mapper.inputs.native.mapping import literal_mapping, map_yaml
+from fadiff_mapper.inputs.native.mapping import literal_mapping
 from fadiff_mapper.inputs.native.merged_input import merged_input
-from fadiff_mapper.inputs.native.tables import art_yaml, ert_yaml
+from fadiff_mapper.inputs.native.tables import art_tree, ert_tree
 from fadiff_mapper.inputs.spec.mapping import Mapping, with_residual
 from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.output.stats_txt import stats_txt
 from fadiff_mapper.search.result import Result
@@ -118,8 +119,8 @@ def program_files(program: str, spec: Spec, mapping: Mapping, stats: Stats) -> d
     return {
         f"{program}.map.txt": map_txt(spec, mapping, stats),
         f"{program}.stats.txt": stats_txt(spec, stats),
-        f"{program}.ERT.yaml": ert_yaml(spec),
-        f"{program}.ART.yaml": art_yaml(spec),
+        f"{program}.ERT.yaml": dump({"ERT": ert_tree(spec.arch, spec.tables)}),
+        f"{program}.ART.yaml": dump({"ART": art_tree(spec.arch, spec.tables)}),
     }
 
 
@@ -129,7 +130,7 @@ def reproducing_files(program: str, spec: Spec, mapping: Mapping, stats: Stats) 
     The latter repeats the evaluation of the mapping here and in `timeloop-model`.
     """
     return program_files(program, spec, mapping, stats) | {
-        "timeloop-mapper.map.yaml": map_yaml(spec, mapping),
+        "timeloop-mapper.map.yaml": dump({"mapping": literal_mapping(mapping, spec.arch, spec.problem)}),
         "fadiff.input.yaml": merged_input(spec, mapping)}
 
 
@@ -142,8 +143,7 @@ def run_files(result: Result) -> dict[str, str]:
 def write_layer(result: Result, folder: str | Path) -> None:
     """Writes the files of `run_files` into a folder, all or none; created where missing, locked meanwhile.
 
-    Raises:
-        FadiffError: Another run locks the folder, or a file cannot be written.
+    Raises FadiffError if another run locks the folder, or a file cannot be written.
     """
     with lock(Path(folder)):
         write_files(Path(folder), run_files(result))

@@ -14,7 +14,7 @@ from fadiff_mapper.inputs.spec.arch import StorageLevel
 from fadiff_mapper.inputs.spec.sparse_optimizations import Representation
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import built_in_storage_energy, component_name, compute_energy, storage_energy
-from fadiff_mapper.model.interconnects import INWARDS, OUTWARDS, PricedInterconnect, priced_interconnects
+from fadiff_mapper.model.interconnects import INWARDS, OUTWARDS, priced_interconnects
 from fadiff_mapper.model.stats import Stats, actual_count, dense_count, network_energy
 
 ACCESSES = ("reads", "fills", "updates")
@@ -22,8 +22,10 @@ ACCESSES = ("reads", "fills", "updates")
 KINDS = {"Actual": "actual", "Gated": "gated", "Skipped": "skipped"}
 """Fates of an access on a sparse design: Timeloop's label, and the key of its count."""
 
-Rows = list[tuple[str, Any]]
-"""Labels and values."""
+Rows = list[tuple[str, Any]]  # labels and values
+
+SPECS, STATS = ["", "    SPECS", "    -----"], ["", "    STATS", "    -----"]
+"""Headings of a component's attributes, and of its numbers."""
 
 
 def fixed(value: float) -> str:
@@ -62,32 +64,12 @@ def storage_accesses(level: dict[str, Any]) -> int:
                for space in level["dataspaces"].values())
 
 
-def arithmetic_lines(spec: Spec, stats: Stats) -> list[str]:
-    """The paragraph on the multiply-accumulate units."""
-    unit, found, sparse = spec.arch.arithmetic, stats.arithmetic, bool(stats.sections)
-    energy, area = fixed(found["energy_pj"]), single(areas(spec.arch, spec.tables)[unit.name]) * unit.instances
-    specs: Rows = [("Word bits", unit.word_bits), ("Instances", f"{unit.instances} ({unit.mesh_x}*{unit.mesh_y})"),
-                   ("Compute energy", f"{fixed(compute_energy(unit, spec.tables)[0])} pJ")]
-    if sparse:
-        rows: Rows = [("Utilized instances (max)", found["utilized_instances"]),
-                      ("Utilized instances (average)", found["utilized_instances_average"]),
-                      ("Cycles", found["cycles"]), ("Algorithmic Computes (total)", found["computes"]["algorithmic"]),
-                      *((f"{label} Computes (total)", found["computes"][kind]) for label, kind in KINDS.items())]
-    else:
-        rows = [("Utilized instances", found["utilized_instances"]),
-                ("Computes (total)", actual_count(found["computes"])), ("Cycles", found["cycles"])]
-    rows += [("Energy (total)", f"{energy} pJ"), ("Area (total)", f"{fixed(area)} um^2")]
-    return [f"=== {unit.name} ===", "", "    SPECS", "    -----", *_lines(specs, 22), "", "    STATS", "    -----",
-            *_lines(rows, 29 if sparse else 24), *([""] * (2 if sparse else 1))]
-
-
 def level_lines(spec: Spec, index: int, stats: Stats) -> list[str]:
     """The paragraph on one storage level: its attributes, and accesses of every data space that it keeps."""
     level, found, sparse = spec.arch.levels[index], stats.levels[index], bool(stats.sections)
     area = single(areas(spec.arch, spec.tables)[level.name])
     specs = [*_attributes(spec, index, stats), ("Area", f"{fixed(area)} um^2")]
-    lines = [f"=== {level.name} ===", "", "    SPECS", "    -----", *_lines(specs, 32, " " * 8),
-             "", "    STATS", "    -----",
+    lines = [f"=== {level.name} ===", *SPECS, *_lines(specs, 32, " " * 8), *STATS,
              f"    Cycles               : {found['cycles']}",
              f"    Bandwidth throttling : {fixed(found['slowdown'])}"]
     for name, space in found["dataspaces"].items():
@@ -230,21 +212,12 @@ def _sparse_dataspace(level: StorageLevel, name: str, space: dict[str, Any],
 def network_lines(spec: Spec, stats: Stats, network: dict[str, Any]) -> list[str]:
     """The paragraph of one interconnect (a network in Timeloop): attributes of its wires, traffic of every data space.
 
-    Attributes that the input does not state are printed as "-"; `network` is the entry of `Stats.networks`.
+    Attributes that the input does not state are printed as "-"; `network` is the entry of `Stats.networks`. A data
+    space without traffic has no lines for a multicast, and one without additions none for a reduction tree.
     """
     priced = next(noc for noc in priced_interconnects(spec.arch, spec.problem, spec.tables)
                   if noc.name == network["name"])
-    lines = [network["name"], "", "    SPECS", "    -----", *_lines(_wire_attributes(spec, priced), 16, " " * 8),
-             "", "    STATS", "    -----"]
-    for name in spec.problem.dataspace_names():
-        rows = _traffic(network["dataspaces"].get(name, {}), stats.levels[priced.level]["max_instances"], priced)
-        lines += [f"    {name}:", *(f"        {row}" for row in rows)] if rows else []
-    return [*lines, ""]
-
-
-def _wire_attributes(spec: Spec, priced: PricedInterconnect) -> Rows:
-    """Every attribute of an interconnect, energies as the input states them."""
-    level = spec.arch.levels[priced.level]
+    level, instances = spec.arch.levels[priced.level], stats.levels[priced.level]["max_instances"]
     named = next((noc for noc in spec.arch.named_interconnects if noc.name == priced.name), None)
     written = written_attributes(spec.arch)[named.name if named else level.name]
     wires = named.wires if named else level.interconnect
@@ -255,43 +228,43 @@ def _wire_attributes(spec: Spec, priced: PricedInterconnect) -> Rows:
                        ("Drain latency", int(drained) if priced.ways & OUTWARDS else 0)]
     rows: Rows = [("Type", priced.kind), ("ConnectionType", priced.ways), ("Word bits", wires.word_bits)]
     if priced.kind == "SimpleMulticast":
-        return [*rows, ("Action Name       ", named.action if named else "")]
-    if priced.kind == "ReductionTree":
-        adder: Rows = [("Adder energy", f"{fixed(priced.adder)} pJ")] if priced.adder else []
-        wire: Rows = [("Wire energy", f"{energy['wire_energy']}/b/mm")] if wires.wire_energy else []
-        return [*rows, *adder, *wire, *((f"{label}     ", cycles) for label, cycles in latencies)]
-    rows.insert(1, ("Legacy sub-type", str(written.get("network_type", "")).replace(":", "_")))
-    return [*rows, ("Router energy", energy["router_energy"]), ("Wire energy", f"{energy['wire_energy']}/b/mm"),
-            ("Ingress energy", energy["energy-per-ingress"]), *latencies]
-
-
-def _traffic(traffic: dict[str, Any], instances: int, priced: PricedInterconnect) -> list[str]:
-    """The lines of one data space; `traffic` is empty if nothing moves, its energies are per instance.
-
-    A multicast without traffic and a reduction tree without additions have no lines.
-    """
-    ingresses = traffic.get("ingresses", [])
-    moved: Rows = [("Fanout", traffic.get("fanout", 0)), ("Multicast factor", traffic.get("multicast_factor", 0)),
-                   ("Ingresses", fixed(sum(words for _, _, words in ingresses)))]
-    added: Rows = [("Spatial reductions", int(traffic.get("spatial_reductions", 0))),
-                   ("Average number of hops", fixed(traffic.get("hops", 0.0))),
-                   ("Energy (per-hop)", f"{fixed(priced.hop * 1000)} fJ")]
-    energies = [("Energy", traffic.get("energy_pj_per_instance", 0.0))]
-    if priced.kind == "SimpleMulticast":
-        lines = _lines(moved, 40, "")
+        rows.append(("Action Name       ", named.action if named else ""))
     elif priced.kind == "ReductionTree":
-        lines = _lines(added, 40, "")
-        energies.append(("Spatial Reduction Energy", traffic.get("spatial_reduction_energy_pj_per_instance", 0.0)))
+        rows += [("Adder energy", f"{fixed(priced.adder)} pJ")] if priced.adder else []
+        rows += [("Wire energy", f"{energy['wire_energy']}/b/mm")] if wires.wire_energy else []
+        rows += [(f"{label}     ", cycles) for label, cycles in latencies]
     else:
-        lines = [*_lines(moved, 40, ""), *(f"    @multicast {multicast} @scatter {scatter}: {fixed(words)}"
-                                           for multicast, scatter, words in sorted(ingresses)),
-                 *_lines([("Link transfers", int(traffic.get("link_transfers", 0))), *added], 40, "")]
-        energies += [("Link transfer energy", traffic.get("link_transfer_energy_pj_per_instance", 0.0)),
-                     ("Spatial Reduction Energy", 0)]
-    if not {"SimpleMulticast": ingresses, "ReductionTree": traffic.get("spatial_reductions")}.get(priced.kind, True):
-        return []
-    return lines + _lines([(f"{label} ({scope})", f"{fixed(value * times)} pJ") for label, value in energies
-                           for scope, times in (("per-instance", 1), ("total", instances))], 40, "")
+        rows.insert(1, ("Legacy sub-type", str(written.get("network_type", "")).replace(":", "_")))
+        rows += [("Router energy", energy["router_energy"]), ("Wire energy", f"{energy['wire_energy']}/b/mm"),
+                 ("Ingress energy", energy["energy-per-ingress"]), *latencies]
+    lines = [network["name"], *SPECS, *_lines(rows, 16, " " * 8), *STATS]
+    for name in spec.problem.dataspace_names():
+        traffic = network["dataspaces"].get(name, {})   # empty if nothing moves; energies are per instance
+        ingresses = traffic.get("ingresses", [])
+        shown = {"SimpleMulticast": ingresses, "ReductionTree": traffic.get("spatial_reductions")}
+        if not shown.get(priced.kind, True):
+            continue
+        moved: Rows = [("Fanout", traffic.get("fanout", 0)), ("Multicast factor", traffic.get("multicast_factor", 0)),
+                       ("Ingresses", fixed(sum(words for _, _, words in ingresses)))]
+        added: Rows = [("Spatial reductions", int(traffic.get("spatial_reductions", 0))),
+                       ("Average number of hops", fixed(traffic.get("hops", 0.0))),
+                       ("Energy (per-hop)", f"{fixed(priced.hop * 1000)} fJ")]
+        energies = [("Energy", traffic.get("energy_pj_per_instance", 0.0))]
+        if priced.kind == "SimpleMulticast":
+            found = _lines(moved, 40, "")
+        elif priced.kind == "ReductionTree":
+            found = _lines(added, 40, "")
+            energies.append(("Spatial Reduction Energy", traffic.get("spatial_reduction_energy_pj_per_instance", 0.0)))
+        else:
+            found = [*_lines(moved, 40, ""), *(f"    @multicast {multicast} @scatter {scatter}: {fixed(words)}"
+                                               for multicast, scatter, words in sorted(ingresses)),
+                     *_lines([("Link transfers", int(traffic.get("link_transfers", 0))), *added], 40, "")]
+            energies += [("Link transfer energy", traffic.get("link_transfer_energy_pj_per_instance", 0.0)),
+                         ("Spatial Reduction Energy", 0)]
+        found += _lines([(f"{label} ({scope})", f"{fixed(value * times)} pJ") for label, value in energies
+                         for scope, times in (("per-instance", 1), ("total", instances))], 40, "")
+        lines += [f"    {name}:", *(f"        {line}" for line in found)]
+    return [*lines, ""]
 
 
 def stats_txt(spec: Spec, stats: Stats) -> str:
@@ -305,7 +278,22 @@ def stats_txt(spec: Spec, stats: Stats) -> str:
              f"take {stats.area_mm2:.6g} mm^2, which Timeloop's summary leaves at 0",
              "Buffer and Arithmetic Levels", "----------------------------"]
     if stats.arithmetic["energy_pj"]:
-        lines += ["Level 0", "-------", *arithmetic_lines(spec, stats)]
+        unit, found, sparse = spec.arch.arithmetic, stats.arithmetic, bool(stats.sections)
+        area = single(areas(spec.arch, spec.tables)[unit.name]) * unit.instances
+        if sparse:
+            rows: Rows = [
+                ("Utilized instances (max)", found["utilized_instances"]),
+                ("Utilized instances (average)", found["utilized_instances_average"]),
+                ("Cycles", found["cycles"]), ("Algorithmic Computes (total)", found["computes"]["algorithmic"]),
+                *((f"{label} Computes (total)", found["computes"][kind]) for label, kind in KINDS.items())]
+        else:
+            rows = [("Utilized instances", found["utilized_instances"]),
+                    ("Computes (total)", actual_count(found["computes"])), ("Cycles", found["cycles"])]
+        rows += [("Energy (total)", f"{fixed(found['energy_pj'])} pJ"), ("Area (total)", f"{fixed(area)} um^2")]
+        lines += ["Level 0", "-------", f"=== {unit.name} ===", *SPECS, *_lines([
+            ("Word bits", unit.word_bits), ("Instances", f"{unit.instances} ({unit.mesh_x}*{unit.mesh_y})"),
+            ("Compute energy", f"{fixed(compute_energy(unit, spec.tables)[0])} pJ")], 22), *STATS,
+            *_lines(rows, 29 if sparse else 24), *([""] * (2 if sparse else 1))]
     for index, level in enumerate(stats.levels):
         if storage_accesses(level) or level["energy_pj_total"]:
             lines += [f"Level {index + 1}", "-------", *level_lines(spec, index, stats)]

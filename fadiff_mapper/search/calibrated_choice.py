@@ -36,13 +36,8 @@ def calibrated_choice(task: MappingTask, nest: Nest, calibration: Calibration, m
                       over: Over = never) -> tuple[Nest, CorrectedCycles]:
     """The best mapping, and its corrected cycles, of descents by the corrected metric; no worse than the given one.
 
-    Args:
-        task: The problem on its dense design.
-        nest: The result of the search, one legal mapping.
-        calibration: The correction.
-        metric: The metric of first priority; if it has no cycles, the result stays.
-        seed: Seed of the random mappings.
-        over: Once true, the best so far is returned.
+    `nest` is the result of the search on a dense design, one legal mapping; it stays if the metric of first priority
+    has no cycles. Once `over` is true, the best so far is returned.
     """
     exponents, problem = EXPONENTS.get(metric, (1.0, 0.0)), task.layer.problem
 
@@ -77,11 +72,7 @@ def calibrated_choice(task: MappingTask, nest: Nest, calibration: Calibration, m
 
 
 def check_calibrated(tasks: Sequence[MappingTask], calibration: Calibration) -> None:
-    """Checks, before a search, that a calibration can judge all its mappings.
-
-    Raises:
-        FadiffError: A design is sparse or not the measured one, or a problem has not exactly two operands.
-    """
+    """Raises FadiffError where a design is sparse or not the measured one, or a problem has not two operands."""
     for task in tasks:
         if task.sparse is not None:
             raise FadiffError("calibration: found sparse optimizations; accepted: dense designs")

@@ -36,16 +36,13 @@ QUICK = SearchOptions(threads=1, effort=Effort(chains=32, neighbours=4, chains_a
 agree on an illegal mapping must go on."""
 
 
-def diagnosis(layer: PreparedLayer, space: MapSpace, over: Over = never, seconds: float = SECONDS) -> str:
+def diagnosis(layer: PreparedLayer, space: MapSpace, over: Over = never) -> str:
     """Lines that say why the mappings of a space, in which a search found no legal one, are illegal.
 
-    They say "no mapping can" only if proven, by a contradiction or by the evaluation of every mapping. After `seconds`
-    the set of constraints to blame is no longer reduced.
-
-    Raises:
-        OutOfTime: `over` was true before anything was known.
+    They say "no mapping can" only if proven, by a contradiction or by the evaluation of every mapping. Raises OutOfTime
+    if `over` was true before anything was known.
     """
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + SECONDS
     whole, whole_proven = attempt(layer, space, over)
     if whole and whole.legal:
         return "a second search found a legal mapping: try another seed"
@@ -74,12 +71,8 @@ def diagnosis(layer: PreparedLayer, space: MapSpace, over: Over = never, seconds
 def attempt(layer: PreparedLayer, space: MapSpace, over: Over = never) -> tuple[SearchOutcome | None, bool]:
     """Looks for any legal mapping: among all in a small space, else by a short search (`QUICK`).
 
-    Returns:
-        The outcome, with the mapping of least excess if none is legal; None if there is no mapping at all. And whether
-        it is proven: every mapping was evaluated, up to the first legal one, or a contradiction excludes them all.
-
-    Raises:
-        OutOfTime: Time was over before a legal mapping was found.
+    The outcome has the mapping of least excess if none is legal; it is None if there is no mapping at all. It is proven
+    if every mapping was evaluated, up to the first legal one, or a contradiction excludes them all. Raises OutOfTime.
     """
     size = 0 if conflicts(space, over) else measured(space, ENUMERATED, over)[0]
     if not size:
@@ -104,9 +97,8 @@ def smallest(asked: Sequence[Demand], empty: Callable[[Sequence[Demand]], bool],
              deadline: float) -> tuple[list[Demand], bool]:
     """Leaves out demands, first half of them at a time, as long as the rest is `empty` of legal mappings.
 
-    Returns:
-        A small subset without legal mappings, and whether it is irreducible: unknown if the deadline, seconds of
-        `time.monotonic`, was over.
+    Returns a small subset without legal mappings, and whether it is irreducible: unknown after the deadline, seconds of
+    `time.monotonic`.
     """
     needed, size = list(asked), max(1, len(asked) // 2)
     while True:

@@ -31,8 +31,7 @@ from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.search.best_so_far import SearchOutcome, SearchState, Watcher
 from fadiff_mapper.search.layer_family import open_keeps
 from fadiff_mapper.search.mapping_task import MappingTask
-from fadiff_mapper.search.mapspace.build import MapSpace, factorization_count, places
-from fadiff_mapper.search.mapspace.orders import cut_is_open, cuts, orders_at
+from fadiff_mapper.search.mapspace.build import MapSpace, cut_is_open, cuts, factorization_count, orders_at, places
 from fadiff_mapper.search.options import ILLEGAL, SearchOptions
 
 BATCH = 1 << 14
@@ -53,11 +52,7 @@ DIGIT = 5
 
 
 def measured(space: MapSpace, limit: int, over: Over = never) -> tuple[int, bool]:
-    """The size of a map space, and whether it is exact: far above `limit` it is a lower bound.
-
-    Raises:
-        OutOfTime: Time was over before they were counted.
-    """
+    """The size of a map space, and whether it is exact: far above `limit` it is a lower bound. Raises OutOfTime."""
     least = 2 ** len(open_keeps(space)) * math.prod(
         factorization_count(bound, [loops.choices[name] for loops in places(space)])
         for name, bound in space.problem.bounds.items())
@@ -65,12 +60,7 @@ def measured(space: MapSpace, limit: int, over: Over = never) -> tuple[int, bool
 
 
 def refuse_large(space: MapSpace, limit: int, over: Over = never) -> None:
-    """Refuses a map space that is too large to enumerate.
-
-    Raises:
-        FadiffError: The map space has more mappings than `limit`.
-        OutOfTime: Time was over before they were counted.
-    """
+    """Raises FadiffError for a map space of more mappings than `limit`, OutOfTime before they are counted."""
     size, exact = measured(space, limit, over)
     if size > limit:
         raise FadiffError(f"{space.problem.name}: the map space has {'' if exact else 'more than '}{size:,} mappings; "
@@ -82,11 +72,8 @@ def exhaust(task: MappingTask, options: SearchOptions, *, watcher: Watcher | Non
             stopped: Callable[[], bool] = lambda: False, deadline: float = inf) -> SearchOutcome:
     """Evaluates all mappings of a problem; the start of a task matters only if time runs out.
 
-    Arguments as for `search_many.search`. The status says that all mappings were evaluated, or how many of how many.
-
-    Raises:
-        FadiffError: The map space is empty.
-        OutOfTime: Time was over before the first mapping.
+    The status says that all mappings were evaluated, or how many of how many. Raises FadiffError if the map space is
+    empty, OutOfTime before the first mapping.
     """
     space, state = task.space, SearchState([task], options, watcher, stopped, deadline)
     total, done, status = count(space), 0, ""
@@ -168,25 +155,15 @@ def _arranged(space: MapSpace, p: int, over: Over) -> Arrangements:
 
 @dataclass(frozen=True)
 class WholeSpace:
-    """A map space ready to be walked through.
+    """A map space ready to be walked through."""
 
-    Attributes:
-        factors: For each dimension its factorizations, [n, P].
-        arranged: For each factor place the orders of its loops.
-        keep: Every choice of the data spaces that the levels keep, [n, L, T].
-    """
-
-    factors: tuple[np.ndarray, ...]
-    arranged: tuple[Arrangements, ...]
-    keep: np.ndarray
+    factors: tuple[np.ndarray, ...]     # For each dimension its factorizations, [n, P]
+    arranged: tuple[Arrangements, ...]  # For each factor place the orders of its loops
+    keep: np.ndarray                    # Every choice of the data spaces that the levels keep, [n, L, T]
 
 
 def whole_space(space: MapSpace, over: Over = never) -> WholeSpace:
-    """Lays out a map space; tables grow with its size, so large ones should be refused first (see `count`).
-
-    Raises:
-        OutOfTime: Time was over before it was laid out.
-    """
+    """Lays out a map space; tables grow with its size, so `refuse_large` should come first. Raises OutOfTime."""
     names, pairs = space.problem.dataspace_names(), open_keeps(space)
     keep = np.array([[name in here.keep for name in names] for here in space.levels])
     keeps = keep[None].repeat(2 ** len(pairs), axis=0)

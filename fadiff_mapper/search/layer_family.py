@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import permutations, product
+from typing import NamedTuple
 
 import numpy as np
 
-from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest, Projection, columns
 from fadiff_mapper.model.prepared_layer import PreparedLayer
@@ -39,68 +39,38 @@ groups share nearly all of theirs."""
 KEPT = 0.7
 """Probability that a random mapping keeps a data space if it may."""
 
-UNEVEN = 3
-"""Exponent of the random shares of a dimension's octaves in `random_nests`: greater values give lopsided mappings more
-often."""
-
 TRIED = 8
 """Draws of the other decisions of a first mapping; the first keeps every data space if it may, the second none except
 outermost."""
 
 
-@dataclass(frozen=True)
-class DiscreteDecisions:
-    """The decisions that have no gradient, one column per mapping; arrays as in `Nest`.
+class DiscreteDecisions(NamedTuple):
+    """The decisions that have no gradient, one column per mapping; arrays as in `Nest`."""
 
-    Attributes:
-        order: [L, D, B]. Dimension indices of the temporal loops, innermost first.
-        keep: [L, T, B]. Whether the level keeps the data space.
-        on_y: [L, D, B]. Whether the spatial factor of a dimension lies on the Y axis.
-        spatial_order: [L, D, B]. Dimension indices of the spatial loops, innermost first.
-    """
-
-    order: np.ndarray
-    keep: np.ndarray
-    on_y: np.ndarray
-    spatial_order: np.ndarray
+    order: np.ndarray          # [L, D, B]. Dimension indices of the temporal loops, innermost first
+    keep: np.ndarray           # [L, T, B]. Whether the level keeps the data space
+    on_y: np.ndarray           # [L, D, B]. Whether the spatial factor of a dimension lies on the Y axis
+    spatial_order: np.ndarray  # [L, D, B]. Dimension indices of the spatial loops, innermost first
 
 
 @dataclass(frozen=True)
 class SpatialLayouts:
-    """Candidate placements of one level's spatial loops; of a family of W members, [W, n, D] each.
+    """Candidate placements of one level's spatial loops; of a family of W members, [W, n, D] each."""
 
-    Attributes:
-        order: [n, D]. Dimension indices from the innermost loop.
-        on_y: [n, D]. Whether each dimension lies on the Y axis, by dimension.
-    """
-
-    order: np.ndarray
-    on_y: np.ndarray
+    order: np.ndarray  # [n, D]. Dimension indices from the innermost loop
+    on_y: np.ndarray   # [n, D]. Whether each dimension lies on the Y axis, by dimension
 
 
 @dataclass(frozen=True)
 class LayerFamily:
-    """W map spaces over one design and one shape of problem, with the candidates of their decisions.
+    """W map spaces over one design and one shape of problem, with the candidates of their decisions."""
 
-    Attributes:
-        layer: The prepared layer of any member.
-        spaces: [W]. Map spaces of the members.
-        factors: Divisors and constraints of all members as tables.
-        orders: For each level candidate orders of its temporal loops, [W, n, D].
-        layouts: For each level candidate placements of its spatial loops, [W, n, D] each.
-        keeps: (level, index of the data space) of the open keep-or-bypass decisions.
-    """
-
-    layer: PreparedLayer
-    spaces: tuple[MapSpace, ...]
-    factors: FactorTables
-    orders: tuple[np.ndarray, ...]
-    layouts: tuple[SpatialLayouts, ...]
-    keeps: tuple[tuple[int, int], ...]
-
-    def member_of(self, batch: int) -> np.ndarray:
-        """The member that every column of a batch belongs to, [B], as in `FactorPlaces.member_of`."""
-        return np.arange(batch) // (batch // len(self.spaces))
+    layer: PreparedLayer                 # The prepared layer of any member
+    spaces: tuple[MapSpace, ...]         # [W]. Map spaces of the members
+    factors: FactorTables                # Divisors and constraints of all members as tables
+    orders: tuple[np.ndarray, ...]       # For each level candidate orders of its temporal loops, [W, n, D]
+    layouts: tuple[SpatialLayouts, ...]  # For each level candidate placements of its spatial loops, [W, n, D] each
+    keeps: tuple[tuple[int, int], ...]   # (level, index of the data space) of the open keep-or-bypass decisions
 
 
 def family_of(layer: PreparedLayer, spaces: Sequence[MapSpace]) -> LayerFamily:
@@ -230,12 +200,10 @@ def random_decisions(family: LayerFamily, batch: int, rng: np.random.Generator |
 
 def _draws(members: int, counts: tuple[tuple[int, int], ...], keeps: tuple[int, ...], batch: int,
            rng: np.random.Generator) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Candidates picked at random for every column: of `counts` orders and layouts at each level, and `keeps`
-    decisions.
+    """Candidates picked at random for every column: of `counts` orders and layouts at each level, and `keeps`.
 
-    Returns:
-        Rows of the orders (0) and the layouts (1) of all levels, and in a level of all members, one after the other,
-        [2, L, B]; and for each keep-or-bypass decision whether the data space is kept, [B].
+    Returns rows of the orders (0) and the layouts (1) of all levels, and in a level of all members, one after the
+    other, [2, L, B]; and for each keep-or-bypass decision whether the data space is kept, [B].
     """
     member, column = np.divmod(np.arange(batch), batch // members)
     rows, before = np.empty((2, len(counts), batch), dtype=np.int64), np.zeros(2, dtype=np.int64)
@@ -272,21 +240,3 @@ def first_of(family: LayerFamily, member: int) -> Nest | None:
         columns(part, own) for part in (choices.order, choices.keep, choices.on_y, choices.spatial_order)))
     legal = np.flatnonzero(score(family.layer, nest).legal)
     return nest.take(legal[:1]) if len(legal) else None
-
-
-def random_nests(layer: PreparedLayer, space: MapSpace, batch: int, seed: int = 0) -> Nest:
-    """Random mappings within the constraints, deterministic by seed: random octaves, rounded to divisors.
-
-    They may exceed a capacity or a fan-out.
-    """
-    family, rng = family_of(layer, [space]), np.random.default_rng(seed)
-    tables = family.factors
-    weight = rng.random((*tables.looping.shape[1:], batch)) ** UNEVEN * tables.looping[0].any(axis=1)[:, None, None]
-    bounds = np.array(list(space.problem.bounds.values()))
-    octaves = weight / weight.sum(axis=0).clip(min=1e-9) * np.log2(bounds)[:, None]
-    factors, slopes = np.empty_like(octaves), np.empty_like(octaves)
-    _kernel.draw_columns(octaves, None, 1.0, 1.0, np.zeros(batch, dtype=np.int64), tables.divisor, tables.completable,
-                         tables.quotient.astype(np.int64), tables.bound, factors, slopes)
-    choices = random_decisions(family, batch, rng)
-    return Nest(factors[1::2].copy(), factors[0::2].copy(), choices.order, choices.keep, choices.on_y,
-                choices.spatial_order)

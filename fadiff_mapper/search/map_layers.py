@@ -24,7 +24,6 @@ from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping, evaluate_nests, is_sparse, layers_of
 from fadiff_mapper.model.loop_nest import Nest, cut_off, pack, unpack, without_lasts
-from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.reuse import with_reuse
 from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.search.best_so_far import SearchOutcome, Watcher
@@ -121,7 +120,8 @@ def map_layers(specs: Sequence[Spec], options: SearchOptions | None = None, *,
     tasks = [task if mapping is None else replace(task, given=_start_nest(spec, task.space, mapping))
              for spec, task, mapping in zip_longest(specs, tasks, warm_starts)]
     stream.send_first(tasks)
-    last = max(deadline - stream.last_s, time.monotonic() + least)
+    reports = sum(stream.handings) / max(len(stream.handings), 1) * len(specs)  # seconds of the last ones, as expected
+    last = max(deadline - reports, time.monotonic() + least)
     begun: Sequence[SearchOutcome] = ()
     if before is not None:
         begun = search_all(tasks, replace(options, effort=before), stopped=stopped, deadline=last, in_turn=True)
@@ -220,14 +220,10 @@ def with_bounds(results: Sequence[Result], stopped: Callable[[], bool] = lambda:
     """Adds the lower bound over all mappings of the same problem to each result, until `stopped`."""
     specs = [result.spec for result in results]
     bounded = list(results)
-
-    def bound(spec: Spec, layer: PreparedLayer) -> LowerBound | None:
-        return least_of(mapping_task(spec, layer=layer), over=stopped)
-
     with suppress(OutOfTime):
         for index, layer in enumerate(in_time(layers_of(specs), stopped)):
-            bounded[index] = _with_bound(results[index], partial(bound, specs[index], layer),
-                                         mapping_task(specs[index], layer=layer))
+            task = mapping_task(specs[index], layer=layer)
+            bounded[index] = _with_bound(results[index], partial(least_of, task, over=stopped), task)
     return bounded
 
 
@@ -268,11 +264,6 @@ class ResultStream:
         self.handed_at: dict[int, float] = {}   # time of each problem's last report
         self.handings: list[float] = []         # seconds of each report
 
-    @property
-    def last_s(self) -> float:
-        """Expected seconds for reporting the last mappings, by the reports so far."""
-        return sum(self.handings) / max(len(self.handings), 1) * len(self.specs)
-
     def send_first(self, tasks: Sequence[MappingTask]) -> None:
         """Reports a legal mapping of each problem before the search begins, if one is known."""
         if any(task.sparse for task in tasks):
@@ -299,9 +290,7 @@ class ResultStream:
                   bound_of: Callable[[int], LowerBound | None]) -> list[Result]:
         """Reports the final results, with history, options and lower bound (`bound_of` a problem, by its number).
 
-        Raises:
-            FadiffError: Some problems have no legal mapping, each with its reason; raised after all others are
-                reported.
+        Raises FadiffError, once the others are reported, with the reasons of problems without a legal mapping.
         """
         results, failures, stats, calibration = [], [], {}, self.options.calibration
         if calibration is None:
@@ -312,7 +301,18 @@ class ResultStream:
                 [outcomes[index].nest for index in whole]), strict=True))
         for index, (task, outcome) in enumerate(zip(tasks, outcomes, strict=True)):
             if not outcome.legal:
-                failures.append(_failure(task, outcome, self.late))
+                reason: str | None
+                if task.sparse:
+                    reason = "the formats and memories of the sparse design suit none of the mappings tried"
+                else:
+                    from fadiff_mapper.search.diagnosis import diagnosis, shortcoming  # rarely needed
+                    reason, lost = attempted("diagnosis", partial(diagnosis, task.layer, task.space, self.late))
+                    if lost:
+                        nearest, lost_too = attempted("nearest mapping", partial(shortcoming, task.layer, task.space,
+                                                                                 outcome.nest))
+                        reason = f"{lost}; {lost_too or f'the nearest mapping fails: {nearest}'}"
+                failures.append(f"{task.space.problem.name}: no legal mapping was found in {outcome.evaluations} "
+                                f"evaluations: {reason}")
                 continue
             nest, corrected = outcome.nest, None
             if calibration is not None:
@@ -353,12 +353,9 @@ class ResultStream:
 @contextmanager
 def bounds_of(tasks: Sequence[MappingTask], threads: int, imperfect: bool,
               over: Over = never) -> Iterator[Callable[[int], LowerBound | None]]:
-    """Lower bounds of problems, computed during a search if a thread is free, else on demand.
+    """Lower bounds of problems by number, computed during a search if a thread is free, else on demand; see `least_of`.
 
     A search rarely holds the interpreter, and bounds are a large part of the CPU time of small layers.
-
-    Yields:
-        The lower bound of a problem, by its number; None if unknown, or without `tasks`. Raises OutOfTime.
     """
     if not tasks:
         yield lambda index: None
@@ -379,24 +376,10 @@ def bounds_of(tasks: Sequence[MappingTask], threads: int, imperfect: bool,
 def least_of(task: MappingTask, imperfect: bool = False, over: Over = never) -> LowerBound | None:
     """The lower bound over all mappings of a problem, with `imperfect` also residual ones; None if unknown.
 
-    Raises:
-        OutOfTime: Time was over before the bound was known.
+    Raises OutOfTime.
     """
     # after the first mapping
     from fadiff_mapper.search.lower_bound import lower_bound, residual_lower_bound, sparse_lower_bound
     if task.sparse is not None:
         return sparse_lower_bound(task.sparse, task.space, over)
     return (residual_lower_bound if imperfect else lower_bound)(task.layer, task.space, over=over)
-
-
-def _failure(task: MappingTask, outcome: SearchOutcome, late: Over) -> str:
-    """Why a problem has no result, in a sentence."""
-    if task.sparse:
-        return (f"{task.space.problem.name}: no legal mapping was found in {outcome.evaluations} evaluations: the "
-                "formats and memories of the sparse design suit none of the mappings tried")
-    from fadiff_mapper.search.diagnosis import diagnosis, shortcoming  # rarely needed
-    reason, lost = attempted("diagnosis", lambda: diagnosis(task.layer, task.space, late))
-    if lost:
-        nearest, lost_too = attempted("nearest mapping", lambda: shortcoming(task.layer, task.space, outcome.nest))
-        reason = f"{lost}; {lost_too or f'the nearest mapping fails: {nearest}'}"
-    return f"{task.space.problem.name}: no legal mapping was found in {outcome.evaluations} evaluations: {reason}"

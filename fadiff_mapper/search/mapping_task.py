@@ -30,30 +30,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MappingTask:
-    """One problem on one design, as `search_many.search_all` takes it.
+    """One problem on one design, as `search_many.search_all` takes it."""
 
-    Attributes:
-        layer: The problem on its architecture, prepared for evaluation.
-        space: The map space that is searched.
-        given: A nest of one row to start from besides random ones; None: only random ones.
-        room: Words of every level that may be filled beside resident tensors, arrays [L] and [L, T] (without the batch
-            axis); None: the whole capacity.
-        weights: Exponents (a, b) of energy ** a * delay ** b, which replaces the metrics; None: the metrics of the
-            options.
-        sums: Energy and cycles (E, T) of a network that the problem is a part of; its share energy / E + delay / T, to
-            first order its part in the network's EDP (`fusion.prices`), is minimised in place of the metrics. Infinite
-            if they do not count; None: the metrics of the options.
-        sparse: The layer on its sparse design; None for a dense design. `layer` and `space` then have the capacities of
-            `with_room_for_zeros` and the shares of `expected_shares`, for the descent.
-    """
-
-    layer: PreparedLayer
-    space: MapSpace
-    given: Nest | None = None
-    room: Room | None = None
-    weights: tuple[float, float] | None = None
-    sums: tuple[float, float] | None = None
-    sparse: SparseDesign | None = None
+    layer: PreparedLayer                        # The problem on its architecture, prepared for evaluation
+    space: MapSpace                             # The map space that is searched
+    given: Nest | None = None                   # A nest of one row to start from besides random ones; None: only random
+                                                # ones
+    room: Room | None = None                    # Words of every level that may be filled beside resident tensors,
+                                                # arrays [L] and [L, T] (without the batch axis); None: the whole
+                                                # capacity
+    weights: tuple[float, float] | None = None  # Exponents (a, b) of energy ** a * delay ** b, which replaces the
+                                                # metrics; None: the metrics of the options
+    sums: tuple[float, float] | None = None     # Energy and cycles (E, T) of a network that the problem is a part of;
+                                                # its share energy / E + delay / T, to first order its part in the
+                                                # network's EDP (`fusion.prices`), is minimised in place of the metrics.
+                                                # Infinite if they do not count; None: the metrics of the options
+    sparse: SparseDesign | None = None          # The layer on its sparse design; None for a dense design. `layer` and
+                                                # `space` then have the capacities of `with_room_for_zeros` and the
+                                                # shares of `expected_shares`, for the descent
 
     @cached_property
     def family(self) -> LayerFamily:
@@ -72,16 +66,10 @@ class MappingTask:
 def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: Nest | None = None,
                  room: Room | None = None, sums: tuple[float, float] | None = None,
                  layer: PreparedLayer | None = None) -> MappingTask:
-    """Prepares the problem of a spec for a search.
+    """Prepares the problem of a spec for a search; `layer` is the problem on its dense design if already prepared.
 
-    Args:
-        spec: Architecture, problem, energies and constraints.
-        constraints: Constraints of the map space instead of the spec's; reuse (`no_reuse`) follows the spec's in either
-            case.
-        given, room, sums: See `MappingTask`.
-        layer: The spec's problem on its dense design if already prepared.
-
-    The map space may be empty: contradictions are not looked for (see `mapspace.conflicts`).
+    `constraints` of the map space replace the spec's, but for reuse (`no_reuse`). The map space may be empty:
+    contradictions are not looked for (see `mapspace.conflicts`).
     """
     layer, sparse = layer or layer_of(spec), None
     if spec.sparse is not None and spec.sparse.applied:
@@ -94,12 +82,7 @@ def mapping_task(spec: Spec, constraints: Constraints | None = None, *, given: N
 
 
 def checked_task(spec: Spec, layer: PreparedLayer | None = None, over: Over = never) -> MappingTask:
-    """The search problem of a spec, whose problem may already be prepared on its dense design (`layer`).
-
-    Raises:
-        FadiffError: No mapping can meet the constraints, or none can be written.
-        OutOfTime: Time was over.
-    """
+    """`mapping_task`; raises FadiffError if no mapping can meet the constraints, or none can be written; OutOfTime."""
     if not single_letter(spec.problem.dimensions):
         raise FadiffError(f"the dimensions {listed(spec.problem.dimensions)} cannot be ordered in Timeloop's mapping "
                           "files; accepted: names of one letter")

@@ -29,11 +29,7 @@ SAME = _kernel.SAME
 
 
 def check_metrics(metrics: object) -> tuple[str, ...]:
-    """The metrics of a list or tuple, in order of priority, as a tuple.
-
-    Raises:
-        FadiffError: The value is no list or tuple, is empty, or has an unknown metric.
-    """
+    """The metrics of a list or tuple, in order of priority; FadiffError for another, unknown or no metric."""
     if not isinstance(metrics, list | tuple):
         raise FadiffError(f"metric: found {metrics!r}; accepted: {listed(METRICS)}, or a list of them")
     for name in metrics:
@@ -44,50 +40,36 @@ def check_metrics(metrics: object) -> tuple[str, ...]:
     return tuple(metrics)
 
 
-def geometric(start: float, end: float, ratio: float) -> float:
-    """`start` at ratio 0, `end` at ratio 1, equal factors from step to step; both above 0."""
-    value: float = start * (end / start) ** ratio
-    return value
-
-
 @dataclass(frozen=True)
 class Effort:
-    """Schedule of the search of one layer; users name one of `EFFORTS`. `docs/results/schedules.md` has the figures.
+    """Schedule of the search of one layer; users name one of `EFFORTS`. `docs/results/schedules.md` has the figures."""
 
-    Attributes:
-        chains: Chains of the refinement; with more, each tries too few neighbours for the evaluations it takes.
-        rounds: Rounds of the refinement; every chain makes one move a round, and longer cooling finds nothing better.
-        neighbours: Random neighbours of a chain's mapping evaluated in each round; more of them in fewer rounds fill
-            the lanes of the compiled evaluation.
-        rounds_least: Rounds before the refinement may end early, as chains agree on a poor mapping while it is hot.
-        chains_agreeing: Chains that have met the best mapping, and so end a problem's refinement early: easy layers
-            need no more rounds.
-        extra_rounds: Rounds for the best chains of problems whose chains have not agreed; 0 leaves this part out.
-        extra_chains: Chains that continue in the extra rounds, of unlike values first, so that copies of one local
-            optimum crowd out no other.
-        min_agreeing_chains: Chains, of all searches together, that must have met the best mapping by the end of the
-            extra rounds: with fewer the search starts again, as the best mapping was met by luck.
-        searches: Searches at most, each from new random mappings, of which the best mapping stays; only hard layers
-            take more than one. 0 returns the best mapping of the descent, as the papers' methods do.
-        resplit_rate: Share of the moves of factors that redistribute the factors of two places: matrix products need
-            them, short searches do without.
-        crossover_rate: Share of the moves of the extra rounds that take all factors of one dimension from another
-            chain, which joins what two chains found.
-        descent: Descent whose ends the refinement starts from, for the method "gradient"; None: random mappings.
-    """
-
-    chains: int = 64
-    rounds: int = 60
-    neighbours: int = 12
-    rounds_least: int = 30
-    chains_agreeing: int = 18
-    extra_rounds: int = 180
-    extra_chains: int = 32
-    min_agreeing_chains: int = 9
-    searches: int = 5
-    resplit_rate: float = 0.3
-    crossover_rate: float = 0.1
-    descent: LayerDescent | None = None
+    chains: int = 64                     # Chains of the refinement; with more, each tries too few neighbours for the
+                                         # evaluations it takes
+    rounds: int = 60                     # Rounds of the refinement; every chain makes one move a round, and longer
+                                         # cooling finds nothing better
+    neighbours: int = 12                 # Random neighbours of a chain's mapping evaluated in each round; more of them
+                                         # in fewer rounds fill the lanes of the compiled evaluation
+    rounds_least: int = 30               # Rounds before the refinement may end early, as chains agree on a poor mapping
+                                         # while it is hot
+    chains_agreeing: int = 18            # Chains that have met the best mapping, and so end a problem's refinement
+                                         # early: easy layers need no more rounds
+    extra_rounds: int = 180              # Rounds for the best chains of problems whose chains have not agreed; 0 leaves
+                                         # this part out
+    extra_chains: int = 32               # Chains that continue in the extra rounds, of unlike values first, so that
+                                         # copies of one local optimum crowd out no other
+    min_agreeing_chains: int = 9         # Chains, of all searches together, that must have met the best mapping by the
+                                         # end of the extra rounds: with fewer the search starts again, as the best
+                                         # mapping was met by luck
+    searches: int = 5                    # Searches at most, each from new random mappings, of which the best mapping
+                                         # stays; only hard layers take more than one. 0 returns the best mapping of the
+                                         # descent, as the papers' methods do
+    resplit_rate: float = 0.3            # Share of the moves of factors that redistribute the factors of two places:
+                                         # matrix products need them, short searches do without
+    crossover_rate: float = 0.1          # Share of the moves of the extra rounds that take all factors of one dimension
+                                         # from another chain, which joins what two chains found
+    descent: LayerDescent | None = None  # Descent whose ends the refinement starts from, for the method "gradient";
+                                         # None: random mappings
 
 
 EFFORTS = {
@@ -180,11 +162,7 @@ MOST_THREADS = 1024
 
 
 def check_options(options: SearchOptions) -> None:
-    """Checks options before a search.
-
-    Raises:
-        FadiffError: An option is out of range, or has no effect beside another one.
-    """
+    """Raises FadiffError where an option is out of range, or has no effect beside another one."""
     limit = options.time_limit
     if limit is not None and (not isinstance(limit, int | float) or not limit > 0):
         raise FadiffError(f"time limit: found {limit!r}; accepted: seconds greater than 0")

@@ -124,33 +124,22 @@ def cool(chains: Chains, out_of_time: Callable[[], bool], report: Callable[[], N
 
 @dataclass
 class Refinement:
-    """The refinement of one problem while it runs.
+    """The refinement of one problem while it runs."""
 
-    Attributes:
-        effort: Its schedule.
-        chains: The compiled chains.
-        watcher: Called with the improved best nest (one row) and its progress, or None.
-        out_of_time: Asked between a few rounds; once true, the refinement ends.
-        history: Every improvement, in order.
-    """
-
-    effort: Effort
-    chains: Chains
+    effort: Effort                   # Its schedule
+    chains: Chains                   # The compiled chains
+    # Called with the improved best nest (one row) and its progress, or None
     watcher: Callable[[Nest, Progress], None] | None
-    out_of_time: Callable[[], bool]
-    history: list[Progress] = field(default_factory=list)
+    out_of_time: Callable[[], bool]  # Asked between a few rounds; once true, the refinement ends
+    history: list[Progress] = field(default_factory=list)  # Every improvement, in order
 
     def report(self) -> None:
-        """Reports the newest improvement since the last report to the watcher."""
-        if self.watcher and self.take_history():
-            self.watcher(self.best(), self.history[-1])
-
-    def take_history(self) -> bool:
-        """Adds the improvements since the last call; returns whether there are any."""
+        """Adds the improvements since the last report to the history, and tells the watcher of the newest."""
         news = self.chains.history(len(self.history))
         self.history += [Progress(seconds, evaluations, legal, value, stage.name)
                          for seconds, evaluations, legal, value, stage in news]
-        return bool(news)
+        if news and self.watcher:
+            self.watcher(self.best(), self.history[-1])
 
     def best(self) -> Nest:
         """The best mapping so far, a nest of one row."""
@@ -172,10 +161,8 @@ class Refinement:
         """Anneals until enough chains have met the best mapping, and descends from there to a local optimum.
 
         If the chains do not agree, the best ones continue. If still too few, including earlier searches, have met the
-        best mapping, the search starts again from new random mappings.
-
-        Returns:
-            Whether no neighbour of the best mapping is better.
+        best mapping, the search starts again from new random mappings. Returns whether no neighbour of the best mapping
+        is better.
         """
         effort, chains, met = self.effort, self.chains, 0
         enough = min(effort.min_agreeing_chains, effort.chains, effort.extra_chains)
@@ -202,14 +189,8 @@ def refinement_of(task: MappingTask, options: SearchOptions, starts: Nest | None
                   within: tuple[LayerFamily, int] | None = None) -> Refinement:
     """The chains of one problem at their first mappings, before their first round.
 
-    Args:
-        task: The problem.
-        options: Metrics, seed and effort.
-        starts: Mappings to start from; random ones are added up to `Effort.chains`, and the first mapping of `first_of`
-            if all of these are illegal.
-        watcher, out_of_time: See `Refinement`.
-        deadline: Seconds of `time.monotonic` at which the compiled chains end in the middle of a round.
-        within: The family with the candidates, and the task's number in it; None: the task's own.
+    To `starts` random mappings are added up to `Effort.chains`, and the one of `first_of` if all of these are illegal.
+    `deadline`: as for `chains_of`; `within`: the family with the candidates, and the task's number in it.
     """
     family, member = within or (task.family, 0)
     chains = chains_of(task, options, deadline, compiled_space(family, member))

@@ -48,15 +48,7 @@ POLISH_STEPS = 2
 
 def search_residuals(spec: Spec, task: MappingTask, outcome: SearchOutcome, options: SearchOptions, *,
                      stopped: Callable[[], bool] = lambda: False, deadline: float = inf) -> SearchOutcome:
-    """Continues from the end of a search without residuals: the better mapping, with or without residuals.
-
-    Args:
-        spec: The problem on its design.
-        task: The problem as it was searched.
-        outcome: The end of that search, with a legal mapping.
-        options: Metrics, seed and effort of the searches of larger layers.
-        stopped, deadline: As for `search_many.search`.
-    """
+    """The better mapping, with or without residuals, from the end of a search of a task without: a legal mapping."""
     def over() -> bool:
         return stopped() or time.monotonic() > deadline
 

@@ -90,10 +90,7 @@ class Result:
     def write(self, folder: str | Path) -> None:
         """Writes the files of the run into a folder, made where it does not exist, all or none.
 
-        Those that `timeloop-mapper` leaves are among them.
-
-        Raises:
-            FadiffError: A file cannot be written.
+        Those that `timeloop-mapper` leaves are among them. Raises FadiffError where a file cannot be written.
         """
         from fadiff_mapper.output.run_files import write_layer
         write_layer(self, folder)
@@ -110,11 +107,6 @@ class Result:
         space = build_mapspace(layer.arch, self.spec.problem, self.spec.constraints)
         return certificate(layer, space, self.metric, nest, asked)
 
-    def with_sensitivities(self) -> Result:
-        """The result with the derivatives of its metric by the constants of the machine; takes seconds."""
-        from fadiff_mapper.search.explanation.sensitivities import mapping_sensitivities
-        return replace(self, sensitivities=mapping_sensitivities(self.spec, self.mapping, self.metric))
-
     def verify(self) -> Verdict:
         """The comparison of every number with the real `timeloop-model` on the PATH; FadiffError without one."""
         from fadiff_mapper.timeloop.verify import real_model, verify
@@ -123,8 +115,7 @@ class Result:
     def plot(self) -> Figure:
         """A matplotlib figure: energy by component and data space beside the metric over the time of the search.
 
-        Raises:
-            FadiffError: matplotlib is not installed.
+        Raises FadiffError without matplotlib.
         """
         require("matplotlib", "plot", "plot()")
         from fadiff_mapper.output.notebook import layer_figure

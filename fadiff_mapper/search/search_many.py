@@ -31,15 +31,13 @@ def search_all(tasks: Sequence[MappingTask], options: SearchOptions, *, watcher:
                begun: Sequence[SearchOutcome] = ()) -> list[SearchOutcome]:
     """Searches every task; returns one outcome per task, in order, the same for equal tasks.
 
+    Jobs share `options.workers` threads, on which the answer does not depend.
+
     Args:
-        tasks: The problems, on any designs.
-        options: Effort and parts of the search. Jobs share `options.workers` threads, on which the answer does not
-            depend.
         watcher: Called with the number of a task whenever its best mapping improves; one call at a time.
         stopped: Asked between steps; once true, every search ends with its best so far.
         deadline: End of all searches, seconds of `time.monotonic`.
-        in_turn: Whether every search may take all remaining time, so that the first ones run to their end; else each
-            has its share.
+        in_turn: Whether each search may take all the remaining time, not only its share.
         begun: For each task the outcome of a shorter search from which it starts, and which it keeps without time; or
             empty.
     """
@@ -161,7 +159,7 @@ def _refined(state: SearchState, member: int, task: MappingTask, starts: Nest | 
     converged = options.schedule.searches and not out_of_time() and refinement.run()
     status = early_end(options, state.stopped(), out_of_time()) or (
         "converged: no neighbour of the best mapping is better" if converged else "search ended")
-    refinement.take_history()
+    refinement.report()
     better = [after_descent(step) for step in refinement.history if step.value < reached]
     return SearchOutcome(refinement.best(), refinement.chains.best_value, status,
                          (*(descended.history if descended else ()), *better),

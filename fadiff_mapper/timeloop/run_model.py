@@ -235,11 +235,8 @@ def run_text(text: str, dataspaces: Sequence[str], folder: Path, command: Sequen
         dataspaces: The names of the problem's data spaces in order.
         folder: An empty folder to run in.
         command: The program and its words, to which the input's name is appended.
-        timeout: Seconds until the program is ended.
-
-    Raises:
-        FadiffError: The program cannot be run, takes longer than the timeout, ends without a reason (`ModelKilled` if
-            another process killed it), or leaves missing or truncated files.
+        timeout: Seconds until the program is ended: FadiffError, as where it cannot be run, ends without a reason
+            (`ModelKilled` if another process killed it), or leaves missing or truncated files.
     """
     (folder / INPUT).write_text(text, encoding="utf-8")
     done = run_program.run([*command, INPUT], folder, environment(), timeout)

@@ -1,4 +1,4 @@
-"""A whole network: checked nodes in topological order, distinct problems, links, chains, totals.
+"""A whole network: checked nodes in topological order, distinct problems, links, totals.
 
 `build_workload` is the only door: every reader hands it nodes in any order, and it orders them, infers shapes and
 refuses graphs that make no sense, naming the place in the source.
@@ -6,7 +6,6 @@ refuses graphs that make no sense, naming the place in the source.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -80,19 +79,12 @@ class Totals:
 
 @dataclass(frozen=True)
 class Workload:
-    """A network.
-
-    Attributes:
-        name: its name.
-        nodes: all nodes in topological order, inputs among them, with shapes where these are known.
-        outputs: names of the tensors that it returns.
-        folded: operators that read only constants and are no nodes.
-    """
+    """A network."""
 
     name: str
-    nodes: tuple[Node, ...]
-    outputs: tuple[str, ...]
-    folded: tuple[Folded, ...] = ()
+    nodes: tuple[Node, ...]  # in topological order, inputs among them, with shapes where these are known
+    outputs: tuple[str, ...]  # names of the tensors that it returns
+    folded: tuple[Folded, ...] = ()  # operators that read only constants and are no nodes
 
     @property
     def layers(self) -> tuple[Node, ...]:
@@ -157,25 +149,6 @@ class Workload:
         """Tensor -> the nodes that read it, and `producer_consumer.OUTPUT` where the network returns it; found once."""
         return readers_of(self.nodes, self.outputs)
 
-    def chains(self, fusable: bool = False) -> tuple[tuple[str, ...], ...]:
-        """The maximal chains of operators (by names of nodes), each of which hands its output to the next one only, as
-        its only operand from another operator; an operator without a neighbour is a chain of one.
-
-        `fusable` counts only links without an obstacle.
-        """
-        leaving, arriving = (Counter(getattr(link, end) for link in self.links()) for end in ("producer", "consumer"))
-        after = {link.producer: link.consumer for link in self.links()
-                 if leaving[link.producer] == arriving[link.consumer] == 1
-                 and not link.also_read_by and not link.joins and (link.fusable or not fusable)}
-        chains, followers = [], set(after.values())
-        for node in self.layers:
-            if node.name not in followers:
-                chain = [node.name]
-                while chain[-1] in after:
-                    chain.append(after[chain[-1]])
-                chains.append(tuple(chain))
-        return tuple(chains)
-
     def not_understood(self) -> tuple[NotUnderstood, ...]:
         """The nodes that were not understood; shares are of all multiply-accumulates that are known."""
         unknown = [node for node in self.nodes if node.op == NOT_UNDERSTOOD]
@@ -229,9 +202,16 @@ def build_workload(name: str, nodes: Iterable[Node], outputs: Sequence[str] = ()
     if not any(node.layer for node in given):
         raise where.error(f"the network has no layer (nodes: {listed(sorted({n.what or n.op for n in given}))})",
                           "at least one convolution or matrix product")
+    position = {node.name: index for index, node in enumerate(given)}
+    try:
+        order = topological([[position[tensor] for tensor in node.inputs] for node in given])
+    except CycleError as error:
+        cycle = [given[index] for index in error.args[1]]
+        raise cycle[0].where.error(f"the network has a cycle: {' -> '.join(node.name for node in cycle)}",
+                                   "a graph without cycles") from None
     shapes: dict[str, Shape | None] = {}
     shaped = []
-    for node in _ordered(given):
+    for node in (given[index] for index in order):
         operands = [shapes[tensor] for tensor in node.inputs]
         shape = shapes[node.name] = output_shape(node, operands)
         if node.op == NOT_UNDERSTOOD and node.macs is None and node.possible is None:
@@ -248,23 +228,18 @@ def build_workload(name: str, nodes: Iterable[Node], outputs: Sequence[str] = ()
     return Workload(name, ordered, tuple(outputs) or unread, folded)
 
 
-def _ordered(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes in topological order, keeping the given order where it is one."""
-    position = {node.name: index for index, node in enumerate(nodes)}
-    waiting = TopologicalSorter({index: [position[tensor] for tensor in node.inputs]
-                                 for index, node in enumerate(nodes)})
-    try:
-        waiting.prepare()
-    except CycleError as error:
-        _, (first, *others) = error.args
-        cycle = " -> ".join(nodes[index].name for index in (first, *others))
-        raise nodes[first].where.error(f"the network has a cycle: {cycle}", "a graph without cycles") from None
-    ready, ordered = list(waiting.get_ready()), list[Node]()
+def topological(reads: Sequence[Iterable[int]]) -> list[int]:
+    """The numbers of nodes so that each comes after those that it reads, in the given order where it is one.
+
+    Raises graphlib.CycleError, whose last argument is the cycle, with its first node again at its end.
+    """
+    waiting = TopologicalSorter(dict(enumerate(reads)))
+    waiting.prepare()
+    ready, ordered = list(waiting.get_ready()), list[int]()
     heapify(ready)
     while ready:
-        index = heappop(ready)
-        ordered.append(nodes[index])
-        waiting.done(index)
+        ordered.append(heappop(ready))
+        waiting.done(ordered[-1])
         for following in waiting.get_ready():
             heappush(ready, following)
     return ordered

@@ -114,16 +114,10 @@ class Operator:
 
 def make_operator(op: str, dims: AnyMapping[str, int], stride: Shape | None = None, dilation: Shape | None = None,
                   repeat: int = 1, where: Where | None = None, densities: Map | None = None) -> Operator:
-    """An operator from a template.
+    """An operator from a template, a key of `TEMPLATES`, with the bound of every dimension, `repeat` runs back to back.
 
-    Args:
-        op: a key of `TEMPLATES`.
-        dims: bound of every dimension of the template.
-        stride: of the windows along the sliding axes, P and Q, or Z, P and Q; 1 along all of them if None.
-        dilation: of the windows, likewise.
-        repeat: runs back to back.
-        where: place in the source, for messages.
-        densities: density by tensor, as in the instance of a Timeloop problem.
+    Stride and dilation of the windows are along the sliding axes, P and Q, or Z, P and Q; 1 along all of them if None.
+    `densities` are by tensor, as in the instance of a Timeloop problem.
 
     Raises:
         SpecError: the template is unknown, a dimension is missing, unknown or not positive, or there are more or fewer

@@ -32,9 +32,7 @@ from fadiff_mapper.workload.tensor_routes import MOST_BETWEEN, Obstacle, Route
 from fadiff_mapper.workload.window_slide import WindowSlide, composable, composed
 
 OUTPUT = "output"  # in `Link.also_read_by`: a tensor on the way is an output of the network
-
-MOST_READERS = 100
-"""Further readers that a link names: a plain safety limit for tensors with thousands of readers."""
+MOST_READERS = 100  # further readers that a link names: a plain safety limit for tensors with thousands of readers
 
 
 @dataclass(frozen=True)
@@ -116,10 +114,17 @@ def find_links(nodes: Sequence[Node], route_of: Mapping[str, Route],
                          or dimension not in maps or _stretch(maps[dimension]) % length}
                 whole |= {name for axis in layer.view(layer.problem.output.name) for name in axis
                           if bound[name] > 1 and name not in maps}
-            others = _others(route, consumer.name, behind.get(route.producer, []), readers)
+            # readers of the tensors on the way, but those that only lead back to it (as in x * sigmoid(x))
+            path = [route.producer, *route.through]
+            inside, gates = {*path, consumer.name}, behind.get(route.producer, [])
+            for name in reversed(gates if len(gates) <= MOST_BETWEEN else ()):  # more are no gate: stored in any case
+                if readers[name] and all(reader in inside for reader in readers[name]):
+                    inside.add(name)
+            others = (name for tensor_on_way in path for name in readers[tensor_on_way] if name not in inside)
             in_tiles = any(bound[dimension] > 1 and dimension not in whole for dimension in maps)
             links.append(Link(route.producer, consumer.name, operand, tensor, shape, tuple(maps.values()),
-                              tuple(sorted(whole)), route.through, route.joins, others, route.obstacle,
+                              tuple(sorted(whole)), route.through, route.joins,
+                              tuple(dict.fromkeys(islice(others, MOST_READERS))), route.obstacle,
                               Fraction(0) if route.obstacle else route.elsewhere, in_tiles))
     return tuple(links)
 
@@ -133,20 +138,6 @@ def readers_of(nodes: Sequence[Node], outputs: Sequence[str]) -> dict[str, list[
     for name in outputs:
         readers[name].append(OUTPUT)
     return readers
-
-
-def _others(route: Route, consumer: str, behind: Sequence[str], readers: Mapping[str, list[str]]) -> tuple[str, ...]:
-    """Readers of the tensors on the way, except those that only lead back to it (as in x * sigmoid(x)).
-
-    `behind` are the nodes behind the same producer, in topological order.
-    """
-    path = [route.producer, *route.through]
-    inside = {*path, consumer}
-    for name in reversed(behind if len(behind) <= MOST_BETWEEN else ()):  # more are no gate: stored in any case
-        if readers[name] and all(reader in inside for reader in readers[name]):
-            inside.add(name)
-    others = (name for tensor in path for name in readers[tensor] if name not in inside)
-    return tuple(dict.fromkeys(islice(others, MOST_READERS)))
 
 
 def _axis_maps(route: Route, bound: Mapping[str, int], node: Node, layer: Operator, operand: str,

@@ -18,13 +18,9 @@ Operands = Sequence[Shape | None]  # shapes of the tensors that a node reads; No
 
 
 def output_shape(node: Node, operands: Operands) -> Shape | None:
-    """The shape of a node's output.
+    """The stated shape of a node's output, else the one that follows from the operands; None where it is left open.
 
-    Returns:
-        The stated shape, else the one that follows from the operands; None where the source leaves it open.
-
-    Raises:
-        SpecError: an operand does not fit, or the stated shape contradicts them; the message names the node.
+    Raises SpecError where an operand does not fit, or the stated shape contradicts them; the message names the node.
     """
     stated = node.shape
     if node.layer:
@@ -88,11 +84,9 @@ def possible_macs(operands: Operands, results: Operands) -> int | None:
     """Multiply-accumulates that an operator may well have of which nothing but its tensors is known.
 
     No contraction of two tensors of a and b elements to one of c has more than sqrt(a b c) of them (the inequality of
-    Loomis and Whitney), and a matrix product has just as many. An operator that multiplies more than once has more.
-
-    Returns:
-        The number for its two largest operands (one counts twice) and all its results; results of unknown shapes count
-        as the largest operand. None where no shape of an operand is known.
+    Loomis and Whitney), and a matrix product has just as many. An operator that multiplies more than once has more. The
+    number counts its two largest operands (one counts twice) and all its results; results of unknown shapes count as
+    the largest operand. None where no shape of an operand is known.
     """
     read = sorted((math.prod(shape) for shape in operands if shape is not None), reverse=True)
     if not read:

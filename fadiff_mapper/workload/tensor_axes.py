@@ -92,12 +92,10 @@ def axis_of(pieces: Sequence[AxisPiece]) -> TensorAxis:
 
 
 def merged(axes: Sequence[TensorAxis]) -> TensorAxis:
-    """The axis of a tensor that arrives over several paths, arranged or slid over differently.
+    """The axis of a tensor that arrives over several paths, arranged or slid over differently; a single one stays.
 
-    Returns:
-        The axis of a single path; an axis behind one window that covers those of all paths, where they slide over the
-        same pieces with equal strides: x and a pool of x, 5 wide, are together read through the window of the pool.
-        Else a scattered one.
+    Paths that slide over the same pieces with equal strides are behind one window that covers theirs: x and a pool of
+    x, 5 wide, are together read through the window of the pool. Others are scattered.
     """
     if len(axes) == 1:
         return axes[0]
@@ -120,13 +118,11 @@ def scattered(axes: Sequence[TensorAxis], extent: int) -> TensorAxis:
 
 
 def regrouped(axes: Sequence[TensorAxis], shape: Shape) -> tuple[TensorAxis, ...]:
-    """The axes of a reshaped tensor: the same elements in the same order under another shape.
+    """The axes of a reshaped tensor, one per extent: the same elements in the same order under another shape.
 
-    Returns:
-        An axis per extent. Stretches of axes of equal size are taken together: an axis that stays as it is keeps its
-        windows, others are cut at the new boundaries. The points of an axis behind windows are scattered then, and
-        where the boundaries do not divide the pieces, those of the whole stretch; all of them where the tensor has
-        another number of elements than stated.
+    Stretches of axes of equal size are taken together: an axis that stays as it is keeps its windows, others are cut at
+    the new boundaries. The points of an axis behind windows are scattered then, and where the boundaries do not divide
+    the pieces, those of the whole stretch; all of them where the tensor has another number of elements than stated.
     """
     if math.prod(axis.extent for axis in axes) != math.prod(shape):
         return tuple(scattered(axes, extent) for extent in shape)

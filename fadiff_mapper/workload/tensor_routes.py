@@ -75,8 +75,7 @@ OBSTACLES = {
 }
 """Names of obstacles, and their sentences."""
 
-MOST_BETWEEN = 200
-"""Nodes between two operators; a route is followed no further: a plain safety limit for large graphs."""
+MOST_BETWEEN = 200  # nodes between two operators; a route is followed no further: a plain safety limit for large graphs
 
 
 @dataclass(frozen=True)

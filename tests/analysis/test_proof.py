@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fadiff_validation.random_mappings import random_nests
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sparse_inputs import skipping_product
@@ -23,7 +24,6 @@ from fadiff_mapper.model.evaluate import Scores, score
 from fadiff_mapper.model.loop_nest import Nest, pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.search.exhaustive import count, nests, whole_space
-from fadiff_mapper.search.layer_family import random_nests
 from fadiff_mapper.search.lower_bound.best_first import Look, best_first
 from fadiff_mapper.search.lower_bound.proof import core_of, prove
 from fadiff_mapper.search.lower_bound.schemes import Scheme, layouts, schemes

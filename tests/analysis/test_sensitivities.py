@@ -38,7 +38,7 @@ def test_energies_and_bandwidths_are_those_of_the_exact_model(design: str) -> No
     step, moved = 1e-3, set()
     for row in range(found.nest.batch):
         before = np.log(found.energy[row] * found.cycles[row])
-        for one in sensitivities(layer, found, row):
+        for one in sensitivities(layer, evaluate_nest(layer, found.nest.take([row]))):
             if one.basis != "fixed mapping":
                 continue
             level = layer.arch.level_names().index(one.level) if one.constant != "compute_energy" else None

@@ -37,7 +37,7 @@ sys.exit(main())
     ("fadiff_mapper.__main__", "fadiff_mapper.base.program_start", ["--version"]),
     ("fadiff_mapper.__main__", "fadiff_mapper.cli", ["--version"]),
     ("fadiff_mapper.__main__", "argparse", ["check", "none.yaml"]),
-    ("fadiff_mapper.__main__", "fadiff_mapper.cli.files", ["bundled"]),
+    ("fadiff_mapper.__main__", "fadiff_mapper.cli.commands", ["bundled"]),
     ("fadiff_mapper.__main__", "numpy", ["check", "bundled:arch/gemmini_small"]),
     ("fadiff_mapper.__main__", "fadiff_mapper.inputs.load_layers", [
         "map", "bundled:arch/gemmini_small", "bundled:problems/conv", "-o", "out"]),

@@ -20,7 +20,7 @@ from fadiff_mapper import load
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError, SpecError
 from fadiff_mapper.cli import main
-from fadiff_mapper.inputs.energy import answer_cache, recorded_tables
+from fadiff_mapper.inputs.energy import accelergy_tables, recorded_tables
 from fadiff_mapper.inputs.energy.accelergy_components import described
 from fadiff_mapper.inputs.energy.accelergy_tables import (
     LOG,
@@ -237,9 +237,9 @@ def test_without_a_cache_it_still_answers(tmp_path: Path, own_cache: Path) -> No
 def test_the_cache_is_under_the_home_folder_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/somebody")
     monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")
-    assert answer_cache.folder() == Path("/home/somebody/.cache/fadiff_mapper/energies")
+    assert accelergy_tables.answers_folder() == Path("/home/somebody/.cache/fadiff_mapper/energies")
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert answer_cache.folder() == Path("/home/somebody/.cache/fadiff_mapper/energies")
+    assert accelergy_tables.answers_folder() == Path("/home/somebody/.cache/fadiff_mapper/energies")
 
 
 # How it fails.

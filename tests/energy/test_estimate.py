@@ -243,8 +243,8 @@ def test_the_old_list_format_is_not_handed_to_accelergy(monkeypatch: pytest.Monk
               "storage": [{"name": "Buffer", "entries": 64, "instances": 1, "word-bits": 16},
                           {"name": "DRAM", "technology": "DRAM", "instances": 1, "word-bits": 16}]}
     arch = load({**document({}), "architecture": listed}).arch
-    found = find_tables(arch, Tables(), "auto", {})
-    assert found.tables.ert and "list format" in found.notes[0]
+    tables, notes = find_tables(arch, Tables(), "auto", {})
+    assert tables.ert and "list format" in notes[0]
     with pytest.raises(FadiffError, match="list format"):
         find_tables(arch, Tables(), "accelergy", {})
 
@@ -259,5 +259,5 @@ def test_a_second_design_is_priced_without_reading_a_file(monkeypatch: pytest.Mo
     opened: list[Any] = []
     monkeypatch.setattr(Path, "read_text", lambda path, **_: opened.append(path))
     monkeypatch.setattr("builtins.open", lambda path, *_, **__: opened.append(path))
-    found = {choice: find_tables(second, Tables(), choice, {}).tables for choice in choices}
+    found = {choice: find_tables(second, Tables(), choice, {})[0] for choice in choices}
     assert not opened and found["estimate"].ert and found["estimate"].art and found["dosa"].ert

@@ -15,6 +15,7 @@ import pytest
 from fused_groups import CONV_2D, ONWARDS, conv, group, hardware
 from hypothesis import given
 from hypothesis import strategies as st
+from kernel_parts import parts
 
 from fadiff_mapper import FadiffError, SearchOptions, load, load_network, map_layers
 from fadiff_mapper.base import bundled_files
@@ -85,7 +86,7 @@ def segment_of(fused: FusedGroup) -> Segment:
 
 def costs(written: float, bandwidth: float) -> WordCosts:
     """Words that cost 1 pJ to read from the outermost level, and nothing inside."""
-    return WordCosts((*(0.0 for _ in hardware().arch.levels[1:]), 1.0), written, inf, bandwidth)
+    return WordCosts((*(0.0 for _ in hardware().arch.levels[1:]), 1.0), written, inf, bandwidth, inf)
 
 
 def compiled(segment: Segment) -> CompiledSegment:
@@ -102,8 +103,9 @@ def closed_forms(segment: Segment, loops: Sequence[tuple[str, int]], retained: S
     def mask(among: Collection[str]) -> int:
         return sum(1 << index for index, (dim, _) in enumerate(loops) if dim in among)
 
-    return compiled(segment).tables.closed_forms(
-        [dims.index(dim) for dim, _ in loops], [float(size) for _, size in loops], list(map(mask, retained)), layer,
+    return parts.closed_forms(
+        compiled(segment).tables, [dims.index(dim) for dim, _ in loops], [float(size) for _, size in loops],
+        list(map(mask, retained)), layer,
         segment.problems[layer].dataspace_names().index(name), mask(kept))
 
 

@@ -12,6 +12,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from kernel_parts import parts
 
 from fadiff_mapper import load
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.prepared_layer import compiled_layer, prepare_layer
+from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.search.layer_family import family_of
 from fadiff_mapper.search.mapspace import build_mapspace
 from fadiff_mapper.search.refinement import space_table
@@ -48,7 +49,7 @@ def layer_table() -> dict[str, Any]:
     layer = prepare_layer(spec.arch, spec.problem, spec.tables)
     with mock.patch.multiple("fadiff_mapper.model.prepared_layer._kernel", Layer=_table, Level=dict, Unit=dict,
                              InterconnectTable=dict):
-        return compiled_layer(layer.arch, layer.projection, layer.machine, layer.reuse, layer.interconnects)  # type: ignore
+        return replace(layer).compiled  # type: ignore
 
 
 def _table(layer: Any = None, **table: Any) -> dict[str, Any]:

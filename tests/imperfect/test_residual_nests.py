@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fadiff_validation.random_mappings import random_nests
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,7 +26,6 @@ from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import cut_off, pack, unpack, without_lasts
 from fadiff_mapper.model.stats import stats_of
 from fadiff_mapper.output.run_files import map_txt
-from fadiff_mapper.search.layer_family import random_nests
 from fadiff_mapper.search.mapspace import build_mapspace
 
 

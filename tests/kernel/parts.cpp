@@ -2,6 +2,7 @@
 // `_kernel` (setup.py). It takes the classes of `_kernel`.
 
 #include "bindings.hpp"
+#include "loop_cuts.hpp"
 #include "traffic.hpp"
 
 namespace fadiff {
@@ -108,7 +109,35 @@ static py::tuple layouts_fitted(const Layer& layer, const MapSpace& space, const
     });
 }
 
+// The closed forms of one layer of a segment in one tile size: its loops, and words of one data space that stays along the loops
+// `across`; of the intermediate that it makes words that lie there and that outlast a step. Sets of loops are bits.
+static py::dict closed_forms(const FusedSegment& segment, const std::vector<int>& dims, const std::vector<double>& sizes,
+                             const std::vector<Loops64>& retained, int index, int tensor, Loops64 across) {
+    const int layers = int(segment.layers.size()), loops = int(dims.size());
+    need(index >= 0 && index < layers, "layer");
+    const FusedLayer& layer = segment.layers[index];
+    fit(sizes.size() == dims.size() && retained.size() == segment.links.size(), "sizes, retained");
+    need(tensor >= 0 && tensor < int(layer.spaces.size()), "tensor");
+    for (int dim : dims) need(dim >= 0 && dim < segment.layers.back().dims(), "dims");
+    const std::vector<Lanes> own_sizes(sizes.begin(), sizes.end());
+    std::vector<LoopCut> cuts(std::size_t(layers) * loops);
+    cut_layers(segment, dims, own_sizes.data(), retained, cuts.data());
+    const LoopCut* own = cuts.data() + std::size_t(index) * loops;
+    const auto in = [](const char* name) { return py::arg(name); };
+    py::list found;
+    for (int loop = 0; loop < loops; ++loop)
+        found.append(py::dict(in("steps") = own[loop].steps[0], in("points") = own[loop].points[0],
+                              in("largest") = own[loop].largest()[0], in("needed") = own[loop].needed[0]));
+    const bool last = index + 1 == layers;
+    return py::dict(
+        in("loops") = found, in("computed") = computed(layer, own, loops)[0],
+        in("fetched") = fetched(layer, tensor, own, loops, across)[0], in("held") = held(layer, tensor, own, loops, across)[0],
+        in("lying") = last ? 0 : held(layer, layer.output, own, loops, across, &segment.links[index])[0],
+        in("outlasting") = last ? 0 : outlasting(layer, own, loops, across, segment.links[index])[0]);
+}
+
 PYBIND11_MODULE(_parts, module) {
+    module.def("closed_forms", &closed_forms);
     module.def("walk_held", &walked<&walk_held>);
     module.def("walk_unheld", &walked<&walk_unheld>);
     module.def("tile_walk", &tile_walk);

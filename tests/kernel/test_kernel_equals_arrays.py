@@ -16,6 +16,7 @@ from fadiff_validation.random_mappings import random_mapping
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_parts import parts as kernel_parts
+from kernel_parts import scores_of
 from strategies import Case, batches, cases, switched_cases
 
 from fadiff_mapper import load
@@ -24,7 +25,7 @@ from fadiff_mapper.inputs.spec.arch import Architecture, Interconnect, StorageLe
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import EnergyTable, Tables
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.evaluate import EXACT, UNROUNDED, Scores, evaluate_nest, score, scores_of
+from fadiff_mapper.model.evaluate import EXACT, UNROUNDED, Scores, evaluate_nest, score
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest, cut_off, joined, nest_arrays, pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer

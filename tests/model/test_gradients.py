@@ -245,7 +245,7 @@ def test_restarts_do_not_see_each_other(design: str) -> None:
     for row in range(BATCH):
         rows = slice(row, row + 1)
         alone = DiscreteDecisions(*(getattr(here.choices, name)[..., rows]
-                                    for name in DiscreteDecisions.__dataclass_fields__))
+                                    for name in DiscreteDecisions._fields))
         one = theta.detach()[..., rows].clone().requires_grad_(True)
         nest = torch_nest(draw(here.places, one, noise[:, :, rows], 1.0), alone)
         gradient, = torch.autograd.grad(evaluate_smooth(here.layer, nest).cost.energy.log().sum(), one)

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kernel_parts import scores_of
 
 from fadiff_mapper import FadiffError, Spec, load
-from fadiff_mapper.model.evaluate import evaluate_nest, score, scores_of
+from fadiff_mapper.model.evaluate import evaluate_nest, score
 from fadiff_mapper.model.evaluate_spec import evaluate
 from fadiff_mapper.model.legality import MOST_RECEIVERS
 from fadiff_mapper.model.loop_nest import pack

@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+from fadiff_validation.random_mappings import random_nests
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from strategies import UNSHARED, Case, cases, switched_cases
@@ -21,7 +22,7 @@ from fadiff_mapper.model.loop_nest import Nest, active_parts, nest_arrays, pack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.model.smooth import distinct_windows, evaluate_smooth
-from fadiff_mapper.search.layer_family import family_of, random_decisions, random_nests
+from fadiff_mapper.search.layer_family import family_of, random_decisions
 from fadiff_mapper.search.mapspace import build_mapspace
 
 DESIGNS = tuple(bundled_files.designs())

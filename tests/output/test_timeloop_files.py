@@ -19,12 +19,13 @@ from hypothesis import strategies as st
 from fadiff_mapper.base.errors import InvalidMapping
 from fadiff_mapper.base.text_formats import json_text
 from fadiff_mapper.inputs.load import load
-from fadiff_mapper.inputs.native.mapping import map_yaml
+from fadiff_mapper.inputs.native.mapping import literal_mapping
 from fadiff_mapper.inputs.native.merged_input import merged_input
-from fadiff_mapper.inputs.native.tables import art_yaml, ert_yaml
+from fadiff_mapper.inputs.native.tables import art_tree, ert_tree
 from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import Tables, energy_sources
+from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.output import RESULT_FILES
@@ -168,7 +169,7 @@ def primes(number: int) -> list[int]:
 def test_a_mapping_is_read_back_as_it_was(mapping: Mapping) -> None:
     spec = MESH[0]
     document = {**spec.arch.native, "problem": spec.literal["problem"],
-                **yaml.safe_load(map_yaml(spec, mapping))}
+                **yaml.safe_load(dump({"mapping": literal_mapping(mapping, spec.arch, spec.problem)}))}
     assert load(document).mapping == mapping
 
 
@@ -239,17 +240,17 @@ def test_the_list_format_needs_no_tables() -> None:
 def test_the_tables_are_written_as_they_were_read() -> None:
     spec = MESH[0]
     given_tables = yaml.safe_load((RECORDED / "mesh.yaml").read_text())
-    assert yaml.safe_load(ert_yaml(spec)) == {"ERT": given_tables["ERT"]}
-    assert yaml.safe_load(art_yaml(spec)) == {"ART": given_tables["ART"]}
+    assert yaml.safe_load(dump(ert_tree(spec.arch, spec.tables))) == given_tables["ERT"]
+    assert yaml.safe_load(dump(art_tree(spec.arch, spec.tables))) == given_tables["ART"]
 
 
 def test_without_tables_energies_and_areas_are_timeloops_built_in_ones_and_those_of_the_architecture() -> None:
-    ert, art = (yaml.safe_load(text) for text in (ert_yaml(LIST[0]), art_yaml(LIST[0])))
+    ert, art = (yaml.safe_load(dump(tree(LIST[0].arch, LIST[0].tables))) for tree in (ert_tree, art_tree))
     energies = {table["name"]: {action["name"]: action["energy"] for action in table["actions"]}
-                for table in ert["ERT"]["tables"]}
+                for table in ert["tables"]}
     assert energies["system.DRAM"] == {"read": 200.0, "write": 200.0, "update": 200.0, "leak": 0.0}
     assert energies["system.MACs"] == {"compute": 1.0}
-    areas = {table["name"]: table["area"] for table in art["ART"]["tables"]}
+    areas = {table["name"]: table["area"] for table in art["tables"]}
     assert areas == {"system.DRAM": 0, "system.Global": 750, "system.Spread": 0, "system.Weight": 0, "system.MACs": 0}
 
 
@@ -258,7 +259,7 @@ def test_without_tables_energies_and_areas_are_timeloops_built_in_ones_and_those
 def test_the_result_holds_mapping_statistics_and_where_they_come_from() -> None:
     spec, mapping, stats = MESH
     found = json.loads(result_json(result_of(*MESH)))
-    assert found["mapping"] == yaml.safe_load(map_yaml(spec, mapping))["mapping"]
+    assert found["mapping"] == yaml.safe_load(dump(literal_mapping(mapping, spec.arch, spec.problem)))
     assert found["stats"] == json.loads(json.dumps(stats.to_dict()))
     assert found["history"] == [{"evaluations": 10, "value": 2.5, "stage": "descent"}]
     assert (found["status"], found["seed"], found["energy_source"]) == ("converged", 7, stats.energy_source)

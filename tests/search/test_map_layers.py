@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fadiff_validation.random_mappings import random_nests
 from kernel_parts import parts
 from small_specs import QUICK, product, whole_space
 
@@ -21,7 +22,7 @@ from fadiff_mapper.model.loop_nest import Nest, nest_arrays, unpack
 from fadiff_mapper.model.prepared_layer import prepare_layer
 from fadiff_mapper.model.reuse import constrained_reuse
 from fadiff_mapper.search.best_so_far import exact_value
-from fadiff_mapper.search.layer_family import LayerFamily, family_of, first_of, random_nests
+from fadiff_mapper.search.layer_family import LayerFamily, family_of, first_of
 from fadiff_mapper.search.lower_bound.assemble import lower_bound
 from fadiff_mapper.search.mapping_task import MappingTask
 from fadiff_mapper.search.mapspace import build_mapspace, check_mapping

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from kernel_parts import parts
+from fadiff_validation.random_mappings import random_nests
+from kernel_parts import parts, scores_of
 
 from fadiff_mapper import SearchOptions, evaluate, load, map_layer, map_layers
 from fadiff_mapper.base.bundled_files import find
@@ -16,12 +17,11 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.cli import main
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.evaluate import EXACT, UNROUNDED, evaluate_nest, score, scores_of
+from fadiff_mapper.model.evaluate import EXACT, UNROUNDED, evaluate_nest, score
 from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import Nest, cut_off, nest_arrays, unpack
 from fadiff_mapper.search import residual_search
 from fadiff_mapper.search.best_so_far import exact_value
-from fadiff_mapper.search.layer_family import random_nests
 from fadiff_mapper.search.lower_bound import lower_bound, residual_lower_bound
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.mapspace import build_mapspace, check_mapping

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fadiff_validation.random_mappings import random_nests
 from sparse_inputs import recorded_specs, skipping_product
 
 import fadiff_mapper as fm
@@ -18,7 +19,6 @@ from fadiff_mapper.model.sparse_design import score_sparse
 from fadiff_mapper.network.map_network import sparse_tensors
 from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.search.explanation.sensitivities import mapping_sensitivities
-from fadiff_mapper.search.layer_family import random_nests
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.options import Effort
 from fadiff_mapper.workload.readers.network_text import network_text

@@ -17,8 +17,8 @@ from v04_designs import DRAM, MAC, PROBLEM, buffer, constraints, document, level
 from fadiff_mapper.inputs.native.arch import read_architecture
 from fadiff_mapper.inputs.native.constraints import read_constraints
 from fadiff_mapper.inputs.native.problem import read_problem
-from fadiff_mapper.inputs.v04 import is_v04, translate
 from fadiff_mapper.inputs.v04.constraints import fill_greedily
+from fadiff_mapper.inputs.v04.document import is_v04, translate
 from fadiff_mapper.inputs.yaml.leniency import Leniency
 from fadiff_mapper.inputs.yaml.load import load_files, load_text
 from fadiff_mapper.inputs.yaml.located import plain
@@ -286,7 +286,7 @@ mapping:
 - {target: Buf, type: temporal, factors: [M=4, K=6], permutation: [K, M]}
 - {target: Array, type: spatial, factors: [M=8], split: 1}
 """))
-    assert constraints(native, "Buf", "temporal", "mapping") == {"factors": "M=4,K=6,N=1", "permutation": "KM"}
+    assert constraints(native, "Buf", "temporal", "mapping") == {"factors": "M=4,K=6,N=1", "permutation": "NKM"}
     assert constraints(native, "Buf", "bypass", "mapping") == {"keep": ["A"], "bypass": ["B", "Z"]}
     assert constraints(native, "inter_Array_spatial", "spatial", "mapping")["factors"] == "M=8,K=1"
     assert constraints(native, "Buf", "temporal") == {"factors": "N=1,K<=8", "permutation": "NK"}

@@ -78,17 +78,6 @@ def test_layers_that_differ_in_name_and_padding_only_are_mapped_once_and_others_
     assert [entry.nodes for entry in found.distinct()] == [("a", "b"), ("c",), ("d",)]
 
 
-def test_chains_are_maximal_runs_and_cover_every_layer_once() -> None:
-    for name in MACS:
-        found = bundled_network(name)
-        for fusable in (False, True):
-            chains = found.chains(fusable=fusable)
-            assert sorted(layer for chain in chains for layer in chain) == sorted(node.name for node in found.layers)
-    assert bundled_network("vgg16").chains()[0][-1] == "fc8"
-    assert ("layer2.0.conv1", "layer2.0.conv2") in bundled_network("resnet18").chains()
-    assert ("ffn1", "ffn2") in bundled_network("gpt3_6b7_block").chains(fusable=True)
-
-
 @pytest.mark.parametrize(("nodes", "message"), [
     ((), r"the network has no layer \(nodes: input\)"),
     ((conv("a", "b", 4, 4, 8), conv("b", "a", 4, 4, 8)), "cycle: a -> b -> a"),

@@ -215,6 +215,11 @@ class TestTemplatedFiles:
         assert str(tree["base"].at("k")) == f"{tmp_path}/base.txt:1: base.k"
         assert str(tree["x"].at("bad")) == f"{tmp_path}/text.yaml:4: x.bad"
 
+    def test_included_text_can_include_trees_of_its_own(self, tmp_path: Path) -> None:
+        write(tmp_path, {"a.yaml": "k: 1", "b.yaml": "k: 2", "t.txt": "two: {{ include('b.yaml') }}",
+                         "top.yaml": "one: {{ include('a.yaml') }}\n{{ include_text('t.txt') }}"})
+        assert load_files([tmp_path / "top.yaml"]) == {"one": {"k": 1}, "two": {"k": 2}}
+
     @pytest.mark.parametrize(("text", "message"), [
         ("\na: {{ include('nothing.yaml') }}", ':2: template: there is no "nothing.yaml" in'),
         ("a: {{ include('lib/arch.yaml', 'architecture.node') }}", 'there is no "node" (did you mean "nodes"?)'),

@@ -107,13 +107,9 @@ class DescribedHardware:
 
 
 def described(arch: Architecture, literal: Mapping[str, Any]) -> DescribedHardware:
-    """Works out the components of an input.
+    """Works out the components of an input; `literal` gives `variables` and `compound_components`.
 
-    `literal` gives `variables` and `compound_components`.
-
-    Raises:
-        SpecError: A text is no arithmetic, a class contains itself or what is not there, an attribute is missing, or
-            there is more than `MOST_WORK` to work out. Classes that no component has are not looked at.
+    Classes that no component has are not looked at. Raises SpecError.
     """
     root = next(iter(arch.native.values()))
     given = _dict(literal.get("compound_components"), "compound_components")
@@ -171,7 +167,11 @@ class _Rules:
             result = names.get(word) if word == "None" or (word.isidentifier() and word in names) \
                 else evaluate(text, names)
         except ExpressionError as error:
-            if words and (self.legacy or not _is_expression(text)):
+            try:
+                expression = not self.legacy and bool(syntax_tree(text))  # by its form: `45nm` is none
+            except ExpressionError:
+                expression = False
+            if words and not expression:
                 return text
             raise _refusal(place, text, f" ({error})") from None
         return Literal(result) if isinstance(result, str) else result
@@ -331,7 +331,7 @@ def _compound(rules: _Rules, name: str, kind: str, attributes: Names, area: floa
             inner_kind, own = places[bare]
             for step in _dicts(called.get("actions"), f"{place}: {inner}"):
                 at, verb = f"{place}: {inner}", str(step.get("name"))
-                factor = rules.factor(_scale_of(step), names, at) * scale
+                factor = rules.factor(step.get("repeat", step.get("energy_scale")), names, at) * scale
                 given = rules.in_turn(_dict(step.get("arguments"), f"{at}: arguments"), names, at)
                 if inner_kind not in rules.classes:
                     yield PartAction(inner, primitive[bare], verb, given, factor)
@@ -347,7 +347,7 @@ def _compound(rules: _Rules, name: str, kind: str, attributes: Names, area: floa
     actions = []
     for action in actions_of(kind):  # once for every combination of its arguments
         place = place_of(kind, f'action "{action["name"]}"')
-        scale = _scale_of(action)
+        scale = action.get("repeat", action.get("energy_scale"))  # its older name and its newer one
         if isinstance(scale, str):  # no names are in reach there
             raise _refusal(f"{place}: energy_scale", scale)
         factor = rules.factor(scale, {}, f"{place}: energy_scale")
@@ -373,19 +373,6 @@ def _legacy(version: str) -> bool:
     except ValueError:
         raise SpecError(f"version: found {version[:60]!r}; accepted: a version of Accelergy's format, such as 0.4"
                         ) from None
-
-
-def _is_expression(text: str) -> bool:
-    """Whether a text is an expression by its form: `45nm` is none."""
-    try:
-        return bool(syntax_tree(text))
-    except ExpressionError:
-        return False
-
-
-def _scale_of(action: Mapping[str, Any]) -> Any:
-    """The scale of an action as written, under its older name or its newer one."""
-    return action.get("repeat", action.get("energy_scale"))
 
 
 def _attributes(attributes: object) -> dict[str, Any]:

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fadiff_mapper.base import run_program
+from fadiff_mapper.base import atomic_files, run_program
 from fadiff_mapper.base.errors import FadiffError, SpecError, listed
-from fadiff_mapper.inputs.energy import answer_cache
 from fadiff_mapper.inputs.energy.accelergy_components import (
     REQUIRED,
     DescribedHardware,
@@ -28,6 +27,7 @@ from fadiff_mapper.inputs.energy.accelergy_components import (
 from fadiff_mapper.inputs.native.tables import read_tables
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.tables import Tables, component_name, missing_actions
+from fadiff_mapper.inputs.yaml.input_file import read_bytes
 from fadiff_mapper.inputs.yaml.load import dump, load_text
 from fadiff_mapper.inputs.yaml.located import Map, with_places
 from fadiff_mapper.inputs.yaml.place import Where
@@ -49,6 +49,8 @@ DIGITS = 6
 """Significant digits of the figures that Accelergy writes, unless it is asked for more."""
 MOST_BYTES = 16 * 2 ** 20
 """Bytes of one file, a plain safety limit."""
+MOST_KEPT = 1 << 28
+"""Bytes of kept answers that are read: a plain safety limit, above all files that one run may leave."""
 COMPLAINT = re.compile(r"\w*(Error|Exception)\b: *\S.*")
 """The last line of a Python traceback, from the name of the exception on."""
 ANSWER_FORMAT = "3"
@@ -58,6 +60,7 @@ VERSION = re.compile(r"\d[\w.+-]{0,40}", re.ASCII)
 """The printed version; anything else is taken for no answer."""
 CONFIGURATION = ".config/accelergy/accelergy_config.yaml"
 """Accelergy's configuration below the home folder, which names the plug-ins."""
+UNUSABLE = "Accelergy left a table that cannot be used"
 AVOID = "--energy bundled, estimate or built-in does without Accelergy"
 
 
@@ -88,8 +91,7 @@ def request(hardware: DescribedHardware) -> str:
 
     A component of the architecture that is primitive is asked about as it is, under its number. For a part of a
     compound component there is a component whose class has nothing else (`part_name`): only so can an action have
-    arguments (`action_name`). Raises SpecError for a value that is more than a number, a truth value or plain
-    words.
+    arguments (`action_name`).
     """
     version = plain_value(hardware.version, "version")
     local = [{"name": ASKED.format(number), "class": _name(one.kind, one.name),
@@ -284,25 +286,38 @@ def answer(arch: Architecture, literal: Mapping[str, Any], program: str, environ
     """Asks Accelergy about an architecture; the answer comes from the cache where it was asked before.
 
     `literal` gives the compound components (see `Spec.literal`); `time_limit` is in seconds. The answer is not
-    necessarily complete: a plug-in may be lacking. Raises FadiffError where Accelergy fails, takes too long, or leaves
-    a table that cannot be read; SpecError where the input says more than can be worked out or handed over.
+    necessarily complete: a plug-in may be lacking. FadiffError where Accelergy fails, SpecError for unusable input.
     """
     hardware = described(arch, literal)
     text = request(hardware)
     version = installed_version(program, environment)
     home = environment.get("HOME")
     files = [Path(program), *([Path(home) / CONFIGURATION] if home else [])]
-    key = answer_cache.key_of(ANSWER_FORMAT, text, version, *(
-        hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else "" for file in files))
-    kept = answer_cache.read(key)
-    if kept:
-        with suppress(FadiffError):  # damaged: ask again
-            return _read(hardware, kept, version)
+    parts = [ANSWER_FORMAT, text, version, *(
+        hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else "" for file in files)]
+    lengths = "".join(f"{len(part)}:{part}" for part in parts)  # without them ("ab", "c") would be ("a", "bc")
+    name, folder = f"{hashlib.sha256(lengths.encode('utf-8', 'surrogatepass')).hexdigest()}.json", answers_folder()
+    if folder and (folder / name).is_file():
+        with suppress(FadiffError, ValueError, RecursionError):  # damaged: ask again
+            kept = json.loads(read_bytes(folder / name, "answers of Accelergy", MOST_KEPT))
+            if isinstance(kept, dict) and all(isinstance(text, str) for text in kept.values()):
+                return _read(hardware, kept, version)
     written = ask(text, program, environment, time_limit)
     fresh = _read(hardware, written, version)
-    if not missing_actions(arch, fresh.tables):  # else a plug-in is lacking, which may be installed later
-        answer_cache.write(key, written)
+    if folder and not missing_actions(arch, fresh.tables):  # else a plug-in is lacking, which may be installed later
+        with suppress(FadiffError):  # the cache only saves time
+            atomic_files.write_files(folder, {name: json.dumps(written, indent=1)})
     return fresh
+
+
+def answers_folder() -> Path | None:
+    """The folder of kept answers: under XDG_CACHE_HOME, else ~/.cache; None where the user has no home."""
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        base = Path(given) if os.path.isabs(given) else Path.home() / ".cache"
+    except RuntimeError:
+        return None
+    return base / "fadiff_mapper" / "energies"
 
 
 def answer_about_files(files: Sequence[str], program: str, environment: Mapping[str, str],
@@ -316,7 +331,7 @@ def answer_about_files(files: Sequence[str], program: str, environment: Mapping[
     try:
         tables = read_tables(ert, ert.where, art, art.where, _source(ert, installed_version(program, environment)))
     except FadiffError as error:
-        raise _unusable(error) from None
+        raise FadiffError(f"{UNUSABLE}: {first_line(str(error))}") from None
     return AccelergyAnswer(tables, written)
 
 
@@ -326,8 +341,7 @@ def ask(given: str | Sequence[str], program: str, environment: Mapping[str, str]
 
     `given` is YAML text, or the paths of trusted files, with which Accelergy runs as under Timeloop, with all of the
     environment instead of the `inherited` variables. `time_limit` is in seconds. Returns every YAML file that it
-    writes, and its `LOG`, by name; figures about a text have `PRECISION` digits. Raises FadiffError, in one line, where
-    Accelergy fails, takes too long, or leaves no tables, which its exit code does not tell.
+    writes, and its `LOG`, by name; figures about a text have `PRECISION` digits. Its exit code does not tell a failure.
     """
     with tempfile.TemporaryDirectory(prefix="fadiff-accelergy-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -401,7 +415,7 @@ def _read(hardware: DescribedHardware, files: Mapping[str, str], version: str) -
         energies, areas = (with_places(sections[kind], Where(kind)) for kind in ("ERT", "ART"))
         tables = read_tables(energies, energies.where, areas, areas.where, source)
     except FadiffError as error:
-        raise _unusable(error) from None
+        raise FadiffError(f"{UNUSABLE}: {first_line(str(error))}") from None
     written = {f"{'flattened_' * (name == 'architecture')}{name}.yaml": dump({name: section})
                for name, section in sections.items()}
     untold = sorted(hardware.unknown.union(*map(_untold, hardware.primitives)))
@@ -411,10 +425,6 @@ def _read(hardware: DescribedHardware, files: Mapping[str, str], version: str) -
 
 def _source(ert: Map, version: str) -> str:
     return f"Accelergy {version}" if version else f"Accelergy (tables of version {ert.get('version', '?')})"
-
-
-def _unusable(error: FadiffError) -> FadiffError:
-    return FadiffError(f"Accelergy left a table that cannot be used: {first_line(str(error))}")
 
 
 def _estimators(files: Mapping[str, str], kind: str, key: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError, listed, nearest
@@ -14,14 +14,8 @@ from fadiff_mapper.inputs.energy.source_names import CHOICES, COMPLETES
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.tables import Tables, component_name
 
-
-@dataclass(frozen=True)
-class SourcedTables:
-    """The outcome of the choice."""
-
-    tables: Tables  # the tables in force
-    # sentences about sources that were passed over, and about attributes that a source was not told
-    notes: tuple[str, ...] = ()
+Sourced = tuple[Tables, tuple[str, ...]]
+"""The tables in force, and sentences about sources that were passed over or attributes that a source was not told."""
 
 
 def installed(search_path: str | None = None) -> str | None:
@@ -36,30 +30,30 @@ def check_choice(choice: str) -> None:
         raise FadiffError(f"energy: found {choice!r}{nearest(str(choice), list(CHOICES))}; accepted: {listed(CHOICES)}")
 
 
-def find_tables(arch: Architecture, given: Tables, choice: str, literal: Mapping[str, Any]) -> SourcedTables:
-    """Finds the energies and areas of an architecture. An area in the input counts under every choice.
+def find_tables(arch: Architecture, given: Tables, choice: str, literal: Mapping[str, Any]) -> Sourced:
+    """Finds the energies and areas of an architecture; FadiffError where Accelergy is asked for in vain.
 
-    The tables in the input come first; some choices complete them. Raises FadiffError where the choice is unknown, or
-    Accelergy is asked for and is not there, cannot be asked, or fails.
+    The tables in the input come first; some choices complete them. An area in the input counts under every choice.
     """
     check_choice(choice)
     if choice == "built-in" or (given.ert and choice not in COMPLETES):
-        return SourcedTables(given)
+        return given, ()
     if choice == "dosa":
         from fadiff_mapper.inputs.energy.dosa_tables import dosa_tables
-        found = SourcedTables(dosa_tables(arch, given))
+        found: Sourced = dosa_tables(arch, given), ()
     elif choice == "bundled":
-        found = SourcedTables(recorded_tables.tables_for(arch) or given)
+        found = recorded_tables.tables_for(arch) or given, ()
     else:
         found = _asked_or_estimated(arch, given, choice, literal)
     # Areas in the input replace the areas that were found.
     names = {component_name(name) for name in given.art}
-    others = {name: area for name, area in found.tables.art.items() if component_name(name) not in names}
-    sources = {name: source for name, source in found.tables.area_source.items() if name in others}
-    return replace(found, tables=replace(found.tables, art=others | given.art, area_source=sources))
+    tables, notes = found
+    others = {name: area for name, area in tables.art.items() if component_name(name) not in names}
+    sources = {name: source for name, source in tables.area_source.items() if name in others}
+    return replace(tables, art=others | given.art, area_source=sources), notes
 
 
-def _asked_or_estimated(arch: Architecture, given: Tables, choice: str, literal: Mapping[str, Any]) -> SourcedTables:
+def _asked_or_estimated(arch: Architecture, given: Tables, choice: str, literal: Mapping[str, Any]) -> Sourced:
     """The tables of Accelergy, or of the next source where it cannot be asked and need not be."""
     notes: tuple[str, ...] = ()
     program = installed() if choice != "estimate" else None
@@ -68,7 +62,7 @@ def _asked_or_estimated(arch: Architecture, given: Tables, choice: str, literal:
         unable = why_not(arch)
         if program is not None and not unable:
             found = complete_answer(arch, literal, program)
-            return SourcedTables(found.tables, found.notes)
+            return found.tables, found.notes
         if choice == "accelergy":
             raise FadiffError(f"Accelergy cannot be asked: {unable or 'there is no accelergy command on the PATH'}; "
                               "accepted: an ERT in the input, or --energy with another source")
@@ -77,4 +71,4 @@ def _asked_or_estimated(arch: Architecture, given: Tables, choice: str, literal:
     if recorded is None:
         from fadiff_mapper.inputs.energy.estimated_tables import estimated
         recorded = estimated(arch, given)
-    return SourcedTables(recorded, notes)
+    return recorded, notes

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from fadiff_mapper.inputs.spec.arch import Architecture, StorageLevel
+from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.tables import EnergyTable, Tables, compute_energy, full_name, storage_energy
 
 # All are in pJ per word, as the public code of DOSA has them (a7a3239); there are no areas. They take numbers, arrays
@@ -43,25 +43,21 @@ def dosa_tables(arch: Architecture, given: Tables) -> Tables:
     rows = []
     for level in reversed(arch.levels):
         if not level.is_dummy and storage_energy(level, given).built_in:
-            word, role = _word_pj(arch, level)
+            kilobytes = (level.size or 0) * level.word_bits / BITS_PER_KB
+            if level.is_dram:
+                word, role = DRAM_PJ, "DRAM"
+            elif not level.size:
+                word, role = 0.0, "no level: without capacity"
+            elif "reg" in level.kind.lower():
+                word, role = REGISTER_PJ, "a register"
+            elif "accum" in level.name.lower():
+                kilobytes, side = kilobytes * level.instances, math.sqrt(arch.arithmetic.instances)
+                word = accumulator_pj(kilobytes, side)
+                role = f"an accumulator of {kilobytes:g} KB, array of side {side:g}"
+            else:
+                word, role = scratchpad_pj(kilobytes), f"a scratchpad of {kilobytes:g} KB"
             energies = dict.fromkeys(("read", "write", "update"), word * level.block_size) | {"leak": 0.0}
             rows.append(EnergyTable(full_name(arch, level.name), energies, f"{SOURCE} for {role}"))
     if compute_energy(arch.arithmetic, given)[1]:
         rows.append(EnergyTable(full_name(arch, arch.arithmetic.name), {"compute": MAC_PJ}, f"{SOURCE} for a MAC"))
     return replace(given, ert=(*given.ert, *rows))
-
-
-def _word_pj(arch: Architecture, level: StorageLevel) -> tuple[float, str]:
-    """pJ per word of a level, and its role in words."""
-    if level.is_dram:
-        return DRAM_PJ, "DRAM"
-    if not level.size:
-        return 0.0, "no level: without capacity"
-    if "reg" in level.kind.lower():
-        return REGISTER_PJ, "a register"
-    kilobytes = level.size * level.word_bits / BITS_PER_KB
-    if "accum" in level.name.lower():
-        kilobytes *= level.instances
-        side = math.sqrt(arch.arithmetic.instances)
-        return accumulator_pj(kilobytes, side), f"an accumulator of {kilobytes:g} KB, array of side {side:g}"
-    return scratchpad_pj(kilobytes), f"a scratchpad of {kilobytes:g} KB"

@@ -22,7 +22,7 @@ from array_api_compat import array_namespace, is_array_api_obj
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.inputs.native.arch import WrittenComponent, written_components
-from fadiff_mapper.inputs.native.tables import stated_areas
+from fadiff_mapper.inputs.native.tables import written_areas
 from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLevel
 from fadiff_mapper.inputs.spec.tables import (
     EnergyTable,
@@ -375,14 +375,13 @@ def estimated(arch: Architecture, given: Tables) -> Tables:
     """Completes the tables in the input with estimates.
 
     They get an ERT row for every component that they do not price completely, and an ART row for every one whose area
-    neither they nor the architecture state. Levels that only add a fan-out need none. Raises SpecError where an
-    estimate is beyond the range of numbers that are read: continued too far.
+    neither they nor the architecture state. Levels that only add a fan-out need none.
     """
     parts = primitives(arch)
     unpriced = [level.name for level in reversed(arch.levels)
                 if not level.is_dummy and storage_energy(level, given).built_in]
     unpriced += [arch.arithmetic.name] if compute_energy(arch.arithmetic, given)[1] else []
-    known = {component_name(name) for name in given.art} | stated_areas(arch)
+    known = {component_name(name) for name in given.art} | {name for name, area in written_areas(arch).items() if area}
     unmeasured = [name for name in parts if name not in known]
     rows, art, sources = [], {}, {}
 

@@ -10,7 +10,7 @@ from fadiff_mapper.base.bundled_files import designs, root
 from fadiff_mapper.inputs.native.tables import read_tables
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.tables import Tables, component_name
-from fadiff_mapper.inputs.v04 import translated_architecture
+from fadiff_mapper.inputs.v04.document import translated_architecture
 from fadiff_mapper.inputs.yaml.load import load_text
 from fadiff_mapper.inputs.yaml.located import Map, plain
 

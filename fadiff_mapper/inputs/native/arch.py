@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from fadiff_mapper.base.errors import listed, nearest
+from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.inputs.native.hyphens import underscored
 from fadiff_mapper.inputs.spec import keys
 from fadiff_mapper.inputs.spec.arch import (
@@ -27,7 +27,7 @@ from fadiff_mapper.inputs.spec.arch import (
 )
 from fadiff_mapper.inputs.spec.tables import BITS_PER_KIB
 from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
-from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, Table, integer, mapping, number, plain, text
+from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, Table, integer, mapping, number, plain, readers, text
 from fadiff_mapper.inputs.yaml.place import Where
 
 STORAGE_CLASSES = ("DRAM", "SRAM", "regfile", "smartbuffer", "storage")
@@ -63,7 +63,7 @@ class Component(NamedTuple):
         """A reader of its attributes; meets those that look like misspelt ones of `LEVEL_ATTRIBUTES`."""
         for key in self.attributes:
             if isinstance(key, str) and key not in LEVEL_ATTRIBUTES:
-                meant = _SQUASHED.get(_squash(key)) or _one_edit(key)
+                meant = _meant(key)
                 if meant:
                     leniency.meet([Oddity(
                         self.attributes.at(key), f"attribute {key}",
@@ -72,21 +72,18 @@ class Component(NamedTuple):
         return Reader(self.attributes, leniency, table)
 
 
-def _squash(key: str) -> str:
-    """A spelling without case, hyphens and underscores, by which "read-bandwidth" is "read_bandwidth"."""
-    return key.replace("-", "").replace("_", "").lower()
-
-
-# Short names (width, depth, meshX, ...) are left out: other spellings of them may be attributes for Accelergy.
-_SQUASHED = {_squash(name): name for name in LEVEL_ATTRIBUTES if len(name) > 5}
-
-
 @cache
-def _one_edit(key: str) -> str:
-    """The attribute that differs from `key` by one letter added, dropped or changed, or two swapped; else "".
+def _meant(key: str) -> str:
+    """The attribute that `key` misspells by case, hyphens, underscores, one letter, or two letters swapped; else "".
 
-    Short keys are left alone: a single letter makes another word of them too easily.
+    Short ones (width, depth, meshX, ...) are left alone: other spellings of them may be attributes for Accelergy.
     """
+    def squashed(word: str) -> str:
+        return word.replace("-", "").replace("_", "").lower()
+
+    for name in LEVEL_ATTRIBUTES:
+        if len(name) > 5 and squashed(name) == squashed(key):
+            return name
     guess = nearest(key, LEVEL_ATTRIBUTES) if len(key) >= 8 else ""
     if not guess:
         return ""
@@ -100,19 +97,20 @@ def _one_edit(key: str) -> str:
 
 
 def read_architecture(node: Any, where: Where, key: str = "architecture", leniency: Leniency = STRICT) -> Architecture:
-    """Reads an architecture and flattens it as Timeloop's model does.
+    """Reads an architecture, a tree under `subtree` or lists, and flattens it as Timeloop's model does.
 
-    `node` is a tree under `subtree`, or the old format with the lists `storage` and `arithmetic`; `key`, "architecture"
-    or "arch", is the top-level key under which it is written out again. Raises SpecError for an unknown key
-    (where strict), a size or word width that does not fit, a memory without a size, two components of one name, or
-    meshes that do not divide.
+    `key`, "architecture" or "arch", is the top-level key under which it is written out again.
     """
     components, name = _components(underscored(mapping(node, where)), leniency)
     memories = [component for component in components if component.is_one_of(STORAGE_CLASSES)]
     units = [component for component in components
              if component.is_one_of(COMPUTE_CLASSES) and not component.is_one_of(STORAGE_CLASSES)]
     levels = tuple(reversed([_storage(component, leniency) for component in memories]))
-    arithmetic = [_arithmetic(component, leniency) for component in units]
+    arithmetic = []
+    for unit in units:
+        reader = unit.reader(keys.ARITHMETIC, leniency)
+        arithmetic.append(Arithmetic(unit.name, unit.kind, **_mesh(reader, unit.instances),
+                                     word_bits=reader.read("word_bits"), energy=reader.read("energy")))
     if len(arithmetic) != 1:
         raise where.error(f"{len(arithmetic)} arithmetic components", "one, with a class that contains mac or compute")
     if not levels:
@@ -141,10 +139,7 @@ def read_architecture(node: Any, where: Where, key: str = "architecture", lenien
 
 def check_bandwidth_scales(node: Any, arch: Architecture, dataspaces: Sequence[str],
                            leniency: Leniency = STRICT) -> None:
-    """Meets the bandwidth scales of data spaces that the problem does not have; `timeloop-model` ends on them.
-
-    `node` is the section that `arch` is read from. Raises SpecError where there are some and the reading is strict.
-    """
+    """Meets the bandwidth scales of data spaces that the problem lacks in the section `node`, from which `arch` is."""
     unknown = [(level.name, key) for level in arch.levels for key in level.bandwidth_scale if key not in dataspaces]
     if unknown:
         components, _ = _components(underscored(node), Leniency(strict=False))  # the same tree has been read before
@@ -160,8 +155,18 @@ def check_bandwidth_scales(node: Any, arch: Architecture, dataspaces: Sequence[s
 
 def _components(root: Map, leniency: Leniency) -> tuple[list[Component], str]:
     """The components from the outside in, and the name of the outermost node."""
-    if "storage" in root:
-        return _from_lists(root, leniency), ""
+    if "storage" in root:  # the old format: `arithmetic` and a list, innermost first, with attributes inline
+        reader = Reader(root, leniency, keys.ARCHITECTURE_LISTS)
+        arithmetic, storage = reader.read("arithmetic"), reader.read("storage")
+        reader.finish(" in the architecture")
+        nodes = [mapping(value, where) for value, where in storage.placed()]
+        leniency.meet(Oddity(node.where, "instances", "timeloop-model ends on a component of a list without instances",
+                             "instances: 1", "there is one")
+                      for node in (arithmetic, *nodes) if "instances" not in node)
+        named = [(node, f"storage{i}", "DRAM" if node.get("technology") == "DRAM" else "storage")
+                 for i, node in reversed(list(enumerate(nodes)))]
+        return [Component(bare(text(node.get("name", default), node.at("name"))), kind, node, 1, node.where)
+                for node, default, kind in (*named, (arithmetic, UNNAMED, "mac"))], ""
     reader = Reader(root, leniency, keys.ARCHITECTURE)
     subtree = reader.read("subtree")
     reader.finish(" in the architecture")
@@ -170,48 +175,31 @@ def _components(root: Map, leniency: Leniency) -> tuple[list[Component], str]:
     while subtree:
         if len(subtree) != 1:
             raise subtree.where.error(f"{len(subtree)} subtrees side by side", "one subtree per node")
-        node = Reader(mapping(subtree[0], subtree.at(0)), leniency, keys.NODE)
+        node = next(readers(subtree, leniency, keys.NODE))
         node_name, empty = node.read("name"), Seq(where=node.node.where)
         name = name or bare(node_name)
         instances *= span(node_name, node.at("name"))
         node.read("attributes")
         local, subtree = node.read("local", empty), node.read("subtree", empty)
         node.finish(f' of the node "{node_name}"')
-        components += [_component(item, local.at(i), instances, leniency) for i, item in enumerate(local)]
+        for reader in readers(local, leniency, keys.COMPONENT):
+            own_name, kind = reader.read("name"), reader.read("class")
+            attributes = reader.read("attributes", Map(where=reader.node.where))
+            reader.refuse("sparse_optimizations", "in this dialect they stand in a section of their own")
+            reader.finish(f' of the component "{own_name}"')
+            component = Component(bare(own_name), kind, attributes, instances * span(own_name, reader.at("name")),
+                                  reader.node.where)
+            if (component.is_one_of(INTERCONNECT_CLASSES) and kind not in INTERCONNECT_CLASSES
+                    and not component.is_one_of(STORAGE_CLASSES + COMPUTE_CLASSES)):
+                raise reader.at("class").error(
+                    f'the network "{own_name}" has the class "{kind}", which Timeloop refuses',
+                    listed(INTERCONNECT_CLASSES))
+            components.append(component)
     return components, name
 
 
-def _component(node: Any, where: Where, instances: int, leniency: Leniency) -> Component:
-    """One entry of a `local` list in a node of so many instances."""
-    reader = Reader(mapping(node, where), leniency, keys.COMPONENT)
-    name, kind = reader.read("name"), reader.read("class")
-    attributes = reader.read("attributes", Map(where=reader.node.where))
-    reader.refuse("sparse_optimizations", "in this dialect they stand in a section of their own")
-    reader.finish(f' of the component "{name}"')
-    component = Component(bare(name), kind, attributes, instances * span(name, reader.at("name")), reader.node.where)
-    if (component.is_one_of(INTERCONNECT_CLASSES) and kind not in INTERCONNECT_CLASSES
-            and not component.is_one_of(STORAGE_CLASSES + COMPUTE_CLASSES)):
-        raise reader.at("class").error(f'the network "{name}" has the class "{kind}", which Timeloop refuses',
-                                       listed(INTERCONNECT_CLASSES))
-    return component
-
-
-def _from_lists(root: Map, leniency: Leniency) -> list[Component]:
-    """Components of the old format: `arithmetic` and a list `storage`, innermost first, with attributes inline."""
-    reader = Reader(root, leniency, keys.ARCHITECTURE_LISTS)
-    arithmetic, storage = reader.read("arithmetic"), reader.read("storage")
-    reader.finish(" in the architecture")
-    nodes = [mapping(value, storage.at(i)) for i, value in enumerate(storage)]
-    leniency.meet(Oddity(node.where, "instances", "timeloop-model ends on a component of a list without instances",
-                         "instances: 1", "there is one") for node in (arithmetic, *nodes) if "instances" not in node)
-    named = [(node, f"storage{i}", "DRAM" if node.get("technology") == "DRAM" else "storage")
-             for i, node in reversed(list(enumerate(nodes)))]
-    return [Component(bare(text(node.get("name", default), node.at("name"))), kind, node, 1, node.where)
-            for node, default, kind in (*named, (arithmetic, UNNAMED, "mac"))]
-
-
 def span(name: str, where: Where) -> int:
-    """Number of elements in "name[a..b]", both ends counted; 1 without a range. Raises SpecError for an end > 2^53."""
+    """Number of elements in "name[a..b]", both ends counted; 1 without a range."""
     ends = RANGE.search(name)
     return integer()(ends[2], where) - integer()(ends[1], where) + 1 if ends else 1
 
@@ -236,25 +224,41 @@ def _mesh(reader: Reader, instances: int) -> dict[str, int]:
     return {"instances": instances, "mesh_x": x, "mesh_y": y}
 
 
-def _arithmetic(component: Component, leniency: Leniency) -> Arithmetic:
-    reader = component.reader(keys.ARITHMETIC, leniency)
-    return Arithmetic(component.name, component.kind, **_mesh(reader, component.instances),
-                      word_bits=reader.read("word_bits"),
-                      energy=reader.read("energy"))  # Timeloop reads no fractions here
-
-
 def _storage(component: Component, leniency: Leniency) -> StorageLevel:
     name, kind, _, instances, where = component
     reader = component.reader(keys.MEMORY, leniency)
     mesh = _mesh(reader, instances)
-    word_bits = reader.read("word_bits")
-    block, cluster = _block_and_cluster(reader, word_bits)
+    # A `width` in bits, block_size * cluster_size * word bits, fills in the one that is not given. Without both the
+    # block takes it all; without a width, a missing one is 1.
+    word_bits, block, cluster, width = map(reader.read, ("word_bits", "block_size", "cluster_size", "width"))
+    if width is not None:
+        if width % (word_bits * (block or 1)):
+            raise reader.at("width").error(
+                f"a width of {width} bits holds no whole number of {word_bits}-bit words"
+                + (f" in blocks of {block}" if block else ""), "a multiple of the word width")
+        if block and cluster and block * cluster * word_bits != width:
+            raise reader.at("width").error(
+                f"block_size * cluster_size * word bits = {block} * {cluster} * {word_bits} is not the width {width}")
+        if cluster and width // cluster < word_bits:
+            raise reader.at("width").error(f"a width of {width} bits is too narrow for a cluster of {cluster}")
+        block = block or width // (cluster or 1) // word_bits
+        cluster = cluster or width // (word_bits * block)
+    block, cluster = block or 1, cluster or 1
     if mesh["instances"] % cluster:
         raise where.error(f'"{name}" has {mesh["instances"]} instances in clusters of {cluster}',
                           "a number of instances that is a multiple of cluster_size")
     if reader.read("technology") == "DRAM" and "DRAM" not in kind:
         kind = f"DRAM {kind}"
-    size = _size(reader, name, kind, word_bits, block)
+    # Words per instance: `entries`, else `depth` blocks, else `sizeKB`; only a DRAM may have none. Specs write 0 for a
+    # level that is bypassed, only adds a fan-out, or says its size in another key.
+    given = {key: reader.read(key) for key in ("entries", "depth", "memory_depth", "data_storage_depth", "sizeKB")}
+    written = {key: value for key, value in given.items() if value is not None}
+    if len(written) > 1 and "sizeKB" in written:
+        raise reader.at("sizeKB").error(f'"{name}" has its size twice: {listed(written)}', "one of them")
+    if not written and "DRAM" not in kind:
+        raise reader.node.where.error(f'"{name}" has no size', "depth (with width), entries or sizeKB")
+    size = next((int(value * BITS_PER_KIB // word_bits if key == "sizeKB" else value if key == "entries"
+                     else value * block) for key, value in written.items()), None)
     least = reader.read("min_utilization")
     if least and size is None:
         leniency.meet([Oddity(reader.at("min_utilization"), "min_utilization",
@@ -274,6 +278,16 @@ def _storage(component: Component, leniency: Leniency) -> StorageLevel:
     half = reader.read("bandwidth")
     both = None if half is None else half / 2
     scale = reader.read(BANDWIDTH_SCALE, Map(where=reader.node.where))
+
+    if reader.read("tile_partition_supported"):
+        raise reader.at("tile_partition_supported").error(
+            '"tile_partition_supported" is not supported: Timeloop itself refuses it')
+    units, unit_bits, bits, depth = map(reader.read, (
+        "metadata_block_size", "metadata_datawidth", "metadata_storage_width", "metadata_storage_depth"))
+    if unit_bits and bits % (unit_bits * units):
+        raise reader.at("metadata_storage_width").error(
+            f"a width of {bits} bits holds no whole number of {unit_bits}-bit units in blocks of {units}",
+            "a multiple of metadata_datawidth * metadata_block_size")
     return StorageLevel(
         name, kind, **mesh, word_bits=word_bits, block_size=block, cluster_size=cluster, size=size,
         multiple_buffering=reader.read("multiple_buffering"), min_utilization=least,
@@ -282,60 +296,8 @@ def _storage(component: Component, leniency: Leniency) -> StorageLevel:
         bandwidth_scale={str(key): keys.RATIO.read(value, scale.at(key), leniency) for key, value in scale.items()},
         vector_access_energy=reader.read("vector_access_energy"),
         addr_gen_energy=max(reader.read("addr_gen_energy"), 0.0), power_gated_at=reader.read("power_gated_at"),
-        interconnect=_wires(reader, kind, word_bits), metadata=_metadata_storage(reader),
+        interconnect=_wires(reader, kind, word_bits), metadata=MetadataStorage(bits, depth, unit_bits),
         decompresses=reader.read("decompression_supported"), compresses=reader.read("compression_supported"))
-
-
-def _metadata_storage(reader: Reader) -> MetadataStorage:
-    """The memory for metadata; its width must hold whole blocks of units."""
-    if reader.read("tile_partition_supported"):
-        raise reader.at("tile_partition_supported").error(
-            '"tile_partition_supported" is not supported: Timeloop itself refuses it')
-    block, bits, width, depth = map(reader.read, ("metadata_block_size", "metadata_datawidth",
-                                                  "metadata_storage_width", "metadata_storage_depth"))
-    if bits and width % (bits * block):
-        raise reader.at("metadata_storage_width").error(
-            f"a width of {width} bits holds no whole number of {bits}-bit units in blocks of {block}",
-            "a multiple of metadata_datawidth * metadata_block_size")
-    return MetadataStorage(width, depth, bits)
-
-
-def _block_and_cluster(reader: Reader, word_bits: int) -> tuple[int, int]:
-    """Words per access and instances per cluster.
-
-    A `width` in bits, block_size * cluster_size * word bits, fills in the one that is not given. Without both the
-    block takes it all; without a width, a missing one is 1.
-    """
-    block, cluster, width = map(reader.read, ("block_size", "cluster_size", "width"))
-    if width is None:
-        return block or 1, cluster or 1
-    if width % (word_bits * (block or 1)):
-        raise reader.at("width").error(f"a width of {width} bits holds no whole number of {word_bits}-bit words"
-                                       + (f" in blocks of {block}" if block else ""), "a multiple of the word width")
-    if block and cluster and block * cluster * word_bits != width:
-        raise reader.at("width").error(
-            f"block_size * cluster_size * word bits = {block} * {cluster} * {word_bits} is not the width {width}")
-    if cluster and width // cluster < word_bits:
-        raise reader.at("width").error(f"a width of {width} bits is too narrow for a cluster of {cluster}")
-    block = block or width // (cluster or 1) // word_bits
-    return block, cluster or width // (word_bits * block)
-
-
-def _size(reader: Reader, name: str, kind: str, word_bits: int, block: int) -> int | None:
-    """Words per instance: `entries`, else `depth` blocks, else `sizeKB`; None where there is none, as only DRAM may.
-
-    Specs write 0 for a level that is bypassed, only adds a fan-out, or says its size in another key.
-    """
-    given = {key: reader.read(key) for key in ("entries", "depth", "memory_depth", "data_storage_depth", "sizeKB")}
-    written = {key: value for key, value in given.items() if value is not None}
-    if len(written) > 1 and "sizeKB" in written:
-        raise reader.at("sizeKB").error(f'"{name}" has its size twice: {listed(written)}', "one of them")
-    if not written:
-        if "DRAM" not in kind:
-            raise reader.node.where.error(f'"{name}" has no size', "depth (with width), entries or sizeKB")
-        return None
-    key, value = next(iter(written.items()))
-    return int(value * BITS_PER_KIB // word_bits if key == "sizeKB" else value if key == "entries" else value * block)
 
 
 # A level that names a network uses it in place of its own wires, and so must the next level inwards: `network_read`
@@ -357,68 +319,62 @@ def named_interconnects(components: Sequence[Component], units: Sequence[tuple[s
                         leniency: Leniency) -> tuple[NamedInterconnect, ...]:
     """The interconnects (of a class of `INTERCONNECT_CLASSES`) that levels refer to by name.
 
-    `units`: name and attributes of the arithmetic and of the storage levels, innermost first. Raises SpecError
-    where a level names an interconnect that does not exist, neighbours name different ones, or an interconnect is in
-    two places or cannot carry the traffic that it is used for.
+    `units`: name and attributes of the arithmetic and of the storage levels, innermost first.
     """
     by_name = {component.name: component for component in components}
     if len(by_name) < len(components):
         raise components[-1].where.error("two networks have the same name", "unique names")
-    inwards = _connected(("network_read", "network_fill", "network_operand"), units, by_name)
-    outwards = _connected(("network_update", "network_drain", "network_result"), units, by_name)
-    return tuple(_interconnect(component, inwards.get(name), outwards.get(name), leniency)
-                 for name, component in sorted(by_name.items()) if name in inwards or name in outwards)
 
+    def below_two_levels(name: str, where: Where) -> SpecError:
+        return where.error(f'the network "{name}" stands below two levels, and Timeloop counts the traffic of the '
+                           "inner one alone", "a network for each")
 
-def _below_two_levels(name: str) -> tuple[str, str]:
-    return (f'the network "{name}" stands below two levels, and Timeloop counts the traffic of the inner one alone',
-            "a network for each")
+    def connected(key: str, inner_key: str, unit_key: str) -> dict[str, int]:
+        """The level below which each network lies, by the keys at its outer level, its inner one, the arithmetic."""
+        places: dict[str, int] = {}
+        for level, ((inner, inside), (outer, outside)) in enumerate(pairwise(units)):
+            mine = inner_key if level else unit_key
+            name, at = outside.get(key), outside.at(key)
+            if name != inside.get(mine):
+                raise (at if key in outside else inside.at(mine)).error(
+                    f'"{outer}" has {key}: {name or "none"}, and "{inner}" inside it has {mine}: '
+                    f'{inside.get(mine) or "none"}', "the same network at both, or none")
+            if name is None:
+                continue
+            if text(name, at) not in by_name:
+                raise at.error(f'there is no network "{name}"', listed(by_name) or "a component of a network's class")
+            if name in places:
+                raise below_two_levels(name, at)
+            places[name] = level
+        return places
 
-
-def _connected(keys: tuple[str, str, str], units: Sequence[tuple[str, Map]],
-               by_name: dict[str, Component]) -> dict[str, int]:
-    """The level below which each network lies, by the keys at its outer level, its inner one, the arithmetic."""
-    places: dict[str, int] = {}
-    for level, ((inner, inside), (outer, outside)) in enumerate(pairwise(units)):
-        key, inner_key = keys[0], keys[1] if level else keys[2]
-        name, at = outside.get(key), outside.at(key)
-        if name != inside.get(inner_key):
-            raise (at if key in outside else inside.at(inner_key)).error(
-                f'"{outer}" has {key}: {name or "none"}, and "{inner}" inside it has {inner_key}: '
-                f'{inside.get(inner_key) or "none"}', "the same network at both, or none")
-        if name is None:
+    down = connected("network_read", "network_fill", "network_operand")
+    up = connected("network_update", "network_drain", "network_result")
+    found = []
+    for name, component in sorted(by_name.items()):
+        if name not in down and name not in up:
             continue
-        if text(name, at) not in by_name:
-            raise at.error(f'there is no network "{name}"', listed(by_name) or "a component of a network's class")
-        if name in places:
-            raise at.error(*_below_two_levels(name))
-        places[name] = level
-    return places
-
-
-def _interconnect(component: Component, inwards: int | None, outwards: int | None,
-                  leniency: Leniency) -> NamedInterconnect:
-    """One interconnect. SpecError where it cannot carry the traffic that it is used for."""
-    name, kind, attributes, _, where = component
-    reader = component.reader(keys.NETWORK, leniency)
-    if None not in (inwards, outwards) and inwards != outwards:
-        raise where.error(*_below_two_levels(name))
-    if kind == "ReductionTree" and inwards is not None:
-        raise where.error(f'the reduction tree "{name}" is to carry words inwards, which Timeloop refuses',
-                          "a reduction tree as network_update and network_drain alone")
-    bits = reader.read("word_bits")
-    wires = _wires(Reader(Map({**attributes, "network_fill_latency": reader.read("fill_latency")}, where=where,
-                              places=attributes.places), leniency, keys.NETWORK), kind, bits)
-    if kind != "SimpleMulticast":
-        return NamedInterconnect(name, "Legacy" if kind == "XY_NoC" else kind, inwards, outwards, wires,
-                                 adder_energy=reader.read("adder_energy"))
-    action = reader.read("action_name")
-    if action is None:
-        raise attributes.where.error(f'the network "{name}" has no action_name',
-                                     "action_name, the action of its entry in the ERT")
-    return NamedInterconnect(name, kind, inwards, outwards, wires, action=action,
-                             receivers=reader.read("multicast_factor_argument"),
-                             per_dataspace=reader.read("per_datatype_ERT") is not None)
+        inwards, outwards, where, kind = down.get(name), up.get(name), component.where, component.kind
+        reader = component.reader(keys.NETWORK, leniency)
+        if None not in (inwards, outwards) and inwards != outwards:
+            raise below_two_levels(name, where)
+        if kind == "ReductionTree" and inwards is not None:
+            raise where.error(f'the reduction tree "{name}" is to carry words inwards, which Timeloop refuses',
+                              "a reduction tree as network_update and network_drain alone")
+        bits = reader.read("word_bits")
+        wires = _wires(Reader(Map({**reader.node, "network_fill_latency": reader.read("fill_latency")}, where=where,
+                                  places=reader.node.places), leniency, keys.NETWORK), kind, bits)
+        network = NamedInterconnect(name, "Legacy" if kind == "XY_NoC" else kind, inwards, outwards, wires)
+        if kind == "SimpleMulticast":
+            action = reader.read("action_name")
+            if action is None:
+                raise reader.node.where.error(f'the network "{name}" has no action_name',
+                                              "action_name, the action of its entry in the ERT")
+            found.append(replace(network, action=action, receivers=reader.read("multicast_factor_argument"),
+                                 per_dataspace=reader.read("per_datatype_ERT") is not None))
+        else:
+            found.append(replace(network, adder_energy=reader.read("adder_energy")))
+    return tuple(found)
 
 
 # Areas, technology, cycle time and other attributes change no count of the model; they are estimated from or printed.

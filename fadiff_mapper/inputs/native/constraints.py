@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from fadiff_mapper.base.errors import SpecError, listed
 from fadiff_mapper.inputs.native.hyphens import underscored
@@ -47,11 +47,6 @@ class ConstraintStatement:
     value: Any  # a number, an `Order`, a set of data spaces, or whether a data space is kept
     where: Where  # place of the statement
 
-    @property
-    def about_keeping(self) -> bool:
-        """Whether it says that a data space is kept or bypassed."""
-        return self.kind == "dataspace" and self.part != "no_coalesce"
-
 
 def read_constraints(
     document: Map, levels: Sequence[StorageLevel], fanouts: Sequence[tuple[int, int]], problem: Problem,
@@ -68,24 +63,11 @@ def read_constraints(
     statements: list[ConstraintStatement] = []
     native: dict[str, list[dict[str, Any]]] = {}
     mistakes: list[str] = []
-    for found in _found(underscored(document), leniency):
+    for section, target, node in _found(underscored(document), leniency):
         try:
-            entry = _Entry(found, problem, leniency)
-            one_of(*names)(entry.target, entry.target_where)
-            level = names.index(entry.target)
-            if entry.kind == "spatial" and fanouts[level] == (1, 1):
-                inner = f'the next level inwards ("{names[level - 1]}")' if level else "the arithmetic"
-                raise entry.target_where.error(
-                    f'"{entry.target}" has no fan-out: {inner} has as many instances, so there are no spatial loops',
-                    "levels with a fan-out: " + listed(
-                        name for name, (x, y) in zip(names, fanouts, strict=True) if x * y > 1))
-            if entry.kind == "parallelism" and level != 0:
-                raise entry.target_where.error(f'found "{entry.target}"',
-                                               f"the innermost storage level, {names[0]}, for {entry.type}")
-            statements += [ConstraintStatement(level, entry.kind, *part) for part in entry.parts()]
-            entry.own.finish(f" in a {entry.kind} constraint")
-            entry.attributes.finish(f" in a {entry.kind} constraint")
-            native.setdefault(found.section, []).append(entry.native())
+            found, literal = _statements(target, node, names, fanouts, problem, leniency)
+            statements += found
+            native.setdefault(section, []).append(literal)
         except SpecError as error:
             mistakes += error.problems
     said: dict[tuple[int, str, str], ConstraintStatement] = {}
@@ -94,7 +76,7 @@ def read_constraints(
         if first is not one and not (one.kind == "dataspace" and one.level == len(levels) - 1
                                      and one.value == first.value):
             head, _, dimension = one.part.partition(".")
-            subject = (f"the data space {one.part}" if one.about_keeping
+            subject = (f"the data space {one.part}" if one.kind == "dataspace" and one.part != "no_coalesce"
                        else f"the {one.kind} {PARTS.get(head, head)} {dimension}".rstrip())
             mistakes.append(f"{one.where}: {subject} at {names[one.level]} is already constrained at {first.where}; "
                             "accepted: one constraint for each")
@@ -107,17 +89,11 @@ def read_constraints(
     )
 
 
-# From the document to single constraints.
-
-class _Found(NamedTuple):
-    """A constraint before it is read: its section, the node that names its level (several may share it), itself."""
-
-    section: str
-    target: Map
-    node: Map
+Found = tuple[str, Map, Map]
+"""A constraint before it is read: its section, the node that names its level (several may share it), itself."""
 
 
-def _found(document: Map, leniency: Leniency) -> Iterator[_Found]:
+def _found(document: Map, leniency: Leniency) -> Iterator[Found]:
     """Every single constraint of a document, in the order of the text, architecture sections first.
 
     Read are `constraints` inside the architecture, `arch_constraints`, `architecture_constraints` or
@@ -137,141 +113,122 @@ def _found(document: Map, leniency: Leniency) -> Iterator[_Found]:
             yield from _section(section, value, where, leniency)
 
 
-def _section(section: str, value: Any, where: Where, leniency: Leniency) -> Iterator[_Found]:
-    """A section is a list of constraints, or a mapping with such a list under `targets` or `constraints`."""
+def _section(section: str, value: Any, where: Where, leniency: Leniency) -> Iterator[Found]:
+    """A section is a list of constraints, or a mapping with such a list.
+
+    The list lies under `targets`, `constraints`, or, where that has a name, under `constraints_NAME`.
+    """
     if isinstance(value, dict):
-        yield from _named_list(section, mapping(value, where), leniency)
-        return
-    if not isinstance(value, list):
-        raise where.error(f"found {kind_of(value)}", "a list of constraints, or a mapping with such a list as targets")
-    entries = sequence(value, where)
-    for i, entry in enumerate(entries):
-        node = mapping(entry, entries.at(i))
-        if "constraints" not in node:
-            yield _Found(section, node, node)
-            continue
-        reader = Reader(node, leniency)  # several, listed under their common target
-        reader.take(("target", "name"), text)
-        constraints = reader.take("constraints", sequence)
+        reader = Reader(mapping(value, where), leniency)
+        reader.take("version", text, None)
+        if reader.take("template", one_of("uber", "ruby"), "uber") == "ruby":
+            raise reader.at("template").error('the template "ruby" (imperfect factors) is not supported', "uber")
+        alternatives = [str(key) for key in reader.node if str(key).startswith("constraints_")]
+        reader.asked += ["targets", "constraints", *alternatives]
+        if "constraints" in reader.node and "targets" in reader.node:
+            raise reader.at("targets").error('found "targets" besides "constraints"', "one of them")
+        key = "constraints" if "constraints" in reader.node else "targets"
+        if isinstance(reader.node.get("constraints"), str):
+            names = [alternative.removeprefix("constraints_") for alternative in alternatives]
+            key = f"constraints_{reader.take('constraints', one_of(*names))}"
+        constraints = reader.take(key, sequence, [])
         reader.finish()
-        for j, constraint in enumerate(constraints):
-            yield _Found(section, node, mapping(constraint, constraints.at(j)))
+        if constraints:
+            yield from _section(section, constraints, reader.at(key), leniency)
+    elif isinstance(value, list):
+        for entry, at in sequence(value, where).placed():
+            node = mapping(entry, at)
+            if "constraints" not in node:
+                yield section, node, node
+                continue
+            reader = Reader(node, leniency)  # several, listed under their common target
+            reader.take(("target", "name"), text)
+            constraints = reader.take("constraints", sequence)
+            reader.finish()
+            for constraint, place in constraints.placed():
+                yield section, node, mapping(constraint, place)
+    else:
+        raise where.error(f"found {kind_of(value)}", "a list of constraints, or a mapping with such a list as targets")
 
 
-def _named_list(section: str, node: Map, leniency: Leniency) -> Iterator[_Found]:
-    """`targets: [...]`, `constraints: [...]`, or `constraints: NAME` with the list under `constraints_NAME`."""
-    reader = Reader(node, leniency)
-    reader.take("version", text, None)
-    template = reader.take("template", one_of("uber", "ruby"), "uber")
-    if template == "ruby":
-        raise reader.at("template").error('the template "ruby" (imperfect factors) is not supported', "uber")
-    alternatives = [str(key) for key in node if str(key).startswith("constraints_")]
-    reader.asked += ["targets", "constraints", *alternatives]
-    if reader.has("constraints") and reader.has("targets"):
-        raise reader.at("targets").error('found "targets" besides "constraints"', "one of them")
-    key = "constraints" if reader.has("constraints") else "targets"
-    if isinstance(node.get("constraints"), str):
-        names = [alternative.removeprefix("constraints_") for alternative in alternatives]
-        key = f"constraints_{reader.take('constraints', one_of(*names))}"
-    constraints = reader.take(key, sequence, [])
-    reader.finish()
-    if constraints:
-        yield from _section(section, constraints, reader.at(key), leniency)
+def _statements(target: Map, node: Map, names: Sequence[str], fanouts: Sequence[tuple[int, int]], problem: Problem,
+                leniency: Leniency) -> tuple[list[ConstraintStatement], dict[str, Any]]:
+    """The statements of one constraint, and the same as Timeloop reads it.
 
+    `target` names its level, one of `names`. Timeloop takes some keys from its `attributes`, where it has them; they
+    are written side by side, without lists that Timeloop does not read.
+    """
+    own = Reader(node, leniency, picked("target type attributes" if target is node else "type attributes"))
+    named = own if target is node else Reader(target, table=CONSTRAINT)
+    name, at = named.read("target"), named.at("target" if target.get("target") is not None else "name")
+    spelling = own.read("type")
+    kind, nested = CONSTRAINT_TYPES[spelling], own.read("attributes")
+    in_attributes, others = NATIVE_CONSTRAINTS[kind]
+    own.table = {**own.table, **(in_attributes if nested is None else {}), **others}
+    attributes = own if nested is None else Reader(nested, leniency, in_attributes)
+    one_of(*names)(name, at)
+    level = names.index(name)
+    if kind == "spatial" and fanouts[level] == (1, 1):
+        inner = f'the next level inwards ("{names[level - 1]}")' if level else "the arithmetic"
+        raise at.error(f'"{name}" has no fan-out: {inner} has as many instances, so there are no spatial loops',
+                       "levels with a fan-out: " + listed(
+                           level for level, (x, y) in zip(names, fanouts, strict=True) if x * y > 1))
+    if kind == "parallelism" and level != 0:
+        raise at.error(f'found "{name}"', f"the innermost storage level, {names[0]}, for {spelling}")
+    found: list[tuple[str, Any, Where]] = []  # part, value, place
 
-# From one constraint to its statements.
+    def order(value: Any, where: Where) -> Order:
+        return parse_permutation(value, where, problem.dimensions, commas=True)
 
-Part = tuple[str, Any, Where]
-"""Part, value and place of a `ConstraintStatement`."""
-
-
-class _Entry:
-    """One constraint, its target and type read. Timeloop takes some keys from its `attributes`, where it has them."""
-
-    def __init__(self, found: _Found, problem: Problem, leniency: Leniency):
-        shared = found.target is not found.node
-        self.own = Reader(found.node, leniency, picked("type attributes") if shared else
-                          picked("target type attributes"))
-        named = Reader(found.target, table=CONSTRAINT) if shared else self.own
-        self.target: str = named.read("target")
-        self.target_where = named.at("target" if found.target.get("target") is not None else "name")
-        self.type: str = self.own.read("type")
-        self.kind = CONSTRAINT_TYPES[self.type]
-        nested = self.own.read("attributes")
-        in_attributes, others = NATIVE_CONSTRAINTS[self.kind]
-        if nested is None:
-            self.own.table = {**self.own.table, **in_attributes, **others}
-            self.attributes = self.own
-        else:
-            self.own.table = {**self.own.table, **others}
-            self.attributes = Reader(nested, leniency, in_attributes)
-        self.problem, self.leniency = problem, leniency
-
-    def order(self, value: Any, where: Where) -> Order:
-        """Reads a permutation."""
-        return parse_permutation(value, where, self.problem.dimensions, commas=True)
-
-    def parts(self) -> Iterator[Part]:
-        """Its statements. Raises SpecError."""
-        own, attributes, (in_attributes, others) = self.own, self.attributes, NATIVE_CONSTRAINTS[self.kind]
-        if "factors" in in_attributes:
-            yield from self._loops()
-        for key, kept in (("keep", True), ("bypass", False)) if "keep" in in_attributes else ():
-            names = attributes.read(key)
-            for i, name in enumerate(self._dataspaces(names) if names else ()):
-                yield name, kept, names.at(i)
-        for key in others:
-            if key == "split" and own.read(key) is not None:
-                yield key, own.read(key), own.at(key)
-            elif key in SWITCHES and (names := own.read(key)):  # an empty list says nothing
-                yield SWITCHES[key], frozenset(self._dataspaces(names)), own.at(key)
-        if "min" in in_attributes:
-            yield "min", attributes.read("min"), attributes.at("min")
-        if "remainders" in others and own.read("remainders") > 1:
-            raise own.at("remainders").error('"remainders" above 1 (imperfect factors) is not supported', "1")
-        if "proportion" in others and own.read("proportion") > 0:
-            raise own.at("proportion").error("overbooking (max_overbooked_proportion) is not supported", "0")
-
-    def _loops(self) -> Iterator[Part]:
-        """Limits on factors, and an order; a default holds for the dimensions without a limit of the same direction."""
-        attributes, problem = self.attributes, self.problem
-        factors = attributes.take("factors", lambda value, where: parse_factors(
-            value, where, problem.bounds, leniency=self.leniency), ())
-        for factor in factors:
-            yield f"{LIMITS[factor.operator]}.{factor.dimension}", factor.value, factor.where
-        for operator, key in (("<=", "default_max_factor"), (">=", "default_min_factor")):
-            limit = attributes.read(key)
-            named = [factor.dimension for factor in factors if factor.operator == operator]
-            for dimension in problem.dimensions if limit is not None else ():
-                if dimension not in named:
-                    yield f"{LIMITS[operator]}.{dimension}", limit, attributes.at(key)
-        permutation = attributes.take("permutation", self.order, ((), ()))
-        if any(permutation):
-            yield "order", permutation, attributes.at("permutation")
-
-    def _dataspaces(self, names: Seq) -> list[str]:
+    def dataspaces(listed_names: Seq) -> list[str]:
         """The names in a list of data spaces. Raises SpecError for an unknown or repeated one."""
-        accepted = self.problem.dataspace_names()
-        written = [text(name, names.at(i)) for i, name in enumerate(names)]
-        for i, name in enumerate(written):
-            if known(name, accepted, names.at(i), "data space") in written[:i]:
-                raise names.at(i).error(f'the data space "{name}" stands twice in the list', "each data space once")
+        written = [text(space, where) for space, where in listed_names.placed()]
+        for i, space in enumerate(written):
+            if known(space, problem.dataspace_names(), listed_names.at(i), "data space") in written[:i]:
+                raise listed_names.at(i).error(f'the data space "{space}" stands twice in the list',
+                                               "each data space once")
         return written
 
-    def native(self) -> dict[str, Any]:
-        """The constraint with its keys side by side and without lists that Timeloop does not read."""
-        keys = plain({key: value for node in (self.own.node, self.attributes.node) for key, value in node.items()
-                      if key not in ("target", "name", "type", "attributes")})
-        where = self.own.node.where
-        if keys.get("factors"):
-            keys["factors"] = factors_text(parse_factors(keys["factors"], where, self.problem.bounds,
-                                                         leniency=Leniency(strict=False)))
-        if keys.get("permutation"):
-            keys["permutation"] = permutation_text(*self.order(keys["permutation"], where))
-        return {"target": self.target, "type": self.type} | {key: value for key, value in keys.items() if value != []}
+    if "factors" in in_attributes:
+        factors = attributes.take("factors", lambda value, where: parse_factors(
+            value, where, problem.bounds, leniency=leniency), ())
+        found += [(f"{LIMITS[factor.operator]}.{factor.dimension}", factor.value, factor.where) for factor in factors]
+        # A default holds for the dimensions without a limit of the same direction.
+        for operator, key in (("<=", "default_max_factor"), (">=", "default_min_factor")):
+            limit = attributes.read(key)
+            limited = [factor.dimension for factor in factors if factor.operator == operator]
+            found += [(f"{LIMITS[operator]}.{dimension}", limit, attributes.at(key))
+                      for dimension in problem.dimensions if limit is not None and dimension not in limited]
+        permutation = attributes.take("permutation", order, ((), ()))
+        if any(permutation):
+            found.append(("order", permutation, attributes.at("permutation")))
+    for key, kept in (("keep", True), ("bypass", False)) if "keep" in in_attributes else ():
+        if spaces := attributes.read(key):
+            found += [(space, kept, spaces.at(i)) for i, space in enumerate(dataspaces(spaces))]
+    for key in others:
+        if key == "split" and own.read(key) is not None:
+            found.append((key, own.read(key), own.at(key)))
+        elif key in SWITCHES and (spaces := own.read(key)):  # an empty list says nothing
+            found.append((SWITCHES[key], frozenset(dataspaces(spaces)), own.at(key)))
+    if "min" in in_attributes:
+        found.append(("min", attributes.read("min"), attributes.at("min")))
+    if "remainders" in others and own.read("remainders") > 1:
+        raise own.at("remainders").error('"remainders" above 1 (imperfect factors) is not supported', "1")
+    if "proportion" in others and own.read("proportion") > 0:
+        raise own.at("proportion").error("overbooking (max_overbooked_proportion) is not supported", "0")
+    own.finish(f" in a {kind} constraint")
+    attributes.finish(f" in a {kind} constraint")
+    literal = {"target": name, "type": spelling} | {
+        key: value for reader in (own, attributes) for key, value in plain(reader.node).items()
+        if key not in ("target", "name", "type", "attributes")}
+    if literal.get("factors"):
+        literal["factors"] = factors_text(parse_factors(literal["factors"], node.where, problem.bounds,
+                                                        leniency=Leniency(strict=False)))
+    if literal.get("permutation"):
+        literal["permutation"] = permutation_text(*order(literal["permutation"], node.where))
+    return ([ConstraintStatement(level, kind, *part) for part in found],
+            {key: value for key, value in literal.items() if value != []})
 
-
-# From statements to values.
 
 def _level(statements: Sequence[ConstraintStatement]) -> LevelConstraints:
     def loops(kind: str) -> LoopConstraint:
@@ -287,7 +244,7 @@ def _level(statements: Sequence[ConstraintStatement]) -> LevelConstraints:
                 values[part] = one.value
         return LoopConstraint(**values, sources={part: str(one.where) for part, one in by_part.items()})
 
-    spaces = [one for one in statements if one.about_keeping]
+    spaces = [one for one in statements if one.kind == "dataspace" and one.part != "no_coalesce"]
     return LevelConstraints(
         temporal=loops("temporal"), spatial=loops("spatial"),
         keep=frozenset(one.part for one in spaces if one.value),

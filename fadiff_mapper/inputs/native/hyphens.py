@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from operator import is_
 from typing import Any
 
 from fadiff_mapper.inputs.yaml.located import Map, Seq
@@ -39,8 +40,7 @@ def underscored(value: Any) -> Any:
     """A part of a document, a `Map`, `Seq` or scalar, with the hyphenated words of its keys and texts rewritten.
 
     Timeloop rewrites the text of a file: names that contain such a word change with it, and a word that is part of a
-    longer one does not count as one where a hyphen follows (`fixed-structured-2` stays). A key in both spellings is a
-    SpecError.
+    longer one does not count as one where a hyphen follows (`fixed-structured-2` stays).
     """
     if isinstance(value, str):
         text = _HYPHENATED.sub(lambda found: found[0].replace("-", "_"), value) if "-" in value else value
@@ -57,7 +57,5 @@ def underscored(value: Any) -> Any:
                    places={underscored(key): where for key, where in value.places.items()})
     if isinstance(value, Seq):
         entries = [underscored(item) for item in value]
-        if all(entry is item for entry, item in zip(entries, value, strict=True)):
-            return value
-        return Seq(entries, where=value.where, tag=value.tag, places=value.places)
+        return value if all(map(is_, entries, value)) else value.having(entries)
     return value

@@ -18,10 +18,8 @@ from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.keys import DIRECTIVES, MAPPING_TYPES, OF_CONSTRAINTS
 from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping, with_residual
 from fadiff_mapper.inputs.spec.problem import Problem, single_letter
-from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
-from fadiff_mapper.inputs.yaml.load import dump
-from fadiff_mapper.inputs.yaml.located import Reader, kind_of, known, mapping, sequence, text
+from fadiff_mapper.inputs.yaml.located import Reader, kind_of, known, readers, sequence, text
 from fadiff_mapper.inputs.yaml.place import Where
 
 ACCEPTED = '"C=2 M=3", "C2 M3", "C<=4" or "C>=2", with the dimensions'
@@ -60,25 +58,22 @@ def parse_factors(value: Any, where: Where, dimensions: AnyMapping[str, int], *,
                   residuals: bool = False, leniency: Leniency = STRICT) -> tuple[LoopFactor, ...]:
     """Reads the factors in a string or a list of strings, in the order of the text, without the skipped ones.
 
-    As in Timeloop, "=" may be left out, 0 stands for the whole dimension (not for the remainder), and text from "#"
-    on is a comment.
+    As in Timeloop, "=" may be left out, 0 stands for the whole dimension (not for the remainder), text from "#" on is a
+    comment, and an entry of a list may be split up, as in [C, "=", 2].
 
     Args:
-        value: A string or a list of strings.
-        where: Its place.
         dimensions: Bound by dimension.
         bounded: Whether a factor may be at most its dimension; the factors of a mapping are checked as a product
             instead.
         residuals: Whether a factor may have a residual.
         leniency: Decides about input that Timeloop skips: a factor above its dimension, leftover text, and the first
             of two values for the same dimension.
-
-    Raises:
-        SpecError: A residual that is out of range or has no place here (`P=5,3`), an unknown dimension, and, where
-            strict, whatever Timeloop skips.
     """
+    if not isinstance(value, str | list | tuple):
+        raise where.error(f"found {kind_of(value)}", f"a string or a list of strings such as {ACCEPTED}")
     factors: dict[tuple[str, str], LoopFactor] = {}
-    for part, place in _strings(value, where):
+    for entry, place in [(value, where)] if isinstance(value, str) else sequence(value, where).placed():
+        part = text("".join(text(piece, place) for piece in entry) if isinstance(entry, list) else entry, place)
         for factor in _scan(part.split("#")[0], place, dimensions, residuals, leniency):
             name, bound = factor.dimension, dimensions[factor.dimension]
             if bounded and factor.operator == "=" and factor.value > bound:
@@ -94,19 +89,6 @@ def parse_factors(value: Any, where: Where, dimensions: AnyMapping[str, int], *,
                 first = None
             factors[name, factor.operator] = first or factor
     return tuple(factors.values())
-
-
-def _strings(value: Any, where: Where) -> Iterator[tuple[str, Where]]:
-    """The string itself, or each entry of the list; an entry may be split up, as in [C, "=", 2]."""
-    if isinstance(value, str):
-        yield value, where
-        return
-    if not isinstance(value, list | tuple):
-        raise where.error(f"found {kind_of(value)}", f"a string or a list of strings such as {ACCEPTED}")
-    entries = sequence(value, where)
-    for i, entry in enumerate(entries):
-        whole = "".join(text(piece, entries.at(i)) for piece in entry) if isinstance(entry, list) else entry
-        yield text(whole, entries.at(i)), entries.at(i)
 
 
 def _scan(line: str, where: Where, dimensions: AnyMapping[str, int], residuals: bool,
@@ -138,19 +120,17 @@ def _scan(line: str, where: Where, dimensions: AnyMapping[str, int], residuals: 
             raise where.error(f'found "{name}{operator}0"',
                               f"a limit of 1 or more (0 is the whole dimension in {name}=0)")
         factor = LoopFactor(name, operator, value or dimensions[name], where)
-        yield _with_residual(factor, residual, where) if residual else factor
+        if residual:  # it follows its comma at once, as Timeloop reads it
+            last = int(residual["last"][:MOST_DIGITS])
+            if residual[0] != f",{residual['last']}":
+                raise where.error(f'found a blank in the imperfect factor "{factor}{residual[0]}"',
+                                  f'"{factor},{last}"')
+            if factor.operator != "=" or not 1 <= last <= factor.value:
+                raise where.error(f'found the imperfect factor "{factor}{residual[0]}"',
+                                  f"a residual from 1 to the factor, such as {factor.dimension}={factor.value},1")
+            factor = replace(factor, last=None if last == factor.value else last)
+        yield factor
         rest = rest[(residual or match).end():].lstrip(" \t\n,")
-
-
-def _with_residual(factor: LoopFactor, residual: re.Match[str], where: Where) -> LoopFactor:
-    """An exact factor with its residual, which follows its comma at once, as Timeloop reads it."""
-    last = int(residual["last"][:MOST_DIGITS])
-    if residual[0] != f",{residual['last']}":
-        raise where.error(f'found a blank in the imperfect factor "{factor}{residual[0]}"', f'"{factor},{last}"')
-    if factor.operator != "=" or not 1 <= last <= factor.value:
-        raise where.error(f'found the imperfect factor "{factor}{residual[0]}"',
-                          f"a residual from 1 to the factor, such as {factor.dimension}={factor.value},1")
-    return replace(factor, last=None if last == factor.value else last)
 
 
 SEPARATOR = "_"
@@ -174,9 +154,6 @@ def parse_permutation(value: Any, where: Where, dimensions: Collection[str], *, 
         idle: Dimensions without a loop here. Where the omitted dimensions are idle too, Timeloop puts up with an idle
             one that is listed twice: both are loops of one iteration.
         leniency: Decides about these.
-
-    Raises:
-        SpecError: An unknown dimension, a dimension named twice, a second `_`, a comma.
     """
     if isinstance(value, str):
         line = value.split("#")[0]
@@ -184,8 +161,7 @@ def parse_permutation(value: Any, where: Where, dimensions: Collection[str], *, 
             raise where.error(f'found commas in "{value}"', "letters side by side, innermost first")
         tokens = [(token, where) for token in line.replace(",", " ").split()]
     elif isinstance(value, list | tuple):
-        entries = sequence(value, where)
-        tokens = [(text(entry, entries.at(i)).strip(), entries.at(i)) for i, entry in enumerate(entries)]
+        tokens = [(text(entry, place).strip(), place) for entry, place in sequence(value, where).placed()]
     else:
         raise where.error(f"found {kind_of(value)}", "a string of dimensions, innermost first, or a list of them")
     known, names = {*dimensions, SEPARATOR}, []
@@ -220,17 +196,12 @@ def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem,
     Missing factors are 1, missing dimensions of a permutation are appended (outermost) in the order of the shape, a
     data space that no directive mentions is kept, and spatial loops lie on X without a `split`. Of two directives
     for the same loops the later one counts, but for a `no_reuse` that it does not mention.
-
-    Raises:
-        SpecError: A directive cannot be understood, is not modelled, or is spatial where there is no fan-out; or the
-            factors of a dimension do not multiply to its bound.
     """
     directives = underscored(sequence(node, where))
     ones, names = dict.fromkeys(problem.dimensions, 1), arch.level_names()
     levels = [LevelMapping(ones, problem.dimensions, ones, problem.dimensions, len(problem.dimensions),
                            frozenset(problem.dataspace_names()))] * len(names)
-    for i, item in enumerate(directives):
-        reader = Reader(mapping(item, directives.at(i)), leniency, DIRECTIVES["temporal"])
+    for reader in readers(directives, leniency, DIRECTIVES["temporal"]):
         target = known(reader.read("target"), names, reader.at("target"), "level")
         index, kind = names.index(target), reader.read("type")
         level = levels[index]
@@ -271,7 +242,17 @@ def read_mapping(node: Any, where: Where, arch: Architecture, problem: Problem,
     problems = [f"{where}: product of all factors of dimension {name} is {found.covered(name)}, which is not equal "
                 f"to the dimension size of the workload {bound}"
                 for name, bound in problem.bounds.items() if found.covered(name) != bound]
-    problems += [f"{where}: {reason}" for name in problem.bounds for reason in _outermost_residuals(found, name)]
+    # `timeloop-model` ends on a residual of a spatial loop with no loop of its dimension further out.
+    for name in problem.bounds:
+        for level in reversed(found.levels):
+            if level.temporal[name] > 1:
+                break
+            if name in level.spatial_last:
+                problems.append(f"{where}: the outermost loop of dimension {name} is the spatial factor "
+                                f"{level.spatial[name]} with the residual {level.spatial_last[name]}; accepted: a "
+                                "residual where a loop of the same dimension lies further out")
+            if level.spatial[name] > 1:
+                break
     if problems:
         raise SpecError(*problems)
     return found
@@ -298,7 +279,7 @@ def _loops(reader: Reader, problem: Problem) -> tuple[dict[str, int], dict[str, 
             last[factor.dimension] = factor.last
     written = unless_list("permutation", "timeloop-model ignores a list as permutation", 'one string such as "RSP"')
     # A split counts the names, so with a split no name may be listed twice.
-    idle = [] if reader.has("split") else [name for name, factor in factors.items() if factor == 1]
+    idle = [] if "split" in reader.node else [name for name, factor in factors.items() if factor == 1]
     inner, outer = parse_permutation(written, reader.at("permutation"), problem.dimensions, idle=idle,
                                      leniency=reader.leniency)
     if outer:
@@ -312,19 +293,6 @@ def _spaces(reader: Reader, key: str, problem: Problem, before: frozenset[str]) 
     for i, name in enumerate(values or ()):
         known(name, names, values.at(i), "data space")
     return before if values is None else frozenset(values)
-
-
-def _outermost_residuals(mapping: Mapping, dimension: str) -> Iterator[str]:
-    """Why the outermost loop of a dimension cannot be spatial with a residual: `timeloop-model` ends on it."""
-    for level in reversed(mapping.levels):
-        if level.temporal[dimension] > 1:
-            return
-        if dimension in level.spatial_last:
-            yield (f"the outermost loop of dimension {dimension} is the spatial factor {level.spatial[dimension]} with "
-                   f"the residual {level.spatial_last[dimension]}; accepted: a residual where a loop of the same "
-                   "dimension lies further out")
-        if level.spatial[dimension] > 1:
-            return
 
 
 def literal_mapping(mapping: Mapping, arch: Architecture, problem: Problem) -> list[dict[str, Any]]:
@@ -358,8 +326,3 @@ def literal_mapping(mapping: Mapping, arch: Architecture, problem: Problem) -> l
                               | loops(level.spatial, level.spatial_last, level.spatial_order) | {"split": level.split}
                               | switches(no_reuse=level.no_multicast, no_link_transfer=level.no_link_transfer))
     return directives
-
-
-def map_yaml(spec: Spec, mapping: Mapping) -> str:
-    """A mapping as YAML with the one key `mapping`: every factor, order and bypass spelled out, no expressions."""
-    return dump({"mapping": literal_mapping(mapping, spec.arch, spec.problem)})

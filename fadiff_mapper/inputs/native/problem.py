@@ -7,7 +7,6 @@ computes another layer without a word; here such a key is an error.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from fadiff_mapper.base.errors import SpecError, listed, nearest
@@ -16,7 +15,7 @@ from fadiff_mapper.inputs.spec import keys
 from fadiff_mapper.inputs.spec.problem import DataSpace, Problem, Term, single_letter
 from fadiff_mapper.inputs.spec.sparse_optimizations import BANDED, FIXED, Density
 from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
-from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, known, mapping, sequence, text
+from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, known, mapping, readers, sequence, text
 from fadiff_mapper.inputs.yaml.place import Where
 
 NAMED_SHAPES: dict[str, dict[str, Any]] = {
@@ -50,7 +49,7 @@ FOR_THE_READER = ("H", "W", "Hpad", "Wpad")
 
 def read_problem(node: Any, where: Where, leniency: Leniency = STRICT,
                  instance_keys: Leniency = STRICT) -> tuple[Problem, dict[str, Any]]:
-    """Reads a problem section.
+    """Reads a problem section into (the problem, the same as plain data that every Timeloop version reads).
 
     Args:
         node: The section: `shape` (inline, or the name of one of `NAMED_SHAPES`) and `instance`; in the oldest form
@@ -59,17 +58,14 @@ def read_problem(node: Any, where: Where, leniency: Leniency = STRICT,
         instance_keys: Decides about keys of the instance, other than 1, that are neither a dimension nor a
             coefficient of the shape, and in both dialects about what `timeloop-model` refuses: floats such as 8.0 for
             bounds and coefficients, coefficients without a default, and dimensions of several letters.
-
-    Returns:
-        (the problem, the same as plain data that every Timeloop version reads)
-
-    Raises:
-        SpecError: An unknown key, a dimension without a bound, a key of the instance other than 1 that is neither a
-            dimension nor a coefficient of the shape, or more than `MOST_COMPUTES` computes.
     """
     reader = Reader(underscored(mapping(node, where)), leniency, keys.PROBLEM)
     reader.read("name")
-    shape = _shape(reader.read("shape"), reader.at("shape"))
+    shape, at = reader.read("shape"), reader.at("shape")
+    by_word = isinstance(shape, str)
+    shape = mapping(NAMED_SHAPES[known(shape, NAMED_SHAPES, at, "shape")] if by_word else shape, at)
+    if set(shape) == {"shape"} and not by_word:  # a shape file included as a whole
+        shape = mapping(shape["shape"], shape.at("shape"))
     shape_reader = Reader(shape, leniency, keys.SHAPE)
     shape_reader.refuse("flatten", "flattened dimensions are not modelled")
     shape_reader.refuse("flattened_dimensions", "flattened dimensions are not modelled")
@@ -80,26 +76,83 @@ def read_problem(node: Any, where: Where, leniency: Leniency = STRICT,
                                    "timeloop-model refuses dimensions of several letters: "
                                    + listed([name for name in dimensions if len(name) > 1]), "names of one letter",
                                    "they are read, and have no mapping file")])
-    defaults = _coefficients(shape_reader.read("coefficients", Seq(where=shape.where)), leniency, instance_keys)
+    coefficient_rows, defaults = shape_reader.read("coefficients", Seq(where=shape.where)), dict[str, int]()
+    if len(coefficient_rows) > MOST_NAMES:
+        raise coefficient_rows.where.error(f"found {len(coefficient_rows)} coefficients", f"at most {MOST_NAMES}")
+    for row in readers(coefficient_rows, leniency, keys.COEFFICIENT):
+        coefficient = row.read("name")
+        if row.node.get("default") is None:
+            instance_keys.meet([Oddity(row.node.where, "default",
+                                       f'timeloop-model refuses the coefficient "{coefficient}" without a default',
+                                       "default: a whole number >= 0", "it is 1")])
+        defaults[coefficient] = Reader(row.node, instance_keys, keys.COEFFICIENT).read("default")
+        row.finish(" of a coefficient")
     spaces = shape_reader.read("data_spaces")
     if len(spaces) > MOST_NAMES:
         raise spaces.where.error(f"found {len(spaces)} data spaces", f"at most {MOST_NAMES}")
     shape_reader.finish(" in the problem's shape")
 
-    if reader.has("instance"):
+    if "instance" in reader.node:
         instance = reader.read("instance")
         reader.finish(" in the problem")
     else:  # the oldest form: bounds lie beside `shape`
-        instance = Map({key: value for key, value in reader.node.items() if key not in keys.PROBLEM},
-                       where=reader.node.where, places=reader.node.places)
-    bounds, coefficients = _instance(instance, dimensions, defaults, instance_keys)
-    dataspaces = tuple(_dataspace(one, spaces.at(i), bounds, coefficients, leniency) for i, one in enumerate(spaces))
-    _names(Seq([space.name for space in dataspaces], where=spaces.where, places=spaces.places), "data space")
+        instance = reader.node.having({key: value for key, value in reader.node.items() if key not in keys.PROBLEM})
+    known_names = [*dimensions, *defaults]
+    unknown = []
+    for key in _dropped(instance, known_names):  # one may stay where it is 1, as dropping it loses nothing
+        if instance[key] != 1 and key not in FOR_THE_READER:
+            meant = next((other for other in known_names if other.lower() == key.lower()), "")
+            kept = f"; {meant} is {instance.get(meant, defaults[meant])}" if meant in defaults else ""
+            unknown.append(Oddity(
+                instance.at(key), f"instance {key}", f'"{key}" is neither a dimension nor a coefficient of the shape, '
+                f"so Timeloop would drop it{nearest(key, known_names)}", listed(known_names), f"dropped{kept}"))
+    problems = instance_keys.mistakes(unknown)
+    problems += [f'{instance.where}: the dimension "{dimension}" has no bound; accepted: a whole number >= 1'
+                 for dimension in dimensions if dimension not in instance]
+    if problems:
+        raise SpecError(*problems)
+    bounds = {dimension: keys.whole_number(instance[dimension], instance.at(dimension), 1, instance_keys)
+              for dimension in dimensions}
+    coefficients = {coefficient: keys.whole_number(instance.get(coefficient, default), instance.at(coefficient), 0,
+                                                   instance_keys) for coefficient, default in defaults.items()}
+    dataspaces = []
+    for row in readers(spaces, leniency, keys.DATA_SPACE):
+        space, projection, read_write = map(row.read, ("name", "projection", "read_write"))
+        row.finish(f' of the data space "{space}"')
+        if projection and all(isinstance(item, str) for item in projection):
+            projection = projection.having([[item]] for item in projection)
+        if not projection:
+            raise projection.where.error("an empty projection", "a list of ranks, at least one")
+        ranks = []
+        for rank, at in projection.placed():
+            if not (written_terms := sequence(rank, at)):
+                raise at.error("an empty rank", "a list of [dimension] or [dimension, coefficient]")
+            terms = []
+            for term, place in written_terms.placed():
+                parts = [text(part, place) for part in sequence(term, place)]
+                if len(parts) not in (1, 2):
+                    raise place.error(f"found {len(parts)} names", "[dimension] or [dimension, coefficient]")
+                for part, accepted, word in zip(parts, (bounds, coefficients), ("dimension", "coefficient"),
+                                                strict=False):
+                    known(part, accepted, place, word)
+                terms.append(Term(parts[0]) if len(parts) == 1 else Term(parts[0], coefficients[parts[1]], parts[1]))
+            ranks.append(tuple(terms))
+        dataspaces.append(DataSpace(space, tuple(ranks), read_write))
+    _names(spaces.having(space.name for space in dataspaces), "data space")
     written = [space.name for space in dataspaces if space.read_write]
     if len(written) != 1:
         raise spaces.where.error(f"read_write data spaces: {listed(written)}", "exactly one (the output)")
-    densities = _densities(instance, [space.name for space in dataspaces])
-    problem = Problem(name=name, bounds=bounds, dataspaces=dataspaces, densities=densities)
+    # `commonDensity` holds for every tensor, and hides `densities`, as in Timeloop; others than named are dense.
+    names, given = [space.name for space in dataspaces], Reader(instance, table=keys.INSTANCE)
+    common, by_name = given.read("commonDensity"), given.read("densities", Map(where=instance.where))
+    if common is not None:
+        densities = dict.fromkeys(names, _density(common, given.at("commonDensity")))
+    else:
+        for space in by_name:
+            known(space, names, by_name.at(space), "data space")
+        densities = {str(space): _density(value, by_name.at(space)) for space, value in by_name.items()
+                     if value is not None}
+    problem = Problem(name=name, bounds=bounds, dataspaces=tuple(dataspaces), densities=densities)
     if problem.computes > MOST_COMPUTES:
         raise instance.where.error(f"{problem.computes} multiply-accumulates",
                                    f"at most {MOST_COMPUTES} (2^53), beyond which counts are not exact")
@@ -135,19 +188,11 @@ def _literal(problem: Problem, defaults: dict[str, int], coefficients: dict[str,
     return {"version": "0.4", "instance": instance, "shape": shape}
 
 
-def _shape(value: Any, where: Where) -> Map:
-    """The shape itself, by name or inline; a shape file included as a whole has one more key `shape` around it."""
-    if isinstance(value, str):
-        return mapping(NAMED_SHAPES[known(value, NAMED_SHAPES, where, "shape")], where)
-    shape = mapping(value, where)
-    return mapping(shape["shape"], shape.at("shape")) if set(shape) == {"shape"} else shape
-
-
 def _names(node: Seq, word: str) -> list[str]:
     """Names in a list, at least one and each once. Raises SpecError, which calls a name by `word`."""
     if len(node) > MOST_NAMES:
         raise node.where.error(f"found {len(node)} names", f"at most {MOST_NAMES}, each a {word}")
-    names = [text(value, node.at(i)) for i, value in enumerate(node)]
+    names = [text(value, where) for value, where in node.placed()]
     for i, name in enumerate(names):
         if name in names[:i]:
             raise node.at(i).error(f'the {word} "{name}" is listed twice')
@@ -156,94 +201,12 @@ def _names(node: Seq, word: str) -> list[str]:
     return names
 
 
-def _coefficients(node: Seq, leniency: Leniency, defaults: Leniency) -> dict[str, int]:
-    """Default by coefficient, 1 where the shape gives none."""
-    if len(node) > MOST_NAMES:
-        raise node.where.error(f"found {len(node)} coefficients", f"at most {MOST_NAMES}")
-    result = {}
-    for i, value in enumerate(node):
-        reader = Reader(mapping(value, node.at(i)), leniency, keys.COEFFICIENT)
-        name = reader.read("name")
-        if reader.node.get("default") is None:
-            defaults.meet([Oddity(reader.node.where, "default",
-                                  f'timeloop-model refuses the coefficient "{name}" without a default',
-                                  "default: a whole number >= 0", "it is 1")])
-        result[name] = Reader(reader.node, defaults, keys.COEFFICIENT).read("default")
-        reader.finish(" of a coefficient")
-    return result
-
-
 def _dropped(instance: Map, names: list[str]) -> list[str]:
     """Keys of an instance that its shape, with these dimensions and coefficients, does not know: Timeloop drops them.
 
     Timeloop's Python front end writes an empty `densities` into every instance.
     """
     return [str(key) for key in instance if key not in names and key not in ("name", *keys.INSTANCE)]
-
-
-def _instance(node: Map, dimensions: list[str], defaults: dict[str, int],
-              leniency: Leniency) -> tuple[dict[str, int], dict[str, int]]:
-    """(bounds, coefficients) of an instance. An unknown key may stay where it is 1, as dropping it loses nothing."""
-    names = [*dimensions, *defaults]
-
-    def oddity(key: str) -> Oddity:
-        meant = next((name for name in names if name.lower() == key.lower()), "")
-        kept = f"; {meant} is {node.get(meant, defaults[meant])}" if meant in defaults else ""
-        return Oddity(node.at(key), f"instance {key}",
-                      f'"{key}" is neither a dimension nor a coefficient of the shape, so Timeloop would drop '
-                      f"it{nearest(key, names)}", listed(names), f"dropped{kept}")
-
-    problems = leniency.mistakes(oddity(key) for key in _dropped(node, names)
-                                 if node[key] != 1 and key not in FOR_THE_READER)
-    problems += [f'{node.where}: the dimension "{name}" has no bound; accepted: a whole number >= 1'
-                 for name in dimensions if name not in node]
-    if problems:
-        raise SpecError(*problems)
-    return ({name: keys.whole_number(node[name], node.at(name), 1, leniency) for name in dimensions},
-            {name: keys.whole_number(node.get(name, default), node.at(name), 0, leniency)
-             for name, default in defaults.items()})
-
-
-def _dataspace(node: Any, where: Where, bounds: dict[str, int], coefficients: dict[str, int],
-               leniency: Leniency) -> DataSpace:
-    reader = Reader(mapping(node, where), leniency, keys.DATA_SPACE)
-    name, projection, read_write = map(reader.read, ("name", "projection", "read_write"))
-    reader.finish(f' of the data space "{name}"')
-    if projection and all(isinstance(item, str) for item in projection):
-        projection = Seq([[[item]] for item in projection], where=projection.where, places=projection.places)
-    if not projection:
-        raise projection.where.error("an empty projection", "a list of ranks, at least one")
-    ranks = []
-    for i, rank in enumerate(projection):
-        terms = sequence(rank, projection.at(i))
-        if not terms:
-            raise projection.at(i).error("an empty rank", "a list of [dimension] or [dimension, coefficient]")
-        ranks.append(tuple(_term(term, terms.at(j), bounds, coefficients) for j, term in enumerate(terms)))
-    return DataSpace(name=name, ranks=tuple(ranks), read_write=read_write)
-
-
-def _term(node: Any, where: Where, bounds: dict[str, int], coefficients: dict[str, int]) -> Term:
-    """One `[dimension]` or `[dimension, coefficient]` of a projection."""
-    parts = [text(part, where) for part in sequence(node, where)]
-    if len(parts) not in (1, 2):
-        raise where.error(f"found {len(parts)} names", "[dimension] or [dimension, coefficient]")
-    for part, accepted, word in zip(parts, (bounds, coefficients), ("dimension", "coefficient"), strict=False):
-        known(part, accepted, where, word)
-    return Term(parts[0]) if len(parts) == 1 else Term(parts[0], coefficients[parts[1]], parts[1])
-
-
-def _densities(instance: Map, names: Sequence[str]) -> dict[str, Density]:
-    """Density by data space; data spaces without one are left out.
-
-    `commonDensity` holds for every tensor, and hides `densities`, as in Timeloop.
-    """
-    reader = Reader(instance, table=keys.INSTANCE)
-    common, given = reader.read("commonDensity"), reader.read("densities", Map(where=instance.where))
-    if common is not None:
-        return dict.fromkeys(names, _density(common, reader.at("commonDensity")))
-    for name in given:
-        known(name, names, given.at(name), "data space")
-    return {str(name): _density(value, given.at(name)) for name, value in given.items() if value is not None}
 
 
 def _density(value: Any, where: Where) -> Density:

@@ -8,7 +8,6 @@ from fadiff_mapper.inputs.native.arch import written_attributes, written_number
 from fadiff_mapper.inputs.native.hyphens import underscored
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.keys import ACTION, AREA, ART, ENERGIES, ERT
-from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import (
     ArguedEnergy,
     EnergyTable,
@@ -21,8 +20,7 @@ from fadiff_mapper.inputs.spec.tables import (
     multicasts,
 )
 from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency
-from fadiff_mapper.inputs.yaml.load import dump
-from fadiff_mapper.inputs.yaml.located import Reader, mapping, plain
+from fadiff_mapper.inputs.yaml.located import Reader, mapping, plain, readers
 from fadiff_mapper.inputs.yaml.place import Where
 
 IN_INPUT = "ERT in the input"
@@ -40,54 +38,37 @@ def read_tables(ert: Any, ert_where: Where, art: Any, art_where: Where, source: 
     """Reads the tables of one input; a missing section (None) leaves them empty.
 
     An action that is listed several times counts with its largest energy, as in Timeloop. `source` says where energies
-    and areas come from, for the report; it is `IN_INPUT` for the user's own files. Raises SpecError for a table without
-    name or actions, or an energy that is no number or above `MOST_ENERGY`.
+    and areas come from, for the report; it is `IN_INPUT` for the user's own files.
     """
     version, areas = "0.4", {}
-    energy_tables: tuple[EnergyTable, ...] = ()
+    energy_tables: list[EnergyTable] = []
     if ert is not None:
         reader = Reader(underscored(mapping(ert, ert_where)), leniency, ERT)
         version, rows = reader.read("version"), reader.read("tables")
         reader.finish(" in the ERT")
-        energy_tables = tuple(_energy_table(Reader(mapping(row, rows.at(i)), leniency, ENERGIES), source)
-                              for i, row in enumerate(rows))
+        for row in readers(rows, leniency, ENERGIES):
+            name, entries = row.read("name"), row.read("actions")
+            row.finish(f' of the ERT table "{name}"')
+            actions: dict[str, float] = {}
+            argued: list[ArguedEnergy] = []
+            for action in readers(entries, leniency, ACTION):
+                key, energy = action.read("name"), action.read("energy")
+                if energy > MOST_ENERGY:
+                    raise action.at("energy").error(f"found {energy:g} pJ", f"at most {MOST_ENERGY:g}")
+                argued.append(ArguedEnergy(key, energy, plain(action.read("arguments") or {})))
+                action.finish(f' of an action of the ERT table "{name}"')
+                actions[key] = max(energy, actions.get(key, energy))
+            several = len(argued) > len(actions) or any(entry.arguments for entry in argued)
+            energy_tables.append(EnergyTable(name, actions, source, tuple(argued) if several else ()))
         if not energy_tables:
             raise ert_where.error("the ERT has no table", "at least one table with name and actions")
     if art is not None:
         reader = Reader(underscored(mapping(art, art_where)), leniency, ART)
         rows = reader.read("tables")
         reader.finish(" in the ART")
-        for i, row in enumerate(rows):
-            area = Reader(mapping(row, rows.at(i)), table=AREA)
+        for area in readers(rows, STRICT, AREA):
             areas[area.read("name")] = area.read("area")
-    return Tables(energy_tables, areas, version, dict.fromkeys(areas, source) if source != IN_INPUT else {})
-
-
-def _energy_table(reader: Reader, source: str) -> EnergyTable:
-    name, rows = reader.read("name"), reader.read("actions")
-    reader.finish(f' of the ERT table "{name}"')
-    actions: dict[str, float] = {}
-    argued: list[ArguedEnergy] = []
-    for i, row in enumerate(rows):
-        action = Reader(mapping(row, rows.at(i)), reader.leniency, ACTION)
-        key, energy = action.read("name"), action.read("energy")
-        if energy > MOST_ENERGY:
-            raise action.at("energy").error(f"found {energy:g} pJ", f"at most {MOST_ENERGY:g}")
-        argued.append(ArguedEnergy(key, energy, plain(action.read("arguments") or {})))
-        action.finish(f' of an action of the ERT table "{name}"')
-        actions[key] = max(energy, actions.get(key, energy))
-    several = len(argued) > len(actions) or any(entry.arguments for entry in argued)
-    return EnergyTable(name, actions, source, tuple(argued) if several else ())
-
-
-def ert_yaml(spec: Spec) -> str:
-    """The ERT as YAML: pJ per action of every component, see `ert_tree`."""
-    return dump({"ERT": ert_tree(spec.arch, spec.tables)})
-
-
-def art_yaml(spec: Spec) -> str:
-    """The ART as YAML: um^2 per component, see `art_tree`."""
-    return dump({"ART": art_tree(spec.arch, spec.tables)})
+    return Tables(tuple(energy_tables), areas, version, dict.fromkeys(areas, source) if source != IN_INPUT else {})
 
 
 def ert_tree(arch: Architecture, tables: Tables) -> dict[str, Any]:
@@ -124,7 +105,7 @@ def areas(arch: Architecture, tables: Tables) -> dict[str, float]:
     of several entries for a component the last one counts.
     """
     in_table = {component_name(full_name): area for full_name, area in _read_areas(tables).items()}
-    return {name: in_table.get(name, area) for name, area in _written_areas(arch).items()}
+    return {name: in_table.get(name, area) for name, area in written_areas(arch).items()}
 
 
 def area_sources(arch: Architecture, tables: Tables) -> dict[str, str]:
@@ -136,7 +117,7 @@ def area_sources(arch: Architecture, tables: Tables) -> dict[str, str]:
                 for full_name in _read_areas(tables)}
     fanouts = {level.name for level in arch.levels if level.is_dummy}
     return {name: in_table.get(name, IN_ARCHITECTURE if area else NO_AREA)
-            for name, area in _written_areas(arch).items() if name not in fanouts}
+            for name, area in written_areas(arch).items() if name not in fanouts}
 
 
 def _read_areas(tables: Tables) -> dict[str, float]:
@@ -144,20 +125,13 @@ def _read_areas(tables: Tables) -> dict[str, float]:
     return tables.art if tables.ert or tables.area_source else {}
 
 
-def stated_areas(arch: Architecture) -> set[str]:
-    """Names of the components whose area the architecture states."""
-    return {name for name, area in _written_areas(arch).items() if area}
-
-
-def _written_areas(arch: Architecture) -> dict[str, float]:
+def written_areas(arch: Architecture) -> dict[str, float]:
     """um^2 per instance that the architecture states, 0 where it does not, by component name, outermost first."""
     attributes = written_attributes(arch)
-
-    def own(name: str, key: str) -> float:
-        return written_number(attributes.get(name, {}), key) or 0.0
-
-    written = {level.name: own(level.name, "cluster_area") / level.cluster_size for level in reversed(arch.levels)}
-    return written | {arch.arithmetic.name: own(arch.arithmetic.name, "area")}
+    written = {level.name: (written_number(attributes.get(level.name, {}), "cluster_area") or 0.0) / level.cluster_size
+               for level in reversed(arch.levels)}
+    unit = arch.arithmetic.name
+    return written | {unit: written_number(attributes.get(unit, {}), "area") or 0.0}
 
 
 def total_areas(arch: Architecture, tables: Tables) -> dict[str, float]:

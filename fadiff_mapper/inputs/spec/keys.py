@@ -62,16 +62,14 @@ def one(*accepted: str) -> Kind:
 
 def table_of(name: str) -> Kind:
     """A mapping with the keys of the table of this name in `inputs/schema.py:TABLES`."""
-    return kind(located.mapping, f"[{name}]({_anchor(name)})", **{"$ref": f"#/$defs/{name}"})
+    anchor = "#" + name.lower().replace(" ", "-").replace(".", "")
+    return kind(located.mapping, f"[{name}]({anchor})", **{"$ref": f"#/$defs/{name}"})
 
 
 def tables_of(name: str) -> Kind:
     """A list of mappings with the keys of the table of this name."""
-    return kind(located.sequence, f"list of [{name}]({_anchor(name)})", type="array", items={"$ref": f"#/$defs/{name}"})
-
-
-def _anchor(name: str) -> str:
-    return "#" + name.lower().replace(" ", "-").replace(".", "")
+    row = table_of(name)
+    return kind(located.sequence, f"list of {row.words}", type="array", items=row.schema)
 
 
 ANY = kind(located.anything, "anything")
@@ -371,7 +369,7 @@ ART = _table(_VERSION, ("tables", tables_of("area"), REQUIRED, "one entry per co
 AREA = _table(_NAME, ("area", real(0), REQUIRED, "um^2"))
 SPARSE = _table(_VERSION, ("targets", tables_of("sparse target"), None, "one entry per level or arithmetic"))
 SPARSE_TARGET = _table(
-    ("name", TEXT, REQUIRED, "the level, or the arithmetic"),
+    ("name target", TEXT, REQUIRED, "the level, or the arithmetic; v0.4 says `target`"),
     ("representation_format", table_of("representation format"), None, "formats in which the level stores tensors"),
     ("action_optimization", tables_of("action optimization"), None, "accesses that are gated or skipped"),
     ("compute_optimization", tables_of("compute optimization"), None, "computes that are gated or skipped"))

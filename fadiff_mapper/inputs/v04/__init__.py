@@ -3,7 +3,3 @@
 `timeloop-model` and `timeloop-mapper` read the native dialect only; Timeloop's Python front end translates. The
 same is done here, so that all rooms behind this one know a single dialect.
 """
-
-from fadiff_mapper.inputs.v04.document import Translation, is_v04, translate, translated_architecture
-
-__all__ = ["Translation", "is_v04", "translate", "translated_architecture"]

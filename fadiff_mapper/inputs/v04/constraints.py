@@ -12,7 +12,6 @@ from fadiff_mapper.base.errors import SpecError, listed
 from fadiff_mapper.inputs.native.mapping import (
     SEPARATOR,
     LoopFactor,
-    Order,
     factors_text,
     parse_factors,
     parse_permutation,
@@ -33,7 +32,7 @@ from fadiff_mapper.inputs.v04.nodes import (
 from fadiff_mapper.inputs.yaml.leniency import Leniency
 from fadiff_mapper.inputs.yaml.located import (
     Check,
-    Key,
+    Kind,
     Map,
     Reader,
     Seq,
@@ -54,6 +53,7 @@ ONLY = ("factors_only", "must_iterate_over_dataspaces", "keep_only", "bypass_onl
 """Entries that count when they are empty, too: an empty `keep_only` keeps nothing."""
 NOTHING: tuple[Any, ...] = ((), ((), ()))
 """An empty list, and an empty order."""
+LOOP_MACROS = ("factors_only", "no_iteration_over_dataspaces", "must_iterate_over_dataspaces")
 MAPPING_ENTRIES = ("factors", "permutation", "split", "keep", "bypass", "no_reuse", "no_link_transfer",
                    "rmw_first_update", "no_coalesce")
 """Entries that a mapping can have; limits on factors only concern the map space."""
@@ -98,17 +98,22 @@ class ExpressionScope:
     leniency: Leniency
 
 
-def design_constraints(tree: BranchNode, targets: Sequence[Map], scope: ExpressionScope) -> dict[str, Group]:
-    """All constraints of a design by node: inline ones and targets combined, macros and !Parallel written out.
+def read_constraints(tree: BranchNode, targets: Sequence[Map], scope: ExpressionScope) -> dict[str, Group]:
+    """All constraints of a design by node as they are written: inline ones and targets combined.
 
-    Raises SpecError for unknown targets, contradictions, and constraints that a node cannot obey.
+    Raises SpecError for unknown targets and contradictions.
     """
-    nodes, problem = list(leaves(tree)), scope.problem
-    groups: dict[str, Group] = {leaf.name: {} for leaf in nodes}
+    groups: dict[str, Group] = {leaf.name: {} for leaf in leaves(tree)}
     mistakes: list[str] = []
-    for leaf in nodes:
+    for leaf in leaves(tree):
         try:
-            groups[leaf.name] = _inline(leaf.constraints, scope)
+            reader = Reader(leaf.constraints)
+            reader.refuse("max_overbooked_proportion", "overbooking is not modelled")
+            kinds = dict.fromkeys([*(kind for kind in leaf.constraints if kind in KINDS), *KINDS])
+            group = {kind: _directive(kind, reader.take(kind, mapping, Map(where=leaf.constraints.where)), scope)
+                     for kind in kinds}
+            reader.finish(" in the constraints of a node")
+            groups[leaf.name] = group
         except SpecError as error:
             mistakes += error.problems
     for target in targets:
@@ -118,12 +123,29 @@ def design_constraints(tree: BranchNode, targets: Sequence[Map], scope: Expressi
             mistakes += error.problems
     if mistakes:
         raise SpecError(*mistakes)
-    groups = _expanded(groups, nodes, problem)
-    _check_subjects(nodes, groups)
+    return groups
+
+
+def expanded_constraints(tree: BranchNode, written: dict[str, Group], problem: Problem) -> dict[str, Group]:
+    """Constraints as they are written, by node -> the same with macros and !Parallel written out.
+
+    Raises SpecError for constraints that a node cannot obey.
+    """
+    nodes = list(leaves(tree))
+    groups = _expanded(written, nodes, problem)
     _split_parallel(tree, problem.dataspace_names(), groups, problem)
+    # Loops of factor 1, by a constraint or by the problem, are innermost in a permutation that does not mention them. A
+    # `split` keeps its number, and thus counts the loops that were put in.
     for leaf in nodes:
         for kind in ["temporal"] * (leaf.role == "storage") + ["spatial"] * (leaf.fanout > 1):
-            groups[leaf.name][kind] = _with_unit_loops(groups[leaf.name][kind], problem)
+            directive = groups[leaf.name][kind]
+            inner, outer = directive.entries.get("permutation", ((), ()))
+            units = [factor.dimension for factor in directive.entries.get("factors", ()) if factor.value == 1]
+            for dimension in (*units, *(name for name, bound in problem.bounds.items() if bound == 1)):
+                if dimension not in (*inner, *outer):
+                    inner = (dimension, *inner)
+            if inner or outer:
+                groups[leaf.name][kind] = directive.with_entry("permutation", (inner, outer))
     return groups
 
 
@@ -140,17 +162,7 @@ def target_entries(value: object, where: Where) -> list[Map]:
         entries = sequence(value, where)
     else:
         raise where.error(f"found {kind_of(value)}", "a list of constraints, or a mapping with the list as targets")
-    return [mapping(entry, entries.at(i)) for i, entry in enumerate(entries)]
-
-
-def _inline(node: Map, scope: ExpressionScope) -> Group:
-    """The inline `constraints:` of one node: a directive of every kind, those without a constraint empty."""
-    reader = Reader(node)
-    reader.refuse("max_overbooked_proportion", "overbooking is not modelled")
-    kinds = dict.fromkeys([*(kind for kind in node if kind in KINDS), *KINDS])
-    group = {kind: _directive(kind, reader.take(kind, mapping, Map(where=node.where)), scope) for kind in kinds}
-    reader.finish(" in the constraints of a node")
-    return group
+    return [mapping(entry, at) for entry, at in entries.placed()]
 
 
 def _attach(groups: dict[str, Group], node: Map, scope: ExpressionScope) -> None:
@@ -170,29 +182,13 @@ def _attach(groups: dict[str, Group], node: Map, scope: ExpressionScope) -> None
 
 def _directive(kind: str, node: Map, scope: ExpressionScope) -> Directive:
     """One directive from its keys; empty lists count only for the keys in `ONLY`."""
-    reader = Reader(without_ignored(node), table=V04_CONSTRAINTS[kind])
-    entries = {name: reader.take(name, _check(key, scope), None) for name, key in reader.table.items()}
-    if kind in KINDS:
-        reader.take("type", one_of(kind), None)
-    reader.finish(f" in a {kind} constraint")
-    said = {key: value for key, value in entries.items()
-            if value is not None and (key in ONLY or value not in NOTHING)}
-    directive = Directive(kind, node.where, said, node.places)
-    if "factors" in said:
-        directive = directive.with_entry("factors", add_factors((), said["factors"]))
-    _check_dataspaces(directive)
-    return directive
-
-
-def _check(key: Key, scope: ExpressionScope) -> Check[Any]:
-    """The reading of a key: names and factors of the problem, or a number that may be an expression."""
     problem = scope.problem
 
     def spaces(value: Any, where: Where) -> tuple[str, ...]:
         """Names of data spaces; "*" adds all of them."""
         names, accepted = sequence(value, where), problem.dataspace_names()
-        for i, name in enumerate(names):
-            known(name, (*accepted, "*"), names.at(i), "data space")
+        for name, at in names.placed():
+            known(name, (*accepted, "*"), at, "data space")
         every = accepted if "*" in names else ()
         return tuple(dict.fromkeys([*(name for name in names if name != "*"), *every]))
 
@@ -201,31 +197,43 @@ def _check(key: Key, scope: ExpressionScope) -> Check[Any]:
         lists = sequence(value, where)
         if lists and all(not isinstance(item, list) for item in lists):
             lists = Seq([lists], where=where, places=[where])
-        return tuple(sum(parse_permutation(sequence(item, lists.at(i)), lists.at(i), problem.dimensions), ())
-                     for i, item in enumerate(lists))
+        return tuple(sum(parse_permutation(sequence(item, at), at, problem.dimensions), ())
+                     for item, at in lists.placed())
 
-    if key.kind is FACTORS:
-        return lambda value, where: parse_factors(value, where, problem.bounds, bounded=scope.leniency.strict)
-    if key.kind is ORDER:
-        return lambda value, where: parse_permutation(value, where, problem.dimensions, commas=True)
-    if key.kind is SPACES:
-        return spaces
-    return dimensions if key.kind is DIMENSIONS else expression_of(key.kind, scope.names)
+    def check(kind: Kind) -> Check[Any]:
+        """The reading of a key: names and factors of the problem, or a number that may be an expression."""
+        if kind is FACTORS:
+            return lambda value, where: parse_factors(value, where, problem.bounds, bounded=scope.leniency.strict)
+        if kind is ORDER:
+            return lambda value, where: parse_permutation(value, where, problem.dimensions, commas=True)
+        return spaces if kind is SPACES else dimensions if kind is DIMENSIONS else expression_of(kind, scope.names)
+
+    reader = Reader(without_ignored(node), table=V04_CONSTRAINTS[kind])
+    entries = {name: reader.take(name, check(key.kind), None) for name, key in reader.table.items()}
+    if kind in KINDS:
+        reader.take("type", one_of(kind), None)
+    reader.finish(f" in a {kind} constraint")
+    said = {key: value for key, value in entries.items()
+            if value is not None and (key in ONLY or value not in NOTHING)}
+    return combine(Directive(kind, node.where), Directive(kind, node.where, said, node.places))
 
 
 def combine(first: Directive, second: Directive) -> Directive:
     """Both constraints of one kind on the same node in one. Raises SpecError where they contradict each other."""
-    both = first if first.entries else replace(first, where=second.where)
+    both = first if first.entries else replace(first, where=second.where, places=second.places)
     for key, value in second.entries.items():
-        if key not in both.entries:
-            both = both.with_entry(key, value, second.at(key))
-        elif key in ("factors", "factors_only"):
-            both = both.with_entry(key, add_factors(both.entries[key], value))
-        elif key in JOINED:
-            both = both.with_entry(key, tuple(dict.fromkeys((*both.entries[key], *value))))
-        elif both.entries[key] != value:
+        before, place = both.entries.get(key), both.at(key) if key in both.entries else second.at(key)
+        if key in ("factors", "factors_only"):
+            value = add_factors(before or (), value)
+        elif before is not None and key in JOINED:
+            value = tuple(dict.fromkeys((*before, *value)))
+        elif before is not None and before != value:
             raise second.at(key).error(f'"{key}" is given a second time (first at {both.at(key)})', "one of them")
-    _check_dataspaces(both)
+        both = both.with_entry(key, value, place)
+    for name in both.entries.get("keep", ()):
+        if name in both.entries.get("bypass", ()):
+            raise both.at("keep").error(f'the data space "{name}" is kept here and bypassed at {both.at("bypass")}',
+                                        "one of them")
     return both
 
 
@@ -242,30 +250,6 @@ def add_factors(first: Iterable[LoopFactor], second: Iterable[LoopFactor]) -> tu
     return tuple(both)
 
 
-def _check_dataspaces(directive: Directive) -> None:
-    """Raises SpecError where a data space is both kept and bypassed."""
-    for name in directive.entries.get("keep", ()):
-        if name in directive.entries.get("bypass", ()):
-            raise directive.at("keep").error(f'the data space "{name}" is kept here and bypassed at '
-                                             f'{directive.at("bypass")}', "one of them")
-
-
-def _check_subjects(nodes: Sequence[LeafNode], groups: dict[str, Group]) -> None:
-    """Raises SpecError for constraints that a container or !Nothing cannot obey.
-
-    Spatial constraints without a fan-out are dropped, as all loops are 1 there, unless they demand a larger one.
-    """
-    for leaf in nodes:
-        for kind, directive in groups[leaf.name].items() if leaf.role in ABOUT else ():
-            if kind not in ABOUT[leaf.role] and directive.entries:
-                raise directive.where.error(f'the {leaf.role} "{leaf.name}" has a {kind} constraint',
-                                            f"{listed(ABOUT[leaf.role])} constraints there")
-            for factor in directive.entries.get("factors", ()) if leaf.fanout == 1 else ():
-                if factor.operator != "<=" and factor.value > 1:
-                    raise factor.where.error(f'"{factor}" is spatial, but "{leaf.name}" has no fan-out',
-                                             "spatial: {meshX: ..., meshY: ...}")
-
-
 # Macros. All but `maximize_dims`, which depends on the iterations that the other nodes leave over, are about one node.
 
 def ones(dimensions: Iterable[str], where: Where) -> tuple[LoopFactor, ...]:
@@ -273,13 +257,38 @@ def ones(dimensions: Iterable[str], where: Where) -> tuple[LoopFactor, ...]:
     return tuple(LoopFactor(dimension, "=", 1, where) for dimension in dimensions)
 
 
+def _without_macros(directive: Directive, problem: Problem) -> Directive:
+    """The directive with all macros but `maximize_dims` written out."""
+    entries, factors = directive.entries, directive.entries.get("factors", ())
+    if directive.kind == "dataspace":  # the data spaces that are not named get the opposite
+        expanded = directive.without("keep_only", "bypass_only")
+        for macro, listed_key, other_key in (("keep_only", "keep", "bypass"), ("bypass_only", "bypass", "keep")):
+            if macro in entries:
+                others = tuple(name for name in problem.dataspace_names() if name not in entries[macro])
+                expanded = combine(expanded, Directive("dataspace", directive.at(macro), {
+                    listed_key: entries[macro], other_key: others}))
+        return expanded
+    for macro in LOOP_MACROS:  # each sets the factors of some dimensions to 1
+        if macro in entries:
+            if macro == "factors_only":
+                factors = add_factors(factors, entries[macro])
+                named = dict.fromkeys(factor.dimension for factor in factors)
+            else:
+                named = dict.fromkeys(term.dimension for space in problem.dataspaces if space.name in entries[macro]
+                                      for rank in space.ranks for term in rank)
+            units = named if macro.startswith("no_") else [name for name in problem.dimensions if name not in named]
+            factors = add_factors(factors, ones(units, directive.at(macro)))
+    plain = directive.without(*LOOP_MACROS)
+    return plain.with_entry("factors", factors) if factors else plain
+
+
 def _expanded(groups: dict[str, Group], nodes: Sequence[LeafNode], problem: Problem) -> dict[str, Group]:
     """The constraints with all macros written out, in the front end's order.
 
     `maximize_dims` takes from the iterations left of the dimensions, spatial loops first, the last leaves first.
+    Spatial constraints without a fan-out are dropped, as all loops are 1 there, unless they demand a larger one.
     """
-    plain = {name: {kind: _expanded_spaces(directive, problem) if kind == "dataspace"
-                    else _expanded_loops(directive, problem) for kind, directive in group.items()}
+    plain = {name: {kind: _without_macros(directive, problem) for kind, directive in group.items()}
              for name, group in groups.items()}
     left = dict(problem.bounds)  # iterations of each dimension that all fixed factors leave over
     for directive in (directive for group in plain.values() for directive in group.values()):
@@ -292,37 +301,16 @@ def _expanded(groups: dict[str, Group], nodes: Sequence[LeafNode], problem: Prob
             if "maximize_dims" in directive.entries:
                 directive = _maximized(directive, leaf, left)
             plain[leaf.name][kind] = directive.without("maximize_dims", "maximize_dims_capacity")
+    for leaf in nodes:
+        for kind, directive in plain[leaf.name].items() if leaf.role in ABOUT else ():
+            if kind not in ABOUT[leaf.role] and directive.entries:
+                raise directive.where.error(f'the {leaf.role} "{leaf.name}" has a {kind} constraint',
+                                            f"{listed(ABOUT[leaf.role])} constraints there")
+            for factor in directive.entries.get("factors", ()) if leaf.fanout == 1 else ():
+                if factor.operator != "<=" and factor.value > 1:
+                    raise factor.where.error(f'"{factor}" is spatial, but "{leaf.name}" has no fan-out',
+                                             "spatial: {meshX: ..., meshY: ...}")
     return plain
-
-
-def _expanded_loops(directive: Directive, problem: Problem) -> Directive:
-    """Macros of loops: each sets the factors of some dimensions to 1."""
-    entries, factors = directive.entries, directive.entries.get("factors", ())
-    if "factors_only" in entries:
-        factors = add_factors(factors, entries["factors_only"])
-        named = {factor.dimension for factor in factors}
-        factors = add_factors(factors, ones([dimension for dimension in problem.dimensions if dimension not in named],
-                                            directive.at("factors_only")))
-    for macro, within in (("no_iteration_over_dataspaces", True), ("must_iterate_over_dataspaces", False)):
-        if macro in entries:
-            relevant = dict.fromkeys(term.dimension for space in problem.dataspaces if space.name in entries[macro]
-                                     for rank in space.ranks for term in rank)
-            others = [dimension for dimension in problem.dimensions if dimension not in relevant]
-            factors = add_factors(factors, ones(relevant if within else others, directive.at(macro)))
-    plain = directive.without("factors_only", "no_iteration_over_dataspaces", "must_iterate_over_dataspaces")
-    return plain.with_entry("factors", factors) if factors else plain
-
-
-def _expanded_spaces(directive: Directive, problem: Problem) -> Directive:
-    """Macros of data spaces: the ones that are not named get the opposite."""
-    expanded = directive.without("keep_only", "bypass_only")
-    for macro, listed_key, other_key in (("keep_only", "keep", "bypass"), ("bypass_only", "bypass", "keep")):
-        if macro in directive.entries:
-            names = directive.entries[macro]
-            others = tuple(name for name in problem.dataspace_names() if name not in names)
-            expanded = combine(expanded, Directive("dataspace", directive.at(macro),
-                                                   {listed_key: names, other_key: others}))
-    return expanded
 
 
 def _maximized(directive: Directive, leaf: LeafNode, left: dict[str, int]) -> Directive:
@@ -396,7 +384,6 @@ def _split_parallel(branch: BranchNode, passing: Sequence[str], groups: dict[str
     """Writes out `!Parallel`: every data space goes through the branch that keeps it and bypasses the others.
 
     `passing` are the data spaces that reach the branch; the bypasses that follow are added to the constraints by node.
-    Raises SpecError where several branches keep the same data space, or none does.
     """
     inside = {id(node): [node] if isinstance(node, LeafNode) else list(leaves(node)) for node in branch.nodes}
     kept = [{name for leaf in inside[id(node)] for name in groups[leaf.name]["dataspace"].entries.get("keep", ())}
@@ -421,28 +408,24 @@ def _split_parallel(branch: BranchNode, passing: Sequence[str], groups: dict[str
             _split_parallel(node, here, groups, problem)
 
 
-def _with_unit_loops(directive: Directive, problem: Problem) -> Directive:
-    """The directive with loops of factor 1 innermost in a permutation that does not mention them, as in the front end.
-
-    Such loops are 1 by a constraint or by the problem. A `split` keeps its number, and thus counts the loops that were
-    put in.
-    """
-    inner, outer = directive.entries.get("permutation", ((), ()))
-    units = [factor.dimension for factor in directive.entries.get("factors", ()) if factor.value == 1]
-    units += [dimension for dimension, bound in problem.bounds.items() if bound == 1]
-    for dimension in units:
-        if dimension not in (*inner, *outer):
-            inner = (dimension, *inner)
-    return directive.with_entry("permutation", (inner, outer)) if inner or outer else directive
-
-
 # From directives to the native dialect.
 
 def native_targets(levels: Sequence[NativeLevel], groups: dict[str, Group], problem: Problem, where: Where) -> Seq:
     """The native list of directives, level by level, from the outside in; macros are written out in `groups`.
 
     A dummy level takes the spatial constraints of its node, has no temporal loops and bypasses every data space.
+    Factors and orders are strings; an order of longer names stays a list.
     """
+    def literal(key: str, value: Any, at: Where) -> Any:
+        if key == "factors":
+            return factors_text(value)
+        if key == "permutation" and single_letter(problem.dimensions):
+            return permutation_text(*value)
+        if key == "permutation":
+            inner, outer = value
+            return Seq([*inner, SEPARATOR, *outer] if outer else inner, where=at)
+        return Seq(value, where=at, places=[at] * len(value)) if isinstance(value, tuple) else value
+
     native = []
     for level in levels:
         group, at = groups[level.leaf.name], level.leaf.where
@@ -454,63 +437,58 @@ def native_targets(levels: Sequence[NativeLevel], groups: dict[str, Group], prob
                 Directive("dataspace", at, {"bypass": problem.dataspace_names()})]
         else:
             directives = [directive for kind, directive in group.items() if kind != "spatial" or level.leaf.fanout == 1]
-        native += [_native(directive, level.name, problem) for directive in directives
-                   if any(value not in NOTHING for value in directive.entries.values())]
+        for one in directives:
+            entries = {key: literal(key, value, one.at(key)) for key, value in one.entries.items()
+                       if value not in NOTHING}
+            if entries:
+                kind = "bypass" if one.kind == "dataspace" else one.kind
+                native.append(Map({"target": level.name, "type": kind} | entries, where=one.where, places=one.places))
     return Seq(native, where=where)
 
 
-def _native(directive: Directive, target: str, problem: Problem) -> Map:
-    """The native entry of a directive: factors and orders as strings; an order of longer names stays a list."""
-    def order(value: Order, where: Where) -> str | Seq:
-        if single_letter(problem.dimensions):
-            return permutation_text(*value)
-        inner, outer = value
-        return Seq([*inner, SEPARATOR, *outer] if outer else inner, where=where)
-
-    node = Map({"target": target, "type": "bypass" if directive.kind == "dataspace" else directive.kind},
-               where=directive.where, places=directive.places)
-    for key, value in directive.entries.items():
-        at = directive.at(key)
-        if value not in NOTHING:
-            node[key] = (factors_text(value) if key == "factors" else order(value, at) if key == "permutation"
-                         else Seq(value, where=at, places=[at] * len(value)) if isinstance(value, tuple) else value)
-    return node
-
-
 def native_mapping(
-    entries: Seq, tree: BranchNode, levels: Sequence[NativeLevel], groups: dict[str, Group], scope: ExpressionScope
+    entries: Seq, tree: BranchNode, levels: Sequence[NativeLevel], written: dict[str, Group], scope: ExpressionScope
 ) -> Seq:
     """A mapping in the native dialect.
 
-    A v0.4 mapping lies on top of the design's constraints (`groups`, by node), which supply the factors, orders and
-    data spaces that it leaves open. A list that already names dummy levels or native types is returned as it is.
+    A v0.4 mapping lies on top of the design's constraints (`written`, by node), which supply the factors, orders and
+    data spaces that it leaves open; macros are written out for both together. A list that already names dummy levels or
+    native types is returned as it is.
     """
-    nodes = [mapping(entry, entries.at(i)) for i, entry in enumerate(entries)]
+    nodes = [mapping(entry, at) for entry, at in entries.placed()]
     dummies = [level.name for level in levels if level.dummy]
     if any(node.get("target") in dummies or node.get("type") in ("bypass", "bypassing", "datatype") for node in nodes):
         return entries
-    said: dict[str, Group] = {name: {} for name in groups}
+    given: dict[str, Group] = {name: {} for name in written}
     for node in nodes:
-        _attach(said, node, scope)
-    said = {name: {kind: Directive(kind, groups[name][kind].where) for kind in groups[name]} | group
-            for name, group in said.items()}
-    said = _expanded(said, list(leaves(tree)), scope.problem)
-    _check_subjects(list(leaves(tree)), said)
-    merged = {name: {kind: _on_top(directive, said[name][kind]) for kind, directive in group.items()}
-              for name, group in groups.items()}
-    return native_targets(levels, merged, scope.problem, entries.where)
+        _attach(given, node, scope)
 
+    def on_top(design: Directive, said: Directive) -> Directive:
+        """The design's directive with the entries of a mapping about the same loops or data spaces on top."""
+        base = _without_macros(design.without("factors_only"), scope.problem).entries
+        mine = said.entries if said.kind != "dataspace" else _without_macros(said, scope.problem).entries
+        both = {**base, **mine}
+        named = {factor.dimension for factor in (*mine.get("factors", ()), *mine.get("factors_only", ()))}
+        both["factors"] = (*mine.get("factors", ()), *(
+            factor for factor in base.get("factors", ())
+            if factor.operator == "=" and factor.dimension not in named))
+        if "factors_only" in design.entries:
+            both["factors_only"] = (*mine.get("factors_only", ()), *(
+                factor for factor in design.entries["factors_only"] if factor.dimension not in named))
+        if "maximize_dims" in base and "maximize_dims" not in mine:
+            both["maximize_dims"] = tuple(tuple(name for name in dimensions if name not in named)
+                                          for dimensions in base["maximize_dims"])
+        for key, other in (("keep", "bypass"), ("bypass", "keep")):
+            rest = (name for name in base.get(key, ()) if name not in mine.get(other, ()))
+            both[key] = tuple(dict.fromkeys((*mine.get(key, ()), *rest)))
+        return Directive(design.kind, said.where if mine else design.where, {
+            key: value for key, value in both.items() if key in ONLY or value not in NOTHING},
+            {**design.places, **said.places})
 
-def _on_top(design: Directive, said: Directive) -> Directive:
-    """The design's directive with the entries of a mapping about the same loops or data spaces on top."""
-    mine = said.entries
-    entries = {**design.entries, **mine}
-    named = {factor.dimension for factor in mine.get("factors", ())}
-    entries["factors"] = (*mine.get("factors", ()), *(
-        factor for factor in design.entries.get("factors", ())
-        if factor.operator == "=" and factor.dimension not in named))
-    for key, other in (("keep", "bypass"), ("bypass", "keep")):
-        rest = (name for name in design.entries.get(key, ()) if name not in mine.get(other, ()))
-        entries[key] = tuple(dict.fromkeys((*mine.get(key, ()), *rest)))
-    return Directive(design.kind, said.where if mine else design.where,
-                     {key: entries[key] for key in MAPPING_ENTRIES if key in entries}, {**design.places, **said.places})
+    merged = {name: {kind: on_top(directive, given[name].get(kind, Directive(kind, directive.where)))
+                     for kind, directive in group.items()} for name, group in written.items()}
+    final = {name: {kind: replace(directive, entries={
+        key: directive.entries[key] for key in MAPPING_ENTRIES if key in directive.entries})
+        for kind, directive in group.items()}
+        for name, group in expanded_constraints(tree, merged, scope.problem).items()}
+    return native_targets(levels, final, scope.problem, entries.where)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +13,10 @@ from fadiff_mapper.inputs.spec.keys import INSTANCE
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.v04.constraints import (
     ExpressionScope,
-    design_constraints,
+    expanded_constraints,
     native_mapping,
     native_targets,
+    read_constraints,
     target_entries,
 )
 from fadiff_mapper.inputs.v04.nodes import (
@@ -31,11 +34,13 @@ from fadiff_mapper.inputs.v04.nodes import (
 )
 from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
 from fadiff_mapper.inputs.yaml.load import combined
-from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, mapping, one_of, sequence
+from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, mapping, one_of, sequence, text
 from fadiff_mapper.inputs.yaml.place import Where
 
-CONSTRAINTS, COMPONENTS = "constraints", "components"
+CONSTRAINTS, COMPONENTS, MAPPING = "constraints", "components", "mapping"
 """Every top-level key that contains one of these words is such a section (the front end's rule)."""
+PLAIN = re.compile(r"\(.*\)$|[-+.\deE]+$")
+"""Texts of a density that are read as meant: an expression in parentheses, or a number."""
 HARMLESS_VARIABLES = ("TIMELOOP_HIDE_INCONSEQUENTIAL_STATS",)
 """The environment variables of Timeloop that change the printed output, but no result."""
 
@@ -61,15 +66,12 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     Every fan-out X becomes a `dummy_storage` level `inter_X_spatial`; container attributes are handed inwards;
     constraints and mapping become flat lists of directives with strings. The problem is read into values here, as
     constraints speak of its dimensions and data spaces; the caller need not read it again. `leniency` decides about
-    input that the front end puts up with and Timeloop then ignores. Raises SpecError for input that the front end would
-    refuse, or ignore where strict, or that is valid but not modelled.
+    input that the front end puts up with and Timeloop then ignores.
     """
     reader = Reader(without_ignored(document))
     shared = _globals(reader)
-    variables = _variables(reader, leniency)
-    problem_node = _problem_node(reader, variables)
+    variables, problem_node, names = _named_values(reader, leniency)
     problem, literal_problem = read_problem(problem_node, problem_node.where, STRICT, leniency)
-    names = _names(variables, problem_node)
     tree = read_tree(reader.take("architecture", mapping), names)
     refuse_hyphens(tree)
     placed = place_levels(tree)
@@ -77,15 +79,17 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     scope = ExpressionScope(problem, names, leniency)
     targets = [target for key in document if CONSTRAINTS in str(key)
                for target in reader.take(key, target_entries, [])]
-    groups = design_constraints(tree, targets, scope)
+    written = read_constraints(tree, targets, scope)
+    groups = expanded_constraints(tree, written, problem)
     items: dict[str, Any] = {
         "architecture": native_architecture(tree, placed, variables, leniency),
         "architecture_constraints": Map({"targets": native_targets(levels, groups, problem, tree.where)},
                                         where=tree.where),
         "problem": problem_node}
-    entries = reader.take("mapping", sequence, None)
+    keys = [key for key in map(str, reader.node) if MAPPING in key and CONSTRAINTS not in key and COMPONENTS not in key]
+    entries = reader.take(keys[0] if keys else MAPPING, sequence, None)
     if entries is not None:
-        items["mapping"] = native_mapping(entries, tree, levels, groups, scope)
+        items["mapping"] = native_mapping(entries, tree, levels, written, scope)
     items["globals"] = shared
     # Sections that are handed on as they are, and those that are not modelled.
     reader.refuse("layout", "data layouts are not modelled")
@@ -103,76 +107,79 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     # The treatment of zeros in a section of its own and in the nodes, as one native section.
     section = without_ignored(reader.take("sparse_optimizations", mapping, Map(where=reader.node.where)))
     entries = sequence(section.get("targets") or [], section.at("targets"))
-    found = [(target, entries.at(i)) for i, target in enumerate(entries)]
-    found += [(Map({**level.leaf.sparse, "name": level.name}, where=level.leaf.sparse.where,
-                   places=level.leaf.sparse.places), level.leaf.sparse.where)
-              for level in levels if level.leaf.sparse and not level.dummy]
+    found = {level.name: level.leaf.sparse for level in levels if level.leaf.sparse and not level.dummy}
+    for value, at in entries.placed():
+        entry = mapping(value, at)
+        key = "target" if "target" in entry else "name"  # of the front end, and of the native dialect
+        name = Reader(entry).take(key, text)
+        rest = Map({other: item for other, item in entry.items() if other != key}, where=at,
+                   places={**entry.places, "name": entry.at(key)})
+        found[name] = combined([found[name], rest]) if name in found else rest
     if found or "targets" in section:
-        merged = Seq([target for target, _ in found], where=section.where, places=[place for _, place in found])
-        items["sparse_optimizations"] = Map({**section, "targets": merged}, where=section.where, places=section.places)
+        named = [(part.having({**part, "name": name}), part.where) for name, part in found.items()]
+        items["sparse_optimizations"] = section.having({**section, "targets": _listed(named, section.where)})
     reader.asked += [CONSTRAINTS, COMPONENTS]
     reader.finish()
     return Translation(Map({key: value for key, value in items.items() if value is not None},
                            where=document.where, places=document.places), problem, literal_problem)
 
 
+def _listed(found: Sequence[tuple[Any, Where]], where: Where) -> Seq:
+    """Entries with their places as one list."""
+    return Seq([entry for entry, _ in found], where=where, places=[place for _, place in found])
+
+
 def translated_architecture(document: Map, leniency: Leniency = STRICT) -> Map:
     """The `architecture` section of `translate`; constraints, mapping and the problem's values are not read."""
     reader = Reader(without_ignored(document))
-    variables = _variables(reader, leniency)
-    names = _names(variables, _problem_node(reader, variables))
+    variables, _, names = _named_values(reader, leniency)
     tree = read_tree(reader.take("architecture", mapping), names)
     return native_architecture(tree, place_levels(tree), variables, leniency)
 
 
-def _variables(reader: Reader, leniency: Leniency) -> Map:
-    """The variables section, worked out; of a list the front end makes one mapping, whose common keys must agree."""
+def _named_values(reader: Reader, leniency: Leniency) -> tuple[Map, Map, Names]:
+    """The variables and the problem section, worked out, and the values that expressions in the architecture can read.
+
+    Of a list of variables the front end makes one mapping, whose common keys must agree. In
+    `len(spec.problem.instance)` it counts the densities, empty or not. It hands on the text of a `density` unless that
+    stands in parentheses, and Timeloop reads 0.
+    """
     def one_mapping(value: Any, where: Where) -> Map:
         if not isinstance(value, list):
             return mapping(value, where)
         leniency.meet([Oddity(where, "list", "found a list", "a mapping", "its mappings count as one")])
-        items = sequence(value, where)
-        return combined([Map(where=where), *(mapping(item, items.at(i)) for i, item in enumerate(items))])
+        return combined([Map(where=where), *(mapping(item, at) for item, at in sequence(value, where).placed())])
 
-    node = reader.take("variables", one_mapping, Map(where=reader.node.where))
-    variables = Map({"version": VERSION}, where=node.where, places=node.places)
-    variables.update(resolve_map(node, {}))
+    def densities(value: Any, where: Where) -> Any:
+        """Densities with the expressions of their numbers worked out; names of distributions stay."""
+        if not isinstance(value, Map):
+            return worked_out(value, where, known)
+        items: dict[Any, Any] = {}
+        for key, item in value.items():
+            items[key] = item if key == "distribution" else densities(item, value.at(key))
+            if key == "density" and isinstance(item, str) and isinstance(items[key], int | float) and (
+                    not PLAIN.match(item)):
+                leniency.meet([Oddity(value.at(key), f"density {item}", f'found the text "{item}"', f'"({item})"',
+                                      "Timeloop reads 0")])
+                items[key] = 0.0
+        return value.having(items)
+
+    given = reader.take("variables", one_mapping, Map(where=reader.node.where))
+    variables = Map({"version": VERSION}, where=given.where, places=given.places)
+    variables.update(resolve_map(given, {"spec": {"problem": reader.node.get("problem")}}))
     variables["version"] = version(variables["version"], variables.at("version"))
-    return variables
-
-
-def _names(variables: Map, problem: Map) -> Names:
-    """Values that expressions in the architecture can read: variables, and parts of the document.
-
-    In `len(spec.problem.instance)` the front end counts the densities, empty or not.
-    """
-    instance = {"densities": {}, **problem.get("instance", {})}
-    document = {"variables": variables, "problem": {**problem, "instance": instance}}
-    return {**variables, "variables": variables, "spec": document}
-
-
-def _problem_node(reader: Reader, names: Names) -> Map:
-    """The problem section with the expressions of its instance worked out."""
-    node = without_ignored(reader.take("problem", mapping))
-    instance = node.get("instance")
-    if not isinstance(instance, Map):
-        return node
-    flat = Map({key: value for key, value in instance.items() if key not in INSTANCE}, where=instance.where,
-               tag=instance.tag, places=instance.places)
-    resolved = without_empty(resolve_map(flat, names))
-    known = {**names, **resolved}
-    resolved.update({key: _densities(instance[key], instance.at(key), known)
-                     for key in ("densities", "commonDensity") if instance.get(key) not in (None, {})})
-    return Map({**node, "instance": resolved}, where=node.where, places=node.places)
-
-
-def _densities(value: Any, where: Where, names: Names) -> Any:
-    """Densities with the expressions of their numbers worked out; names of distributions stay."""
-    if not isinstance(value, Map):
-        return worked_out(value, where, names)
-    items = {key: item if key == "distribution" else _densities(item, value.at(key), names)
-             for key, item in value.items()}
-    return Map(items, where=value.where, tag=value.tag, places=value.places)
+    problem = without_ignored(reader.take("problem", mapping))
+    instance: Map | dict[str, Any] = {}
+    if isinstance(written := problem.get("instance"), Map):
+        names = {**variables, "variables": variables, "spec": {"variables": variables, "problem": problem}}
+        instance = without_empty(resolve_map(
+            written.having({key: value for key, value in written.items() if key not in INSTANCE}), names))
+        known = {**names, **instance}
+        instance.update({key: densities(written[key], written.at(key))
+                         for key in ("densities", "commonDensity") if written.get(key) not in (None, {})})
+        problem = problem.having({**problem, "instance": instance})
+    document = {"variables": variables, "problem": {**problem, "instance": {"densities": {}, **instance}}}
+    return variables, problem, {**variables, "variables": variables, "spec": document}
 
 
 def _globals(reader: Reader) -> Map | None:
@@ -205,17 +212,17 @@ def _components(reader: Reader) -> Map | None:
         section.take("version", version, None)
         entries = section.take("classes", sequence, Seq(where=where))
         section.finish(" in the components")
-        return flat(entries, where)
+        return list(flat(entries, where))
 
-    def flat(value: Any, where: Where) -> list[tuple[Any, Where]]:
+    def flat(value: Any, where: Where) -> Iterator[tuple[Any, Where]]:
         """The entries of nested lists with their places."""
         if not isinstance(value, list):
-            return [(value, where)]
-        entries = sequence(value, where)
-        return [item for i, entry in enumerate(entries) for item in flat(entry, entries.at(i))]
+            yield value, where
+        else:
+            for entry, at in sequence(value, where).placed():
+                yield from flat(entry, at)
 
     keys = [str(key) for key in reader.node if COMPONENTS in str(key)]
     found = [item for key in keys for item in reader.take(key, classes, [])]
     where = reader.at(keys[0]) if keys else reader.node.where
-    merged = Seq([item for item, _ in found], where=where, places=[place for _, place in found])
-    return Map({"version": VERSION, "classes": merged}, where=where) if keys else None
+    return Map({"version": VERSION, "classes": _listed(found, where)}, where=where) if keys else None

@@ -1,7 +1,4 @@
-"""The tree under `architecture: nodes:`, read into frozen nodes and laid out as native levels.
-
-Defaults and rules follow Timeloop's Python front end.
-"""
+"""The tree under `architecture: nodes:` as native levels; defaults and rules follow Timeloop's Python front end."""
 
 from __future__ import annotations
 
@@ -66,7 +63,7 @@ def resolve_map(node: Map, names: Names) -> Map:
     """A map with all values worked out in order: each may use those before it, besides `names`."""
     if len(node) > MOST_ENTRIES:
         raise node.where.error(f"found {len(node)} entries", f"at most {MOST_ENTRIES}")
-    resolved = Map(where=node.where, tag=node.tag, places=node.places)
+    resolved = node.having(())
     known = ChainMap(resolved, names)  # type: ignore[arg-type]  # is read alone
     for key, value in node.items():
         resolved[key] = worked_out(value, node.at(key), known)
@@ -81,14 +78,12 @@ def inherit(outer: Map, inner: Map) -> Map:
 
 def without_empty(node: Map) -> Map:
     """The map without empty entries: null, "", [] and {}."""
-    return Map({key: value for key, value in node.items() if value not in (None, "", [], {})},
-               where=node.where, tag=node.tag, places=node.places)
+    return node.having({key: value for key, value in node.items() if value not in (None, "", [], {})})
 
 
 def without_ignored(node: Map) -> Map:
     """The map without keys that contain "ignore": the front end leaves them to the user, for anchors."""
-    return Map({key: value for key, value in node.items() if "ignore" not in str(key)},
-               where=node.where, tag=node.tag, places=node.places)
+    return node.having({key: value for key, value in node.items() if "ignore" not in str(key)})
 
 
 def version(value: Any, where: Where) -> str:
@@ -128,14 +123,11 @@ class BranchNode:
 
 
 def read_tree(architecture: Map, names: Names) -> BranchNode:
-    """Reads the tree of an architecture, a section with a list under `nodes`; expressions can use the names.
-
-    Raises SpecError for unknown tags, keys and classes, names given twice, missing attributes, and parts that are not
-    modelled: containers or fan-outs directly under a !Parallel.
-    """
+    """Reads the tree of an architecture, a section with a list under `nodes`; expressions can use the names."""
     reader = Reader(without_ignored(architecture))
     reader.take("version", version, None)
-    nodes, _ = _read_nodes(reader.take("nodes", sequence), names, "!Hierarchical")
+    written = reader.take("nodes", sequence)
+    nodes, _ = _read_nodes(written, {**names, **dict(_named(written))}, "!Hierarchical")
     reader.finish(" in the architecture")
     tree = BranchNode(False, architecture.where, nodes)
     seen: dict[str, LeafNode] = {}
@@ -145,6 +137,16 @@ def read_tree(architecture: Map, names: Names) -> BranchNode:
                                    "unique names")
         seen[leaf.name] = leaf
     return tree
+
+
+def _named(nodes: Any) -> Iterator[tuple[str, Map]]:
+    """Every leaf as it is written, by name: an expression may ask for a node further down."""
+    for node in nodes if isinstance(nodes, list) else ():
+        if isinstance(node, Map):
+            if "nodes" in node:
+                yield from _named(node["nodes"])
+            elif isinstance(node.get("name"), str):
+                yield node["name"], node
 
 
 def leaves(tree: BranchNode) -> Iterator[LeafNode]:
@@ -169,9 +171,9 @@ def _read_nodes(nodes: Seq, names: Names, around: str) -> tuple[tuple[LeafNode |
     """The nodes of one list, and the names with the additions of its nodes. SpecError lists all their mistakes."""
     read: list[LeafNode | BranchNode] = []
     mistakes: list[str] = []
-    for i, value in enumerate(nodes):
+    for value, where in nodes.placed():
         try:
-            node, names = _read_node(value, nodes.at(i), names, around)
+            node, names = _read_node(value, where, names, around)
             read.append(node)
         except SpecError as error:
             mistakes += error.problems
@@ -189,9 +191,11 @@ def _read_node(value: Any, where: Where, names: Names, around: str) -> tuple[Lea
     node = without_ignored(mapping(value, where))
     if tag in BRANCHES:
         reader = Reader(node)
-        inner, names = _read_nodes(reader.take("nodes", sequence, Seq(where=where)), names, tag)
+        inner, within = _read_nodes(reader.take("nodes", sequence, Seq(where=where)), names, tag)
         reader.finish(f" of {tag}")
-        return BranchNode(tag == "!Parallel", where, inner), names
+        branch = BranchNode(tag == "!Parallel", where, inner)
+        # Attributes of a container count in its own branch alone, nodes of all branches are known.
+        return branch, {**names, **{leaf.name: within[leaf.name] for leaf in leaves(branch)}}
     leaf = _leaf(tag, node, names)
     if around == "!Parallel" and leaf.role == "container":
         raise leaf.where.error(f'the container "{leaf.name}" stands directly under a !Parallel',
@@ -221,10 +225,14 @@ def _leaf(tag: str, node: Map, names: Names) -> LeafNode:
             reader.read("class", "nothing")
             name = reader.read("name", "nothing")
         else:
-            name = reader.read("name")
-            role = _role(reader.read("class"), reader.at("class"))
+            name, kind = reader.read("name"), reader.read("class")
+            role = next((role for role, words in ROLES.items() if any(word in kind for word in words)), "")
+            if not role:
+                accepted = [word for words in ROLES.values() for word in words]
+                raise reader.at("class").error(f'unknown class "{kind}"{nearest(kind, accepted)}',
+                                               f"a class that contains {listed(accepted)}")
         own = reader.read("required_actions", Seq(where=node.where))
-        actions = dict.fromkeys([*ACTIONS.get(role, ()), *(text(action, own.at(i)) for i, action in enumerate(own))])
+        actions = dict.fromkeys([*ACTIONS.get(role, ()), *(text(action, where) for action, where in own.placed())])
         items = {"class": node.get("class"), "subclass": reader.read("subclass"),
                  "required_actions": Seq(actions, where=own.where) if actions else None,
                  **{key: computed(key, reader, names) for key in ("area_scale", "energy_scale", "enabled")}}
@@ -233,21 +241,12 @@ def _leaf(tag: str, node: Map, names: Names) -> LeafNode:
     attributes = inherit(Map(STORAGE_DEFAULTS if role == "storage" else COMMON_DEFAULTS, where=reader.at("attributes")),
                          without_empty(resolve_map(reader.read("attributes", empty), names)))
     spatial = Reader(without_ignored(reader.read("spatial", empty)), table=SPATIAL)
-    mesh_x, mesh_y = (computed(axis, spatial, {**names, **attributes}) for axis in SPATIAL)
+    mesh_x, mesh_y = (computed(axis, spatial, {**names, **attributes, "attributes": attributes}) for axis in SPATIAL)
     spatial.finish(f' in the spatial part of "{name}"')
     constraints = reader.read("constraints", empty)
     sparse = without_empty(without_ignored(reader.read("sparse_optimizations", empty)))
     reader.finish(f' of "{name}"')
     return LeafNode(role, name, node.where, attributes, mesh_x, mesh_y, without_ignored(constraints), component, sparse)
-
-
-def _role(kind: str, where: Where) -> str:
-    """The role of a class. Raises SpecError for unknown classes."""
-    for role, words in ROLES.items():
-        if any(word in kind for word in words):
-            return role
-    accepted = [word for words in ROLES.values() for word in words]
-    raise where.error(f'unknown class "{kind}"{nearest(kind, accepted)}', f"a class that contains {listed(accepted)}")
 
 
 @dataclass(frozen=True)
@@ -276,7 +275,7 @@ def place_levels(tree: BranchNode) -> tuple[NativeLevel, ...]:
 
     Interconnects with a node of their own keep their place, see `NativeLevel.is_network`. A fan-out of any node becomes
     a dummy level before it. Dummy levels have the mesh of the level around them: the fan-out lies between them and the
-    next level in. Raises SpecError where the innermost level is no compute component.
+    next level in.
     """
     levels: list[NativeLevel] = []
     mesh_x = mesh_y = 1
@@ -285,8 +284,7 @@ def place_levels(tree: BranchNode) -> tuple[NativeLevel, ...]:
     for leaf in _enabled(tree):
         container = leaf.role == "container"
         if container:
-            inherited = inherit(inherited, Map({"power_gated_at": None, **leaf.attributes}, where=leaf.where,
-                                               places=leaf.attributes.places))
+            inherited = inherit(inherited, leaf.attributes.having({"power_gated_at": None, **leaf.attributes}))
         for name, dummy, there in ((f"inter_{leaf.name}_spatial", True, leaf.fanout != 1),
                                    (leaf.name, False, not container)):
             if not dummy:
@@ -316,32 +314,29 @@ def native_architecture(tree: BranchNode, levels: tuple[NativeLevel, ...], varia
     if first is not None and first.role == "container":
         name, attributes = f"{first.name}_top_level", inherit(variables, first.attributes)
         attributes.setdefault("power_gated_at", None)
-    node = Map({"name": name, "attributes": attributes,
-                "local": Seq([_local(level, leniency) for level in levels], where=tree.where)}, where=tree.where)
+    local = []
+    for level in levels:
+        leaf = level.leaf
+        own = Map(DUMMY_ATTRIBUTES, where=leaf.where) if level.dummy else leaf.attributes
+        given = inherit(level.inherited, own)
+        for key in ("width", "datawidth") if leaf.role == "storage" else ():
+            native = next((name for name in NATIVE_WIDTHS if name in given), None) if key == "width" else None
+            if key in given and key not in own:
+                leniency.meet([Oddity(own.where, f"inherited {key}",
+                                      f'Timeloop\'s front end refuses "{level.name}", which has no {key} of its own',
+                                      f"{key}: {given[key]} in its attributes too", "that of a container holds")])
+            elif key not in given and native:
+                leniency.meet([Oddity(given.at(native), native, f'"{level.name}" has {native} and no width', "width",
+                                      "Timeloop's front end refuses it, and timeloop-model reads it as the width")])
+            elif key not in given:
+                raise own.where.error(f'the attribute "{key}" of the storage "{level.name}" is missing', f"{key}: BITS")
+        found = given.having({**given, "meshX": level.mesh_x, "meshY": level.mesh_y,
+                              "power_gated_at": given.get("power_gated_at", level.power_gated_at)})
+        rest = {"class": "dummy_storage", "enabled": True} if level.dummy else leaf.component
+        full_name = level.name if level.is_network else f"{level.name}[1..{level.mesh_x * level.mesh_y}]"
+        local.append(leaf.component.having({"name": full_name, **rest, "attributes": found}))
+    node = Map({"name": name, "attributes": attributes, "local": Seq(local, where=tree.where)}, where=tree.where)
     return Map({"version": VERSION, "subtree": Seq([node], where=tree.where)}, where=tree.where)
-
-
-def _local(level: NativeLevel, leniency: Leniency) -> Map:
-    leaf = level.leaf
-    own = Map(DUMMY_ATTRIBUTES, where=leaf.where) if level.dummy else leaf.attributes
-    given = inherit(level.inherited, own)
-    for key in ("width", "datawidth") if leaf.role == "storage" else ():
-        native = next((name for name in NATIVE_WIDTHS if name in given), None) if key == "width" else None
-        if key in given and key not in own:
-            leniency.meet([Oddity(own.where, f"inherited {key}",
-                                  f'Timeloop\'s front end refuses "{level.name}", which has no {key} of its own',
-                                  f"{key}: {given[key]} in its attributes too", "that of a container holds")])
-        elif key not in given and native:
-            leniency.meet([Oddity(given.at(native), native, f'"{level.name}" has {native} and no width', "width",
-                                  "Timeloop's front end refuses it, and timeloop-model reads it as the width")])
-        elif key not in given:
-            raise own.where.error(f'the attribute "{key}" of the storage "{level.name}" is missing', f"{key}: BITS")
-    mesh = {"meshX": level.mesh_x, "meshY": level.mesh_y}
-    attributes = Map({**given, **mesh, "power_gated_at": given.get("power_gated_at", level.power_gated_at)},
-                     where=own.where, places=given.places)
-    rest = {"class": "dummy_storage", "enabled": True} if level.dummy else leaf.component
-    name = level.name if level.is_network else f"{level.name}[1..{level.mesh_x * level.mesh_y}]"
-    return Map({"name": name, **rest, "attributes": attributes}, where=leaf.where, places=leaf.component.places)
 
 
 def _enabled(branch: BranchNode) -> Iterator[LeafNode]:

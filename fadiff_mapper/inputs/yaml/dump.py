@@ -105,16 +105,17 @@ def _scalar(value: Any) -> str:
         raise TypeError(f"cannot write {type(value).__name__} as YAML")
     if not isinstance(value, Literal) and _reads_back(value):
         return value
-    return '"' + "".join(_ESCAPES.get(letter) or (letter if letter.isprintable() else _escaped(ord(letter)))
-                         for letter in value) + '"'
+
+    def escaped(letter: str) -> str:
+        code = ord(letter)
+        return _ESCAPES.get(letter) or (
+            letter if letter.isprintable() else f"\\x{code:02x}" if code < 0x100 else
+            f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}")
+
+    return f'"{"".join(map(escaped, value))}"'
 
 
 @lru_cache(maxsize=REMEMBERED)
 def _reads_back(text: str) -> bool:
-    """Whether every reader reads the unquoted text back: it has only safe signs and is no word that some reader
-    converts."""
+    """Whether every reader reads the unquoted text back: it has only safe signs and is no word that some convert."""
     return _SAFE.fullmatch(text) is not None and text.lower() not in _WORDS
-
-
-def _escaped(code: int) -> str:
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -113,14 +113,6 @@ def _binomial(function: Callable[..., int]) -> Callable[..., int]:
     return bounded
 
 
-def _product(values: Sequence[Any]) -> Any:
-    return reduce(_multiplied, values, 1)
-
-
-def _total(values: Sequence[Any], start: Any = 0) -> Any:
-    return reduce(_added, values, start)
-
-
 def _range(*bounds: int) -> range:
     if len(range(*bounds)) > MAX_SIZE // 10:
         raise ExpressionError(f"the range is too long; accepted: at most {MAX_SIZE // 10} numbers")
@@ -149,12 +141,10 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     **{function.__name__: function for function in _PLAIN_MATH},
     "abs": abs, "bool": bool, "float": float, "int": int, "len": len, "list": list, "max": max, "min": min,
     "str": str, "tuple": list, "comb": _binomial(math.comb), "factorial": _factorial, "perm": _binomial(math.perm),
-    "pow": _power, "prod": _product, "range": _range, "round": rounded,
-    "sum": _total,
+    "pow": _power, "prod": lambda values: reduce(_multiplied, values, 1), "range": _range, "round": rounded,
+    "sum": lambda values, start=0: reduce(_added, values, start),
 }
-CONSTANT_NAMES = frozenset(CONSTANTS)
-FUNCTION_NAMES = frozenset(FUNCTIONS)
-"""Names that mean something in every expression, whatever names the caller gives."""
+"""Constants and functions mean something in every expression, whatever names the caller gives."""
 _OPERATORS: Mapping[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Add: ("+", _added), ast.Sub: ("-", operator.sub), ast.Mult: ("*", _multiplied),
     ast.Div: ("/", operator.truediv), ast.FloorDiv: ("//", operator.floordiv), ast.Mod: ("%", _remainder),
@@ -176,12 +166,11 @@ _COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 
 
 def evaluate(text: str, names: Mapping[str, object]) -> Any:
-    """Computes an expression.
+    """Computes an expression of at most `MAX_TEXT` characters to a number, string, boolean or list.
 
-    `text` has at most `MAX_TEXT` characters. Mappings among the `names` are read by attribute or index, as in
-    `len(spec.problem.instance)`; attributes of Python objects are out of reach. Returns a number, string, boolean or
-    list. Raises ExpressionError, and nothing else, where the text is no expression, cannot be computed, or exceeds a
-    limit.
+    Mappings among the `names` are read by attribute or index, as in `len(spec.problem.instance)`; attributes of Python
+    objects are out of reach. Raises ExpressionError, and nothing else, where the text is no expression, cannot be
+    computed, or exceeds a limit.
     """
     if len(text) > MAX_TEXT:
         raise ExpressionError(f"the expression has {len(text)} characters; accepted: at most {MAX_TEXT}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -36,7 +37,10 @@ def open_input(path: Path, accepted: str, most: int) -> tuple[BinaryIO, int]:
         # Should a pipe have taken the file's place just now, it is not waited for.
         return os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb"), status.st_size
     except FileNotFoundError:
-        raise where.error(f"no such file{nearest(path.name, _siblings(path))}") from None
+        beside: list[str] = []
+        with suppress(OSError):
+            beside = [entry.name for entry in path.parent.iterdir()][:1000]
+        raise where.error(f"no such file{nearest(path.name, beside)}") from None
     except (OSError, ValueError) as error:
         raise where.error(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
@@ -54,14 +58,6 @@ def read_bytes(path: Path, accepted: str, most: int) -> bytes:
 def read_text(path: Path) -> str:
     """The text of a file of at most `MAX_BYTES` of UTF-8. Raises SpecError naming the file."""
     return decoded(read_bytes(path, YAML, MAX_BYTES), Where(str(path)))
-
-
-def _siblings(path: Path) -> list[str]:
-    """Names beside a missing file, for "did you mean"."""
-    try:
-        return [entry.name for entry in path.parent.iterdir()][:1000]
-    except OSError:
-        return []
 
 
 def decoded(raw: bytes, where: Where, accepted: str = YAML) -> str:

@@ -144,19 +144,7 @@ def _priced(name: str, budget: Budget) -> Function:
     return paid
 
 
-def _lines(text: str) -> int:
-    return text.count("\n") + 1
-
-
-def _batch(values: Any, linecount: int, fill_with: Any = None) -> int:
-    return 0 if fill_with is None else 16 * max(linecount, 0)
-
-
-def _center(text: Any, width: int = 80) -> int:
-    return max(width, 0)
-
-
-def _format(text: Any, *values: Any, **named: Any) -> int:
+def _format_price(text: Any, *values: Any, **named: Any) -> int:
     """Widths and precisions in the text, those given as values (`%*d`), and every value for every place."""
     widths = [int(digits[:12]) for digits in re.findall("[0-9]+", str(text))]
     starred = [abs(value) for value in values if isinstance(value, int)] if "*" in str(text) else []
@@ -164,45 +152,26 @@ def _format(text: Any, *values: Any, **named: Any) -> int:
     return sum(widths) + sum(starred) + str(text).count("%") * longest
 
 
-def _indent(text: str, width: int | str = 4, first: bool = False, blank: bool = False) -> int:
-    return _lines(str(text)) * (len(width) if isinstance(width, str) else max(width, 0))
-
-
-def _join(values: Any, d: str = "", attribute: Any = None) -> int:
-    return len(values) * len(str(d))
-
-
-def _replace(text: Any, old: Any, new: Any, count: int | None = None) -> int:
-    return str(text).count(str(old)) * len(str(new))
-
-
-def _round(value: Any, precision: int = 0, method: str = "common") -> int:
-    rounded(0.0, precision)
-    return 0
-
-
-def _slice(values: Any, slices: int, fill_with: Any = None) -> int:
-    return 16 * max(slices, 0)
-
-
-def _sum(values: Any, attribute: Any = None, start: Any = 0) -> int:
+def _sum_price(values: Any, attribute: Any = None, start: Any = 0) -> int:
     if not isinstance(start, int | float):
         raise ValueError("sum: found a start that is no number; accepted: numbers are summed up")
     return 0
 
 
-def _tojson(value: Any, indent: int | None = None) -> int:
-    return len(str(value)) * DEPTH * max(indent or 0, 0)
-
-
-def _wordwrap(text: str, width: int = 79, break_long_words: bool = True, wrapstring: str | None = None,
-              break_on_hyphens: bool = True) -> int:
-    return (_lines(str(text)) + len(str(text)) // max(width, 1)) * len(wrapstring or "\n")
-
-
 PRICES: Mapping[str, Callable[..., int]] = {
-    "batch": _batch, "center": _center, "format": _format, "indent": _indent, "join": _join, "replace": _replace,
-    "round": _round, "slice": _slice, "sum": _sum, "tojson": _tojson, "wordwrap": _wordwrap,
+    "batch": lambda values, linecount, fill_with=None: 0 if fill_with is None else 16 * max(linecount, 0),
+    "center": lambda text, width=80: max(width, 0),
+    "format": _format_price,
+    "indent": lambda text, width=4, first=False, blank=False: (
+        (str(text).count("\n") + 1) * (len(width) if isinstance(width, str) else max(width, 0))),
+    "join": lambda values, d="", attribute=None: len(values) * len(str(d)),
+    "replace": lambda text, old, new, count=None: str(text).count(str(old)) * len(str(new)),
+    "round": lambda value, precision=0, method="common": 0 * int(rounded(0.0, precision)),
+    "slice": lambda values, slices, fill_with=None: 16 * max(slices, 0),
+    "sum": _sum_price,
+    "tojson": lambda value, indent=None: len(str(value)) * DEPTH * max(indent or 0, 0),
+    "wordwrap": lambda text, width=79, break_long_words=True, wrapstring=None, break_on_hyphens=True: (
+        (str(text).count("\n") + 1 + len(str(text)) // max(width, 1)) * len(wrapstring or "\n")),
 }
 """Filter -> its price in characters, by the same arguments."""
 

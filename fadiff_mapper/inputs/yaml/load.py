@@ -21,7 +21,7 @@ from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.inputs.yaml.input_file import read_text
 from fadiff_mapper.inputs.yaml.located import Map, Seq, kind_of, mapping
-from fadiff_mapper.inputs.yaml.parse import INCLUDED_TAG, Built, joined, parse
+from fadiff_mapper.inputs.yaml.parse import INCLUDED_TAG, joined, parse
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.inputs.yaml.templates import Budget, Rendered, is_template
 
@@ -52,12 +52,12 @@ def load_files(paths: Sequence[str | Path], *, jinja_data: Mapping[str, object] 
 
 def load_file(path: str | Path, *, jinja_data: Mapping[str, object] | None = None) -> Map:
     """Reads one YAML file with a mapping at the top; one budget of work covers all that it includes."""
-    return mapping(_TemplateScope(Path(path), jinja_data or {}, Budget()).load().value, Where(str(path), 1))
+    return mapping(_TemplateScope(Path(path), jinja_data or {}, Budget()).load(), Where(str(path), 1))
 
 
 def load_text(text: str, file: str = "<text>") -> Map:
     """Reads one YAML document with a mapping at the top; templates are not expanded. Raises SpecError."""
-    return mapping(parse(text, file).value, Where(file, 1))
+    return mapping(parse(text, file), Where(file, 1))
 
 
 def combined(trees: Sequence[Map]) -> Map:
@@ -95,11 +95,11 @@ class _TemplateScope:
     budget: Budget  # work that templates may still do, shared by all of them
     around: tuple[Path, ...] = ()  # folders in which the including files look for others
     depth: int = 0  # number of files around this one
+    # Trees that this file and those around it have included so far; rendered texts refer to them by number.
+    included: list[Any] = field(default_factory=list)
     folders: list[Path] = field(init=False)  # folders in which it looks for files, its own first
-    # Trees included so far; the rendered text refers to them by number.
-    included: list[Built] = field(default_factory=list)
 
-    def load(self) -> Built:
+    def load(self) -> Any:
         """Reads the file, rendered first where it is a template."""
         text = read_text(self.file)
         if not is_template(text):
@@ -111,8 +111,16 @@ class _TemplateScope:
         """Its text as it reads once rendered; a template may call these functions, under the front end's names."""
         from fadiff_mapper.inputs.yaml import jinja_sandbox  # loads Jinja
         self.folders = [self.file.resolve().parent, *self.around]
+
+        def add_to_path(pattern: str) -> str:
+            self.folders += self.found(pattern)
+            return ""
+
+        def refused(*_: object) -> str:
+            raise ValueError("setenv() is not supported: a specification cannot change the environment")
+
         functions: dict[str, Callable[..., Any]] = {
-            "add_to_path": self.add_to_path,
+            "add_to_path": add_to_path,
             "cwd": lambda: str(self.folders[0]),
             "find_path": lambda pattern: str(self.found(pattern)[0]),
             "find_paths": lambda pattern: [str(path) for path in self.found(pattern)],
@@ -120,14 +128,9 @@ class _TemplateScope:
             "include_all": self.include_all,
             "include_text": self.include_text,
             "path_exists": lambda path: any(_exists(folder / path) for folder in self.folders),
-            "setenv": _setenv,
+            "setenv": refused,
         }
         return jinja_sandbox.render(text, str(self.file), functions, self.data, self.budget)
-
-    def add_to_path(self, pattern: str) -> str:
-        """Adds folders to those in which files are looked for."""
-        self.folders += self.found(pattern)
-        return ""
 
     def include(self, pattern: str, keys: str = "") -> str:
         """A placeholder for a file's tree, or for the part of it under dot-separated keys."""
@@ -142,9 +145,8 @@ class _TemplateScope:
         if len(parts) == 1:
             return self.placeholder(parts[0])
         where = Where("include_all")
-        lists = [part.value if isinstance(part.value, Seq) else Seq([part.value], where=where) for part in parts]
-        return self.placeholder(Built(reduce(joined, lists, Seq(where=where)), 1 + sum(part.size for part in parts),
-                                      1 + max(part.height for part in parts)))
+        return self.placeholder(reduce(joined, (part if isinstance(part, Seq) else Seq([part], where=where)
+                                                for part in parts), Seq(where=where)))
 
     def include_text(self, pattern: str) -> str:
         """The rendered text of one or several files, in place; together they are paid as one inclusion."""
@@ -157,7 +159,13 @@ class _TemplateScope:
         """All files and folders of that name, or matching its last component. Raises ValueError if none."""
         if not isinstance(pattern, str):
             raise ValueError(f"found {kind_of(pattern)}; accepted: the name of a file")
-        matches = [path.resolve() for folder in self.folders for path in _matching(folder / pattern)]
+        matches: list[Path] = []
+        for path in (folder / pattern for folder in self.folders):
+            if not any(letter in path.name for letter in "*?["):
+                matches += [path.resolve()] if _exists(path) else []
+            elif path.parent.is_dir():
+                matches += [entry.resolve() for entry in sorted(path.parent.iterdir())
+                            if fnmatchcase(entry.name, path.name) and not entry.name.startswith(".")]
         if not matches:
             raise ValueError(f'there is no "{pattern}" in {listed(dict.fromkeys(self.folders))}')
         return list(dict.fromkeys(matches))
@@ -172,16 +180,12 @@ class _TemplateScope:
             raise ValueError(f"files include one another more than {MAX_INCLUDES_DEEP} deep")
         here = Path.cwd()
         shown = path.relative_to(here) if path.is_relative_to(here) else path
-        return _TemplateScope(shown, self.data, self.budget, tuple(self.folders), self.depth + 1)
+        return _TemplateScope(shown, self.data, self.budget, tuple(self.folders), self.depth + 1, self.included)
 
-    def placeholder(self, built: Built) -> str:
+    def placeholder(self, value: Any) -> str:
         """Text in place of a tree, which is put in when the rendered text is parsed."""
-        self.included.append(built)
+        self.included.append(value)
         return f"{INCLUDED_TAG} {len(self.included) - 1}"
-
-
-def _setenv(*_: object) -> str:
-    raise ValueError("setenv() is not supported: a specification cannot change the environment")
 
 
 def _exists(path: Path) -> bool:
@@ -192,23 +196,12 @@ def _exists(path: Path) -> bool:
         return False
 
 
-def _matching(path: Path) -> list[Path]:
-    """The path itself, or, where its name has wildcards, the matches in its folder, sorted."""
-    if not any(letter in path.name for letter in "*?["):
-        return [path] if _exists(path) else []
-    if not path.parent.is_dir():
-        return []
-    return sorted(entry for entry in path.parent.iterdir()
-                  if fnmatchcase(entry.name, path.name) and not entry.name.startswith("."))
-
-
-def _picked(built: Built, keys: str) -> Built:
-    """The part of a tree under dot-separated keys; no larger than the whole."""
-    value = built.value
+def _picked(value: Any, keys: str) -> Any:
+    """The part of a tree under dot-separated keys."""
     for key in keys.strip(".").split(".") if keys.strip(".") else ():
         if not isinstance(value, Map) or key not in value:
             known = [str(name) for name in value] if isinstance(value, Map) else []
             place = value.where if isinstance(value, Map | Seq) else "the included value"
             raise ValueError(f'{place}: there is no "{key}"{nearest(key, known)}; accepted: {listed(known)}')
         value = value[key]
-    return Built(value, built.size, built.height)
+    return value

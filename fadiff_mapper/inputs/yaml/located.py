@@ -9,7 +9,7 @@ silence.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -28,45 +28,41 @@ MOST_SHOWN_BITS = 1024
 
 
 class Map(dict[Any, Any]):
-    """A YAML mapping that knows its place.
-
-    Attributes:
-        where: Place of the mapping.
-        tag: Its YAML tag, such as "!Component", or None.
-        places: Place of each key that was written; other keys are placed below `where`.
-    """
+    """A YAML mapping that knows its place, its tag, such as "!Component", and the places of keys that were written."""
 
     def __init__(self, items: Any = (), *, where: Where, tag: str | None = None,
                  places: dict[Any, Where] | None = None):
         super().__init__(items)
-        self.where = where
-        self.tag = tag
-        self.places: dict[Any, Where] = dict(places or {})
+        self.where, self.tag, self.places = where, tag, dict(places or {})
 
     def at(self, key: object) -> Where:
-        """Place of an entry, also of one that is not there."""
+        """Place of an entry, also of one that is not there: below the mapping where no place is known."""
         return self.places.get(key) or self.where.child(key)
+
+    def having(self, items: Any) -> Map:
+        """The mapping with other entries at the same places."""
+        return Map(items, where=self.where, tag=self.tag, places=self.places)
 
 
 class Seq(list[Any]):
-    """A YAML sequence that knows its place.
-
-    Attributes:
-        where: Place of the sequence.
-        tag: Its YAML tag, or None.
-        places: Places of its first entries, possibly of none; other entries are placed below `where`.
-    """
+    """A YAML sequence that knows its place, its tag, and the places of its first entries, possibly of none."""
 
     def __init__(self, items: Iterable[Any] = (), *, where: Where, tag: str | None = None,
                  places: Sequence[Where] = ()):
         super().__init__(items)
-        self.where = where
-        self.tag = tag
-        self.places = list(places)
+        self.where, self.tag, self.places = where, tag, list(places)
 
     def at(self, index: int) -> Where:
-        """Place of an entry, also of one that is not there."""
+        """Place of an entry, also of one that is not there: below the sequence where no place is known."""
         return self.places[index] if index < len(self.places) else self.where.child(index)
+
+    def having(self, items: Iterable[Any]) -> Seq:
+        """The sequence with other entries at the same places."""
+        return Seq(items, where=self.where, tag=self.tag, places=self.places)
+
+    def placed(self) -> Iterator[tuple[Any, Where]]:
+        """Each entry with its place."""
+        return ((item, self.at(i)) for i, item in enumerate(self))
 
 
 def with_places(value: Any, where: Where) -> Any:
@@ -252,10 +248,6 @@ class Reader:
     table: Table = field(default_factory=dict)  # the keys that `read` takes
     asked: list[str] = field(default_factory=list)  # all keys asked for so far, in order
 
-    def has(self, *names: str) -> bool:
-        """Whether any of the keys is written, a null included."""
-        return any(name in self.node for name in names)
-
     def at(self, name: str) -> Where:
         """Place of a key."""
         return self.node.at(name)
@@ -299,3 +291,8 @@ class Reader:
                 Oddity(self.node.at(key), f"key {key}{context}",
                        f'unknown key "{key}"{context}{nearest(str(key), accepted)}', listed(accepted))
                 for key in self.node if key not in accepted)
+
+
+def readers(rows: Seq, leniency: Leniency, table: Table) -> Iterator[Reader]:
+    """Readers of the mappings in a list, one after the other."""
+    return (Reader(mapping(row, where), leniency, table) for row, where in rows.placed())

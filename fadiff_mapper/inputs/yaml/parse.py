@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 from yaml import events
 from yaml.reader import ReaderError
 
-from fadiff_mapper.base.errors import SpecError
 from fadiff_mapper.inputs.yaml.expressions import Literal
 from fadiff_mapper.inputs.yaml.located import Map, Seq, kind_of
 from fadiff_mapper.inputs.yaml.located import text as checked_text
@@ -112,19 +110,11 @@ INCLUDED_TAG = "!include_loaded"
 _CORE = "tag:yaml.org,2002:"
 _LOCAL_TAG = re.compile(r"![A-Za-z_][\w-]*")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_UNFINISHED = object()
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class Built(NamedTuple):
-    """A value with its extent, aliases written out."""
-
-    value: Any  # a `Map`, `Seq` or scalar
-    size: int  # number of values in it, itself included
-    height: int  # levels of nesting; 1 for a scalar
-
-
-def parse(text: str, file: str, lines: Sequence[tuple[str, int]] | None = None,
-          included: Sequence[Built] = ()) -> Built:
+def parse(text: str, file: str, lines: Sequence[tuple[str, int]] | None = None, included: Sequence[Any] = ()) -> Any:
     """Reads the one YAML document in a text.
 
     Args:
@@ -138,172 +128,114 @@ def parse(text: str, file: str, lines: Sequence[tuple[str, int]] | None = None,
     """
     if _SURROGATE.search(text):
         raise Where(file).error("the text is not valid Unicode", "UTF-8")
+    nodes = 0  # values built so far
+    anchors: dict[str, Any] = {}  # values; `_UNFINISHED` while the value itself is built
+    unmerged: list[Map | Seq] = []  # tagged `!nomerge`; the tag is taken off in the end: it has then done its work
     stream: Iterator[Any] = yaml.parse(text, Loader=_Loader)
-    document = _Document(file, lines, included, stream)
+
+    def at(line: int, path: str = "") -> Where:
+        """Place of a line of the text, counted from 0 as the parser does."""
+        return Where(file, line + 1, path) if lines is None else Where(*lines[min(line, len(lines) - 1)], path)
+
+    def count(number: int, where: Where) -> None:
+        nonlocal nodes
+        nodes += number
+        if nodes > MAX_NODES:
+            raise where.error("too many values, aliases written out", f"at most {MAX_NODES}")
+
+    def inserted(value: Any, where: Where, depth: int) -> Any:
+        """A value built before, used once more and counted once more, by its beginnings and ends written out."""
+        parts = (*value, *value.values()) if isinstance(value, Map) else value if isinstance(value, Seq) else None
+        count(1 if parts is None else 2, where)
+        if depth >= MAX_DEPTH:
+            raise Where(where.file, where.line).error("nested too deeply, aliases written out",
+                                                      f"at most {MAX_DEPTH} levels")
+        for part in parts or ():
+            inserted(part, where, depth + 1)
+        return value
+
+    def build(event: Any, where: Where, depth: int) -> Any:
+        """The value that begins with this event; `depth` levels of nesting include it."""
+        if depth > MAX_DEPTH:
+            raise Where(where.file, where.line).error("nested too deeply", f"at most {MAX_DEPTH} levels")
+        count(1, where)
+        anchor = event.anchor
+        if isinstance(event, events.AliasEvent):
+            if anchor not in anchors:
+                raise where.error(f"the alias *{anchor} has no anchor &{anchor} before it")
+            if anchors[anchor] is _UNFINISHED:
+                raise where.error(f"the alias *{anchor} stands inside its own anchor &{anchor}")
+            return inserted(anchors[anchor], where, depth)
+        if anchor is not None:
+            anchors[anchor] = _UNFINISHED
+        value: Any
+        if isinstance(event, events.ScalarEvent):
+            checked_text(event.value, where)
+            if event.tag == INCLUDED_TAG and event.value.isdecimal() and int(event.value[:9]) < len(included):
+                value = inserted(included[int(event.value[:9])], where, depth)
+            else:
+                value = _scalar(event, where)
+        elif isinstance(event, events.SequenceStartEvent):
+            items: list[Any] = []
+            item_places: list[Where] = []
+            while type(entry := next(stream)) is not events.SequenceEndEvent:
+                item_places.append(at(entry.start_mark.line, where.path_of(len(items))))
+                items.append(build(entry, item_places[-1], depth + 1))
+            value = Seq(items, where=where, tag=_tag(event.tag, "seq", where), places=item_places)
+        else:
+            entries: dict[str, Any] = {}
+            places: dict[str, Where] = {}
+            while type(entry := next(stream)) is not events.MappingEndEvent:
+                line = entry.start_mark.line
+                place = at(line, where.path)
+                if not isinstance(entry, events.ScalarEvent):
+                    raise place.error("a key that is not a simple text", "text")
+                if entry.tag not in (None, "!", f"{_CORE}str"):
+                    raise place.error(f'the tag "{_shown(entry.tag)}" on a key', "no tag")
+                count(1, place)
+                key = checked_text(str(entry.value), place)  # never converted: `3`, `no` and `N` stay as written
+                if "\n" in key:
+                    raise place.error("a key of several lines", "one line")
+                if entry.anchor is not None:
+                    anchors[entry.anchor] = key
+                place = at(line, where.path_of(key))
+                if key in entries:
+                    raise place.error(f'the key "{key}" is given twice (first in line {places[key].line})',
+                                      "each key once")
+                places[key] = place
+                entries[key] = build(next(stream), place, depth + 1)
+            value = with_merges(Map(entries, where=where, tag=_tag(event.tag, "map", where), places=places))
+        if not isinstance(event, events.ScalarEvent) and value.tag == NO_MERGE_TAG:
+            unmerged.append(value)
+        if anchor is not None:
+            anchors[anchor] = value
+        return value
+
     try:
         next(stream)
         if isinstance(next(stream), events.StreamEndEvent):
             raise Where(file).error("the file is empty", "a YAML document")
         first = next(stream)
-        built = document.build(first, document.at(first.start_mark.line), 1)
+        value = build(first, at(first.start_mark.line), 1)
         next(stream)
         following = next(stream)
+    except ReaderError as error:
+        counts_letters = error.encoding == "unicode"  # libyaml counts bytes
+        before = text[:error.position] if counts_letters else text.encode()[:error.position].decode(errors="ignore")
+        raise at(before.count("\n")).error("a character that YAML does not allow", "printable text") from None
     except yaml.YAMLError as error:
-        raise _syntax_error(error, text, document) from None
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        line = min(mark.line if mark else 0, text.rstrip("\n").count("\n"))
+        broken = text.split("\n")[line]
+        if "\t" in broken[:len(broken) - len(broken.lstrip())]:
+            raise at(line).error("a tab in the indentation", "spaces") from None
+        parts = (getattr(error, "problem", None) or "not YAML", getattr(error, "context", None))
+        raise at(line).error(f"YAML syntax: {' '.join(filter(None, parts))}") from None
     if not isinstance(following, events.StreamEndEvent):
-        raise document.at(following.start_mark.line).error("a second YAML document", "one document in a file")
-    for value in document.unmerged:
-        value.tag = None
-    return built
-
-
-@dataclass
-class _Document:
-    """State of the reading of one document."""
-
-    file: str  # name of the text for messages
-    # File and line of each line of the text, where a template produced it; else None.
-    lines: Sequence[tuple[str, int]] | None
-    included: Sequence[Built]  # values for `!include_loaded`
-    stream: Iterator[Any]  # events of the parser, consumed as values are built
-    nodes: int = 0  # values built so far
-    # Values by anchor; None while the anchored value itself is built.
-    anchors: dict[str, Built | None] = field(default_factory=dict)
-    # Values tagged `!nomerge`, whose tag is taken off in the end: it has then done its work.
-    unmerged: list[Map | Seq] = field(default_factory=list)
-
-    def at(self, line: int, path: str = "") -> Where:
-        """Place of a line of the text, counted from 0 as the parser does."""
-        file, number = self.source(line)
-        return Where(file, number, path)
-
-    def source(self, line: int) -> tuple[str, int]:
-        """File and line (from 1) of a line of the text, counted from 0."""
-        return (self.file, line + 1) if self.lines is None else self.lines[min(line, len(self.lines) - 1)]
-
-    def count(self, nodes: int, where: Where) -> None:
-        """Adds values to the count. Raises SpecError beyond `MAX_NODES`."""
-        self.nodes += nodes
-        if self.nodes > MAX_NODES:
-            raise where.error("too many values, aliases written out", f"at most {MAX_NODES}")
-
-    def build(self, event: Any, where: Where, depth: int) -> Built:
-        """The value that begins with this event; `depth` levels of nesting include it."""
-        if depth > MAX_DEPTH:
-            raise Where(where.file, where.line).error("nested too deeply", f"at most {MAX_DEPTH} levels")
-        self.count(1, where)
-        anchor = event.anchor
-        if isinstance(event, events.AliasEvent):
-            if anchor not in self.anchors:
-                raise where.error(f"the alias *{anchor} has no anchor &{anchor} before it")
-            known = self.anchors[anchor]
-            if known is None:
-                raise where.error(f"the alias *{anchor} stands inside its own anchor &{anchor}")
-            return self.inserted(known, where, depth)
-        before = self.nodes
-        if anchor is not None:
-            self.anchors[anchor] = None
-        if isinstance(event, events.ScalarEvent):
-            checked_text(event.value, where)
-            built = self.scalar(event, where, depth)
-        else:
-            collection = self.sequence if isinstance(event, events.SequenceStartEvent) else self.mapping
-            value, height = collection(event, where, depth)
-            if value.tag == NO_MERGE_TAG:
-                self.unmerged.append(value)
-            built = Built(value, self.nodes - before + 1, height)
-        if anchor is not None:
-            self.anchors[anchor] = built
-        return built
-
-    def inserted(self, built: Built, where: Where, depth: int) -> Built:
-        """A value built before, used once more and counted once more."""
-        self.count(built.size, where)
-        if depth + built.height > MAX_DEPTH:
-            raise Where(where.file, where.line).error("nested too deeply, aliases written out",
-                                                      f"at most {MAX_DEPTH} levels")
-        return built
-
-    def entry(self, event: Any, outer: Where, key: str | int, line: int, depth: int) -> tuple[Any, int]:
-        """The value that begins with this event, and its height, of the entry of the collection at `outer`.
-
-        Most values are sound scalars, for which no place has to be worked out.
-        """
-        if depth <= MAX_DEPTH and self.is_sound_scalar(event):
-            self.nodes += 1
-            return _untagged(event), 1
-        built = self.build(event, self.at(line, outer.path_of(key)), depth)
-        return built.value, built.height
-
-    def is_sound_scalar(self, event: Any) -> bool:
-        """Whether a scalar of printable text begins, without tag and anchor and within the count of values."""
-        return (type(event) is events.ScalarEvent and event.tag is None and event.anchor is None
-                and event.value.isprintable() and self.nodes < MAX_NODES)
-
-    def sequence(self, start: Any, where: Where, depth: int) -> tuple[Seq, int]:
-        """The list that begins with the event `start`, and its height."""
-        items: list[Any] = []
-        lines: list[int] = []
-        height = 0
-        while type(event := next(self.stream)) is not events.SequenceEndEvent:
-            lines.append(event.start_mark.line)
-            item, inner = self.entry(event, where, len(items), lines[-1], depth + 1)
-            items.append(item)
-            height = max(height, inner)
-        in_one_line = all(self.source(line) == (where.file, where.line) for line in set(lines))
-        places = () if in_one_line else [self.at(line, where.path_of(index)) for index, line in enumerate(lines)]
-        return Seq(items, where=where, tag=_tag(start.tag, "seq", where), places=places), height + 1
-
-    def mapping(self, start: Any, where: Where, depth: int) -> tuple[Map, int]:
-        """The mapping that begins with the event `start`, merge keys worked in, and its height."""
-        items: dict[str, Any] = {}
-        lines: dict[str, int] = {}
-        height = 0
-        while type(event := next(self.stream)) is not events.MappingEndEvent:
-            key, line = self.key(event, where), event.start_mark.line
-            if key in items:
-                first = self.at(lines[key]).line
-                raise self.at(line, where.path_of(key)).error(f'the key "{key}" is given twice (first in line {first})',
-                                                              "each key once")
-            lines[key] = line
-            items[key], inner = self.entry(next(self.stream), where, key, line, depth + 1)
-            height = max(height, inner)
-        places = {key: self.at(line, where.path_of(key)) for key, line in lines.items()}
-        return with_merges(Map(items, where=where, tag=_tag(start.tag, "map", where), places=places)), height + 1
-
-    def key(self, event: Any, where: Where) -> str:
-        """The text of a key, never converted: `3`, `no` and `N` stay as they are written."""
-        if self.is_sound_scalar(event):
-            self.nodes += 1
-            return str(event.value)
-        place = self.at(event.start_mark.line, where.path)
-        if not isinstance(event, events.ScalarEvent):
-            raise place.error("a key that is not a simple text", "text")
-        if event.tag not in (None, "!", f"{_CORE}str"):
-            raise place.error(f'the tag "{_shown(event.tag)}" on a key', "no tag")
-        self.count(1, place)
-        key = checked_text(str(event.value), place)
-        if "\n" in key:
-            raise place.error("a key of several lines", "one line")
-        if event.anchor is not None:
-            self.anchors[event.anchor] = Built(key, 1, 1)
-        return key
-
-    def scalar(self, event: Any, where: Where, depth: int) -> Built:
-        """The value of a scalar, by its tag or, without one, by its text."""
-        tag, text = event.tag, event.value
-        if tag is None or tag == "!":
-            return Built(_untagged(event), 1, 1)
-        if tag == INCLUDED_TAG and text.isdecimal() and int(text[:9]) < len(self.included):
-            return self.inserted(self.included[int(text[:9])], where, depth)
-        if tag.startswith(_CORE):
-            return Built(_of_core_type(tag, text, where), 1, 1)
-        if tag in ("!include", "!includedir"):
-            raise where.error(f'the tag "{tag}" is not supported',
-                              "{{include('file.yaml')}}, {{include_all('folder/*')}}")
-        if _LOCAL_TAG.fullmatch(tag) and text == "":
-            return Built(Map(where=where, tag=tag), 1, 1)
-        raise where.error(f'the tag "{_shown(tag)}" on "{text[:40]}"', "such tags on mappings and lists only")
+        raise at(following.start_mark.line).error("a second YAML document", "one document in a file")
+    for collection in unmerged:
+        collection.tag = None
+    return value
 
 
 def _tag(tag: str | None, kind: str, where: Where) -> str | None:
@@ -319,40 +251,29 @@ def _shown(tag: str | None) -> str:
     return (tag or "").replace(_CORE, "!!")[:60]
 
 
-def _untagged(event: Any) -> Any:
-    """The value of a scalar without a type: quoted text stays text, and is never an expression."""
-    if event.style in ("'", '"'):
-        return Literal(event.value)
-    if event.style in ("|", ">") or event.tag == "!":
-        return event.value
-    return plain_scalar(event.value)
-
-
-def _of_core_type(tag: str, text: str, where: Where) -> Any:
-    """A scalar with an explicit type such as `!!float 3`."""
-    name, value = tag.removeprefix(_CORE), plain_scalar(text)
-    if name == "str":
-        return Literal(text)
-    if name == "float" and type(value) is int:
-        return float(value)
-    accepted = {"int": int, "float": float, "bool": bool, "null": type(None)}
-    if name not in accepted:
-        raise where.error(f'the tag "{_shown(tag)}"', "!!str, !!int, !!float, !!bool, !!null, tags such as !Component")
-    if type(value) is not accepted[name]:
-        raise where.error(f'found "{text[:40]}"', f"!!{name}")
-    return value
-
-
-def _syntax_error(error: yaml.YAMLError, text: str, document: _Document) -> SpecError:
-    """The parser's complaint with the user's file and line; a tab in the indentation is named as such."""
-    if isinstance(error, ReaderError):
-        counts_letters = error.encoding == "unicode"  # libyaml counts bytes
-        before = text[:error.position] if counts_letters else text.encode()[:error.position].decode(errors="ignore")
-        return document.at(before.count("\n")).error("a character that YAML does not allow", "printable text")
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    line = min(mark.line if mark else 0, text.rstrip("\n").count("\n"))
-    broken = text.split("\n")[line]
-    if "\t" in broken[:len(broken) - len(broken.lstrip())]:
-        return document.at(line).error("a tab in the indentation", "spaces")
-    parts = [getattr(error, "problem", None) or "not YAML", getattr(error, "context", None) or ""]
-    return document.at(line).error(f"YAML syntax: {' '.join(part for part in parts if part)}")
+def _scalar(event: Any, where: Where) -> Any:
+    """The value of a scalar, by its tag, such as `!!float`, or its text. Quoted text is never an expression."""
+    tag, text = event.tag, event.value
+    if tag is None or tag == "!":
+        if event.style in ("'", '"'):
+            return Literal(text)
+        return text if event.style in ("|", ">") or tag == "!" else plain_scalar(text)
+    if tag.startswith(_CORE):
+        name, value = tag.removeprefix(_CORE), plain_scalar(text)
+        if name == "str":
+            return Literal(text)
+        if name == "float" and type(value) is int:
+            return float(value)
+        accepted = {"int": int, "float": float, "bool": bool, "null": type(None)}
+        if name not in accepted:
+            raise where.error(f'the tag "{_shown(tag)}"',
+                              "!!str, !!int, !!float, !!bool, !!null, tags such as !Component")
+        if type(value) is not accepted[name]:
+            raise where.error(f'found "{text[:40]}"', f"!!{name}")
+        return value
+    if tag in ("!include", "!includedir"):
+        raise where.error(f'the tag "{tag}" is not supported',
+                          "{{include('file.yaml')}}, {{include_all('folder/*')}}")
+    if _LOCAL_TAG.fullmatch(tag) and text == "":
+        return Map(where=where, tag=tag)
+    raise where.error(f'the tag "{_shown(tag)}" on "{text[:40]}"', "such tags on mappings and lists only")

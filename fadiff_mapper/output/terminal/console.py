@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from fadiff_mapper.network.result import NetworkResult
     from fadiff_mapper.search.result import Result
 
-WIDE = 200
-"""Characters per line of a file or a pipe: wider than every table of the command line."""
+WIDE = 200  # characters per line of a file or a pipe: wider than every table of the command line
 
 
 class Screen(Console):

@@ -17,8 +17,7 @@ from fadiff_mapper.output.terminal.console import console, progress_line, table
 if TYPE_CHECKING:
     from fadiff_mapper.design.search_design import DesignProgress
 
-MOST_LISTED = 8
-"""Values of a parameter that are shown one by one."""
+MOST_LISTED = 8  # values of a parameter that are shown one by one
 
 BITS_PER_KB = 8192
 
@@ -26,8 +25,7 @@ BITS_PER_KB = 8192
 def print_space(space: DesignSpace) -> None:
     """Prints parameters, ties and limits of a space, the designs of all least and all greatest values, and the size.
 
-    Raises:
-        SpecError: A tie cannot be computed.
+    Raises SpecError if a tie cannot be computed.
     """
     out = console()
     out.print(table(f"parameters of {space.name}", "name", "path", "values", "count", text=3, rows=(
@@ -64,8 +62,7 @@ def _design(space: DesignSpace, point: Point) -> str:
     return f"{chosen}: {arch.arithmetic.instances:,} units, {bits / BITS_PER_KB:,.6g} KB on the chip"
 
 
-MOST_SHOWN = 20
-"""Designs of a front that are printed; `front.csv` has all."""
+MOST_SHOWN = 20  # designs of a front that are printed; `front.csv` has all
 
 
 def print_design(result: DesignResult, written_to: str) -> None:

@@ -190,8 +190,7 @@ def progress(names: Sequence[str], quiet: bool) -> Iterator[Callable[[int, Progr
         yield show
 
 
-SHOWN = 1e-6
-"""Elasticities below this are left out of the table: they round to 0 in its four decimals."""
+SHOWN = 1e-6  # elasticities below this are left out of the table: they round to 0 in its four decimals
 
 
 def print_explained(run: FinishedRun, explained: RunExplanation) -> None:

@@ -45,8 +45,7 @@ def print_network(network: Workload, written_to: str) -> None:
     out.print(f"written to {written_to}")
 
 
-MOST_GROUPS = 100
-"""Groups that are printed at most: longer tables take a second, and nobody reads them."""
+MOST_GROUPS = 100  # groups that are printed at most: longer tables take a second, and nobody reads them
 
 
 @contextmanager

@@ -32,38 +32,23 @@ PLACES = Decimal("0.000001")
 
 @dataclass(frozen=True)
 class CountTerm:
-    """One factor of a count, or one amount added to the product of its factors.
+    """One factor of a count, or one amount added to the product of its factors."""
 
-    Attributes:
-        value: The factor, or the words; negative if they are subtracted.
-        text: The tile, loop or fan-out that the factor stands for, or the reason of the amount.
-    """
-
-    value: int | Decimal
-    text: str
+    value: int | Decimal  # The factor, or the words; negative if they are subtracted
+    text: str             # The tile, loop or fan-out that the factor stands for, or the reason of the amount
 
 
 @dataclass(frozen=True)
 class CountExplanation:
-    """One access count and its causes: count = product of the factors + sum of the corrections.
+    """One access count and its causes: count = product of the factors + sum of the corrections."""
 
-    Attributes:
-        level: Name of the storage level.
-        dataspace: Name of the data space.
-        action: "reads", "fills" or "updates".
-        count: Words per instance of the level.
-        factors: A tile, and the loops that refetch it.
-        corrections: Amounts that are no product.
-        notes: Loops and receivers that cost nothing: a stationary tile, or multicast.
-    """
-
-    level: str
-    dataspace: str
-    action: str
-    count: int
-    factors: tuple[CountTerm, ...]
-    corrections: tuple[CountTerm, ...] = ()
-    notes: tuple[str, ...] = ()
+    level: str                               # Name of the storage level
+    dataspace: str                           # Name of the data space
+    action: str                              # "reads", "fills" or "updates"
+    count: int                               # Words per instance of the level
+    factors: tuple[CountTerm, ...]           # A tile, and the loops that refetch it
+    corrections: tuple[CountTerm, ...] = ()  # Amounts that are no product
+    notes: tuple[str, ...] = ()              # Loops and receivers that cost nothing: a stationary tile, or multicast
 
     def expression(self) -> str:
         """The formula, such as "64 * 4 * 49 - 12"."""
@@ -95,27 +80,25 @@ def explain_counts(layer: PreparedLayer, evaluation: Evaluation, row: int = 0) -
     nest = evaluation.nest
     if nest.residual:
         whole = evaluate_nest(layer, replace(nest, temporal_last=None, spatial_last=None), details=True)
-        return tuple(_cut_off(layer, evaluation, row, one) for one in explain_counts(layer, whole, row))
+        levels, explained = layer.arch.level_names(), []
+        for one in explain_counts(layer, whole, row):
+            at = levels.index(one.level), layer.problem.dataspace_names().index(one.dataspace), row
+            count = round(float(getattr(evaluation.counts, one.action)[at]))
+            shorter = " and ".join(
+                f"{name}={int(factors[level, d, row])},{int(lasts[level, d, row])} {where} {levels[level]}"
+                for level in reversed(range(len(levels)))
+                for factors, lasts, where in ((nest.temporal, nest.temporal_last, "at"),
+                                              (nest.spatial, nest.spatial_last, "over the fan-out of"))
+                for d, name in enumerate(layer.problem.dimensions) if lasts[level, d, row] != factors[level, d, row])
+            lacking = CountTerm(decimal_of(count - one.count),
+                                f"last runs that are shorter, on average over instances: {shorter}")
+            explained.append(replace(one, count=count, corrections=(
+                *one.corrections, *([lacking] if lacking.value else []))))
+        return tuple(explained)
     _, wanted, _ = exact_traffic(layer, nest, with_hops=False)
     return tuple(explanation for level in reversed(range(len(layer.arch.levels)))
                  for tensor in range(len(layer.problem.dataspaces)) if evaluation.held[level, tensor, row]
                  for explanation in _of_level(layer, evaluation, row, wanted[..., row], level, tensor))
-
-
-def _cut_off(layer: PreparedLayer, evaluation: Evaluation, row: int, whole: CountExplanation) -> CountExplanation:
-    """The explanation of a count of whole runs, minus the words that shorter last runs lack."""
-    nest, levels = evaluation.nest, layer.arch.level_names()
-    at = levels.index(whole.level), layer.problem.dataspace_names().index(whole.dataspace), row
-    count = round(float(getattr(evaluation.counts, whole.action)[at]))
-    shorter = " and ".join(
-        f"{name}={int(factors[level, d, row])},{int(lasts[level, d, row])} {where} {levels[level]}"
-        for level in reversed(range(len(levels)))
-        for factors, lasts, where in ((nest.temporal, nest.temporal_last, "at"),
-                                      (nest.spatial, nest.spatial_last, "over the fan-out of"))
-        for d, name in enumerate(layer.problem.dimensions) if lasts[level, d, row] != factors[level, d, row])
-    lacking = CountTerm(decimal_of(count - whole.count),
-                        f"last runs that are shorter, on average over instances: {shorter}")
-    return replace(whole, count=count, corrections=(*whole.corrections, *([lacking] if lacking.value else [])))
 
 
 def _of_level(layer: PreparedLayer, evaluation: Evaluation, row: int, wanted: np.ndarray, level: int,

@@ -39,27 +39,18 @@ SAME = 1e-9
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A finished run.
+    """A finished run."""
 
-    Attributes:
-        spec: Its input, with the mapping, without constraints.
-        mapping: The mapping.
-        stats: The mapping's numbers, computed again.
-        stored: The contents of its result file.
-    """
-
-    spec: Spec
+    spec: Spec              # Its input, with the mapping, without constraints
     mapping: Mapping
-    stats: Stats
-    stored: dict[str, Any]
+    stats: Stats            # The mapping's numbers, computed again
+    stored: dict[str, Any]  # The contents of its result file
 
 
 def read_run(folder: Path | str) -> FinishedRun:
     """Reads and checks a folder that `fadiff-mapper map` has written.
 
-    Raises:
-        FadiffError: The folder is missing, a file is missing or broken, or the mapping does not give the stored
-            numbers.
+    Raises FadiffError where folder or file is missing or broken, or the mapping does not give the stored numbers.
     """
     folder, accepted = Path(folder), "the file as it was written"
     if not folder.is_dir():
@@ -103,23 +94,16 @@ def _is_bound(stored: Any) -> bool:
 
 @dataclass(frozen=True)
 class RunExplanation:
-    """The explanation of one run.
+    """The explanation of one run."""
 
-    Attributes:
-        metric: The metric of the sensitivities: the stored bound's, which the run minimised; else EDP.
-        bound: The bound as stored with the run, see `lower_bound.bound_record`: its constraints are not in the folder.
-            None if unknown.
-        sensitivities: The largest elasticity first; empty for a single count, for sparse designs, and for mappings with
-            residuals.
-        counts: Every access count, or the requested one.
-        lost: The reason if computing the sensitivities failed.
-    """
-
-    metric: str
-    bound: dict[str, Any] | None
-    sensitivities: tuple[Sensitivity, ...]
-    counts: tuple[CountExplanation, ...]
-    lost: str = ""
+    metric: str                             # The metric of the sensitivities: the stored bound's, which the run
+                                            # minimised; else EDP
+    bound: dict[str, Any] | None            # The bound as stored with the run, see `lower_bound.bound_record`: its
+                                            # constraints are not in the folder. None if unknown
+    sensitivities: tuple[Sensitivity, ...]  # The largest elasticity first; empty for a single count, for sparse
+                                            # designs, and for mappings with residuals
+    counts: tuple[CountExplanation, ...]    # Every access count, or the requested one
+    lost: str = ""                          # The reason if computing the sensitivities failed
 
     def to_dict(self) -> dict[str, Any]:
         """The explanation as plain values, for JSON."""
@@ -129,11 +113,7 @@ class RunExplanation:
 
 
 def explain_run(run: FinishedRun, count: Sequence[str] | None = None) -> RunExplanation:
-    """Explains a run; `count` requests only one count, by level, data space and action, without sensitivities.
-
-    Raises:
-        FadiffError: There is no such count.
-    """
+    """Explains a run, or one count, by level, data space and action; raises FadiffError if there is no such count."""
     spec = run.spec
     bound = run.stored.get("bound")
     metric = bound["metric"] if bound else "edp"

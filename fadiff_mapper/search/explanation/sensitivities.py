@@ -36,13 +36,12 @@ from fadiff_mapper.base.errors import FadiffError, OutOfTime
 from fadiff_mapper.inputs.spec.arch import Arithmetic, StorageLevel
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.access_counts import Counts, Rounding
+from fadiff_mapper.model.access_counts import Rounding
 from fadiff_mapper.model.energy_latency import Cost, cost, outermost_accesses
 from fadiff_mapper.model.evaluate import EXACT, Evaluation, evaluate_one
 from fadiff_mapper.model.loop_nest import Nest, active_parts
 from fadiff_mapper.model.prepared_layer import UNLIMITED, PreparedLayer
 from fadiff_mapper.model.smooth import SMOOTH, evaluate_smooth
-from fadiff_mapper.model.tiles import Usage
 
 PRICES = ("read", "fill", "update", "leak", "compute_energy")
 BANDWIDTHS = ("read_bandwidth", "write_bandwidth", "shared_bandwidth")
@@ -102,59 +101,20 @@ class Sensitivity:
         return asdict(self)
 
 
-def sensitivities(layer: PreparedLayer, evaluation: Evaluation, row: int = 0, metric: str = "edp",
+def sensitivities(layer: PreparedLayer, evaluation: Evaluation, metric: str = "edp",
                   over: Over = never) -> tuple[Sensitivity, ...]:
-    """Sensitivities of one mapping, a legal row of an evaluated batch, to prices, bandwidths, capacities and fan-outs.
+    """Sensitivities of a legal mapping, evaluated as a batch of one, to prices, bandwidths, capacities and fan-outs.
 
-    The largest elasticity comes first, zeros last.
-
-    Raises:
-        OutOfTime: Time was over before all were known.
+    The largest elasticity comes first, zeros last. At the fixed mapping counts are exact, so the derivatives are the
+    exact model's without its rounding of cycles. Energy is linear in the prices: the derivative by a price is the
+    energy of a machine with this price 1 and all others 0. Cycles and leakage are differentiated by bandwidths as a
+    difference over a small rise. A wider fan-out makes room for all units inside, so the elasticities of their limits
+    add up. Raises OutOfTime.
     """
-    cycles, energy = float(evaluation.cycles[row]), float(evaluation.energy[row])
-    # no constant changes the accesses of the outermost level at a fixed mapping
-    value = {"edp": cycles * energy, "energy": energy, "delay": cycles}.get(metric, 0.0)
-    every = [] if metric == "last_level_accesses" else _of_constants(layer, evaluation, row, metric, value)
-    every += _of_limits(layer, shadow_prices(layer, evaluation.nest.take([row]), metric, over), value)
-    return tuple(sorted(every, key=lambda sensitivity: -abs(sensitivity.elasticity)))
-
-
-def mapping_sensitivities(spec: Spec, mapping: Mapping, metric: str, over: Over = never) -> tuple[Sensitivity, ...]:
-    """All sensitivities of a legal mapping of a spec's problem, see `sensitivities`.
-
-    Raises:
-        FadiffError: The design is sparse: the differentiable model is dense.
-        OutOfTime: Time was over before all were known.
-    """
-    refuse_sparse(spec)
-    layer, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, details=True)
-    return sensitivities(layer, evaluation, metric=metric, over=over)
-
-
-def refuse_sparse(spec: Spec) -> None:
-    """Raises FadiffError for a sparse design, whose sensitivities are unknown."""
-    if spec.sparse is not None and spec.sparse.applied:
-        raise FadiffError("sensitivities are those of the dense model and not known for sparse designs; accepted: an "
-                          "input without sparse_optimizations")
-
-
-def _of_constants(layer: PreparedLayer, evaluation: Evaluation, row: int, metric: str,
-                  value: float) -> list[Sensitivity]:
-    """Sensitivities to prices and bandwidths at the fixed mapping; `value` is the metric's.
-
-    Counts are exact, so the derivatives are the exact model's without its rounding of cycles. Energy is linear in the
-    prices: the derivative by a price is the energy of a machine with this price 1 and all others 0. Cycles and leakage
-    are differentiated by bandwidths as a difference over a small rise.
-    """
-    def of_row(array: np.ndarray) -> np.ndarray:
-        return array[..., row:row + 1]
-
-    counts = Counts(*(of_row(getattr(evaluation.counts, name)) for name in Counts.__dataclass_fields__))
-    use = Usage(*map(of_row, (evaluation.use.expansion_x, evaluation.use.expansion_y, evaluation.use.compute_cycles)))
-
     def cost_with(rounding: Rounding, **constants: Any) -> Cost:
         """The cost on a machine with other prices or bandwidths, without the energy of interconnects."""
-        return cost(counts, use, replace(layer.machine, **constants), float(layer.problem.computes), rounding)
+        return cost(evaluation.counts, evaluation.use, replace(layer.machine, **constants),
+                    float(layer.problem.computes), rounding)
 
     def changed(values: Any, level: int, value: float) -> np.ndarray:
         """A copy of a constant, [L, 1] or one number, with another value at one level."""
@@ -177,67 +137,64 @@ def _of_constants(layer: PreparedLayer, evaluation: Evaluation, row: int, metric
                                  for bandwidth in (first, last))
                 found.append((name, level, float(constant), float(after.cycles[0] - before.cycles[0]) / (last - first),
                               float((after.leakage - before.leakage).sum()) / (last - first)))
-    cycles, energy, result = float(evaluation.cycles[row]), float(evaluation.energy[row]), []
-    for name, level, constant, cycles_slope, energy_slope in found:
+    cycles, energy = float(evaluation.cycles[0]), float(evaluation.energy[0])
+    # no constant changes the accesses of the outermost level at a fixed mapping
+    value = {"edp": cycles * energy, "energy": energy, "delay": cycles}.get(metric, 0.0)
+    every = []
+    for name, level, constant, cycles_slope, energy_slope in found if metric != "last_level_accesses" else ():
         slope = {"edp": cycles_slope * energy + cycles * energy_slope,
                  "energy": energy_slope}.get(metric, cycles_slope)
         owner = layer.arch.arithmetic if name == "compute_energy" else layer.arch.levels[level]
-        result.append(Sensitivity(owner.name, name, constant, UNITS[name], slope,
-                                  slope * constant / value if value else 0.0, "fixed mapping"))
-    return result
-
-
-def _of_limits(layer: PreparedLayer, shadow: ShadowPrices, value: float) -> list[Sensitivity]:
-    """Sensitivities to capacities, level by level, and to fan-outs, by the level above them; `value` is the metric's.
-
-    A wider fan-out makes room for all units inside, so the elasticities of their limits add up.
-    """
-    limits = list(zip(shadow.limits, shadow.elasticity, strict=True))
-    found = []
-    for index, level in enumerate(layer.arch.levels):
-        found += [(level.name, "capacity", float(level.usable or 0), elasticity) for limit, elasticity in limits
+        every.append(Sensitivity(owner.name, name, constant, UNITS[name], slope,
+                                 slope * constant / value if value else 0.0, "fixed mapping"))
+    shadow = shadow_prices(layer, evaluation.nest, metric, over)
+    limits, worth = list(zip(shadow.limits, shadow.elasticity, strict=True)), []
+    for index, storage in enumerate(layer.arch.levels):
+        worth += [(storage.name, "capacity", float(storage.usable or 0), elasticity) for limit, elasticity in limits
                   if limit.resource == "capacity" and limit.unit == index]
-        found += [(level.name, f"fan-out {axis}", float(width),
+        worth += [(storage.name, f"fan-out {axis}", float(width),
                    np.sum([elasticity for limit, elasticity in limits
                            if limit.resource == f"fan-out {axis}" and limit.unit <= index]))
                   for axis, width in zip("XY", layer.arch.fanout(index), strict=True) if width > 1]
-    return [Sensitivity(level, constant, available, UNITS[constant],
-                        float(elasticity * value / available if available else 0.0), float(elasticity),
-                        "continuous optimum", shadow.certain)
-            for level, constant, available, elasticity in found]
+    every += [Sensitivity(owner, constant, available, UNITS[constant],
+                          float(elasticity * value / available if available else 0.0), float(elasticity),
+                          "continuous optimum", shadow.certain)
+              for owner, constant, available, elasticity in worth]
+    return tuple(sorted(every, key=lambda sensitivity: -abs(sensitivity.elasticity)))
+
+
+def mapping_sensitivities(spec: Spec, mapping: Mapping, metric: str, over: Over = never) -> tuple[Sensitivity, ...]:
+    """The `sensitivities` of a legal mapping; raises FadiffError for a sparse design, OutOfTime."""
+    refuse_sparse(spec)
+    layer, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, details=True)
+    return sensitivities(layer, evaluation, metric=metric, over=over)
+
+
+def refuse_sparse(spec: Spec) -> None:
+    """Raises FadiffError for a sparse design, whose sensitivities are unknown."""
+    if spec.sparse is not None and spec.sparse.applied:
+        raise FadiffError("sensitivities are those of the dense model and not known for sparse designs; accepted: an "
+                          "input without sparse_optimizations")
 
 
 @dataclass(frozen=True)
 class MachineLimit:
-    """One limit of the machine that a mapping's loops could meet.
+    """One limit of the machine that a mapping's loops could meet."""
 
-    Attributes:
-        resource: "capacity", "fan-out X" or "fan-out Y".
-        unit: For a capacity the storage level; for a fan-out the unit whose instances it limits, an index of
-            `Usage.expansion_x` (0 is the arithmetic, l + 1 is level l).
-        log_available: Natural logarithm of the available words or units.
-    """
-
-    resource: str
-    unit: int
-    log_available: float
+    resource: str         # "capacity", "fan-out X" or "fan-out Y"
+    unit: int             # For a capacity the storage level; for a fan-out the unit whose instances it limits, an index
+                          # of `Usage.expansion_x` (0 is the arithmetic, l + 1 is level l)
+    log_available: float  # Natural logarithm of the available words or units
 
 
 @dataclass(frozen=True)
 class ShadowPrices:
-    """The continuous optimum next to a mapping.
+    """The continuous optimum next to a mapping."""
 
-    Attributes:
-        limits: The C limits of the machine.
-        elasticity: d log f* / d log(limit) of each, never positive, [C].
-        log_value: log f*.
-        certain: Whether the multipliers confirm that the point is an optimum.
-    """
-
-    limits: tuple[MachineLimit, ...]
-    elasticity: np.ndarray
-    log_value: float
-    certain: bool
+    limits: tuple[MachineLimit, ...]  # The C limits of the machine
+    elasticity: np.ndarray            # d log f* / d log(limit) of each, never positive, [C]
+    log_value: float                  # log f*
+    certain: bool                     # Whether the multipliers confirm that the point is an optimum
 
 
 def shadow_prices(layer: PreparedLayer, nest: Nest, metric: str = "edp", over: Over = never) -> ShadowPrices:
@@ -245,10 +202,7 @@ def shadow_prices(layer: PreparedLayer, nest: Nest, metric: str = "edp", over: O
 
     The optimum is local. At a kink (another limit or level binds just beyond it) the elasticity lies between its values
     for more and for less of the limit. A limit that no loop of the mapping can meet, such as that of a memory of one
-    word, counts as slack.
-
-    Raises:
-        OutOfTime: Time was over before the optimum was found.
+    word, counts as slack. Raises OutOfTime.
     """
     arch = layer.arch
     units: tuple[Arithmetic | StorageLevel, ...] = (arch.arithmetic, *arch.levels)
@@ -346,21 +300,13 @@ def shadow_prices(layer: PreparedLayer, nest: Nest, metric: str = "edp", over: O
 
 @dataclass(frozen=True)
 class RepeatedLayer:
-    """A mapped layer and how often it runs.
+    """A mapped layer and how often it runs."""
 
-    Attributes:
-        runs: Number of runs, weights included.
-        spec: The layer on its design.
-        mapping: The mapping of one run.
-        energy_pj: Energy of one run in pJ.
-        cycles: Cycles of one run.
-    """
-
-    runs: float
-    spec: Spec
-    mapping: Mapping
-    energy_pj: float
-    cycles: float
+    runs: float       # Number of runs, weights included
+    spec: Spec        # The layer on its design
+    mapping: Mapping  # The mapping of one run
+    energy_pj: float  # Energy of one run in pJ
+    cycles: float     # Cycles of one run
 
 
 def combined_sensitivities(layers: Sequence[RepeatedLayer],
@@ -369,11 +315,7 @@ def combined_sensitivities(layers: Sequence[RepeatedLayer],
     first.
 
     With E the sum of energies and T the sum of cycles, d(E T) = T dE + E dT for every constant. A sensitivity is
-    certain if it is certain in every layer.
-
-    Raises:
-        FadiffError: The design is sparse.
-        OutOfTime: `stopped` was true before the last layer.
+    certain if it is certain in every layer. Raises FadiffError for a sparse design, OutOfTime.
     """
     energy = sum(layer.runs * layer.energy_pj for layer in layers)
     cycles = sum(layer.runs * layer.cycles for layer in layers)

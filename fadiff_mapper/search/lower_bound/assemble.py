@@ -44,26 +44,14 @@ METRIC_NAMES = {"edp": "EDP", "energy": "energy", "delay": "delay", "last_level_
 def gap(bound: LowerBound, metric: str, value: float) -> float | None:
     """The share by which a value can be above the best possible one.
 
-    Args:
-        bound: The lower bound.
-        metric: The metric.
-        value: A value of it, that of a legal mapping.
-
-    Returns:
-        value / bound - 1; None where the bound is 0.
+    Returns value / bound - 1; None where the bound is 0.
     """
     least = bound.of(metric)
     return max(value / least - 1, 0.0) if least > 0 else None
 
 
 def sentence(bound: LowerBound | None, metric: str, value: float) -> str:
-    """States what is proven about a value of a metric; the percentage is rounded up.
-
-    Args:
-        bound: The lower bound; None where none is known.
-        metric: The metric.
-        value: A value of it, that of a legal mapping.
-    """
+    """States what is proven about a value of a metric; the percentage is rounded up."""
     above = gap(bound, metric, value) if bound else None
     if bound is None or above is None:
         return f"no lower bound on {METRIC_NAMES[metric]} is known for this problem"
@@ -87,13 +75,8 @@ def binding(bound: LowerBound, metric: str) -> str:
 def bound_record(bound: LowerBound | None, metric: str, value: float) -> dict[str, Any] | None:
     """The bound as a plain dict, for other programs.
 
-    Args:
-        bound: The lower bound; None where none is known.
-        metric: The metric that was minimised.
-        value: The value that was reached.
-
-    Returns:
-        Bound and gap of the metric, the sentence, the bounds on all four metrics, and the parts; None without a bound.
+    Returns bound and gap of the metric, the sentence, the bounds on all four metrics, and the parts; None without a
+    bound.
     """
     if bound is None:
         return None
@@ -119,19 +102,12 @@ SLACK = 1 - 1e-11
 
 @dataclass(frozen=True)
 class BoundPart:
-    """One addend of the energy bound, or one of the limits whose largest is the delay bound.
+    """One addend of the energy bound, or one of the limits whose largest is the delay bound."""
 
-    Attributes:
-        metric: "energy" or "delay".
-        where: The level, the data space or the two levels that it belongs to, in words.
-        value: Energy in pJ, or delay in cycles.
-        source: The reason why no mapping can have less, in words.
-    """
-
-    metric: str
-    where: str
-    value: float
-    source: str
+    metric: str   # "energy" or "delay"
+    where: str    # The level, the data space or the two levels that it belongs to, in words
+    value: float  # Energy in pJ, or delay in cycles
+    source: str   # The reason why no mapping can have less, in words
 
 
 @dataclass(frozen=True)
@@ -169,16 +145,7 @@ def sparse_lower_bound(design: SparseDesign, space: MapSpace, over: Over = never
     The bound of the dense layer, of whose accesses and computes no more is saved than can be saved at most, in memories
     as large as compression makes them.
 
-    Args:
-        design: The layer on its design.
-        space: Its map space, with the constraints.
-        over: Tells whether time is over.
-
-    Returns:
-        The bound; None where none is proven: see `lower_bound`, and for designs with spatial skipping.
-
-    Raises:
-        OutOfTime: Time was over before the bound was known.
+    Returns None where none is proven: see `lower_bound`, and for designs with spatial skipping. Raises OutOfTime.
     """
     if design.skips_instances:
         return None
@@ -190,19 +157,11 @@ def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | Non
                 tiled: bool = True, over: Over = never) -> LowerBound | None:
     """Bounds all metrics of one layer from below.
 
-    Args:
-        layer: The problem on its architecture.
-        space: Its map space, with the constraints.
-        shares: Least shares of the dense accesses and computes that zeros leave; None: everything.
-        tiled: Whether factors divide their dimensions, so that all tiles are known; else every word is sent once.
-        over: Tells whether time is over.
+    `shares`: least shares of the dense accesses and computes that zeros leave; None: everything. `tiled`: whether
+    factors divide their dimensions, so that all tiles are known; else every word is sent once.
 
-    Returns:
-        The bound; None where none is proven: for an output whose rank is a sum of dimensions, since Timeloop's count
-        of the words that need not be read back can exceed those that are written there.
-
-    Raises:
-        OutOfTime: Time was over before the bound was known.
+    Returns None where no bound is proven: for an output whose rank is a sum of dimensions, since Timeloop's count of
+    the words that need not be read back can exceed those that are written there. Raises OutOfTime.
     """
     if any(windowed and written for windowed, written
            in zip(layer.projection.windowed, layer.projection.read_write, strict=True)):
@@ -265,13 +224,7 @@ def _separate_bound(layer: PreparedLayer, inputs: BoundInputs, states: States,
 
     Without tiles: for a data space alone mostly some tile fits, and some loop outside does not move it.
 
-    Args:
-        layer: The problem on its architecture.
-        inputs: The quantities of its map space.
-        states: The states of parallelism.
-        kept: For each data space every set of levels that may keep it.
-        shares: Least shares of the dense accesses and computes that zeros leave.
-        over: Tells whether time is over.
+    `kept` has for each data space every set of levels that may keep it.
     """
     alone = [[_keep_choice(inputs, states, tuple(keepers if t == tensor else () for t in range(len(kept))))
               for keepers in in_time(options, over)] for tensor, options in enumerate(kept)]
@@ -324,15 +277,7 @@ def _compute_and_leakage(layer: PreparedLayer, inputs: BoundInputs, macs: np.nda
 
     Instances in use times cycles are at least the MACs over those that hang below one instance.
 
-    Args:
-        layer: The problem on its architecture.
-        inputs: The quantities of its map space.
-        macs: MACs in use in each state of parallelism, [S].
-        delay: Least delay in cycles, [S].
-        shares: Least shares of the computes and of the instances in use that zeros leave.
-
-    Returns:
-        Addends in pJ.
+    `macs` are in use in each state of parallelism, `delay` the least cycles, [S] each. Returns addends in pJ.
     """
     computes, instances = layer.problem.computes * shares.computes, shares.instances
     parts = [Addend(layer.arch.arithmetic.name, computes * layer.machine.compute_energy * np.ones_like(macs),
@@ -380,16 +325,7 @@ def _cycle_limits(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice,
 def residual_lower_bound(layer: PreparedLayer, space: MapSpace, over: Over = never) -> LowerBound | None:
     """Bounds all metrics of one layer from below, whatever whole numbers its factors are.
 
-    Args:
-        layer: The problem on its architecture.
-        space: Its map space, with the constraints.
-        over: Tells whether time is over.
-
-    Returns:
-        The bound; None where none is proven, see `lower_bound`.
-
-    Raises:
-        OutOfTime: Time was over before the bound was known.
+    Returns None where none is proven, see `lower_bound`. Raises OutOfTime.
     """
     return lower_bound(layer, with_any_factor(space), tiled=False, over=over)
 

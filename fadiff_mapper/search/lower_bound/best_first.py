@@ -20,50 +20,34 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class Look(Generic[Part, Answer]):
-    """All that a look at one part brings.
+    """All that a look at one part brings."""
 
-    Attributes:
-        parts: Bounds and parts that together hold every candidate below the limit that was not evaluated.
-        better: Value and answer of the best candidate below the limit among those evaluated; None: there is none.
-        least: Bound of candidates that can be neither evaluated nor divided further; infinite: there are none.
-    """
-
-    parts: Iterable[tuple[float, Part]] = ()
-    better: tuple[float, Answer] | None = None
-    least: float = inf
+    parts: Iterable[tuple[float, Part]] = ()    # Bounds and parts that together hold every candidate below the limit
+                                                # that was not evaluated
+    better: tuple[float, Answer] | None = None  # Value and answer of the best candidate below the limit among those
+                                                # evaluated; None: there is none
+    least: float = inf                          # Bound of candidates that can be neither evaluated nor divided further;
+                                                # infinite: there are none
 
 
 @dataclass(frozen=True)
 class Proof(Generic[Answer]):
-    """The state of a branch and bound when it ended.
+    """The state of a branch and bound when it ended."""
 
-    Attributes:
-        value: Value of the best answer.
-        answer: The best answer; None: the first one, that was given.
-        least: No candidate has a value below it, but for `TOLERANCE`.
-        opened: Parts looked at.
-    """
-
-    value: float
-    answer: Answer | None
-    least: float
-    opened: int
+    value: float           # Value of the best answer
+    answer: Answer | None  # The best answer; None: the first one, that was given
+    least: float           # No candidate has a value below it, but for `TOLERANCE`
+    opened: int            # Parts looked at
 
 
 def best_first(parts: Iterable[tuple[float, Part]], look: Callable[[Part, float], Look[Part, Answer]], value: float,
                gap: float = 0.0, over: Over = never) -> Proof[Answer]:
     """Proves an answer to be the best one, or finds a better one.
 
-    Args:
-        parts: Bounds and parts that together hold every candidate.
-        look: Evaluates or divides a part; candidates of the limit or more, its second argument, do not matter.
-        value: Value of the first answer, to be minimised.
-        gap: Share by which the best answer may exceed the least bound in the end.
-        over: Asked before every look; once true, the search ends with what it has.
-
-    Returns:
-        The best answer with the least bound: their gap is the given one at most, unless time was over, or some parts
-        can be neither evaluated nor divided.
+    `parts` are bounds and parts that together hold every candidate. `look` evaluates or divides a part; candidates of
+    the limit or more, its second argument, do not matter. `value` is that of the first answer, to be minimised. The
+    best answer exceeds the least bound by the `gap` at most, unless `over` was true before a look, or some parts can be
+    neither evaluated nor divided.
     """
     heap = [(bound, number, part) for number, (bound, part) in enumerate(parts)]
     heapq.heapify(heap)

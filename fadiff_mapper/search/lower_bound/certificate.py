@@ -26,22 +26,10 @@ def certificate(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, 
                 over: Over = never) -> dict[str, Any]:
     """The certificate that no mapping of a map space is better than a given one by more than a gap.
 
-    Args:
-        layer: The problem on its architecture.
-        space: Its map space.
-        metric: The metric.
-        nest: The mapping that was proved, a nest of one row.
-        gap: The gap of the proof.
-        over: Asked at every part.
-
-    Returns:
-        Plain data: the mapping with its value, the limit that others were held to, and the parts below it. A part has
-        its bound and the parts that it is divided into, of which those at the limit or above it are left out; or, once
-        all its loops are fixed, the least value of its mappings and how many there are.
-
-    Raises:
-        FadiffError: A mapping is below the limit, or some are not evaluated.
-        OutOfTime: Time was over.
+    Returns plain data: the mapping with its value, the limit that others were held to, and the parts below it. A part
+    has its bound and the parts that it is divided into, of which those at the limit or above it are left out; or, once
+    all its loops are fixed, the least value of its mappings and how many there are. Raises FadiffError if a mapping is
+    below the limit, or some are not evaluated; OutOfTime.
     """
     value = metric_of(score(layer, nest), metric)
     limit, core, levels = value * (1 - TOLERANCE) / (1 + gap), core_of(layer, space, metric), len(space.levels)

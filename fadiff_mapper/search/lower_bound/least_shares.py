@@ -30,21 +30,13 @@ limit on time and memory; nothing was measured."""
 
 @dataclass(frozen=True)
 class LeastShares:
-    """Shares of the dense numbers of any mapping that are left, or less.
+    """Shares of the dense numbers of any mapping that are left, or less."""
 
-    Attributes:
-        reads: Words read, [L, T].
-        fills: Words filled, [L, T].
-        updates: Words updated, [L, T].
-        computes: Multiply-accumulates that happen.
-        instances: Instances in use.
-    """
-
-    reads: np.ndarray
-    fills: np.ndarray
-    updates: np.ndarray
-    computes: float
-    instances: float
+    reads: np.ndarray    # Words read, [L, T]
+    fills: np.ndarray    # Words filled, [L, T]
+    updates: np.ndarray  # Words updated, [L, T]
+    computes: float      # Multiply-accumulates that happen
+    instances: float     # Instances in use
 
 
 def all_happen(layer: PreparedLayer) -> LeastShares:
@@ -117,12 +109,7 @@ def _computed(design: SparseDesign) -> float:
 def with_room_at_most(design: SparseDesign, arch: Architecture) -> Architecture:
     """The architecture with memories that hold, uncompressed, whatever they may hold compressed.
 
-    Args:
-        design: The layer on its design.
-        arch: Its architecture.
-
-    Returns:
-        The same sizes where nothing is compressed; else they grow by the inverse of the least density.
+    Sizes grow by the inverse of the least density where anything is compressed.
     """
     levels = []
     for level, options in zip(arch.levels, design.sparse.levels, strict=True):

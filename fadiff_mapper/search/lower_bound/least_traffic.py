@@ -50,11 +50,8 @@ def merged(points: np.ndarray) -> np.ndarray:
 
     For every cost that does not fall in any row the cheapest of the result costs at most what the cheapest of all does.
 
-    Args:
-        points: N alternatives of C amounts each, [C, N].
-
-    Returns:
-        At most `MOST_ALTERNATIVES` columns, [C, F]; the given ones if they are no more.
+    From alternatives `points` [C, N] to at most `MOST_ALTERNATIVES` columns, [C, F]; the given ones if they are no
+    more.
     """
     octaves = CELL
     while points.shape[1] > MOST_ALTERNATIVES:
@@ -74,11 +71,7 @@ def undominated(points: np.ndarray) -> np.ndarray:
 
     For every cost that does not fall in any row the cheapest of all columns is as cheap as the cheapest of the result.
 
-    Args:
-        points: N alternatives of C amounts each, [C, N].
-
-    Returns:
-        F of the columns, [C, F]; a few dominated ones may be left.
+    From columns `points` [C, N] to F of them, [C, F]; a few dominated ones may be left.
     """
     least = points.min(axis=1, keepdims=True)
     everywhere = np.flatnonzero(points[0] == least[0])
@@ -113,23 +106,17 @@ REMEMBERED = 2048
 
 @dataclass(frozen=True)
 class JointTiles:
-    """All joint tiles of one level, N of them or groups of them.
+    """All joint tiles of one level, N of them or groups of them."""
 
-    Attributes:
-        words: Distinct words of each data space that a tile touches at least, [T, N].
-        visits: Iterations of the temporal loops outside at least, all dimensions together, [N].
-        runs: Whether the loops over a dimension outside run more than once, [D, N]; not for the whole dimension alone.
-        steps: Iterations of the loops over each dimension outside, [n_d] for its extents.
-        extents: The number of each tile's extent in a grid over all dimensions, [N], the last dimension innermost.
-        single: Whether each stands for itself, so that the steps are those of the tile and not of a larger one.
-    """
-
-    words: np.ndarray
-    visits: np.ndarray
-    runs: np.ndarray
-    steps: tuple[np.ndarray, ...]
-    extents: np.ndarray
-    single: bool = True
+    words: np.ndarray              # Distinct words of each data space that a tile touches at least, [T, N]
+    visits: np.ndarray             # Iterations of the temporal loops outside at least, all dimensions together, [N]
+    runs: np.ndarray               # Whether the loops over a dimension outside run more than once, [D, N]; not for the
+                                   # whole dimension alone
+    steps: tuple[np.ndarray, ...]  # Iterations of the loops over each dimension outside, [n_d] for its extents
+    extents: np.ndarray            # The number of each tile's extent in a grid over all dimensions, [N], the last
+                                   # dimension innermost
+    single: bool = True            # Whether each stands for itself, so that the steps are those of the tile and not of
+                                   # a larger one
 
     def take(self, chosen: np.ndarray) -> JointTiles:
         """Some of the tiles, by their numbers."""
@@ -186,11 +173,8 @@ def _groups(extents: tuple[tuple[int, ...], ...]) -> list[list[tuple[int, int]]]
     with the most; so a bound by groups holds, and is the looser the wider they are. The longest dimension's groups are
     paired until tiles are few enough. The last extent, which may be the whole dimension, stays by itself.
 
-    Args:
-        extents: The numbers of points in each dimension, ascending.
-
-    Returns:
-        Groups by dimension; None where not even the widest are few enough.
+    `extents` are the numbers of points in each dimension, ascending. Returns groups by dimension; None where not even
+    the widest are few enough.
     """
     groups = [[(points, points) for points in choices] for choices in extents]
     while math.prod(map(len, groups)) > MOST_TILES:
@@ -210,11 +194,6 @@ def _extents(bound: int, spatial: tuple[tuple[int, ...], ...],
 
     They are the products of the temporal loops up to the level and all spatial loops that the temporal loops outside
     can complete to the bound.
-
-    Args:
-        bound: The dimension's bound.
-        spatial: The factors that the spatial loops of every level may have.
-        temporal: The same for temporal loops.
     """
     levels = range(1, len(temporal) + 1)
     inside = (reachable(bound, (*spatial, *temporal[:level])) for level in levels)
@@ -246,12 +225,7 @@ def scattered_words(dataspace: DataSpace, points: Mapping[str, np.ndarray]) -> n
 
     The points need not be neighbours: the sums of two sets of a and b numbers have a + b - 1 values at least.
 
-    Args:
-        dataspace: The data space.
-        points: Numbers of points by dimension, arrays that broadcast against each other.
-
-    Returns:
-        Words, an array of the shape that those of the data space's dimensions broadcast to.
+    `points`: numbers by dimension, arrays that broadcast against each other, to the shape of the words.
     """
     result = np.ones(())
     for terms in own_terms(dataspace):
@@ -265,10 +239,6 @@ def touched_words(dataspace: DataSpace, bounds: Mapping[str, int]) -> float:
     Dimensions of a rank are added by ascending coefficient. As long as a coefficient is no greater than the extent so
     far, no hole opens and the extent grows by coefficient * (points - 1). The first greater one lays out disjoint
     copies; after that only points - 1 more words are certain for each dimension.
-
-    Args:
-        dataspace: The data space.
-        bounds: Extents of the problem by dimension.
     """
     result = 1
     for terms in own_terms(dataspace):
@@ -290,25 +260,18 @@ Keepers = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class BoundInputs:
-    """Quantities of one map space that all its traffic bounds start from, computed once.
+    """Quantities of one map space that all its traffic bounds start from, computed once."""
 
-    Attributes:
-        space: The map space.
-        touched: Distinct words of each data space that the problem touches at least, [T].
-        instances: Instances of each level that can be in use, [L].
-        moving: For each data space the indices of the dimensions that move it by themselves (in a rank of their own).
-        windowed: For each data space whether several dimensions of bounds above 1 share a rank.
-        tiles: For each level its joint tiles; None where there are too many, or where the level has no capacity.
-        spread: The reach of the spatial loops.
-    """
-
-    space: MapSpace
-    touched: np.ndarray
-    instances: np.ndarray
-    moving: tuple[frozenset[int], ...]
-    windowed: tuple[bool, ...]
-    tiles: tuple[JointTiles | None, ...]
-    spread: Spread
+    space: MapSpace                       # The map space
+    touched: np.ndarray                   # Distinct words of each data space that the problem touches at least, [T]
+    instances: np.ndarray                 # Instances of each level that can be in use, [L]
+    moving: tuple[frozenset[int], ...]    # For each data space the indices of the dimensions that move it by themselves
+                                          # (in a rank of their own)
+    windowed: tuple[bool, ...]            # For each data space whether several dimensions of bounds above 1 share a
+                                          # rank
+    tiles: tuple[JointTiles | None, ...]  # For each level its joint tiles; None where there are too many, or where the
+                                          # level has no capacity
+    spread: Spread                        # The reach of the spatial loops
 
 
 def bound_inputs(space: MapSpace, tiled: bool = True) -> BoundInputs:
@@ -341,26 +304,17 @@ class BoundaryTraffic:
 
     A crossing is one data space between two levels that keep it, with none between them that does. For every legal
     mapping some column of `words` is component-wise at most what it sends, so the cheapest column is a lower bound.
-
-    Attributes:
-        tensor: The data space of each of C crossings, the innermost receiver first, [C].
-        inner: The level that receives it, [C].
-        outer: The level that sends it, [C].
-        tops: The levels that receive anything, innermost first.
-        ends: For each of them the number of crossings that lie at or within it.
-        words: For each of them the words received by those crossings in F alternatives, [c, F] with c from `ends`.
-        once: Words of the crossing's data space that the problem touches, [C].
-        unshared: The factor by which neighbouring windows may shrink the words, [C].
     """
 
-    tensor: np.ndarray
-    inner: np.ndarray
-    outer: np.ndarray
-    tops: tuple[int, ...]
-    ends: tuple[int, ...]
-    words: tuple[np.ndarray, ...]
-    once: np.ndarray
-    unshared: np.ndarray
+    tensor: np.ndarray             # The data space of each of C crossings, the innermost receiver first, [C]
+    inner: np.ndarray              # The level that receives it, [C]
+    outer: np.ndarray              # The level that sends it, [C]
+    tops: tuple[int, ...]          # The levels that receive anything, innermost first
+    ends: tuple[int, ...]          # For each of them the number of crossings that lie at or within it
+    words: tuple[np.ndarray, ...]  # For each of them the words received by those crossings in F alternatives, [c, F]
+                                   # with c from `ends`
+    once: np.ndarray               # Words of the crossing's data space that the problem touches, [C]
+    unshared: np.ndarray           # The factor by which neighbouring windows may shrink the words, [C]
 
 
 def crossings_of(inputs: BoundInputs, keepers: Keepers) -> BoundaryTraffic:
@@ -382,12 +336,8 @@ def cheapest(crossings: BoundaryTraffic, cost: Callable[[np.ndarray], np.ndarray
     disjoint runs of levels may be bounded apart, each run on the tiles of its outermost level, and the sums added;
     the division into runs with the highest sum is taken, found by dynamic programming over the levels.
 
-    Args:
-        crossings: The crossings and their alternatives.
-        cost: From words [c, F] of the first c crossings to their costs, of the same shape; more words never cost less.
-
-    Returns:
-        Words, [C]; a single entry is no bound by itself.
+    `cost`: from words [c, F] of the first c crossings to their costs, of the same shape; more words never cost less.
+    Returns words, [C]; a single entry is no bound by itself.
     """
     starts = (0, *crossings.ends)
     sums, picks = [0.0], list[tuple[int, int]]()  # by the end of a run: its start and the column of its alternatives
@@ -411,14 +361,8 @@ def cheapest(crossings: BoundaryTraffic, cost: Callable[[np.ndarray], np.ndarray
 def _alternatives(inputs: BoundInputs, keepers: Keepers, keys: Sequence[tuple[int, int]], top: int) -> np.ndarray:
     """Words of some crossings for the joint tiles of a level and the innermost loop outside them.
 
-    Args:
-        inputs: The quantities of the map space.
-        keepers: The levels that keep each data space.
-        keys: Data space and receiving level of each of c crossings, all at or within `top`.
-        top: The level whose joint tiles are tried.
-
-    Returns:
-        Words, [c, F]; alternatives that need at least as many as another one in every row are left out.
+    `keys`: data space and receiving level of each of c crossings, all at or within `top`, the level whose joint tiles
+    are tried. Returns words, [c, F]; alternatives that need at least as many as another one in every row are left out.
     """
     once = np.array([[inputs.touched[t]] for t, _ in keys])
     tiles = inputs.tiles[top]
@@ -452,9 +396,8 @@ def _innermost_loops(inputs: BoundInputs, tiles: JointTiles, keys: Sequence[tupl
                      top: int) -> list[tuple[int, np.ndarray]]:
     """Loops that may be the innermost one of several iterations outside a level's joint tiles.
 
-    Returns:
-        Dimensions, and for which joint tiles the loop may be that one, [N]. Loops that move the same data spaces and
-        slide none bring equal words; the first one stands for all of them.
+    Returns dimensions, and for which joint tiles the loop may be that one, [N]. Loops that move the same data spaces
+    and slide none bring equal words; the first one stands for all of them.
     """
     alike: dict[tuple[object, ...], tuple[int, np.ndarray]] = {}
     for d, runs in enumerate(tiles.runs):
@@ -473,8 +416,7 @@ def _stationary(inputs: BoundInputs, tiles: JointTiles, key: tuple[int, int], to
 
     Every word once; or as if it moved (`moved` [N]), where a level further in cannot hold what the joint tile touches.
 
-    Returns:
-        A number for all tiles, or one for each, [N].
+    Returns a number for all tiles, or one for each, [N].
     """
     tensor, level = key
     once = float(inputs.touched[tensor])
@@ -504,16 +446,8 @@ def _new_share(inputs: BoundInputs, tiles: JointTiles, tensor: int, level: int, 
     outside moves the window's rank: each other call, too, finds the window at least one step of `d` away from where
     the call before left it.
 
-    Args:
-        inputs: The quantities of the map space.
-        tiles: The joint tiles of the level.
-        tensor: The data space.
-        level: The level that receives it.
-        d: The dimension of the innermost loop outside.
-        chosen: The joint tiles asked about, [N].
-
-    Returns:
-        Shares, [N]; 0 where none is proven, and where tiles stand in groups, whose points are not known.
+    `chosen` are the joint tiles asked about, [N]. Returns shares, [N]; 0 where none is proven, and where tiles stand in
+    groups, whose points are not known.
     """
     space = inputs.space
     names, bounds = space.problem.dimensions, space.problem.bounds
@@ -536,14 +470,7 @@ def unshared(inputs: BoundInputs, tensor: int, level: int, outer: int) -> float:
     Receivers whose windows overlap share words. The bound then divides by the whole width of the fan-outs in between
     that hand the traffic on and spread several dimensions of one rank.
 
-    Args:
-        inputs: The quantities of the map space.
-        tensor: The data space.
-        level: The level that receives; -1 is the arithmetic.
-        outer: The level that sends.
-
-    Returns:
-        At least 1; 1 for a data space without windows.
+    Level -1 receives for the arithmetic. Returns at least 1; 1 for a data space without windows.
     """
     if not inputs.windowed[tensor]:
         return 1.0
@@ -560,60 +487,36 @@ def unshared(inputs: BoundInputs, tensor: int, level: int, outer: int) -> float:
 
 @dataclass(frozen=True)
 class AccessPrices:
-    """Prices per word of each action, all instances together, in the unit of the bound.
+    """Prices per word of each action, all instances together, in the unit of the bound."""
 
-    Attributes:
-        read: Price of a word read, [L, T].
-        fill: Price of a word filled, [L, T].
-        update: Price of a word updated, [L, T].
-    """
-
-    read: np.ndarray
-    fill: np.ndarray
-    update: np.ndarray
+    read: np.ndarray    # Price of a word read, [L, T]
+    fill: np.ndarray    # Price of a word filled, [L, T]
+    update: np.ndarray  # Price of a word updated, [L, T]
 
 
 @dataclass(frozen=True)
 class KeepChoice:
-    """One choice of the levels that keep each data space, with the parallelism and the traffic under it.
+    """One choice of the levels that keep each data space, with the parallelism and the traffic under it."""
 
-    Attributes:
-        keepers: For each data space the levels that keep it; a data space with none is left out of the bound.
-        states: States of parallelism.
-        crossings: The least traffic between the levels.
-    """
-
-    keepers: Keepers
-    states: Parallelism
-    crossings: BoundaryTraffic
+    keepers: Keepers            # For each data space the levels that keep it; a data space with none is left out of the
+                                # bound
+    states: Parallelism         # States of parallelism
+    crossings: BoundaryTraffic  # The least traffic between the levels
 
 
 @dataclass(frozen=True)
 class Addend:
-    """One addend of a bound.
+    """One addend of a bound."""
 
-    Attributes:
-        where: The level, the data space or the two levels that it belongs to, in words.
-        value: The addend for each state of parallelism, [S].
-        source: The reason why no mapping can have less, in words.
-    """
-
-    where: str
-    value: np.ndarray
-    source: str
+    where: str         # The level, the data space or the two levels that it belongs to, in words
+    value: np.ndarray  # The addend for each state of parallelism, [S]
+    source: str        # The reason why no mapping can have less, in words
 
 
 def least_total(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, prices: AccessPrices) -> list[Addend]:
     """The least sum of price * accesses under one choice of the data spaces kept.
 
-    Args:
-        layer: The problem on its architecture.
-        inputs: The quantities of its map space.
-        choice: The levels that keep each data space.
-        prices: Prices per word.
-
-    Returns:
-        Addends; for each state of parallelism no mapping can undercut their sum.
+    Returns addends; for each state of parallelism no mapping can undercut their sum.
     """
     return _operands(layer, inputs, choice, prices) + _traffic(layer, inputs, choice, prices)
 

@@ -27,28 +27,19 @@ PAIRED = 256
 
 @dataclass(frozen=True)
 class Parallelism:
-    """S states of the spatial loops.
+    """S states of the spatial loops."""
 
-    Attributes:
-        macs: MACs in use, [S].
-        sharing: MACs that one access at the innermost level which keeps the data space serves at most, [S, T].
-    """
-
-    macs: np.ndarray
-    sharing: np.ndarray
+    macs: np.ndarray     # MACs in use, [S]
+    sharing: np.ndarray  # MACs that one access at the innermost level which keeps the data space serves at most, [S, T]
 
 
 @dataclass(frozen=True)
 class Spread:
-    """The reach of a map space's spatial loops, level by level, innermost first.
+    """The reach of a map space's spatial loops, level by level, innermost first."""
 
-    Attributes:
-        widest: For each level the largest spatial factor of each dimension, by its name.
-        apart: For each level and data space the dimensions along whose spatial loops any two receivers want different
-            words of it.
-    """
-
-    widest: tuple[dict[str, int], ...]
+    widest: tuple[dict[str, int], ...]  # For each level the largest spatial factor of each dimension, by its name
+    # For each level and data space the dimensions along whose spatial loops any two receivers want different words of
+    # it
     apart: tuple[tuple[frozenset[str], ...], ...]
 
     def below(self, level: int) -> int:
@@ -70,10 +61,6 @@ def _separating(widest: Mapping[str, int], dataspace: DataSpace) -> frozenset[st
     They are the dimensions that move a rank by themselves, or the only one of a rank's dimensions that the level may
     spread. Where a level spreads two dimensions of one rank, receivers can want the same words (P 1 with R 0 is P 0
     with R 1), so neither counts.
-
-    Args:
-        widest: The largest spatial factors of the level, by dimension.
-        dataspace: The data space.
     """
     dimensions = set()
     for rank in dataspace.ranks:
@@ -89,14 +76,7 @@ def parallelism(space: MapSpace, spread: Spread, innermost: Sequence[int], over:
     the mesh of the next unit inwards, however the levels share it. The rule that the factors of one dimension at
     several levels divide its bound together is left out, which can only add states.
 
-    Args:
-        space: The map space.
-        spread: The reach of its spatial loops.
-        innermost: The innermost level that keeps each data space, [T]; -1 for one that is left out.
-        over: Tells whether time is over.
-
-    Raises:
-        OutOfTime: Time was over before all states were known.
+    `innermost`: the innermost level that keeps each data space, [T]; -1 for one that is left out. Raises OutOfTime.
     """
     tensors = len(innermost)
     states: set[tuple[int, ...]] = {(1, 1, *[1] * tensors)}

@@ -45,21 +45,13 @@ class MappingPart:
 
 @dataclass(frozen=True)
 class MappingProof:
-    """What is proved about the mappings of a map space.
+    """What is proved about the mappings of a map space."""
 
-    Attributes:
-        value: The metric of the best mapping known.
-        nest: That mapping, a nest of one row.
-        least: No legal mapping has less, but for a billionth (`best_first.TOLERANCE`).
-        parts: Parts of the map space that were bounded.
-        mappings: Mappings evaluated.
-    """
-
-    value: float
-    nest: Nest
-    least: float
-    parts: int
-    mappings: int
+    value: float   # The metric of the best mapping known
+    nest: Nest     # That mapping, a nest of one row
+    least: float   # No legal mapping has less, but for a billionth (`best_first.TOLERANCE`)
+    parts: int     # Parts of the map space that were bounded
+    mappings: int  # Mappings evaluated
 
     @property
     def gap(self) -> float:
@@ -106,14 +98,9 @@ def prove(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, *, gap
           budget: float = inf) -> MappingProof:
     """Searches for a mapping that is better than a known one, until it is proved that there is none.
 
-    Args:
-        layer: The problem on its architecture; `unprovable` has nothing against it.
-        space: Its map space.
-        metric: The metric to minimise.
-        nest: A legal mapping, a nest of one row.
-        gap: Share by which the best mapping may exceed the least bound in the end.
-        over: Asked again and again; once true, the proof ends with what it has.
-        budget: Parts and mappings to look at, about, before the proof ends.
+    `unprovable` has nothing against the layer; `nest` is a legal mapping, one row. `gap` is the share by which the best
+    mapping may exceed the least bound in the end. The proof ends with what it has once `over` is true, or when about
+    `budget` parts and mappings have been looked at.
     """
     value = metric_of(score(layer, nest), metric)
     core = core_of(layer, space, metric)

@@ -7,27 +7,26 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from operator import contains, floordiv, mod
 
 from fadiff_mapper.base.deadline import Over, in_time, never
 from fadiff_mapper.search.mapspace import MapSpace, available, reachable
-from fadiff_mapper.search.mapspace.orders import orders_at
+from fadiff_mapper.search.mapspace.build import orders_at
 
 Layout = tuple[tuple[int, ...], tuple[bool, ...]]
 """Spatial loops of all levels, [L * D] each: dimensions from the innermost loop outwards, and by dimension whether its
 loop lies on Y."""
 
+Reach = frozenset[tuple[int, int]]
+"""Units along X and Y that spatial loops may take."""
+
 
 @dataclass(frozen=True)
 class Scheme:
-    """All spatial factors of a mapping, and the data spaces that levels keep.
+    """All spatial factors of a mapping, and the data spaces that levels keep."""
 
-    Attributes:
-        spatial: Spatial factors of each level, [L][D].
-        keep: Whether each level keeps each data space, [L][T].
-    """
-
-    spatial: tuple[tuple[int, ...], ...]
-    keep: tuple[tuple[bool, ...], ...]
+    spatial: tuple[tuple[int, ...], ...]  # Spatial factors of each level, [L][D]
+    keep: tuple[tuple[bool, ...], ...]    # Whether each level keeps each data space, [L][T]
 
 
 def schemes(space: MapSpace, over: Over = never) -> Iterator[Scheme]:
@@ -44,25 +43,22 @@ def schemes(space: MapSpace, over: Over = never) -> Iterator[Scheme]:
     least = space.constraints.min_parallelism * available(space)
     widths = [_widths(space, level) for level in range(len(space.levels))]
 
-    def further_in(level: int, left: tuple[int, ...], reach: frozenset[tuple[int, int]],
-                   spatial: tuple[tuple[int, ...], ...]) -> Iterator[tuple[tuple[int, ...], ...]]:
-        if level < 0:
-            if all(bound in times for bound, times in zip(left, left_to_time, strict=True)) \
-                    and math.prod(map(math.prod, spatial)) >= least:
-                yield spatial
-            return
-        for factors, extents in widths[level].items():
-            if any(bound % factor for bound, factor in zip(left, factors, strict=True)):
-                continue
-            wider = _fitting(space, level, reach, extents)
-            if wider:
-                yield from further_in(level - 1, tuple(bound // factor for bound, factor in
-                                                       zip(left, factors, strict=True)), wider, (factors, *spatial))
+    @cache
+    def options(level: int, reach: Reach) -> list[tuple[tuple[int, ...], Reach]]:
+        """Spatial factors of a level that fit below units in use above it, and the units then in use."""
+        return [(factors, wider) for factors, extents in widths[level].items()
+                if (wider := _fitting(space, level, reach, extents))]
 
-    for spatial in in_time(further_in(len(space.levels) - 1, tuple(problem.bounds.values()), frozenset({(1, 1)}), ()),
-                           over):
-        for keep in keeps:
-            yield Scheme(spatial, keep)
+    begun: list[tuple[tuple[int, ...], Reach, tuple[tuple[int, ...], ...]]] = [
+        (tuple(problem.bounds.values()), frozenset({(1, 1)}), ())]
+    for level in reversed(range(len(space.levels))):
+        begun = [(tuple(map(floordiv, left, factors)), wider, (factors, *spatial))
+                 for left, reach, spatial in in_time(begun, over)
+                 for factors, wider in options(level, reach) if not any(map(mod, left, factors))]
+    for left, _, spatial in in_time(begun, over):
+        if all(map(contains, left_to_time, left)) and math.prod(map(math.prod, spatial)) >= least:
+            for keep in keeps:
+                yield Scheme(spatial, keep)
 
 
 def layouts(space: MapSpace, scheme: Scheme) -> Iterator[Layout]:
@@ -82,15 +78,15 @@ def layouts(space: MapSpace, scheme: Scheme) -> Iterator[Layout]:
         yield tuple(itertools.chain(*orders)), tuple(itertools.chain(*on_y))
 
 
-def _fitting(space: MapSpace, level: int, reach: frozenset[tuple[int, int]],
-             extents: frozenset[tuple[int, int]]) -> frozenset[tuple[int, int]]:
+def _fitting(space: MapSpace, level: int, reach: Reach,
+             extents: Reach) -> Reach:
     """Units along X and Y in use below a level, from those above it and the extents of its loops, where they fit."""
     unit = space.architecture.levels[level - 1] if level else space.architecture.arithmetic
     wider = {(x * dx, y * dy) for x, y in reach for dx, dy in extents}
     return frozenset((x, y) for x, y in wider if x <= unit.mesh_x and y <= unit.mesh_y and x * y <= unit.instances)
 
 
-def _widths(space: MapSpace, level: int) -> dict[tuple[int, ...], frozenset[tuple[int, int]]]:
+def _widths(space: MapSpace, level: int) -> dict[tuple[int, ...], Reach]:
     """The spatial factors that a level can have, with the extents along X and Y that its layouts can give them."""
     unit = space.architecture.levels[level - 1] if level else space.architecture.arithmetic
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
+from itertools import permutations
 
 import numpy as np
 
@@ -43,11 +44,7 @@ NONE = -1
 
 @cache
 def divisors(number: int) -> tuple[int, ...]:
-    """All divisors of a number from 1 to 2^53, ascending.
-
-    Raises:
-        FadiffError: There are more than `MOST_DIVISORS`.
-    """
+    """All divisors of a number from 1 to 2^53, ascending. Raises FadiffError for more than `MOST_DIVISORS`."""
     last = math.isqrt(number)
     portions = (np.arange(first, min(first + PORTION, last + 1)) for first in range(1, last + 1, PORTION))
     small = [int(divisor) for portion in portions for divisor in portion[number % portion == 0]]
@@ -111,44 +108,28 @@ class LoopSpace:
 
     The order from the innermost loop outwards is `inner`, then `between` in any order, then `outer`; together they name
     every dimension. The position of loops of factor 1 is free.
-
-    Attributes:
-        choices: Allowed factors of each dimension, ascending, each a divisor of the bound; one entry is a fixed factor,
-            none is a contradiction.
-        inner: The innermost dimensions in order, innermost first.
-        between: The dimensions whose order is free.
-        outer: The outermost dimensions in order, innermost first.
     """
 
-    choices: dict[str, tuple[int, ...]]
-    inner: tuple[str, ...]
-    between: tuple[str, ...]
-    outer: tuple[str, ...]
+    choices: dict[str, tuple[int, ...]]  # Allowed factors of each dimension, ascending, each a divisor of the bound;
+                                         # one entry is a fixed factor, none is a contradiction
+    inner: tuple[str, ...]               # The innermost dimensions in order, innermost first
+    between: tuple[str, ...]             # The dimensions whose order is free
+    outer: tuple[str, ...]               # The outermost dimensions in order, innermost first
 
 
 @dataclass(frozen=True)
 class LevelSpace:
-    """The open choices of one storage level.
+    """The open choices of one storage level."""
 
-    Attributes:
-        name: Name of the level.
-        temporal: Its temporal loops.
-        spatial: Its spatial loops, on the fan-out below it.
-        fanout: Instances along (X, Y) of that fan-out.
-        axes: The axes that each dimension's spatial loop may lie on: "X", "Y", "XY", or "" if it must be 1.
-        keep: Data spaces that must be kept.
-        bypass: Data spaces that must not be kept.
-        open: Data spaces with a choice. Each data space is in exactly one of the three.
-    """
-
-    name: str
-    temporal: LoopSpace
-    spatial: LoopSpace
-    fanout: tuple[int, int]
-    axes: dict[str, str]
-    keep: frozenset[str]
-    bypass: frozenset[str]
-    open: frozenset[str]
+    name: str                # Name of the level
+    temporal: LoopSpace      # Its temporal loops
+    spatial: LoopSpace       # Its spatial loops, on the fan-out below it
+    fanout: tuple[int, int]  # Instances along (X, Y) of that fan-out
+    axes: dict[str, str]     # The axes that each dimension's spatial loop may lie on: "X", "Y", "XY", or "" if it must
+                             # be 1
+    keep: frozenset[str]     # Data spaces that must be kept
+    bypass: frozenset[str]   # Data spaces that must not be kept
+    open: frozenset[str]     # Data spaces with a choice. Each data space is in exactly one of the three
 
     @cached_property
     def key(self) -> Hashable:
@@ -160,19 +141,12 @@ class LevelSpace:
 
 @dataclass(frozen=True)
 class MapSpace:
-    """All mappings of a problem onto an architecture within the constraints.
-
-    Attributes:
-        architecture: The architecture.
-        problem: The problem.
-        constraints: The constraints.
-        levels: The choices that these three leave open, per storage level, innermost first.
-    """
+    """All mappings of a problem onto an architecture within the constraints."""
 
     architecture: Architecture
     problem: Problem
     constraints: Constraints
-    levels: tuple[LevelSpace, ...]
+    levels: tuple[LevelSpace, ...]  # The choices that these three leave open, per storage level, innermost first
 
 
 def build_mapspace(architecture: Architecture, problem: Problem, constraints: Constraints) -> MapSpace:
@@ -277,25 +251,64 @@ def _positions(loops: LoopConstraint, dimensions: tuple[str, ...],
     return loops.inner, between, loops.outer
 
 
+def places(space: MapSpace) -> list[LoopSpace]:
+    """The loops at each place, innermost first: a level's spatial loops, then its temporal ones."""
+    return [loops for level in space.levels for loops in (level.spatial, level.temporal)]
+
+
+def cut_is_open(space: MapSpace, level: int) -> bool:
+    """Whether a level's spatial loops may be cut anywhere into X and Y."""
+    return space.constraints.levels[level].spatial.split is None and min(space.levels[level].fanout) > 1
+
+
+def cuts(space: MapSpace, level: int, free: int, loops: int) -> range:
+    """The numbers of loops of several iterations that may lie on X, the first ones of their order.
+
+    They count all `loops` without a split, else the `free` ones, which the permutation does not name.
+    """
+    split, (wide, high) = space.constraints.levels[level].spatial.split, space.levels[level].fanout
+    if split is None:
+        return range(loops + 1) if cut_is_open(space, level) else range(1)
+    order = space.levels[level].spatial
+    on_x = between_on_x(split, len(order.inner), len(order.between))
+    least, most = max(0, free - (len(order.between) - on_x)), min(free, on_x)
+    if high == 1:
+        least = free
+    if wide == 1:
+        most = 0
+    return range(least, most + 1)
+
+
+def orders_at(space: MapSpace, p: int, real: Sequence[int]) -> Iterator[tuple[tuple[int, ...], frozenset[int]]]:
+    """Every order of the loops of some dimensions at place `p`, X before Y; and the set on Y."""
+    names, loops, level = space.problem.dimensions, places(space)[p], space.levels[p // 2]
+    split = space.constraints.levels[p // 2].spatial.split
+    inner, between, outer = ([d for d in map(names.index, part) if d in real]
+                             for part in (loops.inner, loops.between, loops.outer))
+    for order in permutations(between):
+        whole = (*inner, *order, *outer)
+        for cut in [0] if p % 2 else cuts(space, p // 2, len(between), len(real)):
+            y_loops: frozenset[int] = frozenset()
+            if p % 2 == 0 and split is not None:
+                y_loops = frozenset({d for d in (*inner, *outer) if level.axes[names[d]] == "Y"} | {*order[cut:]})
+            elif p % 2 == 0:
+                y_loops = frozenset(whole[cut:] if cut_is_open(space, p // 2) else whole * (level.fanout[0] == 1))
+            yield tuple(sorted(whole, key=y_loops.__contains__)), y_loops
+
+
 @dataclass(frozen=True)
 class Size:
     """The four parts of a map space; every mapping is one choice from each.
 
     The parts hold illegal mappings (fan-outs and capacities are ignored) and equal ones (orders of loops of factor 1).
     Python integers: exact at any size.
-
-    Attributes:
-        factorizations: Product over dimensions of the ordered factorizations of the bound over all levels' temporal
-            loops and those spatial loops that have a fan-out, within the constraints.
-        permutations: Product over temporal and spatial loops of all levels of (dimensions in free order)!.
-        bypass: 2 ^ (data spaces that are neither forced to be kept nor to be bypassed, over all levels).
-        splits: Product over fan-outs without a given split of (dimensions + 1).
     """
 
-    factorizations: int
-    permutations: int
-    bypass: int
-    splits: int
+    factorizations: int  # Product over dimensions of the ordered factorizations of the bound over all levels' temporal
+                         # loops and those spatial loops that have a fan-out, within the constraints
+    permutations: int    # Product over temporal and spatial loops of all levels of (dimensions in free order)!
+    bypass: int          # 2 ^ (data spaces that are neither forced to be kept nor to be bypassed, over all levels)
+    splits: int          # Product over fan-outs without a given split of (dimensions + 1)
 
     @property
     def total(self) -> int:
@@ -322,28 +335,20 @@ def size(space: MapSpace) -> Size:
 
 @dataclass(frozen=True)
 class FactorTables:
-    """The divisors that places may have, and arithmetic with their numbers.
+    """The divisors that places may have, and arithmetic with their numbers."""
 
-    Attributes:
-        divisor: The divisors of each bound, [W, D, N].
-        quotient: Number of the i-th divisor over the j-th, NONE if that is no divisor, [W, D, N, N].
-        product: Number of the i-th divisor times the j-th, NONE if that is no divisor, [W, D, N, N].
-        allowed: Whether the constraints let a place have a divisor, [W, P, D, N].
-        completable: Whether, with the i-th divisor left to distribute over a place and those further out, the place may
-            take the j-th divisor so that the others can still take the rest, [W, P, D, N, N].
-        bound: Number of the bound itself, [W, D].
-        outermost: Numbers of the factors that leave as much as possible to the outermost places: place by place from
-            the innermost outwards, the smallest divisor that the places further out can complete to the bound, or 1 if
-            there is none, [W, P, D]. NONE at all places of a dimension if these do not multiply to its bound.
-    """
-
-    divisor: np.ndarray
-    quotient: np.ndarray
-    product: np.ndarray
-    allowed: np.ndarray
-    completable: np.ndarray
-    bound: np.ndarray
-    outermost: np.ndarray
+    divisor: np.ndarray      # The divisors of each bound, [W, D, N]
+    quotient: np.ndarray     # Number of the i-th divisor over the j-th, NONE if that is no divisor, [W, D, N, N]
+    product: np.ndarray      # Number of the i-th divisor times the j-th, NONE if that is no divisor, [W, D, N, N]
+    allowed: np.ndarray      # Whether the constraints let a place have a divisor, [W, P, D, N]
+    completable: np.ndarray  # Whether, with the i-th divisor left to distribute over a place and those further out, the
+                             # place may take the j-th divisor so that the others can still take the rest,
+                             # [W, P, D, N, N]
+    bound: np.ndarray        # Number of the bound itself, [W, D]
+    outermost: np.ndarray    # Numbers of the factors that leave as much as possible to the outermost places: place by
+                             # place from the innermost outwards, the smallest divisor that the places further out can
+                             # complete to the bound, or 1 if there is none, [W, P, D]. NONE at all places of a
+                             # dimension if these do not multiply to its bound
 
     @property
     def looping(self) -> np.ndarray:
@@ -356,11 +361,6 @@ class FactorTables:
         """Whether a place has a choice of several factors, [W, P, D]."""
         movable: np.ndarray = self.allowed.sum(axis=-1) > 1
         return movable
-
-
-def places(space: MapSpace) -> list[LoopSpace]:
-    """The loops at each place, innermost first: a level's spatial loops, then its temporal ones."""
-    return [loops for level in space.levels for loops in (level.spatial, level.temporal)]
 
 
 def factor_tables(spaces: Sequence[MapSpace]) -> FactorTables:

@@ -97,24 +97,15 @@ def source(sources: dict[str, str], key: str) -> str:
 
 @dataclass(frozen=True)
 class Demand:
-    """One constraint that can be left out.
+    """One constraint that can be left out."""
 
-    Attributes:
-        words: The constraint in words, with the place where it is written.
-        kind: "temporal" or "spatial" for the factors or the order of a level's loops, "keep" or "bypass" for a data
-            space, "utilization" or "parallelism".
-        level: Number of the storage level.
-        name: The dimension, or the data space.
-        limit: "fixed", "minimum", "maximum" or "order" of loops; else "".
-        value: The number of a limit on a factor.
-    """
-
-    words: str
-    kind: str
-    level: int = 0
-    name: str = ""
-    limit: str = ""
-    value: int = 0
+    words: str       # The constraint in words, with the place where it is written
+    kind: str        # "temporal" or "spatial" for the factors or the order of a level's loops, "keep" or "bypass" for a
+                     # data space, "utilization" or "parallelism"
+    level: int = 0   # Number of the storage level
+    name: str = ""   # The dimension, or the data space
+    limit: str = ""  # "fixed", "minimum", "maximum" or "order" of loops; else ""
+    value: int = 0   # The number of a limit on a factor
 
 
 def demands(space: MapSpace) -> list[Demand]:
@@ -177,14 +168,9 @@ def cores(given: Sequence[Demand], contradict: Callable[[Sequence[Demand]], bool
     vanishes without them. One pass is enough, as more demands never resolve a contradiction. The demands of a subset
     are then set aside, and the rest is searched again.
 
-    Args:
-        given: The demands, in the order in which they are tried; earlier ones are dropped first.
-        contradict: Whether some demands contradict each other. Must stay true when demands are added.
-        over: Once true, OutOfTime is raised.
-
-    Yields:
-        Subsets that contradict, and no longer do when any one demand is dropped. An empty one contradicts without any
-        demand and is the last.
+    Yields subsets that contradict, and no longer do when any one demand is dropped; an empty one contradicts without
+    any demand and is the last. Earlier ones of the `given` demands are dropped first. `contradict` must stay true when
+    demands are added. Raises OutOfTime.
     """
     left = list(given)
     while contradict(left):
@@ -205,10 +191,7 @@ def conflicts(space: MapSpace, over: Over = never) -> list[str]:
     The reasons are factors of a dimension that cannot multiply to its bound, spatial factors beyond a fan-out, a forced
     tile beyond a capacity, a data space that is bypassed everywhere, and a least parallelism out of reach. Sentences of
     one kind share no constraint, so that each has to be resolved. An empty list does not prove that there is a legal
-    mapping.
-
-    Raises:
-        OutOfTime: Time was over before all tests were made.
+    mapping. Raises OutOfTime.
     """
     claims = [demand for demand in demands(space) if demand.limit in SIGNS or demand.kind in ("keep", "bypass")]
     levels = range(len(space.levels))

@@ -22,10 +22,9 @@ from typing import Any, TypeAlias, TypedDict, TypeVar
 
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Folded, Operator, make_operator
-from fadiff_mapper.workload.busy_experts import balance
 from fadiff_mapper.workload.node import GENERIC, INPUT, NOT_UNDERSTOOD, Node, Window
 from fadiff_mapper.workload.operator import Shape
-from fadiff_mapper.workload.rewrites import without_unread
+from fadiff_mapper.workload.rewrites import balance, without_unread
 from fadiff_mapper.workload.shapes import possible_macs, whole_axes
 
 Meaning = TypeVar("Meaning")
@@ -351,21 +350,11 @@ Term: TypeAlias = tuple[str, ...]
 
 
 def einsum(to: Assembly, name: str, equation: str, tensors: Sequence[Tensor], shape: Shape) -> Tensor:
-    """Adds the products of an einsum.
+    """Adds the products of an einsum, such as "bid,bjd->bij", with an output or without; dots mean any leading axes.
 
-    Args:
-        to: the network.
-        name: name of the node of its last product.
-        equation: such as "bid,bjd->bij", with an output or without; dots mean any leading axes.
-        tensors: one for each term.
-        shape: extents of the output.
-
-    Returns:
-        The output of a product for each tensor behind the first: repeated over the letters that both factors and what
-        follows have, or of a join where no letter is summed. Letters of only one tensor are summed before.
-
-    Raises:
-        SpecError: the equation does not fit the tensors.
+    There is a product for each tensor behind the first: repeated over the letters that both factors and what follows
+    have, or a join where no letter is summed. Letters of only one tensor are summed before. Raises SpecError if the
+    equation does not fit the tensors.
     """
     terms, out = _terms(to, equation, tensors)
     extents: dict[str, int] = {}

@@ -42,9 +42,8 @@ def convolution(to: Assembly, name: str, x: Tensor, weight: Tensor, slide: Slidi
     """Adds a convolution of an image [N, channels, extent...], whose batch axis may be missing, with weights [out, in /
     groups, kernel...].
 
-    Returns:
-        The output of an operator, along one sliding axis with Q = 1, along three with Z, P and Q. Over more axes it is
-        not understood, but its multiply-accumulates are known all the same.
+    One sliding axis has Q = 1, three are Z, P and Q. Over more axes it is not understood, but its multiply-accumulates
+    are known all the same.
     """
     kernel = weight.shape[2:]
     if len(kernel) not in (1, 2, 3):
@@ -104,12 +103,8 @@ def phases(outputs: int, kernel: int, stride: int, pad: int, dilation: int) -> C
 
 
 def transposed_convolution(to: Assembly, name: str, x: Tensor, weight: Tensor, slide: Sliding, shape: Shape) -> Tensor:
-    """Adds a transposed convolution, likewise, as convolutions of the outputs' phases.
-
-    Returns:
-        The output: of a node that interleaves the phases, or where all are one convolution, of that one with its
-        channels moved among the points.
-    """
+    """Adds a transposed convolution, likewise, as convolutions of the outputs' phases, and a node that interleaves
+    them; where all are one convolution, its channels are moved among the points."""
     kernel = weight.shape[2:]
     batch = (1,) * (len(kernel) + 2 - len(x.shape))
     image, out = to.reshape(f"{name}.image", x, batch + x.shape), batch + shape

@@ -22,7 +22,7 @@ from typing import Any
 from fadiff_mapper.base import atomic_files
 from fadiff_mapper.base.errors import FadiffError, nearest
 from fadiff_mapper.inputs.yaml.load import dump, load_files
-from fadiff_mapper.inputs.yaml.located import Check, Map, Reader, Seq, T, integer, mapping, one_of, sequence, text
+from fadiff_mapper.inputs.yaml.located import Check, Map, Reader, T, integer, mapping, one_of, sequence, text
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Folded, Node, Operator, Window, Workload, build_workload, make_operator
 from fadiff_mapper.workload.node import GENERIC, INPUT, KIND, NOT_UNDERSTOOD
@@ -32,14 +32,7 @@ VERSION = 1  # version of the format
 
 
 def read_network(path: Path) -> Workload:
-    """Reads a network file.
-
-    Args:
-        path: the file.
-
-    Raises:
-        SpecError: a mistake, with file, line and YAML path.
-    """
+    """Reads a network file. Raises SpecError for a mistake, with file, line and YAML path."""
     reader = Reader(load_files([path]))
     where = reader.at("workload")
     section = Reader(reader.take("workload", mapping))
@@ -47,26 +40,9 @@ def read_network(path: Path) -> Workload:
     version = section.take("version", integer(1))
     if version != VERSION:
         raise section.at("version").error(f"found version {version}", str(VERSION))
-    name, operators = section.take("name", text), _operators(section.take("shapes", sequence))
-    graph = section.take("graph", sequence)
-    given = section.take("inputs", mapping, Map({"input": None}, where=where))
-    inputs = [Node(text(name, given.at(name)), INPUT, where=given.at(name),  # null: extents are left open
-                   shape=None if given[name] is None else _shape(given[name], given.at(name))) for name in given]
-    outputs, folded = section.take("outputs", _names, ()), section.take("folded", _each(_folded), ())
-    section.finish(" of a network")
-    nodes = [_node(item, graph.at(index), operators) for index, item in enumerate(graph)]
-    counts, shapes = Counter(item.get("shape") for item in graph), section.node["shapes"]
-    for index, item in enumerate(shapes):
-        stated = item.get("count")
-        if stated is not None and stated != counts[item["id"]]:
-            raise shapes.at(index).error(f"{item['id']}: count is {stated}, the graph has {counts[item['id']]} of it")
-    return build_workload(name, inputs + nodes, outputs, where, folded)
-
-
-def _operators(items: Seq) -> dict[str, Operator]:
-    operators: dict[str, Operator] = {}
-    for index, item in enumerate(items):
-        reader = Reader(mapping(item, items.at(index)))
+    name, items, operators = section.take("name", text), section.take("shapes", sequence), dict[str, Operator]()
+    for item, place in items.placed():
+        reader = Reader(mapping(item, place))
         identity = reader.take("id", text)
         if identity in operators:
             raise reader.at("id").error(f'there are two shapes called "{identity}"')
@@ -81,98 +57,93 @@ def _operators(items: Seq) -> dict[str, Operator]:
             operators[identity] = make_operator(op, dims, stride, dilation, repeat, reader.at("dims"),
                                                 reader.take("densities", mapping, None))
         reader.finish(" of a shape")
-    return operators
+    graph = section.take("graph", sequence)
+    given = section.take("inputs", mapping, Map({"input": None}, where=where))
+    inputs = [Node(text(name, given.at(name)), INPUT, where=given.at(name),  # null: extents are left open
+                   shape=None if given[name] is None else _shape(given[name], given.at(name))) for name in given]
+    outputs, folded = section.take("outputs", _names, ()), section.take("folded", _each(_folded), ())
+    section.finish(" of a network")
+    nodes = [_node(item, place, operators) for item, place in graph.placed()]
+    counts = Counter(item.get("shape") for item in graph)
+    for item, place in items.placed():
+        stated = item.get("count")
+        if stated is not None and stated != counts[item["id"]]:
+            raise place.error(f"{item['id']}: count is {stated}, the graph has {counts[item['id']]} of it")
+    return build_workload(name, inputs + nodes, outputs, where, folded)
 
 
 def _node(item: Any, where: Where, operators: dict[str, Operator]) -> Node:
+    """An operator, whose operands are Inputs and, from `weights_from`, Weights, or the data spaces that `as` names; or
+    a node without multiply-accumulates, with the details that its kind needs."""
     reader = Reader(mapping(item, where))
-    name = reader.take("name", text)
-    common: dict[str, Any] = {"inputs": reader.take("from", _names), "shape": reader.take("out", _shape, None),
-                              "where": where}
-    node = (_operator_node(name, common, reader, operators) if reader.has("shape")
-            else _plain_node(name, common, reader))
+    name, inputs, shape = reader.take("name", text), reader.take("from", _names), reader.take("out", _shape, None)
+    if "shape" in reader.node:
+        identity = reader.take("shape", text)
+        if identity not in operators:
+            raise reader.at("shape").error(f'there is no shape "{identity}"{nearest(identity, list(operators))}',
+                                           "the id of an entry of shapes")
+        layer, second = operators[identity], reader.take("weights_from", text, None)
+        operands = reader.take("as", _names, ("Inputs",) * len(inputs)) + (("Weights",) if second else ())
+        inputs += (second,) if second else ()
+        accepted = [space for space in layer.views if space != layer.problem.output.name]
+        if not set(operands) <= set(accepted) or len(set(operands)) != len(operands) or len(operands) != len(inputs):
+            raise reader.node.where.error(
+                f"{name} reads {len(inputs)} tensors as {', '.join(operands)}",
+                f"one tensor for each of {', '.join(accepted)} that is not a constant, in the order of \"as\"")
+        experts = reader.take("experts", integer(1), 0)
+        if experts and (layer.op != "gemm" or layer.repeat > experts):
+            raise reader.at("experts").error(f"{name} ({layer.op}, repeat {layer.repeat}): {experts} experts",
+                                             "a gemm that is repeated at most once for each expert")
+        node = Node(name, layer.op, inputs, shape, layer, operands, reader.take("pad", _each(_pad), None),
+                    what=reader.take("what", text, ""), experts=experts, where=where)
+    else:
+        op = reader.take("op", one_of(*(op for op in KIND if op != INPUT)))
+        kind, sliced = KIND[op], op in ("slice", "scatter")
+        window = _window(reader, sliced) if kind in ("pool", "opaque") else None
+        axes: tuple[int, ...] = ()
+        if kind in ("rows", "reduce", "transpose", "opaque"):
+            axes = reader.take("axes", _integers, *([()] if kind in ("rows", "opaque") else []))
+        entries = len(window.kernel) if window else len(axes)
+        if (sliced or op == "pad") and entries != len(axes):
+            raise reader.at("axes").error(f"{name} ({op}): the axes {list(axes)}, entries for {entries}",
+                                          "one entry per axis")
+        macs = reader.take("macs", integer(0), None) if kind in ("reduce", "pool") else None
+        what, possible = reader.take("what", text) if op in (*GENERIC, NOT_UNDERSTOOD) else "", None
+        if op == NOT_UNDERSTOOD:
+            macs, possible = (reader.take(key, integer(0), None) for key in ("macs", "possible"))
+        if kind not in ("join", "opaque", NOT_UNDERSTOOD) and len(inputs) != 1:
+            raise reader.at("from").error(f"{name} ({op}) reads {len(inputs)} tensors", "one")
+        node = Node(name, op, inputs, shape, window=window, axes=axes, macs=macs, what=what, possible=possible,
+                    where=where)
     reader.finish(f' of the node "{name}"')
     return node
 
 
-def _operator_node(name: str, common: dict[str, Any], reader: Reader, operators: dict[str, Operator]) -> Node:
-    """An operator, whose operands are Inputs and, from `weights_from`, Weights, or the data spaces that `as` names."""
-    identity = reader.take("shape", text)
-    if identity not in operators:
-        raise reader.at("shape").error(f'there is no shape "{identity}"{nearest(identity, list(operators))}',
-                                       "the id of an entry of shapes")
-    layer, second = operators[identity], reader.take("weights_from", text, None)
-    operands = reader.take("as", _names, ("Inputs",) * len(common["inputs"])) + (("Weights",) if second else ())
-    common["inputs"] += (second,) if second else ()
-    accepted = [space for space in layer.views if space != layer.problem.output.name]
-    if not set(operands) <= set(accepted) or len(set(operands)) != len(operands) or len(operands) != len(
-            common["inputs"]):
-        raise reader.node.where.error(
-            f"{name} reads {len(common['inputs'])} tensors as {', '.join(operands)}",
-            f"one tensor for each of {', '.join(accepted)} that is not a constant, in the order of \"as\"")
-    experts = reader.take("experts", integer(1), 0)
-    if experts and (layer.op != "gemm" or layer.repeat > experts):
-        raise reader.at("experts").error(f"{name} ({layer.op}, repeat {layer.repeat}): {experts} experts",
-                                         "a gemm that is repeated at most once for each expert")
-    return Node(name, layer.op, layer=layer, operands=operands, pad=reader.take("pad", _each(_pad), None),
-                what=reader.take("what", text, ""), experts=experts, **common)
+def _window(reader: Reader, sliced: bool) -> Window | None:
+    """The window of a pool, or the window of one point through which a slice reads: its first points and steps.
 
-
-def _plain_node(name: str, common: dict[str, Any], reader: Reader) -> Node:
-    """A node without multiply-accumulates, with the details that its kind needs."""
-    op = reader.take("op", one_of(*(op for op in KIND if op != INPUT)))
-    kind, sliced = KIND[op], op in ("slice", "scatter")
-    window: Window | None = None
-    axes: tuple[int, ...] = ()
-    if kind in ("pool", "opaque"):
-        window = _slice_window(reader) if sliced else _window(reader)
-    if kind in ("rows", "reduce", "transpose", "opaque"):
-        axes = reader.take("axes", _integers, *([()] if kind in ("rows", "opaque") else []))
-    entries = len(window.kernel) if window else len(axes)
-    if (sliced or op == "pad") and entries != len(axes):
-        raise reader.at("axes").error(f"{name} ({op}): the axes {list(axes)}, entries for {entries}",
-                                      "one entry per axis")
-    macs = reader.take("macs", integer(0), None) if kind in ("reduce", "pool") else None
-    what, possible = reader.take("what", text) if op in (*GENERIC, NOT_UNDERSTOOD) else "", None
-    if op == NOT_UNDERSTOOD:
-        macs, possible = (reader.take(key, integer(0), None) for key in ("macs", "possible"))
-    if kind not in ("join", "opaque", NOT_UNDERSTOOD) and len(common["inputs"]) != 1:
-        raise reader.at("from").error(f"{name} ({op}) reads {len(common['inputs'])} tensors", "one")
-    return Node(name, op, window=window, axes=axes, macs=macs, what=what, possible=possible, **common)
-
-
-def _window(reader: Reader) -> Window | None:
-    """The window of a pool; None where the file does not state it."""
-    kernel = reader.take("kernel", _extents, None)
-    if kernel is None:
+    None where the file does not state it.
+    """
+    first = reader.take("start", _shape, None) if sliced else reader.take("kernel", _extents, None)
+    if first is None:
         return None
-    ones = (1,) * len(kernel)
-    stride, dilation = reader.take("stride", _extents, kernel), reader.take("dilation", _extents, ones)
-    pad = reader.take("pad", _each(_pad), ((0, 0),) * len(kernel))
-    if not len(kernel) == len(stride) == len(dilation) == len(pad):
+    ones = (1,) * len(first)
+    if sliced:
+        steps = reader.take("step", _extents, ones)
+        if len(steps) != len(first):
+            raise reader.at("step").error(f"{len(first)} starts and {len(steps)} steps", "one of each per axis")
+        return Window(ones, steps, tuple((-start, 0) for start in first), ones)
+    stride, dilation = reader.take("stride", _extents, first), reader.take("dilation", _extents, ones)
+    pad = reader.take("pad", _each(_pad), ((0, 0),) * len(first))
+    if not len(first) == len(stride) == len(dilation) == len(pad):
         raise reader.at("kernel").error("kernel, stride, pad and dilation have different lengths", "one entry per axis")
-    return Window(kernel, stride, pad, dilation)
-
-
-def _slice_window(reader: Reader) -> Window | None:
-    """The window of one point through which a slice reads: its first points and steps; None where it states none."""
-    starts = reader.take("start", _shape, None)
-    if starts is None:
-        return None
-    ones = (1,) * len(starts)
-    steps = reader.take("step", _extents, ones)
-    if len(steps) != len(starts):
-        raise reader.at("step").error(f"{len(starts)} starts and {len(steps)} steps", "one of each per axis")
-    return Window(ones, steps, tuple((-start, 0) for start in starts), ones)
+    return Window(first, stride, pad, dilation)
 
 
 # Checks for `Reader.take`.
 
 def _each(check: Check[T]) -> Check[tuple[T, ...]]:
-    def checked(value: Any, where: Where) -> tuple[T, ...]:
-        items = sequence(value, where)
-        return tuple(check(item, items.at(index)) for index, item in enumerate(items))
-    return checked
+    return lambda value, where: tuple(check(item, place) for item, place in sequence(value, where).placed())
 
 
 _names = _each(text)
@@ -236,11 +207,38 @@ def network_text(network: Workload) -> str:
             ids[_key(layer)] = f"{hint}.{taken + 1}" if taken else hint
         identity = ids[_key(layer)]
         shapes[identity] = (layer, shapes.get(identity, (layer, 0))[1] + 1)
-    body: dict[str, Any] = {"version": 1, "name": network.name}
-    body["inputs"] = {node.name: _list(node.shape) for node in network.nodes if node.op == INPUT}
-    body["outputs"] = list(network.outputs)
-    body["shapes"] = [_shape_entry(identity, layer, count) for identity, (layer, count) in shapes.items()]
-    body["graph"] = [_node_entry(node, ids) for node in network.nodes if node.op != INPUT]
+    inputs = {node.name: None if node.shape is None else list(node.shape) for node in network.nodes if node.op == INPUT}
+    body: dict[str, Any] = {"version": 1, "name": network.name, "inputs": inputs, "outputs": list(network.outputs),
+                            "shapes": [], "graph": []}
+    for identity, (layer, count) in shapes.items():
+        own: dict[str, Any] = {"problem": layer.literal}
+        if layer.op != "problem":
+            densities = layer.literal.get("instance", {}).get("densities")
+            own = {"dims": dict(layer.problem.bounds), "stride": list(layer.strides), "dilation": list(
+                layer.dilations)} | ({"densities": densities} if densities else {})
+        body["shapes"].append({"id": identity, "op": layer.op, "count": count, "repeat": layer.repeat} | own)
+    for node in network.nodes:      # without keys that have their default
+        if node.op == INPUT:
+            continue
+        entry: dict[str, Any] = {"name": node.name}
+        if node.layer:
+            entry |= {"shape": ids[_key(node.layer)], "from": list(node.inputs)}
+            if node.operands != ("Inputs",) * len(node.inputs):
+                entry["as"] = list(node.operands)
+        else:
+            entry |= {"op": node.op, "from": list(node.inputs)}
+        pad = node.window.pad if node.window else node.pad
+        if node.op in ("slice", "scatter") and node.window:
+            steps = {"step": list(node.window.stride)} if set(node.window.stride) != {1} else {}
+            entry |= {"start": [-before for before, _ in node.window.pad], **steps}
+            pad = None
+        elif node.window:
+            entry |= {"kernel": list(node.window.kernel), "stride": list(node.window.stride),
+                      "dilation": list(node.window.dilation)}
+        extra = {"pad": None if pad is None else [list(pair) for pair in pad], "axes": list(node.axes) or None,
+                 "what": node.what or None, "experts": node.experts or None, "macs": node.macs,
+                 "possible": node.possible, "out": None if node.shape is None else list(node.shape)}
+        body["graph"].append(entry | {key: value for key, value in extra.items() if value is not None})
     if network.folded:
         body["folded"] = [{"name": entry.node, "what": entry.what, "macs": entry.macs} for entry in network.folded]
     return dump({"workload": body})
@@ -274,38 +272,3 @@ def shape_id(layer: Operator) -> str:
         return f"dw{d['R']}x{d['S']}_{d['G']}_{tail}"
     groups = f"_g{d['G']}" if "G" in d else ""
     return f"conv{d['R']}x{d['S']}{groups}_{d['C']}_{d['M']}_{tail}"
-
-
-def _shape_entry(identity: str, layer: Operator, count: int) -> dict[str, Any]:
-    head = {"id": identity, "op": layer.op, "count": count, "repeat": layer.repeat}
-    if layer.op == "problem":
-        return head | {"problem": layer.literal}
-    densities = layer.literal.get("instance", {}).get("densities")
-    return head | {"dims": dict(layer.problem.bounds), "stride": list(layer.strides),
-                   "dilation": list(layer.dilations)} | ({"densities": densities} if densities else {})
-
-
-def _node_entry(node: Node, ids: dict[Hashable, str]) -> dict[str, Any]:
-    """An entry of the section `graph`, without keys that have their default."""
-    entry: dict[str, Any] = {"name": node.name}
-    if node.layer:
-        entry |= {"shape": ids[_key(node.layer)], "from": list(node.inputs)}
-        if node.operands != ("Inputs",) * len(node.inputs):
-            entry["as"] = list(node.operands)
-    else:
-        entry |= {"op": node.op, "from": list(node.inputs)}
-    if node.op in ("slice", "scatter") and node.window:
-        steps = {"step": list(node.window.stride)} if set(node.window.stride) != {1} else {}
-        entry |= {"start": [-before for before, _ in node.window.pad], **steps}
-    elif node.window:
-        entry |= {"kernel": list(node.window.kernel), "stride": list(node.window.stride),
-                  "dilation": list(node.window.dilation)}
-    pad = None if node.op in ("slice", "scatter") else node.window.pad if node.window else node.pad
-    extra = {"pad": None if pad is None else [list(pair) for pair in pad], "axes": list(node.axes) or None,
-             "what": node.what or None, "experts": node.experts or None, "macs": node.macs,
-             "possible": node.possible, "out": _list(node.shape)}
-    return entry | {key: value for key, value in extra.items() if value is not None}
-
-
-def _list(shape: tuple[int, ...] | None) -> list[int] | None:
-    return None if shape is None else list(shape)

@@ -32,8 +32,7 @@ takes a tenth. What is read takes as much again in shape inference, so that an i
 PER_MESSAGE, PER_TEXT, PER_NUMBER = 900, 300, 70
 """Bytes of memory that a message, a number or text, and a byte in a list of numbers take through an import."""
 
-FIELDS = 1 << 20
-"""Fields of a model that are read: 50,000 operators with two attributes each have 700,000."""
+FIELDS = 1 << 20  # fields of a model that are read: 50,000 operators with two attributes each have 700,000
 
 STEPS = 1 << 23
 """Bytes of numbers, lengths and names of fields in a file, skipped fields included, which are read one by one: in
@@ -58,8 +57,7 @@ def read_thin(path: Path, where: Where) -> Any:
     file, size = open_input(path, "an ONNX model", MAX_BYTES)
     try:
         with file:
-            return onnx.ModelProto.FromString(
-                _thin(file, size, onnx.ModelProto.DESCRIPTOR, MemoryLeft(where), DEEPEST))
+            return onnx.ModelProto.FromString(_thin(file, size, onnx.ModelProto.DESCRIPTOR, MemoryLeft(where), DEEPEST))
     except (OSError, ValueError) as error:
         raise where.error(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
     except DecodeError:

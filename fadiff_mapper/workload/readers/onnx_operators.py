@@ -16,29 +16,9 @@ from typing import Any
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.workload import Window
 from fadiff_mapper.workload.operator import Shape
-from fadiff_mapper.workload.readers.assembly import (
-    Call,
-    Details,
-    Tensor,
-    attention,
-    axis_of,
-    bilinear,
-    by_name,
-    einsum,
-    fourier_macs,
-    nearest,
-    padding,
-    product,
-    taken,
-)
-from fadiff_mapper.workload.readers.convolutions import (
-    Pads,
-    Sliding,
-    convolution,
-    deformable_convolution,
-    recurrent_layer,
-    transposed_convolution,
-)
+from fadiff_mapper.workload.readers import assembly, convolutions
+from fadiff_mapper.workload.readers.assembly import Call, Details, Tensor, by_name
+from fadiff_mapper.workload.readers.convolutions import Pads, Sliding
 from fadiff_mapper.workload.window_slide import WindowSlide
 
 
@@ -247,24 +227,22 @@ def _transpose(call: OnnxCall) -> Tensor:
     return call.to.transpose(call.name, call.first, order)
 
 
-OPERATORS: dict[str, Maker] = {
-    **dict.fromkeys(RESHAPES, lambda call: call.to.reshape(call.name, call.first, call.out)),
-    **dict.fromkeys(("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "LpPool", "GlobalLpPool",
-                     "com.microsoft.QLinearGlobalAveragePool", "com.microsoft.QLinearAveragePool"), _pool),
-    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _softmax),
-    **dict.fromkeys(REDUCE, _reduce),
-    "CumSum": _along("cumsum", -1), "LpNormalization": _along("rmsnorm", -1), "LRN": _along("localresponse", 1),
-    "DynamicQuantizeLinear": lambda call: call.node("dynamicquantize", [call.first],
-                                                    tuple(range(len(call.first.shape)))),
-    **dict.fromkeys(("LayerNormalization", "com.microsoft.LayerNormalization"), _norm("layernorm", -1)),
-    **dict.fromkeys(("RMSNormalization", "SimplifiedLayerNormalization",
-                     "com.microsoft.SimplifiedLayerNormalization"), _norm("rmsnorm", -1)),
-    "com.microsoft.SkipLayerNormalization": _skip_norm("layernorm"),
-    "com.microsoft.SkipSimplifiedLayerNormalization": _skip_norm("rmsnorm"),
-    "GroupNormalization": _norm("groupnorm", 1), "InstanceNormalization": _norm("instancenorm", 2),
-    "MeanVarianceNormalization": _norm("instancenorm", 1),
-    "Transpose": _transpose, "Expand": lambda call: call.to.expand(call.name, call.first, call.out),
-}
+OPERATORS: dict[str, Maker] = by_name({
+    lambda call: call.to.reshape(call.name, call.first, call.out): " ".join(RESHAPES),
+    _pool: "MaxPool AveragePool GlobalMaxPool GlobalAveragePool LpPool GlobalLpPool "
+           "com.microsoft.QLinearGlobalAveragePool com.microsoft.QLinearAveragePool",
+    _softmax: "Softmax LogSoftmax Hardmax", _reduce: " ".join(REDUCE),
+    _along("cumsum", -1): "CumSum", _along("rmsnorm", -1): "LpNormalization", _along("localresponse", 1): "LRN",
+    lambda call: call.node("dynamicquantize", [call.first], tuple(range(len(call.first.shape)))):
+        "DynamicQuantizeLinear",
+    _norm("layernorm", -1): "LayerNormalization com.microsoft.LayerNormalization",
+    _norm("rmsnorm", -1): "RMSNormalization SimplifiedLayerNormalization com.microsoft.SimplifiedLayerNormalization",
+    _skip_norm("layernorm"): "com.microsoft.SkipLayerNormalization",
+    _skip_norm("rmsnorm"): "com.microsoft.SkipSimplifiedLayerNormalization",
+    _norm("groupnorm", 1): "GroupNormalization", _norm("instancenorm", 2): "InstanceNormalization",
+    _norm("instancenorm", 1): "MeanVarianceNormalization", _transpose: "Transpose",
+    lambda call: call.to.expand(call.name, call.first, call.out): "Expand",
+})
 """Operators without multiply-accumulates that need attributes, whose shapes must be known to be understood."""
 
 
@@ -281,7 +259,8 @@ def _convolution(data: int, weights: int, transposed: bool = False) -> Callable[
         if groups < 1 or weight.shape[0] % groups or channels != x.shape[1]:
             raise call.to.where.error(f"{groups} groups of weights {list(weight.shape)} on {x.shape[1]} channels")
         slide = Sliding(stride, call.padding(x, kernel, stride, dilation, transposed), dilation, groups)
-        return (transposed_convolution if transposed else convolution)(call.to, call.name, x, weight, slide, call.out)
+        made = convolutions.transposed_convolution if transposed else convolutions.convolution
+        return made(call.to, call.name, x, weight, slide, call.out)
     return make
 
 
@@ -317,18 +296,13 @@ def _recurrent(call: OnnxCall) -> list[Tensor]:
     for way in ("",) if directions == 1 else (".forward", ".backward"):
         weights = [Tensor(shape) if t.constant else to.node(f"{call.name}.{what}", "slice", [t], shape)
                    for t, shape, what in zip((inputs, states), own, ("weights", "state_weights"), strict=True)]
-        outs.append(recurrent_layer(to, call.name + way, x, weights))
+        outs.append(convolutions.recurrent_layer(to, call.name + way, x, weights))
     steps, batch, width = outs[0].shape
     shape = (steps, directions, batch, width)
     every = (to.reshape(f"{call.name}.steps", outs[0], shape) if directions == 1 else
              to.node(f"{call.name}.both", "concat", outs, shape))
     return [every, *(to.node(f"{call.name}.last{index}", "slice", outs, shape[1:])
                      for index in range(len(call.outs) - 1))]
-
-
-def _einsum(call: OnnxCall) -> Tensor:
-    tensors = [call.operand(index) for index in range(len(call.operands))]
-    return einsum(call.to, call.name, call.text("equation"), tensors, call.out)
 
 
 def _turned_product(call: OnnxCall, a: Tensor, b: Tensor) -> Tensor:
@@ -368,7 +342,7 @@ def _fourier(call: OnnxCall) -> Tensor:
     else:
         axis = (number(2) or call.whole("axis", 1 if call.version < 20 else -2)) % len(x.shape)
         points, rows = number(1) or x.shape[axis], math.prod(x.shape[:-1]) // x.shape[axis]
-    return call.unknown(fourier_macs(points, rows, x.shape[-1] != 2) if points > 0 and rows > 0 else None)
+    return call.unknown(assembly.fourier_macs(points, rows, x.shape[-1] != 2) if points > 0 and rows > 0 else None)
 
 
 def _product(left: int, right: int) -> Maker:
@@ -401,9 +375,9 @@ def _packed_attention(call: OnnxCall) -> Tensor:
     if width * 3 != weight.shape[1] or call.attributes.get("qkv_hidden_sizes") or cached or call.out[-1] != width:
         return call.unknown()
     shape = (batch, tokens, 3 * width)
-    packed = product(call.to, f"{call.name}.projection", x, weight, shape)
+    packed = assembly.product(call.to, f"{call.name}.projection", x, weight, shape)
     parts = [call.to.node(f"{call.name}.{what}", "slice", [packed], (batch, tokens, width),
-                          **taken(shape, 2, index * width, 1)) for index, what in enumerate(("q", "k", "v"))]
+                          **assembly.taken(shape, 2, index * width, 1)) for index, what in enumerate(("q", "k", "v"))]
     return _attended(call, parts, [call.whole("num_heads", 1)] * 3, None, len(call.operands))
 
 
@@ -425,31 +399,27 @@ def _attended(call: OnnxCall, tensors: Sequence[Tensor], heads: Sequence[int], m
     q, _, v = apart
     if any(len(t.shape) != 4 for t in apart):
         return call.unknown()
-    out = attention(to, call.name, apart, mask, (*q.shape[:3], v.shape[3]))
+    out = assembly.attention(to, call.name, apart, mask, (*q.shape[:3], v.shape[3]))
     if len(call.out) == 3:
         out = to.transpose(f"{call.name}.tokens", out, (0, 2, 1, 3))
     return to.reshape(f"{call.name}.shape", out, call.out)
 
 
-LAYERS: dict[str, Maker] = {
-    "Conv": _convolution(0, 1), "ConvInteger": _convolution(0, 1), "QLinearConv": _convolution(0, 3),
-    "ConvTranspose": _convolution(0, 1, transposed=True), "com.microsoft.FusedConv": _fused_convolution,
-    "DeformConv": lambda call: deformable_convolution(call, call.operand(1), call.whole("group", 1)),
-    "Gemm": _gemm(0, 1, 2), "com.microsoft.FusedGemm": _gemm(0, 1, 2), "com.microsoft.GemmFloat8": _gemm(0, 1, 2),
-    "com.microsoft.QGemm": _gemm(0, 3, 6),
-    "MatMul": _product(0, 1), "MatMulInteger": _product(0, 1), "QLinearMatMul": _product(0, 3),
-    **dict.fromkeys((f"com.microsoft.{name}" for name in (
-        "MatMulIntegerToFloat", "DynamicQuantizeMatMul", "MatMulInteger16", "GemmFastGelu")), _product(0, 1)),
-    **dict.fromkeys((f"com.microsoft.{name}" for name in (
-        "FusedMatMul", "TransposeMatMul", "FusedMatMulActivation")), _fused_product),
-    **dict.fromkeys((f"com.microsoft.{name}" for name in ("MatMulNBits", "MatMulBnb4", "MatMulFpQ4")),
-                    OnnxCall.packed_product),
-    "Einsum": _einsum, "Attention": _attention, "LSTM": _recurrent, "GRU": _recurrent, "RNN": _recurrent,
-    "com.microsoft.DynamicQuantizeLSTM": _recurrent,
-    "com.microsoft.MultiHeadAttention": _runtime_attention, "com.microsoft.GroupQueryAttention": _runtime_attention,
-    "com.microsoft.Attention": _packed_attention, "com.microsoft.QAttention": _packed_attention,
-    "DFT": _fourier, "STFT": _fourier,
-}
+LAYERS: dict[str, Maker] = by_name({
+    _convolution(0, 1): "Conv ConvInteger", _convolution(0, 3): "QLinearConv",
+    _convolution(0, 1, transposed=True): "ConvTranspose", _fused_convolution: "com.microsoft.FusedConv",
+    lambda call: convolutions.deformable_convolution(call, call.operand(1), call.whole("group", 1)): "DeformConv",
+    _gemm(0, 1, 2): "Gemm com.microsoft.FusedGemm com.microsoft.GemmFloat8", _gemm(0, 3, 6): "com.microsoft.QGemm",
+    _product(0, 1): "MatMul MatMulInteger com.microsoft.MatMulIntegerToFloat com.microsoft.DynamicQuantizeMatMul "
+                    "com.microsoft.MatMulInteger16 com.microsoft.GemmFastGelu", _product(0, 3): "QLinearMatMul",
+    _fused_product: "com.microsoft.FusedMatMul com.microsoft.TransposeMatMul com.microsoft.FusedMatMulActivation",
+    OnnxCall.packed_product: "com.microsoft.MatMulNBits com.microsoft.MatMulBnb4 com.microsoft.MatMulFpQ4",
+    lambda call: assembly.einsum(call.to, call.name, call.text("equation"), list(map(
+        call.operand, range(len(call.operands)))), call.out): "Einsum",
+    _attention: "Attention", _recurrent: "LSTM GRU RNN com.microsoft.DynamicQuantizeLSTM",
+    _runtime_attention: "com.microsoft.MultiHeadAttention com.microsoft.GroupQueryAttention",
+    _packed_attention: "com.microsoft.Attention com.microsoft.QAttention", _fourier: "DFT STFT",
+})
 """Operators with multiply-accumulates; for these an unknown shape is an error."""
 
 
@@ -499,29 +469,30 @@ def _picked(call: OnnxCall, first: Tensor, index: int) -> Tensor:
 def _details(call: OnnxCall, before: Shape, after: Shape, index: int) -> Details:
     """What a call says beside the shapes of how one of its outputs picks, pads or resizes elements."""
     name, rank, mode = call.operator, len(before), call.attributes.get("mode", b"")
-    axis = axis_of(call.attributes.get("axis"), rank) if rank else 0
+    axis = assembly.axis_of(call.attributes.get("axis"), rank) if rank else 0
 
     def stated(attribute: str, place: int) -> tuple[int, ...]:  # an attribute of older operator sets, an operand since
         numbers = call.numbers[place] if len(call.numbers) > place else None
         return tuple(call.attributes.get(attribute) or numbers or ())
     if name == "Gather" and rank - 1 <= len(after) <= rank and all(tensor.constant for tensor in call.tensors[1:]):
         points = stated("", 1)
-        return taken(before, axis, points[0], 1) if len(after) < rank and len(points) == 1 else {"axes": (axis,)}
+        single = len(after) < rank and len(points) == 1
+        return assembly.taken(before, axis, points[0], 1) if single else {"axes": (axis,)}
     if name == "Slice":
         starts, steps = stated("starts", 1), stated("steps", 4)
-        axes = tuple(axis_of(axis, rank) for axis in stated("axes", 3)) or tuple(range(len(starts)))
+        axes = tuple(assembly.axis_of(axis, rank) for axis in stated("axes", 3)) or tuple(range(len(starts)))
         cut = [place for place, axis in enumerate(axes) if len(after) == rank and before[axis] != after[axis]]
         if len(cut) != 1 or len(starts) != len(axes) or (steps and len(steps) != len(axes)):
             return {}
-        return taken(before, axes[cut[0]], starts[cut[0]], steps[cut[0]] if steps else 1)
+        return assembly.taken(before, axes[cut[0]], starts[cut[0]], steps[cut[0]] if steps else 1)
     if name == "Split" and rank:
         earlier = [shape[axis] for shape in call.outs[:index] if shape is not None]
-        return taken(before, axis, sum(earlier), 1) if len(earlier) == index else {}
+        return assembly.taken(before, axis, sum(earlier), 1) if len(earlier) == index else {}
     if name == "Pad" and mode in (b"", b"constant"):
         pads = stated("pads", 1)
-        return padding(rank, list(zip(pads[:rank], pads[rank:], strict=True))) if len(pads) == 2 * rank else {}
+        return assembly.padding(rank, list(zip(pads[:rank], pads[rank:], strict=True))) if len(pads) == 2 * rank else {}
     if name in ("Resize", "Upsample") and mode in (b"", b"nearest"):
-        return nearest(rank - 2)
+        return assembly.nearest(rank - 2)
     centres = call.attributes.get("coordinate_transformation_mode", b"half_pixel")
     half = centres in (b"half_pixel", b"pytorch_half_pixel")
-    return bilinear(before, after) if name == "Resize" and mode == b"linear" and half else {}
+    return assembly.bilinear(before, after) if name == "Resize" and mode == b"linear" and half else {}

@@ -33,31 +33,26 @@ def read_folder(folder: Path) -> Workload:
     section = Reader(reader.take("network", mapping))
     reader.finish(f" in {EDGES}")
     name = section.take("name", text, folder.name)
-    layers = _layers(folder, section.take("layers", sequence, None))
-    edges = section.take("edges", sequence, Seq(where=where))
-    section.finish(" of a network")
-    return build_workload(name, _nodes(layers, edges), (), where)
-
-
-def _layers(folder: Path, items: Seq | None) -> dict[str, tuple[Operator, Where]]:
-    """Name of each node -> its operator, and its place."""
+    items = section.take("layers", sequence, None)
+    layers: dict[str, tuple[Operator, Where]] = {}
     if items is None:
         files = sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml") and path.name != EDGES)
-        return {path.stem: (_read(path, 1), Where(str(path))) for path in files}
-    layers: dict[str, tuple[Operator, Where]] = {}
-    for index, item in enumerate(items):
-        reader = Reader(mapping(item, items.at(index)))
-        name, file = reader.take("name", text), reader.take("problem", text)
-        if name in layers:
-            raise reader.at("name").error(f'there are two layers called "{name}"')
+        layers = {path.stem: (_read(path, 1), Where(str(path))) for path in files}
+    for item, place in items.placed() if items else ():
+        reader = Reader(mapping(item, place))
+        own, file = reader.take("name", text), reader.take("problem", text)
+        if own in layers:
+            raise reader.at("name").error(f'there are two layers called "{own}"')
         if Path(file).name != file or not (folder / file).exists():
             beside = sorted(path.name for path in folder.iterdir())
             found = (f'found "{file}"' if Path(file).name != file else
                      f'there is no file "{file}"{nearest(file, beside)}')
             raise reader.at("problem").error(found, "the name of a file in the same folder")
-        layers[name] = (_read(folder / file, reader.take("repeat", integer(1), 1)), items.at(index))
+        layers[own] = (_read(folder / file, reader.take("repeat", integer(1), 1)), place)
         reader.finish(" of a layer")
-    return layers
+    edges = section.take("edges", sequence, Seq(where=where))
+    section.finish(" of a network")
+    return build_workload(name, _nodes(layers, edges), (), where)
 
 
 def _read(path: Path, repeat: int) -> Operator:
@@ -77,8 +72,7 @@ def _nodes(layers: dict[str, tuple[Operator, Where]], edges: Seq) -> list[Node]:
         return name
     extra: list[Node] = []
     reads: dict[str, dict[str, str]] = {name: {} for name in layers}
-    for index, item in enumerate(edges):
-        where = edges.at(index)
+    for item, where in edges.placed():
         reader = Reader(mapping(item, where))
         producer, consumer = (reader.take(key, layer_name) for key in ("from", "to"))
         layer, operand = layers[consumer][0], reader.take("as", text, "Inputs")

@@ -14,37 +14,9 @@ from typing import Any
 
 from fadiff_mapper.workload import Window
 from fadiff_mapper.workload.operator import Shape
-from fadiff_mapper.workload.readers.assembly import (
-    Assembly,
-    Call,
-    Details,
-    Tensor,
-    as_complex,
-    as_pairs,
-    attention,
-    axis_of,
-    bilinear,
-    by_name,
-    complex_einsum,
-    einsum,
-    experts,
-    fourier_macs,
-    linear,
-    nearest,
-    padding,
-    product,
-    taken,
-)
-from fadiff_mapper.workload.readers.convolutions import (
-    Pads,
-    Sliding,
-    attention_gradients,
-    convolution,
-    convolution_gradients,
-    deformable_convolution,
-    recurrent_stack,
-    transposed_convolution,
-)
+from fadiff_mapper.workload.readers import assembly, convolutions
+from fadiff_mapper.workload.readers.assembly import Assembly, Call, Details, Tensor, by_name
+from fadiff_mapper.workload.readers.convolutions import Pads, Sliding
 from fadiff_mapper.workload.window_slide import WindowSlide
 
 
@@ -282,27 +254,22 @@ def windows(to: Assembly, name: str, x: Tensor, axis: int, slide: WindowSlide) -
     return to.reshape(f"{name}.apart", Tensor(flat, x.node), (*before, count, slide.kernel, *after))
 
 
-FUNCTIONS: dict[str, Maker] = {
-    **dict.fromkeys(RESHAPES, lambda call: call.to.reshape(call.name, call.first, call.out)),
-    **dict.fromkeys(("max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices",
-                     "max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d"), _pool),
-    **dict.fromkeys((f"{prefix}adaptive_{kind}_pool{axes}d" for prefix in ("", "_") for kind in ("avg", "max")
-                     for axes in (1, 2, 3)), _pool),
-    **dict.fromkeys(("layer_norm", "native_layer_norm"), _norm("layernorm", lambda call: len(
-        call.arguments["normalized_shape"]))),
-    **dict.fromkeys(("rms_norm", "_fused_rms_norm"), _norm("rmsnorm", lambda call: len(
-        call.arguments["normalized_shape"]))),
-    **dict.fromkeys(("group_norm", "native_group_norm"), _norm("groupnorm", lambda call: len(call.first.shape) - 1)),
-    "instance_norm": _norm("instancenorm", lambda call: len(call.first.shape) - 2),
-    **dict.fromkeys(("permute", "transpose", "swapaxes", "swapdims", "t", "numpy_T", "mT", "adjoint"), _transpose),
-    **dict.fromkeys(("expand", "expand_as", "broadcast_to"),
-                    lambda call: call.to.expand(call.name, call.first, call.out)),
-    "copy": lambda call: call.to.expand(call.name, call.arguments["src"], call.out),  # all elements are another's
-    **dict.fromkeys(("view_as_complex", "view_as_complex_copy"),
-                    lambda call: as_complex(call.to, call.name, call.first)),
-    **dict.fromkeys(("view_as_real", "view_as_real_copy"), lambda call: as_pairs(call.to, call.name, call.first)),
-    "im2col": _windows, "col2im": _folded, "unfold": _unfolded,
-}
+FUNCTIONS: dict[str, Maker] = by_name({
+    lambda call: call.to.reshape(call.name, call.first, call.out): " ".join(RESHAPES),
+    _pool: "max_pool1d max_pool2d max_pool3d max_pool2d_with_indices max_pool3d_with_indices avg_pool1d avg_pool2d "
+           "avg_pool3d " + " ".join(f"{prefix}adaptive_{kind}_pool{axes}d" for prefix in ("", "_")
+                                    for kind in ("avg", "max") for axes in (1, 2, 3)),
+    _norm("layernorm", lambda call: len(call.arguments["normalized_shape"])): "layer_norm native_layer_norm",
+    _norm("rmsnorm", lambda call: len(call.arguments["normalized_shape"])): "rms_norm _fused_rms_norm",
+    _norm("groupnorm", lambda call: len(call.first.shape) - 1): "group_norm native_group_norm",
+    _norm("instancenorm", lambda call: len(call.first.shape) - 2): "instance_norm",
+    _transpose: "permute transpose swapaxes swapdims t numpy_T mT adjoint",
+    lambda call: call.to.expand(call.name, call.first, call.out): "expand expand_as broadcast_to",
+    lambda call: call.to.expand(call.name, call.arguments["src"], call.out): "copy",  # all elements are another's
+    lambda call: assembly.as_complex(call.to, call.name, call.first): "view_as_complex view_as_complex_copy",
+    lambda call: assembly.as_pairs(call.to, call.name, call.first): "view_as_real view_as_real_copy",
+    _windows: "im2col", _folded: "col2im", _unfolded: "unfold",
+})
 """Other operators that need arguments -> the function that adds their nodes."""
 
 
@@ -311,7 +278,7 @@ def _convolution(call: TorchCall) -> Tensor:
     transposed = call.get("transposed", False) or "transpose" in call.operator
     x, weight = call.tensors[:2]
     groups = call.get("groups", 1) if transposed else x.shape[1 - len(weight.shape)] // weight.shape[1]
-    return (transposed_convolution if transposed else convolution)(
+    return (convolutions.transposed_convolution if transposed else convolutions.convolution)(
         call.to, call.name, x, weight, _sliding(call, weight, groups), call.out)
 
 
@@ -333,14 +300,9 @@ def _convolution_gradients(call: TorchCall) -> list[Tensor]:
     operands = call.tensors[:3]
     if len(operands[2].shape) > 5:
         return call.to.unknown(call.name, call.operator, call.tensors, call.outs)
-    return convolution_gradients(call.to, call.name, operands, _sliding(call, operands[2], call.get("groups", 1)),
-                                 call.get("transposed", False), call.arguments["output_mask"])
-
-
-def _deformable(call: TorchCall) -> Tensor:
-    """A convolution whose points are picked by computed offsets."""
-    weight = call.arguments["weight"]
-    return deformable_convolution(call, weight, call.first.shape[1] // weight.shape[1])
+    slide = _sliding(call, operands[2], call.get("groups", 1))
+    return convolutions.convolution_gradients(call.to, call.name, operands, slide, call.get("transposed", False),
+                                              call.arguments["output_mask"])
 
 
 def _product(call: TorchCall) -> Tensor:
@@ -348,10 +310,10 @@ def _product(call: TorchCall) -> Tensor:
     a, b = call.one_of("self", "mat1", "batch1"), call.one_of("mat2", "other", "batch2", "vec", "tensor")
     if a.picked_from and b.shape[-1] == 1:  # [S, out, in] [S, in, 1], a matrix for every row
         rows = call.to.reshape(f"{call.name}.row", b, b.shape[:-1])
-        out = experts(call.to, call.name, rows, (a.picked_from, a.shape[-1], a.shape[-2]), call.out[:-1])
+        out = assembly.experts(call.to, call.name, rows, (a.picked_from, a.shape[-1], a.shape[-2]), call.out[:-1])
         return call.to.reshape(f"{call.name}.column", out, call.out)
     if b.picked_from:  # [S, n, in] [S, in, out]
-        return experts(call.to, call.name, a, (b.picked_from, b.shape[-2], b.shape[-1]), call.out)
+        return assembly.experts(call.to, call.name, a, (b.picked_from, b.shape[-2], b.shape[-1]), call.out)
     return call.product(a, b)
 
 
@@ -363,7 +325,7 @@ def _experts(call: TorchCall) -> Tensor:
         return call.product(rows, weights)
     if len(rows.shape) == 2 and len(weights.shape) == 3 and weights.constant:
         count, k, m = weights.shape
-        return experts(call.to, call.name, rows, (count, k, m), call.out)
+        return assembly.experts(call.to, call.name, rows, (count, k, m), call.out)
     # groups of rows, of columns, or of the inner axis
     return call.unknown(rows.shape[-2] * rows.shape[-1] * weights.shape[-1])
 
@@ -372,13 +334,7 @@ def _fourier(call: TorchCall) -> Tensor:
     """A Fourier transform, which is named with its multiply-accumulates (`assembly.fourier_macs`)."""
     signal = call.first.shape if call.operator == "_fft_r2c" else call.out
     points = math.prod(signal[axis] for axis in call.arguments["dim"])
-    return call.unknown(fourier_macs(points, math.prod(signal) // points, call.operator != "_fft_c2c"))
-
-
-def _added_product(call: TorchCall) -> Tensor:
-    """addmm, baddbmm, addmv: a product, and a tensor added where that is no constant."""
-    factors = call.one_of("mat1", "batch1", "mat"), call.one_of("mat2", "batch2", "vec")
-    return call.plus(call.product(*factors), call.arguments["self"])
+    return call.unknown(assembly.fourier_macs(points, math.prod(signal) // points, call.operator != "_fft_c2c"))
 
 
 def _summed_products(call: TorchCall) -> Tensor:
@@ -396,9 +352,9 @@ def _bilinear(call: TorchCall) -> Tensor:
     left, right, weight = (call.arguments[key] for key in ("input1", "input2", "weight"))
     (m, i, j), rows = weight.shape, math.prod(left.shape[:-1])
     turned = to.reshape(f"{name}.columns", to.transpose(f"{name}.turned", weight, (1, 0, 2)), (i, m * j))
-    first = product(to, f"{name}.first", to.reshape(f"{name}.left", left, (rows, i)), turned, (rows, m * j))
+    first = assembly.product(to, f"{name}.first", to.reshape(f"{name}.left", left, (rows, i)), turned, (rows, m * j))
     matrices = to.reshape(f"{name}.matrices", first, (rows, m, j))
-    second = product(to, name, matrices, to.reshape(f"{name}.right", right, (rows, j, 1)), (rows, m, 1))
+    second = assembly.product(to, name, matrices, to.reshape(f"{name}.right", right, (rows, j, 1)), (rows, m, 1))
     return call.plus(to.reshape(f"{name}.shape", second, call.out), call.get("bias"))
 
 
@@ -418,7 +374,7 @@ def _complex_product(call: TorchCall) -> Tensor | list[Tensor]:
     else:
         equation = str(call.arguments["equation"]) if call.operator == "einsum" else COMPLEX.get(call.operator, "")
     if "->" in equation:
-        result = complex_einsum(call.to, call.name, equation, operands[:equation.count(",") + 1], call.out)
+        result = assembly.complex_einsum(call.to, call.name, equation, operands[:equation.count(",") + 1], call.out)
         return call.plus(result, call.arguments["self"]) if len(operands) < len(call.tensors) else result
     inner = Assembly(call.to.where)
     LAYERS[call.operator](replace(call, to=inner))
@@ -436,7 +392,8 @@ def _recurrent(call: TorchCall) -> list[Tensor]:
     sets = [weights[start:start + size] for start in range(0, len(weights), size)]
     directions = [[*one[:2], *(one[-1:] if projected else [])] for one in sets]
     layers = [directions[start:start + ways] for start in range(0, len(directions), ways)]
-    out = recurrent_stack(to, name, to.transpose(f"{name}.steps", data, (1, 0, 2)) if first else data, layers)
+    steps = to.transpose(f"{name}.steps", data, (1, 0, 2)) if first else data
+    out = convolutions.recurrent_stack(to, name, steps, layers)
     out = to.transpose(f"{name}.batch", out, (1, 0, 2)) if first else out
     return [out, *(to.node(f"{name}.last{index}", "slice", [out], shape) for index, shape in enumerate(call.outs[1:]))]
 
@@ -446,16 +403,10 @@ KERNELS = ("flash_attention", "flash_attention_for_cpu", "efficient_attention", 
 """Kernels of attention that PyTorch chooses from."""
 
 
-def _attention_gradients(call: TorchCall) -> list[Tensor]:
-    """The gradients of queries, keys and values; gradients of masks carry nothing on."""
-    gradient, *operands = call.tensors[:4]
-    return [*attention_gradients(call.to, call.name, gradient, operands), *constants(call)[3:]]
-
-
 def _attention(call: TorchCall) -> Tensor:
     """Scaled dot-product attention, whichever kernel PyTorch chose for it."""
     operands = [call.arguments[name] for name in ("query", "key", "value")]
-    return attention(call.to, call.name, operands, call.get("attn_mask") or call.get("attn_bias"), call.out)
+    return assembly.attention(call.to, call.name, operands, call.get("attn_mask") or call.get("attn_bias"), call.out)
 
 
 LAYERS: dict[str, Maker] = by_name({
@@ -465,20 +416,28 @@ LAYERS: dict[str, Maker] = by_name({
                   "_mps_convolution_transpose conv_depthwise3d _conv_depthwise2d slow_conv_dilated2d "
                   "slow_conv_dilated3d _nnpack_spatial_convolution",
     _convolution_gradients: "convolution_backward convolution_backward_overrideable",
-    _deformable: "torchvision::deform_conv2d", _bilinear: "bilinear",
-    lambda call: linear(call.to, call.name, call.tensors[0], call.tensors[1], call.out):
+    lambda call: convolutions.deformable_convolution(
+        call, call.arguments["weight"], call.first.shape[1] // call.arguments["weight"].shape[1]):
+        "torchvision::deform_conv2d",
+    _bilinear: "bilinear",
+    lambda call: assembly.linear(call.to, call.name, call.tensors[0], call.tensors[1], call.out):
         "linear mkldnn_linear _weight_int8pack_mm",
     _product: "mm bmm matmul mv dot vdot _int_mm _scaled_mm _scaled_mm_v2",
-    _added_product: "addmm baddbmm addmv _addmm_activation", _summed_products: "addbmm",
+    lambda call: call.plus(call.product(call.one_of("mat1", "batch1", "mat"), call.one_of("mat2", "batch2", "vec")),
+                           call.arguments["self"]): "addmm baddbmm addmv _addmm_activation",
+    _summed_products: "addbmm",
     _experts: "_grouped_mm _scaled_grouped_mm _scaled_grouped_mm_v2 transformers::grouped_mm_fallback",
     TorchCall.packed_product: "_weight_int4pack_mm _weight_int4pack_mm_for_cpu "
                               "_weight_int4pack_mm_with_scales_and_zeros _dyn_quant_matmul_4bit _mixed_dtypes_linear "
                               "_sparse_semi_structured_linear",
     _fourier: "_fft_c2c _fft_r2c _fft_c2r", _recurrent: "lstm gru rnn_tanh rnn_relu",
-    lambda call: einsum(call.to, call.name, call.arguments["equation"], call.arguments["tensors"], call.out): "einsum",
+    lambda call: assembly.einsum(call.to, call.name, call.arguments["equation"], call.arguments["tensors"],
+                                 call.out): "einsum",
     _attention: "scaled_dot_product_attention " + " ".join(f"_scaled_dot_product_{kernel}" for kernel in (
         *KERNELS, "attention_math", "attention_math_for_mps")),
-    _attention_gradients: " ".join(f"_scaled_dot_product_{kernel}_backward" for kernel in KERNELS),
+    lambda call: [*convolutions.attention_gradients(call.to, call.name, call.tensors[0], call.tensors[1:4]),
+                  *constants(call)[3:]]:   # gradients of masks carry nothing on
+        " ".join(f"_scaled_dot_product_{kernel}_backward" for kernel in KERNELS),
 })
 """Operators with multiply-accumulates -> the function that adds their nodes."""
 
@@ -533,8 +492,7 @@ def understood(call: TorchCall) -> list[Tensor]:
 
 def _each(call: TorchCall, make: Callable[[TorchCall, str, int], Tensor]) -> list[Tensor]:
     """A tensor for every result of a call, made from the call, a name and the number of the result."""
-    return [make(call, f"{call.name}.{index}" if call.several else call.name, index)
-            for index in range(len(call.outs))]
+    return [make(call, f"{call.name}.{index}" if call.several else call.name, index) for index in range(len(call.outs))]
 
 
 def _picked(call: TorchCall, name: str, index: int) -> Tensor:
@@ -568,27 +526,27 @@ def _details(call: TorchCall, index: int) -> Details:
     by_constants = all(tensor.constant for tensor in call.tensors[1:])
     if name in ("slice", "select", "narrow", "slice_scatter") and rank:
         start = call.arguments.get("start", call.arguments.get("index"))
-        return taken(before, axis_of(dim, rank), start, call.arguments.get("step"))
+        return assembly.taken(before, assembly.axis_of(dim, rank), start, call.arguments.get("step"))
     if name in SPLITS and rank:
-        axis = axis_of(dim, rank)
+        axis = assembly.axis_of(dim, rank)
         earlier = (1 if name == "unbind" or out is None else out[axis] for out in call.outs[:index])
-        return taken(before, axis, sum(earlier), 1)
+        return assembly.taken(before, axis, sum(earlier), 1)
     if name == "stack":
-        return {"axes": (axis_of(dim, rank + 1),)}
+        return {"axes": (assembly.axis_of(dim, rank + 1),)}
     if name in ("roll", "flip") or (name == "index_select" and by_constants):
         dims = call.arguments.get("dims", dim)
         listed = list(dims) if isinstance(dims, list | tuple) else [dims or 0]
-        return {"axes": tuple(sorted({axis_of(dim, rank) for dim in listed or range(rank)}))}
+        return {"axes": tuple(sorted({assembly.axis_of(dim, rank) for dim in listed or range(rank)}))}
     if name == "index" and by_constants and len(after) == rank:
         indices = call.arguments.get("indices") or []
         return {"axes": tuple(axis for axis, index in enumerate(indices) if index is not None)}
     if name in ("constant_pad_nd", "pad") and call.arguments.get("mode") in (None, "constant"):
         pads = list(call.arguments.get("pad") or ())  # (before, after) from the last axis on
-        return padding(rank, list(zip(pads[::2], pads[1::2], strict=True))[::-1])
+        return assembly.padding(rank, list(zip(pads[::2], pads[1::2], strict=True))[::-1])
     if name.startswith("upsample_nearest"):
-        return nearest(rank - 2)
+        return assembly.nearest(rank - 2)
     if name == "upsample_bilinear2d" and not call.arguments.get("align_corners"):
-        return bilinear(before, after)
+        return assembly.bilinear(before, after)
     return {}
 
 

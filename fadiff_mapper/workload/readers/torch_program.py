@@ -27,6 +27,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputKind
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.utils._pytree import tree_leaves, tree_map
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.standard_streams import say
@@ -57,9 +58,7 @@ def flattened(program: ExportedProgram) -> ExportedProgram:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if any(_is_region(node) for node in program.graph.nodes):
-            module = _copied(program)
-            _inline(module)
-            program = _with_graphs(program, module)
+            program = _edited(program, _inline)
         program = _taken_apart(program)
         if _changes(program):
             with suppress(AssertionError, RuntimeError):  # at caches of keys and values, which `_add_calls` follows
@@ -75,18 +74,13 @@ def flattened(program: ExportedProgram) -> ExportedProgram:
         return program
 
 
-def _copied(program: ExportedProgram) -> torch.fx.GraphModule:
-    """A copy of a program's module, without weights, with the names of its inputs: a plain copy calls "input"
-    "input_1"."""
+def _edited(program: ExportedProgram, edit: Callable[[torch.fx.GraphModule], None]) -> ExportedProgram:
+    """A program with the same inputs and results, perhaps under other names, of whose module, without weights, a copy
+    is edited; what nobody reads is left out."""
     module: torch.fx.GraphModule = copy.deepcopy(program.graph_module)
     for node, original in zip(module.graph.nodes, program.graph.nodes, strict=True):
-        node.name = original.name
-    return module
-
-
-def _with_graphs(program: ExportedProgram, module: torch.fx.GraphModule) -> ExportedProgram:
-    """A program whose module has calls replaced, with the same inputs and results, perhaps under other names, without
-    what nobody reads."""
+        node.name = original.name   # a plain copy calls "input" "input_1"
+    edit(module)
     module.graph.eliminate_dead_code()
     results = module.graph.output_node().args[0]
     assert isinstance(results, tuple | list)
@@ -145,15 +139,16 @@ def _taken_apart(program: ExportedProgram) -> ExportedProgram:
     """A program without unknown operators, as far as PyTorch can take them apart."""
     if not any(_is_unknown(node) for graph in _graphs(program.graph_module) for node in graph.graph.nodes):
         return program
-    module = _copied(program)
-    for graph in _graphs(module):
-        bodies: dict[Hashable, torch.fx.Graph | None] = {}
-        for _ in range(ROUNDS):
-            for node in filter(_is_unknown, list(graph.graph.nodes)):
-                body = _body(node, bodies)
-                if body is not None:
-                    _put_body(graph.graph, node, body, node.all_input_nodes)
-    return _with_graphs(program, module)
+
+    def take_apart(module: torch.fx.GraphModule) -> None:
+        for graph in _graphs(module):
+            bodies: dict[Hashable, torch.fx.Graph | None] = {}
+            for _ in range(ROUNDS):
+                for node in filter(_is_unknown, list(graph.graph.nodes)):
+                    body = _body(node, bodies)
+                    if body is not None:
+                        _put_body(graph.graph, node, body, node.all_input_nodes)
+    return _edited(program, take_apart)
 
 
 def _graphs(module: torch.fx.GraphModule) -> list[torch.fx.GraphModule]:
@@ -162,9 +157,11 @@ def _graphs(module: torch.fx.GraphModule) -> list[torch.fx.GraphModule]:
 
 
 def _body(call: torch.fx.Node, bodies: dict[Hashable, torch.fx.Graph | None]) -> torch.fx.Graph | None:
-    """What computes a call, with a placeholder for every node that it reads; None where PyTorch does not say it.
+    """The operators that PyTorch computes a call by, with a placeholder for every node that it reads.
 
-    `bodies` are those found so far, by operator and arguments; a new one is added.
+    Views that are in no table (`movedim`) name their own decomposition. None where there is no decomposition, or one
+    that fails, that checks values (`linalg_inv`: is the matrix singular?), or that holds a tensor of its own. `bodies`
+    are those found so far, by operator and arguments; a new one is added.
     """
     given = call.all_input_nodes
     tensors: list[Any] = [source.meta.get("val") for source in given]
@@ -173,17 +170,9 @@ def _body(call: torch.fx.Node, bodies: dict[Hashable, torch.fx.Graph | None]) ->
     numbers = {source: index for index, source in enumerate(given)}
     arguments = torch.fx.map_arg((call.args, call.kwargs), lambda source: f"tensor {numbers[source]}")
     key = (call.target, repr(arguments), *((tensor.shape, tensor.stride(), tensor.dtype) for tensor in tensors))
-    if key not in bodies:
-        bodies[key] = _traced(call, tensors)
-    return bodies[key]
-
-
-def _traced(call: torch.fx.Node, tensors: list[torch.Tensor]) -> torch.fx.Graph | None:
-    """The operators that PyTorch computes a call by.
-
-    Views that are in no table (`movedim`) name their own decomposition. None where there is no decomposition,
-    or one that fails, that checks values (`linalg_inv`: is the matrix singular?), or that holds a tensor of its own.
-    """
+    if key in bodies:
+        return bodies[key]
+    bodies[key] = None
     target: Any = call.target
     decomposition = _decompositions().get(target, target.decompose if _is_view(call) else None)
     if decomposition is None:
@@ -203,7 +192,8 @@ def _traced(call: torch.fx.Node, tensors: list[torch.Tensor]) -> torch.fx.Graph 
     plain = all(node.target is operator.getitem or (isinstance(node.target, torch._ops.OpOverload)
                                                     and node.target._schema.returns)
                 for node in graph.nodes if node.op not in ("placeholder", "output"))
-    return graph if whole and plain else None
+    bodies[key] = graph if whole and plain else None
+    return bodies[key]
 
 
 @cache
@@ -310,7 +300,18 @@ def _region(call: TorchCall, walk: Walk) -> list[Any]:
         q, k, v, _, _, gradient = call.tensors[:6]
         return [*attention_gradients(to, call.name, gradient, (q, k, v)), *constants(call)[3:]]
     if call.operator in ("scan", "map_impl", "associative_scan"):
-        return _repeated(call, walk)
+        # Arguments are the body; for a scan the tensors that are carried on; those that are scanned; further ones. An
+        # associative scan of n entries combines them n - 1 times, at least.
+        body, *groups = call.arguments.values()
+        scanned = groups[1] if call.operator == "scan" else groups[0]
+        entries = [Tensor(tensor.shape[1:], tensor.node) for tensor in scanned]
+        given = [*(groups[0] if call.operator == "scan" else entries if call.operator == "associative_scan" else []),
+                 *entries, *groups[-1]]
+        inner = Assembly(to.where, busy_experts=to.busy_experts)
+        results = walk(body, [_outer(inner, index, value) for index, value in enumerate(given)], inner)
+        recognise_products(inner, [value.node for value in results if isinstance(value, Tensor) and value.node])
+        return repeated(to, call.name, inner, scanned[0].shape[0] - (call.operator == "associative_scan"),
+                        call.tensors, call.outs, in_turn=call.operator != "map_impl")
     if call.operator == "flex_attention":   # without its mask; the sums of its rows carry no data on
         what, results = ALL_BLOCKS, [attention(to, call.name, call.tensors[:3], None, call.out), *constants(call)[1:]]
     elif call.operator == "cond":
@@ -318,29 +319,11 @@ def _region(call: TorchCall, walk: Walk) -> list[Any]:
         what = LARGER_BRANCH
         results = walk(max((first, second), key=lambda graph: _macs(graph, to, walk, given)), given, to)
     else:
-        graphs = [item for item in _flat(call.arguments) if isinstance(item, torch.fx.GraphModule)]
+        graphs = [item for item in tree_leaves(call.arguments) if isinstance(item, torch.fx.GraphModule)]
         return to.unknown(call.name, call.operator, call.tensors, call.outs,
                           possible=sum(_macs(graph, to, walk) for graph in graphs) if graphs else None)
     to.nodes[start:] = [replace(node, what=what) if node.layer and not node.what else node for node in to.nodes[start:]]
     return results
-
-
-def _repeated(call: TorchCall, walk: Walk) -> list[Any]:
-    """The operators of the body of a loop over the first axis of some tensors.
-
-    Arguments are the body; for a scan the tensors that are carried on; those that are scanned; further ones. An
-    associative scan of n entries combines them n - 1 times, at least.
-    """
-    body, *groups = call.arguments.values()
-    scanned = groups[1] if call.operator == "scan" else groups[0]
-    entries = [Tensor(tensor.shape[1:], tensor.node) for tensor in scanned]
-    given = [*(groups[0] if call.operator == "scan" else entries if call.operator == "associative_scan" else []),
-             *entries, *groups[-1]]
-    inner = Assembly(call.to.where, busy_experts=call.to.busy_experts)
-    results = walk(body, [_outer(inner, index, value) for index, value in enumerate(given)], inner)
-    recognise_products(inner, [value.node for value in results if isinstance(value, Tensor) and value.node])
-    return repeated(call.to, call.name, inner, scanned[0].shape[0] - (call.operator == "associative_scan"),
-                    call.tensors, call.outs, in_turn=call.operator != "map_impl")
 
 
 def _macs(graph: torch.fx.GraphModule, to: Assembly, walk: Walk, given: Sequence[Any] | None = None) -> int:
@@ -356,18 +339,6 @@ def _macs(graph: torch.fx.GraphModule, to: Assembly, walk: Walk, given: Sequence
 def _outer(inner: Assembly, index: int, value: Any) -> Any:
     """A computed value as an input of an assembly of its own; constants and numbers as they are."""
     return inner.input(f"input {index}", value.shape) if isinstance(value, Tensor) and value.node else value
-
-
-def _flat(items: Any) -> list[Any]:
-    """The entries of lists within lists, and of mappings."""
-    if isinstance(items, Mapping):
-        return _flat(list(items.values()))
-    return [part for item in items for part in _flat(item)] if isinstance(items, list | tuple) else [items]
-
-
-def _tensors(items: Any) -> list[Tensor]:
-    """The tensors among arguments."""
-    return [item for item in _flat(items) if isinstance(item, Tensor)]
 
 
 DATA_DEPENDENT = "; accepted: modules whose steps and shapes no value decides, such as a detector without its choice"
@@ -388,14 +359,7 @@ DIFFERENTIATING = ("fake tensor in the exported program constant's list", "funct
 def read_module(source: torch.nn.Module | ExportedProgram, example_inputs: Sequence[Any] | None,
                 example_kwargs: Mapping[str, Any] | None, name: str | None,
                 busy_experts: int | None = None) -> Workload:
-    """Reads a module, or a program that `torch.export` made.
-
-    Args:
-        source: the module or program.
-        example_inputs: for a module, its positional arguments.
-        example_kwargs: for a module, its keyword arguments.
-        name: name of the network; the class' by default.
-        busy_experts: experts over which rows are spread, None for all.
+    """Reads a module with its example arguments, or a program that `torch.export` made; see `load_network`.
 
     Raises:
         FadiffError: there are no example inputs, or `torch.export` refuses the module.
@@ -405,7 +369,13 @@ def read_module(source: torch.nn.Module | ExportedProgram, example_inputs: Seque
                         _exported(source, example_inputs, example_kwargs))
     title = name or type(source).__name__
     to = Assembly(Where(title), busy_experts=busy_experts)
-    values = _inputs(program, to, title)
+    kinds = {spec.arg.name: spec.kind for spec in program.graph_signature.input_specs}
+    values: dict[str, Any] = {}
+    for node in program.graph.nodes:    # the user's tensors are inputs of the network, all others constants
+        if node.op in ("placeholder", "get_attr") and isinstance(shape := _shapes(node, title), tuple):
+            to.where = Where(title, path=node.name)
+            user = node.op == "placeholder" and kinds.get(node.name) == InputKind.USER_INPUT and math.prod(shape) > 0
+            values[node.name] = to.input(node.name, shape) if user else Tensor(shape)
     _add_calls(program.graph_module, values, to, title)
     outputs = [value.node for value in (values.get(name) for name in program.graph_signature.user_outputs
                                         if isinstance(name, str)) if isinstance(value, Tensor) and value.node]
@@ -449,21 +419,6 @@ def _plainly() -> Iterator[None]:
     finally:
         torch.backends.mha.set_fastpath_enabled(attention)
         fx.config.do_not_emit_stack_traces = traces
-
-
-def _inputs(program: ExportedProgram, to: Assembly, title: str) -> dict[str, Any]:
-    """The values of placeholders: the user's tensors are inputs of the network, all others constants."""
-    kinds = {spec.arg.name: spec.kind for spec in program.graph_signature.input_specs}
-    values: dict[str, Any] = {}
-    for node in program.graph.nodes:
-        if node.op in ("placeholder", "get_attr"):
-            shape = _shapes(node, title)
-            if not isinstance(shape, tuple):
-                continue
-            to.where = Where(title, path=node.name)
-            user = node.op == "placeholder" and kinds.get(node.name) == InputKind.USER_INPUT and math.prod(shape) > 0
-            values[node.name] = to.input(node.name, shape) if user else Tensor(shape)
-    return values
 
 
 def _add_calls(module: torch.fx.GraphModule, values: dict[str, Any], to: Assembly, title: str,
@@ -524,30 +479,26 @@ def _called(node: torch.fx.Node, name: str, module: torch.fx.GraphModule, values
     names += [f"argument {index}" for index in range(len(names), len(node.args))]
     given = dict(zip(names, node.args, strict=False)) | node.kwargs
     arguments = {key: argument(item) for key, item in given.items()}
-    call = TorchCall(operator_name(target or node.target), name, to, _tensors(arguments),
+    made = tree_leaves(node.meta["val"])
+    tensors = [item for item in tree_leaves(arguments) if isinstance(item, Tensor)]
+    call = TorchCall(operator_name(target or node.target), name, to, tensors,
                      shape if isinstance(shape, list) else [shape], arguments, higher or isinstance(shape, list),
-                     tag_of(node.target), _is_complex(node))
+                     tag_of(node.target), any(isinstance(each, torch.Tensor) and each.is_complex()
+                                              for each in made[:1]))
     results: list[Any] = constants(call)
-    written = [item for item in _flat(node.meta["val"]) if isinstance(item, torch.Tensor)]
+    written = [item for item in made if isinstance(item, torch.Tensor)]
     if any(item.numel() for item in written):  # else a check, or nothing
         if not all(tensor.constant for tensor in call.tensors):
             results = _region(call, walk) if higher else understood(call)
         elif higher or call.operator in LAYERS:  # constants, counted as if they were computed
             inner = Assembly(to.where)
-            computed = _computed(arguments, inner)
-            folded = replace(call, to=inner, arguments=computed, operands=_tensors(computed))
+            computed = tree_map(lambda item: inner.input("constant", item.shape) if isinstance(item, Tensor) else item,
+                                arguments)
+            folded = replace(call, to=inner, arguments=computed, operands=[
+                item for item in tree_leaves(computed) if isinstance(item, Tensor)])
             _region(folded, walk) if higher else understood(folded)
             to.note_folded(name, call.operator, inner.macs)
     return results if call.several else results[0]
-
-
-def _computed(item: Any, inner: Assembly) -> Any:
-    """Arguments with constants as inputs of an assembly of its own."""
-    if isinstance(item, dict):
-        return {name: _computed(part, inner) for name, part in item.items()}
-    if isinstance(item, list):
-        return [_computed(part, inner) for part in item]
-    return inner.input("constant", item.shape) if isinstance(item, Tensor) else item
 
 
 def _shapes(node: torch.fx.Node, title: str) -> Any:
@@ -564,10 +515,3 @@ def _shapes(node: torch.fx.Node, title: str) -> Any:
                 f"the shape {' x '.join(map(str, shape))} has dynamic dimensions, or depends on the data "
                 f"({node.target})", "fixed shapes: export without dynamic_shapes, select without boolean masks")
     return shapes[0] if isinstance(value, torch.Tensor) else shapes
-
-
-def _is_complex(node: torch.fx.Node) -> bool:
-    """Whether a node's tensor, or the first of several, has complex numbers."""
-    value = node.meta.get("val")
-    first = value[0] if isinstance(value, list | tuple) and value else value
-    return isinstance(first, torch.Tensor) and first.is_complex()
