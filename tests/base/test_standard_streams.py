@@ -104,6 +104,8 @@ def test_everything_is_printed_through_these_functions() -> None:
     for path, text in ((path, path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")):
         if path.name in ("standard_streams.py", "console.py") or not named.search(text):
             continue
+        if path.name == "__main__.py":  # writes where no other module could be loaded
+            continue
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Call):
                 called = ast.unparse(node.func)

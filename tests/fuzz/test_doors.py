@@ -9,7 +9,7 @@ from fuzz.all_doors import DOORS
 from fuzz.attack import Attack
 
 CASES = {"checkpoints": 3, "launchers": 10, "arguments": 20, "runs": 20, "sizes": 3, "files": 12, "onnx": 20,
-         "mapped": 3, "sparse": 20, "operators": 20, "spaces": 6, "measured": 12, "calibrations": 6}
+         "mapped": 3, "sparse": 20, "operators": 20, "spaces": 6, "measured": 12, "calibrations": 3}
 
 
 @pytest.fixture(scope="module")
