@@ -144,11 +144,7 @@ def map_layers(specs: Sequence[Spec] | AnyMapping[str, Spec], options: SearchOpt
         specs: The problems, each on its design; with their names where several are written.
         options: Effort and parts of the search; None is `SearchOptions()`.
         metric: One metric, or several in order of priority; takes the place of `options.metrics`.
-        seed: Takes the place of `options.seed`.
-        time_limit: Seconds for all problems together; takes the place of `options.time_limit`.
-        prove: Whether to go on until it is proved that no mapping is better; takes the place of `options.prove`.
-        gap: Share by which mappings may be above their least bounds when a proof ends; takes the place of
-            `options.gap`.
+        seed, time_limit, prove, gap: Take the place of these fields of `options`; the time is for all problems.
         warm_starts: For each problem a mapping to start from, or None; the result is at least as good.
         sensitivities: Whether results have the derivatives of their metric by the constants of the machine, too. Where
             these fail, or there is no time for them, the result's status says so.
@@ -217,9 +213,10 @@ def map_layers(specs: Sequence[Spec] | AnyMapping[str, Spec], options: SearchOpt
 
 def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions | None = None, *,
                 metric: str | None = None, seed: int | None = None, time_limit: float | None = None,
-                energy: str = "bundled", strict: bool = True, jinja_data: AnyMapping[str, Any] | None = None,
-                checkpoint_file: Path_ | None = None, allow_partial: bool = False, output: Path_ | None = None,
-                read: Sequence[Path_] = (), begun: float | None = None, on_progress: OnProgress = lambda *_: None,
+                gap: float | None = None, energy: str = "bundled", strict: bool = True,
+                jinja_data: AnyMapping[str, Any] | None = None, checkpoint_file: Path_ | None = None,
+                allow_partial: bool = False, output: Path_ | None = None, read: Sequence[Path_] = (),
+                begun: float | None = None, on_progress: OnProgress = lambda *_: None,
                 stopped: Over = never) -> NetworkResult:
     """Plans a whole network: fused groups, their tiles, all mappings.
 
@@ -227,9 +224,7 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
         workload: The network.
         arch_spec: The design: a `Spec` (its problem is left out), a dict, a file or several.
         options: Effort and parts of the search; None is `NetworkOptions()`.
-        metric: Metric of the whole network; takes the place of `options.metric`.
-        seed: Takes the place of `options.seed`.
-        time_limit: Seconds; takes the place of `options.time_limit`.
+        metric, seed, time_limit, gap: Take the place of these fields of `options`.
         energy: Where energies come from that no ERT in the design gives (see `energy.source_names.CHOICES`).
         strict: Whether input of the design that Timeloop ignores is an error, not a warning.
         jinja_data: Variables of the design's Jinja2 templates, as for `load`.
@@ -271,7 +266,7 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
         clock = None if begun is None else command_clock(
             options.time_limit if time_limit is None else time_limit, stopped, begun, workload)
         result = network_search.map_network(
-            workload, arch_spec, options, metric=metric, seed=seed, time_limit=time_limit, energy=energy,
+            workload, arch_spec, options, metric=metric, seed=seed, time_limit=time_limit, gap=gap, energy=energy,
             strict=strict, checkpoint_file=checkpoint_file or (root / CHECKPOINT if output is not None else None),
             on_progress=on_progress, stopped=stopped, clock=clock, descent=descent)
         return result if output is None else write_held(result, root, clock.over_for_files if clock else never)

@@ -20,9 +20,9 @@ from torch import nn
 from torch.nn import functional
 
 from fadiff_mapper.workload import Node, Workload
-from fadiff_mapper.workload.busy_experts import balance
 from fadiff_mapper.workload.readers.network_text import network_text
 from fadiff_mapper.workload.readers.torch_program import read_module
+from fadiff_mapper.workload.rewrites import balance
 
 TOKENS = 2048
 """Tokens of a prefill, and tokens that the last one of a decode attends to, itself included."""

@@ -152,6 +152,8 @@ def add_network(commands: Commands) -> None:
                            "needs PyTorch)", network_options.METHODS)
     parser.add_argument("--longest", type=arguments.positive, default=network_options.LONGEST, metavar="N",
                         help=f"layers of a fused group at most (default {network_options.LONGEST})")
+    parser.add_argument("--gap", type=float, metavar="SHARE",
+                        help="go on until the plan is proven to be at most so far above the best one, such as 0.01")
     arguments.add_calibration(parser)
     arguments.add_verify(parser)
     parser.set_defaults(run=map_network)
@@ -164,7 +166,7 @@ def map_network(options: argparse.Namespace) -> int:
     program = arguments.real_model(options)
     search = network_options.NetworkOptions(
         options.metric, not options.no_fusion, options.seed, options.time_limit, options.jobs, options.method,
-        options.model, options.longest, arguments.calibration(options))
+        options.model, options.longest, arguments.calibration(options), options.gap)
     network_options.check(search)
     with arguments.reading_in_time(options):
         network = api.load_network(options.network, **arguments.sizes(options))

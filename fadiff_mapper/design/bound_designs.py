@@ -17,7 +17,7 @@ gives an upper bound, at a thousandth of a search's cost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -199,8 +199,7 @@ def least_hardware(space: DesignSpace, point: Point, value_at: Callable[[Point],
 
 
 SpecsAt = Callable[[Point], tuple[Spec, ...]]
-DesignDescent = Callable[[DesignQuestion, Point, SpecsAt, Sequence[Mapping], np.ndarray, int, Over],
-                         Sequence[Point]]
+DesignDescent = Callable[[DesignQuestion, Point, SpecsAt, Sequence[Mapping], np.ndarray, int, Over], Sequence[Point]]
 """Proposes designs, the most promising first, from a mapped design: see
 `gradient.hardware_descent.descended_designs`."""
 
@@ -282,7 +281,29 @@ class BoundDesigns:
             return expected[point]
 
         with suppress(OutOfTime):  # the designs judged so far are used
-            for point in self._candidates(rng, ranked, exponents, known):
+            # Walks begin at the best mapped design, its least hardware, in some rounds the ends of a descent from the
+            # best design not used for one before, and new random designs, spread by Latin hypercubes.
+            wanted, scattered = SCATTERED if ranked else SPREAD, dict[Point, None]()
+            for _ in range(HYPERCUBES):
+                strata = np.stack([rng.permutation(wanted) for _ in space.parameters], axis=1)
+                for row in (strata + rng.random(strata.shape)) / wanted:
+                    point = tuple(min(int(part * len(parameter.values)), len(parameter.values) - 1)
+                                  for part, parameter in zip(row, space.parameters, strict=True))
+                    if point not in known and self._allowed(point):
+                        scattered[point] = None
+                if len(scattered) >= wanted:
+                    break
+            candidates = list(ranked[:1])
+            if ranked and ranked[0] not in self.parents:
+                own = pooled(self.read(ranked[0]), [self.mappings_at(ranked[0])])
+                candidates.append(least_hardware(space, ranked[0], lambda point: self._borrowed(point, own, exponents)))
+            fresh = next((point for point in ranked if point not in self.parents), None)
+            if fresh is not None and self.rounds % DESCENDS == 1:
+                self.parents.add(fresh)
+                if self.descent is not None:
+                    candidates += self.descent(self.question, fresh, self.read, self.mappings_at(fresh), exponents,
+                                               self.question.seed + self.rounds, self.over)[:ENDS]
+            for point in [*candidates, *list(scattered)[:wanted]]:
                 value_at(point)
             judged, started = len(self.judged), set[Point]()
 
@@ -317,28 +338,6 @@ class BoundDesigns:
             raise OutOfTime
         return self.specs_at(point)
 
-    def _candidates(self, rng: np.random.Generator, ranked: Sequence[Point], exponents: np.ndarray,
-                    known: Collection[Point]) -> list[Point]:
-        """Designs from which a round's walks begin, the best mapped one first.
-
-        Next are its least hardware, in some rounds the ends of a descent from the best design not used for one before,
-        and new random designs.
-        """
-        scattered = self._scattered(rng, SCATTERED if ranked else SPREAD, known)
-        if not ranked:
-            return scattered
-        best, least, ends = ranked[0], list[Point](), list[Point]()
-        if best not in self.parents:
-            own = pooled(self.read(best), [self.mappings_at(best)])
-            least = [least_hardware(self.question.space, best, lambda point: self._borrowed(point, own, exponents))]
-        fresh = next((point for point in ranked if point not in self.parents), None)
-        if fresh is not None and self.rounds % DESCENDS == 1:
-            self.parents.add(fresh)
-            if self.descent is not None:
-                ends = list(self.descent(self.question, fresh, self.read, self.mappings_at(fresh), exponents,
-                                         self.question.seed + self.rounds, self.over)[:ENDS])
-        return [best, *least, *ends, *scattered]
-
     def _distance(self, point: Point, other: Point) -> float:
         """The distance of two designs in octaves."""
         return float(np.linalg.norm(place_of(self.question.space, point) - place_of(self.question.space, other)))
@@ -362,20 +361,6 @@ class BoundDesigns:
             least = self.least_at(point, self.over)
             self.judged[point] = None if least is None else (least, design_area_mm2(self.read(point)[0]))
         return self.judged[point]
-
-    def _scattered(self, rng: np.random.Generator, count: int, known: Collection[Point]) -> list[Point]:
-        """New designs within the limits, spread over the space by Latin hypercubes."""
-        parameters, found = self.question.space.parameters, dict[Point, None]()
-        for _ in range(HYPERCUBES):
-            strata = np.stack([rng.permutation(count) for _ in parameters], axis=1)
-            for row in (strata + rng.random(strata.shape)) / count:
-                point = tuple(min(int(part * len(parameter.values)), len(parameter.values) - 1)
-                              for part, parameter in zip(row, parameters, strict=True))
-                if point not in known and self._allowed(point):
-                    found[point] = None
-            if len(found) >= count:
-                break
-        return list(found)[:count]
 
     def _borrowed(self, point: Point, pool: Sequence[Nest], exponents: np.ndarray) -> float:
         """Logarithm of a design's metric with the best mappings of a pool; infinite if some layer has none."""

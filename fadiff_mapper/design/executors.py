@@ -138,7 +138,11 @@ def _cluster(backend: str, jobs: int | None, address: str | None) -> Iterator[Sh
     with ExitStack() as stack:
         if backend == "dask":
             distributed = _installed("distributed", backend)
-            stack.enter_context(_safe_path())
+            # Python processes started inside do not import from the working folder; Python 3.10 lacks an option for it.
+            before = os.environ.get("PYTHONSAFEPATH")
+            stack.callback(lambda: os.environ.pop("PYTHONSAFEPATH") if before is None else
+                           os.environ.update(PYTHONSAFEPATH=before))
+            os.environ["PYTHONSAFEPATH"] = "1"
             try:
                 with _interrupts_kept_from_workers():
                     client = (distributed.Client(address, timeout="20s") if address else
@@ -176,20 +180,6 @@ def _installed(module: str, extra: str) -> Any:
     """A module of an extra. Raises FadiffError if missing."""
     require(module, extra, f"the backend {extra}")
     return import_module(module)
-
-
-@contextmanager
-def _safe_path() -> Iterator[None]:
-    """Python processes started inside do not import from the working folder; Python 3.10 lacks an option for it."""
-    before = os.environ.get("PYTHONSAFEPATH")
-    os.environ["PYTHONSAFEPATH"] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["PYTHONSAFEPATH"]
-        else:
-            os.environ["PYTHONSAFEPATH"] = before
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from math import inf, sqrt
 from typing import Any
@@ -92,40 +92,22 @@ def layer_entries(specs: Sequence[Spec], options: SearchOptions, store: ResultSt
              if (entry := as_stored(LayerEntry, store.get(key), ("energy_pj", "cycles"))) is not None
              and isinstance(entry.mapping, list) and isinstance(entry.reason, str)}
     missing = {key: spec for key, spec in zip(keys, specs, strict=True) if key not in known}
-    found = _searched(list(missing.values()), options, stopped, give_up) if missing else []
-    cut_short = bool(found) and stopped()
-    if cut_short and give_up:
-        raise OutOfTime
-    for key, entry in zip(missing, found, strict=True):
-        if cut_short:
-            known[key] = replace(entry, status=OUT_OF_TIME)
-        else:
-            store.put(key, {each.name: getattr(entry, each.name) for each in fields(entry)})  # `asdict` copies mappings
-            known[key] = entry
-    return [known[key] for key in keys]
-
-
-def _searched(specs: Sequence[Spec], options: SearchOptions, stopped: Over,
-              give_up: bool) -> list[LayerEntry]:
-    """One entry for each layer; all layers that can have a mapping are searched together.
-
-    Unless it may be given up, a short search of all layers comes first, so that an interruption leaves no random
-    mappings.
-    """
-    entries: dict[int, LayerEntry] = {}
-    tasks: dict[int, MappingTask] = {}
-    for number, spec in enumerate(specs):
+    if not missing:
+        return [known[key] for key in keys]
+    found: dict[str, LayerEntry] = {}
+    tasks: dict[str, MappingTask] = {}
+    for key, spec in missing.items():
         try:
-            tasks[number] = checked_task(spec)
+            tasks[key] = checked_task(spec)
             if options.calibration is not None:
-                check_calibrated([tasks[number]], options.calibration)
+                check_calibrated([tasks[key]], options.calibration)
         except FadiffError as error:
-            entries[number] = no_mapping(str(error))
+            found[key] = no_mapping(str(error))
 
-    def searched(effort: SearchOptions, until: Over) -> dict[int, LayerEntry]:
-        outcomes, found = search_all(list(tasks.values()), effort, stopped=until), {}
-        for (number, task), outcome in zip(tasks.items(), outcomes, strict=True):
-            spec, nest, corrected = specs[number], outcome.nest, CorrectedCycles(0.0, 0.0, 0.0)
+    def searched(effort: SearchOptions, until: Over) -> Iterator[tuple[str, LayerEntry]]:
+        for (key, task), outcome in zip(tasks.items(), search_all(list(tasks.values()), effort, stopped=until),
+                                        strict=True):
+            spec, nest, corrected = missing[key], outcome.nest, CorrectedCycles(0.0, 0.0, 0.0)
             mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
             if not outcome.legal:
                 try:
@@ -133,8 +115,8 @@ def _searched(specs: Sequence[Spec], options: SearchOptions, stopped: Over,
                     rejection = "it meets no constraint of the design"
                 except FadiffError as error:
                     rejection = str(error)
-                found[number] = no_mapping(f"no legal mapping was found in {outcome.evaluations} evaluations; of the "
-                                           f"one that is nearest: {rejection}")
+                yield key, no_mapping(f"no legal mapping was found in {outcome.evaluations} evaluations; of the one "
+                                      f"that is nearest: {rejection}")
                 continue
             if options.calibration is not None:
                 nest, corrected = calibrated_choice(task, nest, options.calibration, options.priorities[0],
@@ -147,20 +129,27 @@ def _searched(specs: Sequence[Spec], options: SearchOptions, stopped: Over,
             else:  # the compiled scores equal the statistics'
                 scores = score(task.layer, nest)
                 energy, cycles = float(scores.energy[0]), float(scores.cycles[0])
-            found[number] = LayerEntry(
-                energy, cycles, literal_mapping(mapping, spec.arch, spec.problem), outcome.status, outcome.evaluations,
-                exact_choice_cycles=corrected.exact_choice_cycles,
-                exact_choice_energy_pj=corrected.exact_choice_energy_pj)
-        return found
+            yield key, LayerEntry(energy, cycles, literal_mapping(mapping, spec.arch, spec.problem), outcome.status,
+                                  outcome.evaluations, exact_choice_cycles=corrected.exact_choice_cycles,
+                                  exact_choice_energy_pj=corrected.exact_choice_energy_pj)
 
-    quick = {} if give_up else searched(replace(options, effort="quick"), never)
-    found = searched(options, stopped)
+    # unless it may be given up, a short search comes first, so that an interruption leaves no random mappings
+    quick = {} if give_up else dict(searched(replace(options, effort="quick"), never))
+    found |= searched(options, stopped)
     if quick and stopped():
         energy, cycles, _ = metric_exponents(options.priorities[0])
-        found = {number: min(entry, quick[number], key=lambda each: each.energy_pj ** energy * each.cycles ** cycles)
-                 for number, entry in found.items()}
-    entries |= found
-    return [entries[number] for number in range(len(specs))]
+        found |= {key: min(found[key], entry, key=lambda each: each.energy_pj ** energy * each.cycles ** cycles)
+                  for key, entry in quick.items()}
+    cut_short = stopped()
+    if cut_short and give_up:
+        raise OutOfTime
+    for key in missing:
+        if cut_short:
+            known[key] = replace(found[key], status=OUT_OF_TIME)
+        else:   # `asdict` would copy mappings
+            store.put(key, {each.name: getattr(found[key], each.name) for each in fields(found[key])})
+            known[key] = found[key]
+    return [known[key] for key in keys]
 
 
 def mapping_of(entry: LayerEntry, spec: Spec) -> Mapping:

@@ -75,8 +75,7 @@ class ResultStore:
         """Writes an entry of plain values; JSON keeps every float exactly. Raises FadiffError if it cannot."""
         if self.folder is not None:
             text = json.dumps(entry)
-            write_shared(self._path(key),
-                         f'{{"digest": "{_digest(key, text.encode()).decode()}", "entry": {text}}}\n')
+            write_shared(self._path(key), f'{{"digest": "{_digest(key, text.encode()).decode()}", "entry": {text}}}\n')
 
     def _path(self, key: str) -> Path:
         """The file of an entry; 256 subfolders keep each small."""

@@ -280,14 +280,13 @@ def put(owner: Any, steps: Steps, value: Any, where: Where) -> Any:
     if not steps:
         return value
     step, rest = steps[0], steps[1:]
-    place, tag = (owner.where if isinstance(owner, Map | Seq) else where), getattr(owner, "tag", None)
     if isinstance(owner, list):
-        items = Seq(owner, where=place, tag=tag, places=getattr(owner, "places", ()))
+        items = owner.having(owner) if isinstance(owner, Seq) else Seq(owner, where=where)
         items[int(step)] = put(owner[int(step)], rest, value, where)
         return items
-    written = owner if isinstance(owner, dict) else {}
-    result = Map(written, where=place, tag=tag, places=dict(getattr(owner, "places", {})))
-    result[step] = put(written.get(step), rest, value, where)
+    result = owner.having(owner) if isinstance(owner, Map) else Map(owner if isinstance(owner, dict) else (),
+                                                                    where=where)
+    result[step] = put(result.get(step), rest, value, where)
     if not rest:
         result.places[step] = where
     return result
@@ -302,8 +301,7 @@ def is_space(document: Map) -> bool:
 
 
 def _without_section(document: Map) -> Map:
-    return Map({key: value for key, value in document.items() if key != SECTION}, where=document.where,
-               tag=document.tag, places=document.places)
+    return document.having({key: value for key, value in document.items() if key != SECTION})
 
 
 def design_document(space: DesignSpace, point: Point) -> Map:
@@ -343,8 +341,7 @@ def design_architecture(space: DesignSpace, point: Point) -> Architecture:
     Raises SpecError as `design_document`, or where the document is no architecture.
     """
     document = design_document(space, point)
-    with_problem = Map({"problem": Map(where=document.where), **document}, where=document.where,
-                       places=document.places)
+    with_problem = Map({"problem": Map(where=document.where), **document}, where=document.where, places=document.places)
     leniency = Leniency(space.strict)
     native = translated_architecture(with_problem, leniency)
     return read_architecture(native, native.where, leniency=leniency)
@@ -394,14 +391,14 @@ def _listed_values(value: Any, where: Where) -> Sequence[Value]:
     given = sequence(value, where)
     if not given:
         raise where.error("found an empty list", "a list of values")
-    for i, item in enumerate(given):
+    for item, place in given.placed():
         if isinstance(item, bool) or not isinstance(item, int | float | str):
-            raise given.at(i).error(f"found {kind_of(item)}", "a number or a word")
+            raise place.error(f"found {kind_of(item)}", "a number or a word")
     words = [isinstance(item, str) for item in given]
     if any(words) and not all(words):
         raise where.error("found numbers and words", "numbers alone, or words alone")
-    values = [Literal(item) if isinstance(item, str) else _whole(number()(item, given.at(i)))
-              for i, item in enumerate(given)]
+    values = [Literal(item) if isinstance(item, str) else _whole(number()(item, place))
+              for item, place in given.placed()]
     twice = [item for item, count in Counter(values).items() if count > 1]
     if twice:
         raise where.error(f"found {twice[0]} twice", "different values")
@@ -629,6 +626,5 @@ def _names_in(expression: str, names: Sequence[str], where: Where, besides: Sequ
         known = [*names, *besides]
         raise where.error(f'"{name}" is no parameter{nearest(name, known)}', listed(known))
     for name in sorted(called - {*FUNCTIONS}):
-        raise where.error(f'there is no function "{name}"{nearest(name, sorted(FUNCTIONS))}',
-                          listed(sorted(FUNCTIONS)))
+        raise where.error(f'there is no function "{name}"{nearest(name, sorted(FUNCTIONS))}', listed(sorted(FUNCTIONS)))
     return frozenset(read & set(names))

@@ -40,7 +40,7 @@ def evaluate_paper(layer: PreparedLayer, nest: Nest, active: Active | None = Non
     reads, updates = xp.where(written, nothing, down), xp.where(written, down, nothing)
     fill = xp.where(written, nothing, fill)
     counts = Counts(reads, fill, updates, partitions(tile, SMOOTH, active or all_active(nest)), fill + down)
-    return NestEvaluation(tile, use, counts, cost(counts, use, layer.machine, use.computes, SMOOTH))
+    return NestEvaluation(tile, use, counts, lambda: cost(counts, use, layer.machine, use.computes, SMOOTH))
 
 
 LAYER_MODELS: dict[str, Callable[[PreparedLayer, Nest, Active | None], NestEvaluation]] = {

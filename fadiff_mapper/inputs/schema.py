@@ -60,7 +60,8 @@ def json_schema(kind: str) -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object",
         "properties": properties | {name: {} for name in PASSED_ON},
-        "patternProperties": {"ignore|components": {}, "constraints": _or_null(constraints)},
+        "patternProperties": {"ignore|components": {}, "constraints": _or_null(constraints),
+                              "mapping$": _or_null(section["mapping"])},
         "additionalProperties": False, "anyOf": [{"required": [name]} for name in SECTIONS[kind]],
         "$defs": {name: _object(name, table) for name, table in TABLES.items()}}
 

@@ -68,7 +68,13 @@ class NestEvaluation:
     tile: Tiles     # Boxes and sizes of tiles
     use: Usage      # Instances in use and compute cycles
     counts: Counts  # Reads, fills and updates of every level
-    cost: Cost      # Cycles, and energy without interconnects
+    price: Callable[[], Cost]  # Works `cost` out
+
+    @cached_property
+    def cost(self) -> Cost:
+        """Cycles, and energy without interconnects; those of a sparse design need none of the dense one."""
+        with np.errstate(divide="ignore", invalid="ignore"):  # counts of illegal mappings may be no numbers
+            return self.price()
 
 
 @dataclass(frozen=True)
@@ -120,8 +126,8 @@ def evaluate_with(layer: PreparedLayer, nest: Nest, active: Active, traffic: Cal
     raw = traffic(tile)
     tally = bypassed(raw, held.keep, layer.reuse)
     counts = accesses(held, layer.projection, tile, raw, tally, use.instances, rounding, active, layer.reuse)
-    return Evaluation(tile, use, counts, cost(counts, use, layer.machine, use.computes, rounding), nest, held.keep, raw,
-                      tally)
+    return Evaluation(tile, use, counts, lambda: cost(counts, use, layer.machine, use.computes, rounding), nest,
+                      held.keep, raw, tally)
 
 
 def exact_traffic(layer: PreparedLayer, nest: Nest, with_hops: bool) -> tuple[Delivery, np.ndarray, np.ndarray]:

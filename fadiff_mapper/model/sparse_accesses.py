@@ -176,7 +176,7 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -
     cost = replace(cost, level_energy=energies, energy=total([cost.compute_energy, *energies]))
     counts = SparseCounts(stored, use, savings, words, units, reductions, compressions, decompressions, wrapped,
                           addresses, format_shares, computes)
-    return replace(dense, use=use, cost=cost, checks=checks, sparse=counts)
+    return replace(dense, use=use, price=lambda: cost, checks=checks, sparse=counts)
 
 
 def saved_accesses(words: np.ndarray, units: np.ndarray, column: AnyMapping[int, StoredTile],

@@ -35,7 +35,7 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate_spec import evaluate_nests, layers_of
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.network.checkpoint import Checkpoint, opened
-from fadiff_mapper.network.network_bound import network_least
+from fadiff_mapper.network.network_bound import least_value
 from fadiff_mapper.network.one_design import Design, specs_of
 from fadiff_mapper.network.options import NetworkOptions, check, layer_search
 from fadiff_mapper.network.planning import NetworkDescent, OnProgress, PlanningRun, planned_groups
@@ -61,7 +61,7 @@ variants, which take 0.02: what is left is for fused groups. Set by hand between
 
 def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions | None = None, *,
                 metric: str | None = None, seed: int | None = None, time_limit: float | None = None,
-                energy: str = "bundled", strict: bool = True,
+                gap: float | None = None, energy: str = "bundled", strict: bool = True,
                 checkpoint_file: str | os.PathLike[str] | None = None,
                 on_progress: OnProgress = lambda *_: None, stopped: Callable[[], bool] = lambda: False,
                 clock: PlanningClock | None = None, descent: NetworkDescent | None = None) -> NetworkResult:
@@ -80,7 +80,8 @@ def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions |
     options = options or NetworkOptions()
     options = replace(options, metric=options.metric if metric is None else metric,
                       seed=options.seed if seed is None else seed,
-                      time_limit=options.time_limit if time_limit is None else time_limit)
+                      time_limit=options.time_limit if time_limit is None else time_limit,
+                      gap=options.gap if gap is None else gap)
     check(options)
     clock = clock or PlanningClock(options.time_limit, stopped)  # reading the design counts, too
     return plan_network(workload, specs_of(workload, arch_spec, energy, strict, clock.late()), options,
@@ -125,21 +126,21 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
     # reasons and bounds are for the reader alone; the caller of a given mapping has its own
     groups, apart = planned_groups(run, explain=not mapped) if options.fuse and not run.over() else ((), ())
     status = "interrupted: the best plan so far" if clock.stopped() else (
-        f"out of time after {options.time_limit:g} s: the best plan so far" if run.over() or run.cut
+        f"out of time after {options.time_limit:g} s: the best plan so far" if run.late() or run.cut
         else "search ended")
     if options.calibration:
         status += "; no layers are fused: the calibration was measured on layers by themselves"
     if sparse:
         status += f"; no layers are fused: groups with sparse tensors are not modelled ({listed(sparse)})"
-    bound = None
-    if not mapped:
-        results = tuple(with_bounds(results, run.over))
-        if not (run.over() or run.cut or options.calibration or sparse_tensors(specs)):
-            def least_value() -> float | None:
-                least = network_least(workload, run.hardware, results, run.segments)
-                return least.bound(options.metric) if least else None
-            bound, lost = attempted("gap", least_value)
+    bound = run.least
+    if bound is None and not mapped:
+        results = tuple(with_bounds(results, run.late))
+        if not (run.late() or run.cut or options.calibration or sparse_tensors(specs)):
+            bound, lost = attempted("gap", lambda: least_value(workload, run.hardware, results, run.segments,
+                                                               options.metric))
             status += f"; {lost}" if lost else ""
+    elif bound is not None:
+        results = run.results
     return network_result(workload, run.hardware, list(results), descended.sigma if descended else {}, groups,
                           run.history, options.as_dict(), status, clock.spent(), apart, bound)
 

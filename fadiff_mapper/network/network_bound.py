@@ -155,6 +155,13 @@ class NetworkLeast:
             lines.insert(at + 1, (energy, cycles, least))
 
 
+def least_value(workload: Workload, hardware: Hardware, results: Sequence[Result], segments: Sequence[Segment],
+                metric: str) -> float | None:
+    """The value of a metric that no plan undercuts; arguments as of `network_least`, None where it has no bound."""
+    least = network_least(workload, hardware, results, segments)
+    return least.bound(metric) if least else None
+
+
 def network_least(workload: Workload, hardware: Hardware, results: Sequence[Result],
                   segments: Sequence[Segment]) -> NetworkLeast | None:
     """The least cost of every layer of a network, by itself and in groups.

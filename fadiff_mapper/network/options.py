@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from fadiff_mapper.base.errors import FadiffError, listed
@@ -37,6 +38,8 @@ class NetworkOptions:
         longest: Layers of a group at most, 2 to 16.
         calibration: A correction to measured hardware by which every layer's mapping is chosen; nothing is fused then,
             as layers were measured by themselves. None: the exact model alone.
+        gap: Share by which the plan may be above the best one: planning ends as soon as that is proven, and goes on
+            until then, or until further candidates bring nothing. None: it ends by itself.
     """
 
     metric: str = "edp"
@@ -48,6 +51,7 @@ class NetworkOptions:
     model: str = "refined"
     longest: int = LONGEST
     calibration: Calibration | None = None
+    gap: float | None = None
 
     @property
     def workers(self) -> int:
@@ -57,7 +61,7 @@ class NetworkOptions:
     def as_dict(self) -> dict[str, Any]:
         """All options that bear on the result, for the record."""
         record = {name: getattr(self, name) for name in self.__dataclass_fields__
-                  if name not in ("threads", "calibration")}
+                  if name not in ("threads", "calibration", *(("gap",) if self.gap is None else ()))}
         return record | (self.calibration.record() if self.calibration else {})
 
 
@@ -73,6 +77,11 @@ def check(options: NetworkOptions) -> None:
     if not isinstance(options.longest, int) or not 2 <= options.longest <= LONGEST:
         raise FadiffError(f"longest: found {options.longest!r}; accepted: a whole number from 2 to {LONGEST}")
     refuse_model_without_gradient(options.model, options.method)
+    if options.gap is not None:
+        if not isinstance(options.gap, int | float) or not 0 <= options.gap < inf:
+            raise FadiffError(f"gap: found {options.gap!r}; accepted: a share of 0 or more, such as 0.01")
+        if options.calibration is not None:
+            raise FadiffError("gap: found with a calibration, with which nothing is proven; accepted: one of them")
     alone = "layers by themselves" if not options.fuse else "a calibration, with which nothing is fused"
     if not options.fuse or options.calibration is not None:
         if options.method == "gradient":

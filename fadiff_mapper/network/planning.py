@@ -50,6 +50,7 @@ from fadiff_mapper.fusion.prices import (
 )
 from fadiff_mapper.fusion.segments import Segment, chains, runs_in_order, segments
 from fadiff_mapper.network.checkpoint import Checkpoint, batch_key
+from fadiff_mapper.network.network_bound import least_value
 from fadiff_mapper.network.one_design import by_node, repeats_of
 from fadiff_mapper.network.options import NetworkOptions
 from fadiff_mapper.network.planning_clock import TILES_PER_LAYER, PlanningClock, tiles_to_write
@@ -64,6 +65,7 @@ from fadiff_mapper.network.tile_mappings import (
     strategies_known,
     with_mappings,
 )
+from fadiff_mapper.search.map_layers import with_bounds
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import Workload
 
@@ -152,11 +154,12 @@ class SegmentState:
     exact: list[EvaluatedGroup] = field(default_factory=list)  # the groups that can run, with their exact cost
     narrowed: int = 0  # how many of the candidates were proposed again in smaller tiles
     listed: bool = False  # whether its candidates have been enumerated
+    rounds: int = 1  # how often planning has gone on, and once
 
     @property
     def left(self) -> int:
         """How many candidates may still be tried: one with halved tiles replaces one already paid for."""
-        return max(TRIED + self.narrowed - len(self.tried), 0)
+        return max(TRIED * self.rounds + self.narrowed - len(self.tried), 0)
 
     def least(self, price: NetworkPrice) -> float:
         """The lowest price of the groups that can run; infinite where there is none."""
@@ -188,6 +191,7 @@ class PlanningRun:
     strategies: dict[str, str] = field(default_factory=dict)  # the best strategies for tiles that are known
     tiles: float = 0.0  # mappings of tiles to write for the best plan so far (`planning_clock.tiles_to_write`)
     cut: bool = False  # whether there was no time to list all segments
+    least: float | None = None  # the metric that no plan undercuts, where a gap is asked for
     memory: TileMemory = field(default_factory=TileMemory)
     every: Sequence[tuple[Segment, SegmentState]] = ()  # every segment with its state; equal segments share one
     known: Mapping[Any, SegmentState] = field(default_factory=dict)  # the state of every distinct segment, by its key
@@ -231,9 +235,14 @@ class PlanningRun:
         """Names of the layers of every chain; found once, and not at all where nothing is fused."""
         return [names for names, _ in chains(self.workload)]
 
-    def over(self) -> bool:
+    def late(self) -> bool:
         """Whether the search has to come to an end, as the plan so far takes its time to be written."""
         return self.clock.over(self.tiles)
+
+    def over(self) -> bool:
+        """Whether the search ends: it is late, or the plan so far is as close to the best as it has to be."""
+        return self.late() or (self.least is not None and self.options.gap is not None
+                               and self.history[-1]["value"] <= self.least * (1 + self.options.gap))
 
     def over_in(self, part: float) -> Callable[[], bool]:
         """Tells when a stage has to come to an end that may take a part, in (0, 1], of the time that is left."""
@@ -275,6 +284,10 @@ def planned_groups(run: PlanningRun, *, explain: bool = False,
     listed = run.over_in(LISTING)
     run.take_segments(segments(run.workload, run.options.longest, listed))
     run.cut = listed()
+    if run.options.gap is not None and not (run.cut or run.late()):
+        run.results = tuple(with_bounds(run.results, run.late))
+        run.least = None if run.late() else least_value(run.workload, run.hardware, run.results, run.segments,
+                                                        run.options.metric)
     if run.descended:
         _take_up(run, run.descended.candidates(run.hardware, run.segments, run.bases, run.price, run.over))
     if run.enumerates and run.clock.limit is None:
@@ -300,8 +313,24 @@ def planned_groups(run: PlanningRun, *, explain: bool = False,
     plan = best_known_plan(run)
     if plan and not run.over():
         _refine_groups(run, {part.nodes for part in plan})
-        plan = best_known_plan(run)
+    while run.options.gap is not None and run.enumerates and not run.over() and _gone_on(run):
+        pass
+    plan = best_known_plan(run)
     return tuple(plan), layers_alone(run, plan) if explain else ()
+
+
+def _gone_on(run: PlanningRun) -> bool:
+    """Lists all segments at the prices of the plan, evaluates further candidates of each, and refines the plan;
+    whether that brought anything."""
+    before = best_known_plan(run)
+    run.total = covered_total(run.alone, before, run.joined)
+    for state in run.known.values():
+        state.listed, state.rounds = False, state.rounds + 1
+    _propose_listed(run)
+    _propose_reshaped(run)
+    if not run.over():
+        _refine_groups(run, {part.nodes for part in best_known_plan(run)})
+    return run.value(best_known_plan(run)) < run.value(before)
 
 
 def _propose_listed(run: PlanningRun) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from fadiff_mapper.base.atomic_files import lock, write_files
+from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import attempted
 from fadiff_mapper.base.text_formats import csv_text, json_text, paragraph
 from fadiff_mapper.design.result import DesignOutcome, DesignResult
@@ -140,8 +141,7 @@ def write_design(result: DesignResult, folder: str | Path) -> None:
         write_open_folder(result, folder)
 
 
-def write_open_folder(result: DesignResult, folder: str | Path,
-                      over: Callable[[], bool] = lambda: False) -> DesignResult:
+def write_open_folder(result: DesignResult, folder: str | Path, over: Over = never) -> DesignResult:
     """Writes the same files for a caller that holds the folder's lock.
 
     Once `over` is true, the page leaves out its slow sensitivities, and the returned result has a warning.

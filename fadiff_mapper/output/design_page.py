@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import OutOfTime
 from fadiff_mapper.design.result import DesignOutcome, DesignResult, better_neighbour
 from fadiff_mapper.output.drawing import (
@@ -254,8 +255,29 @@ def design_html(result: DesignResult, folders: Sequence[str],
         shown = (result.best, *(outcome for outcome in both if outcome.point != result.best.point))[:MOST_LISTED]
     refusals = Counter(outcome.reason.split(" is ")[0] if "; the limit is " in outcome.reason else outcome.reason
                        for outcome in result.outcomes if not outcome.feasible and not outcome.pruned)
+    figures = []    # exact values, rounded ones with their units, the difference with the final source of energies
+    for name, key, units in (("EDP", "edp", EDP), ("energy", "energy_pj", ENERGY), ("cycles", "cycles", COUNT),
+                             ("area", "area_mm2", None)) if result.front else ():
+        value = getattr(result.best, key)
+        text = (unit_for([value], units).written(value) if units else f"{value:.4g} mm²" if value else "not known")
+        figures.append({"name": name, "value": value, "text": text,
+                        "final": change(getattr(result.final[0], key), value) if result.final else ""})
+    sections = []
+    for (weight, network), folder in zip(weighted, folders, strict=True):
+        views, stats = layer_views(network), network.stats
+        components, spaces = component_names(network, views), dataspace_names(views)
+        outermost = network.hardware.arch.levels[-1].name
+        sections.append({
+            "name": network.workload.name, "weight": weight, "folder": folder, "stats": stats,
+            "stats_text": [unit_for([value], units, counted).written(value) for value, units, counted in (
+                (stats.edp, EDP, ""), (stats.energy_pj, ENERGY, ""), (stats.cycles, COUNT, "cycles"))],
+            "saved": change(stats.edp, network.unfused_stats.edp),  # by fusion
+            "groups": [" → ".join(group.nodes) for group in network.groups],
+            "layers": draw_layers(views, components, spaces, outermost),
+            "components": [(name, component_kind(components, outermost, name)) for name in components],
+            "spaces": [(name, tint("space", k)) for k, name in enumerate(spaces)], "outermost": outermost})
     return page_template("design.html.jinja").render(
-        result=result, versions=versions(), colours=COLOURS, figures=_figures(result) if result.front else (),
+        result=result, versions=versions(), colours=COLOURS, figures=figures,
         front=draw_front(result), listed=shown, edp=unit_for((outcome.edp for outcome in result.front), EDP),
         energy=unit_for((outcome.energy_pj for outcome in result.front), ENERGY),
         cycles=unit_for((outcome.cycles for outcome in result.front), COUNT),
@@ -263,12 +285,10 @@ def design_html(result: DesignResult, folders: Sequence[str],
         better=better_neighbour(result),
         sensitivities=sensitivities[:MOST_SENSITIVITIES], unknown=unknown,
         levels=draw_levels(level_shares(weighted)) if weighted else None,
-        networks=[_network(weight, network, folder)
-                  for (weight, network), folder in zip(weighted, folders, strict=True)],
-        refusals=refusals.most_common(MOST_REFUSALS))
+        networks=sections, refusals=refusals.most_common(MOST_REFUSALS))
 
 
-def best_sensitivities(result: DesignResult, over: Callable[[], bool] = lambda: False) -> tuple[Sensitivity, ...]:
+def best_sensitivities(result: DesignResult, over: Over = never) -> tuple[Sensitivity, ...]:
     """The sensitivities of the best design's EDP, every layer unfused; about 0.2 s per distinct layer.
 
     Raises:
@@ -285,33 +305,3 @@ def best_sensitivities(result: DesignResult, over: Callable[[], bool] = lambda: 
               for figures, network in zip(result.best.networks, result.mapped_networks, strict=True)
               for outcome in network.layers]
     return combined_sensitivities(layers, over)
-
-
-def _figures(result: DesignResult) -> list[dict[str, Any]]:
-    """EDP, energy, cycles and area of the best design: exact values, and rounded ones with their units.
-
-    `final`: the difference in percent with the best available source of energies; empty if the search used it.
-    """
-    best, final, found = result.best, result.final[0] if result.final else None, []
-    for name, key, units in (("EDP", "edp", EDP), ("energy", "energy_pj", ENERGY), ("cycles", "cycles", COUNT),
-                             ("area", "area_mm2", None)):
-        value = getattr(best, key)
-        text = (unit_for([value], units).written(value) if units else f"{value:.4g} mm²" if value else "not known")
-        found.append({"name": name, "value": value, "text": text,
-                      "final": change(getattr(final, key), value) if final else ""})
-    return found
-
-
-def _network(weight: float, network: NetworkResult, folder: str) -> dict[str, Any]:
-    """The section of the page on one network with its files in `folder`; `saved` is the EDP saved by fusion."""
-    views, stats = layer_views(network), network.stats
-    components, spaces = component_names(network, views), dataspace_names(views)
-    outermost = network.hardware.arch.levels[-1].name
-    text = (unit_for([stats.edp], EDP).written(stats.edp), unit_for([stats.energy_pj], ENERGY).written(stats.energy_pj),
-            unit_for([stats.cycles], COUNT, "cycles").written(stats.cycles))
-    return {"name": network.workload.name, "weight": weight, "folder": folder, "stats": stats, "stats_text": text,
-            "saved": change(stats.edp, network.unfused_stats.edp),
-            "groups": [" → ".join(group.nodes) for group in network.groups],
-            "layers": draw_layers(views, components, spaces, outermost),
-            "components": [(name, component_kind(components, outermost, name)) for name in components],
-            "spaces": [(name, tint("space", k)) for k, name in enumerate(spaces)], "outermost": outermost}

@@ -1,4 +1,4 @@
-"""Networks rewritten: products that share a factor, and norms in elementary nodes."""
+"""Networks rewritten: products that share a factor, norms in elementary nodes, and the balance of experts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.workload.node import Node
 from fadiff_mapper.workload.operator import Operator, make_operator
 from fadiff_mapper.workload.tensor_axes import AxisPiece, axis_of, regrouped
@@ -163,3 +164,61 @@ def _norm(node: Node, by_name: Mapping[str, Node]) -> tuple[Node, set[str]] | No
                 return (replace(node, op="layernorm", inputs=(source,), axes=root.axes), inner | {scaled, mean})
         return replace(node, op="rmsnorm", inputs=(scaled,), axes=root.axes), inner
     return None
+
+
+# The data decide which expert of a mixture a row goes to, so a network assumes a balance. The multiply-accumulates are
+# the same for every balance; the weights of the busy experts are read, each once.
+
+Lead = tuple[int, int]
+"""(experts at work, rows of each): the leading extents of all tensors between the choice of rows and their return."""
+
+
+def spread_over(network: str, nodes: Sequence[Node], busy: int) -> list[Node]:
+    """The nodes of a network of this name with the rows of every mixture of experts spread evenly over so many busy
+    experts; over as many as there are experts, or rows, where these are fewer.
+
+    Raises FadiffError where there is no mixture of experts (`Node.experts`), or rows do not divide evenly.
+    """
+    if busy < 1:
+        raise FadiffError(f"busy_experts: found {busy}; accepted: a whole number >= 1")
+    products = [node for node in nodes if node.layer and node.experts]
+    if not products:
+        raise FadiffError(f"{network}: busy_experts: found {busy}, but no operator is a product of experts")
+    neighbours: dict[str, list[str]] = {node.name: list(node.inputs) for node in nodes}
+    for node in nodes:
+        for tensor in node.inputs:
+            neighbours[tensor].append(node.name)
+    shapes = {node.name: node.shape or () for node in nodes}
+    leads: dict[str, tuple[Lead, Lead]] = {}
+    for node in products:
+        assert node.layer is not None
+        before = node.layer.repeat, node.layer.problem.bounds["N"]
+        rows, wanted = before[0] * before[1], min(busy, node.experts, before[0] * before[1])
+        if rows % wanted:
+            accepted = [str(count) for count in range(1, min(node.experts, rows) + 1) if not rows % count]
+            raise FadiffError(f"{node.name}: busy_experts: {rows} rows do not divide evenly among {wanted} experts; "
+                              f"accepted: {listed(accepted)}")
+        todo = [node.name]  # the product and all around it with its leading extents, in one piece of the graph
+        found = set(todo)
+        while todo:
+            around = {other for other in neighbours[todo.pop()] if shapes[other][:2] == before} - found
+            found |= around
+            todo += around
+        leads |= dict.fromkeys(found, (before, (wanted, rows // wanted)))
+    result = []
+    for node in nodes:
+        if node.name in leads:
+            before, after = leads[node.name]
+            node = replace(node, shape=node.shape and (*after, *node.shape[2:]))
+            if node.experts and node.layer is not None:
+                dims = {**node.layer.problem.bounds, "N": after[1]}
+                node = replace(node, layer=make_operator(node.layer.op, dims, repeat=after[0]),
+                               what=balance(math.prod(before), after[0], node.experts))
+        result.append(node)
+    return result
+
+
+def balance(rows: int, busy: int, experts: int) -> str:
+    """The assumption in words, as reports print it: rows of all experts together, experts at work, and all there are.
+    """
+    return f"{rows} rows spread evenly over {busy} of {experts} experts"

@@ -237,10 +237,20 @@ def test_a_time_limit_that_ends_at_once_still_leaves_layers_near_their_best_mapp
 @pytest.mark.parametrize(("options", "sentence"), [
     ({"metric": "area"}, "metric: found 'area'; accepted: edp, energy, delay"),
     ({"model": "other"}, "model: found 'other'; accepted: refined, paper"),
-    ({"longest": 1}, "longest: found 1; accepted: a whole number from 2 to 16")])
+    ({"longest": 1}, "longest: found 1; accepted: a whole number from 2 to 16"),
+    ({"gap": -1.0}, "gap: found -1.0; accepted: a share of 0 or more, such as 0.01")])
 def test_options_of_the_wrong_kind_are_named(options: dict[str, object], sentence: str) -> None:
     with pytest.raises(FadiffError, match=sentence):
         map_network(pair(), ARCH, NetworkOptions(**options))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("gap", ["-1", "inf", "nan"])
+def test_the_command_refuses_a_gap_that_is_no_share(gap: str, tmp_path: Path,
+                                                    capsys: pytest.CaptureFixture[str]) -> None:
+    net = tmp_path / "pair.yaml"
+    net.write_text(PAIR)
+    assert main(["network", str(net), "bundled:arch/gemmini_large", "-o", str(tmp_path / "out"), "--gap", gap]) == 2
+    assert f"gap: found {float(gap)}; accepted: a share of 0 or more, such as 0.01" in capsys.readouterr().err
 
 
 def test_the_command_writes_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -211,6 +211,17 @@ def test_without_fusion_the_gap_is_over_layers_by_themselves() -> None:
     assert whole and whole.bound("edp") == result.bound
 
 
+def test_planning_ends_once_the_plan_is_as_close_to_the_best_as_asked_for() -> None:
+    network, design = load_network("bundled:networks/resnet18"), bundled_files.find("arch/gemmini_large")
+    sooner = map_network(network, design, NetworkOptions(threads=1), gap=0.05)
+    further = map_network(network, design, NetworkOptions(threads=1, gap=0.0))
+    plain = planned("resnet18", "gemmini_large")
+    assert sooner.gap is not None and further.gap is not None and plain.gap is not None
+    assert plain.gap <= sooner.gap <= 0.05 and 0 < further.gap <= plain.gap
+    assert sooner.bound == plain.bound == further.bound and sooner.status == "search ended"
+    assert sooner.options["gap"] == 0.05 and "gap" not in plain.options
+
+
 def test_nothing_is_proven_for_a_run_that_ended_early() -> None:
     result = map_network(load_network("bundled:networks/mobilenet_v1"), bundled_files.find("arch/gemmini_large"),
                          NetworkOptions(time_limit=0.05, threads=1))

@@ -33,7 +33,7 @@ def test_the_official_form_says_what_its_translation_says(design: str, problem: 
     line = recording(SPARSE)["arch"][design]
     (tmp_path / "arch.yaml").write_text(line["v04"], encoding="utf-8")
     (tmp_path / "rest.yaml").write_text(yaml.safe_dump({key: value for key, value in native(
-        design, problem, densities={"A": {"distribution": "fixed_structured", "density": "1 / 2"}}
+        design, problem, densities={"A": {"distribution": "fixed_structured", "density": "(1 / 2)"}}
         if "A" in str(recording(SPARSE)["problem"][problem]) else {}).items() if key in ("problem", "ERT")}),
         encoding="utf-8")
     official, translated = load(tmp_path / "arch.yaml", tmp_path / "rest.yaml"), load(native(design, problem))

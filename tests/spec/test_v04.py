@@ -286,7 +286,7 @@ mapping:
 - {target: Buf, type: temporal, factors: [M=4, K=6], permutation: [K, M]}
 - {target: Array, type: spatial, factors: [M=8], split: 1}
 """))
-    assert constraints(native, "Buf", "temporal", "mapping") == {"factors": "M=4,K=6,N=1", "permutation": "KM"}
+    assert constraints(native, "Buf", "temporal", "mapping") == {"factors": "M=4,K=6,N=1", "permutation": "NKM"}
     assert constraints(native, "Buf", "bypass", "mapping") == {"keep": ["A"], "bypass": ["B", "Z"]}
     assert constraints(native, "inter_Array_spatial", "spatial", "mapping")["factors"] == "M=8,K=1"
     assert constraints(native, "Buf", "temporal") == {"factors": "N=1,K<=8", "permutation": "NK"}

@@ -369,7 +369,7 @@ ART = _table(_VERSION, ("tables", tables_of("area"), REQUIRED, "one entry per co
 AREA = _table(_NAME, ("area", real(0), REQUIRED, "um^2"))
 SPARSE = _table(_VERSION, ("targets", tables_of("sparse target"), None, "one entry per level or arithmetic"))
 SPARSE_TARGET = _table(
-    ("name", TEXT, REQUIRED, "the level, or the arithmetic"),
+    ("name target", TEXT, REQUIRED, "the level, or the arithmetic; v0.4 says `target`"),
     ("representation_format", table_of("representation format"), None, "formats in which the level stores tensors"),
     ("action_optimization", tables_of("action optimization"), None, "accesses that are gated or skipped"),
     ("compute_optimization", tables_of("compute optimization"), None, "computes that are gated or skipped"))

@@ -98,12 +98,14 @@ class ExpressionScope:
     leniency: Leniency
 
 
-def design_constraints(tree: BranchNode, targets: Sequence[Map], scope: ExpressionScope) -> dict[str, Group]:
-    """All constraints of a design by node: inline ones and targets combined, macros and !Parallel written out."""
-    nodes, problem = list(leaves(tree)), scope.problem
-    groups: dict[str, Group] = {leaf.name: {} for leaf in nodes}
+def read_constraints(tree: BranchNode, targets: Sequence[Map], scope: ExpressionScope) -> dict[str, Group]:
+    """All constraints of a design by node as they are written: inline ones and targets combined.
+
+    Raises SpecError for unknown targets and contradictions.
+    """
+    groups: dict[str, Group] = {leaf.name: {} for leaf in leaves(tree)}
     mistakes: list[str] = []
-    for leaf in nodes:
+    for leaf in leaves(tree):
         try:
             reader = Reader(leaf.constraints)
             reader.refuse("max_overbooked_proportion", "overbooking is not modelled")
@@ -121,7 +123,16 @@ def design_constraints(tree: BranchNode, targets: Sequence[Map], scope: Expressi
             mistakes += error.problems
     if mistakes:
         raise SpecError(*mistakes)
-    groups = _expanded(groups, nodes, problem)
+    return groups
+
+
+def expanded_constraints(tree: BranchNode, written: dict[str, Group], problem: Problem) -> dict[str, Group]:
+    """Constraints as they are written, by node -> the same with macros and !Parallel written out.
+
+    Raises SpecError for constraints that a node cannot obey.
+    """
+    nodes = list(leaves(tree))
+    groups = _expanded(written, nodes, problem)
     _split_parallel(tree, problem.dataspace_names(), groups, problem)
     # Loops of factor 1, by a constraint or by the problem, are innermost in a permutation that does not mention them. A
     # `split` keeps its number, and thus counts the loops that were put in.
@@ -246,36 +257,38 @@ def ones(dimensions: Iterable[str], where: Where) -> tuple[LoopFactor, ...]:
     return tuple(LoopFactor(dimension, "=", 1, where) for dimension in dimensions)
 
 
+def _without_macros(directive: Directive, problem: Problem) -> Directive:
+    """The directive with all macros but `maximize_dims` written out."""
+    entries, factors = directive.entries, directive.entries.get("factors", ())
+    if directive.kind == "dataspace":  # the data spaces that are not named get the opposite
+        expanded = directive.without("keep_only", "bypass_only")
+        for macro, listed_key, other_key in (("keep_only", "keep", "bypass"), ("bypass_only", "bypass", "keep")):
+            if macro in entries:
+                others = tuple(name for name in problem.dataspace_names() if name not in entries[macro])
+                expanded = combine(expanded, Directive("dataspace", directive.at(macro), {
+                    listed_key: entries[macro], other_key: others}))
+        return expanded
+    for macro in LOOP_MACROS:  # each sets the factors of some dimensions to 1
+        if macro in entries:
+            if macro == "factors_only":
+                factors = add_factors(factors, entries[macro])
+                named = dict.fromkeys(factor.dimension for factor in factors)
+            else:
+                named = dict.fromkeys(term.dimension for space in problem.dataspaces if space.name in entries[macro]
+                                      for rank in space.ranks for term in rank)
+            units = named if macro.startswith("no_") else [name for name in problem.dimensions if name not in named]
+            factors = add_factors(factors, ones(units, directive.at(macro)))
+    plain = directive.without(*LOOP_MACROS)
+    return plain.with_entry("factors", factors) if factors else plain
+
+
 def _expanded(groups: dict[str, Group], nodes: Sequence[LeafNode], problem: Problem) -> dict[str, Group]:
     """The constraints with all macros written out, in the front end's order.
 
     `maximize_dims` takes from the iterations left of the dimensions, spatial loops first, the last leaves first.
     Spatial constraints without a fan-out are dropped, as all loops are 1 there, unless they demand a larger one.
     """
-    def without_macros(directive: Directive) -> Directive:
-        entries, factors = directive.entries, directive.entries.get("factors", ())
-        if directive.kind == "dataspace":  # the data spaces that are not named get the opposite
-            expanded = directive.without("keep_only", "bypass_only")
-            for macro, listed_key, other_key in (("keep_only", "keep", "bypass"), ("bypass_only", "bypass", "keep")):
-                if macro in entries:
-                    others = tuple(name for name in problem.dataspace_names() if name not in entries[macro])
-                    expanded = combine(expanded, Directive("dataspace", directive.at(macro), {
-                        listed_key: entries[macro], other_key: others}))
-            return expanded
-        for macro in LOOP_MACROS:  # each sets the factors of some dimensions to 1
-            if macro in entries:
-                if macro == "factors_only":
-                    factors = add_factors(factors, entries[macro])
-                    named = dict.fromkeys(factor.dimension for factor in factors)
-                else:
-                    named = dict.fromkeys(term.dimension for space in problem.dataspaces if space.name in entries[macro]
-                                          for rank in space.ranks for term in rank)
-                units = named if macro.startswith("no_") else [name for name in problem.dimensions if name not in named]
-                factors = add_factors(factors, ones(units, directive.at(macro)))
-        plain = directive.without(*LOOP_MACROS)
-        return plain.with_entry("factors", factors) if factors else plain
-
-    plain = {name: {kind: without_macros(directive) for kind, directive in group.items()}
+    plain = {name: {kind: _without_macros(directive, problem) for kind, directive in group.items()}
              for name, group in groups.items()}
     left = dict(problem.bounds)  # iterations of each dimension that all fixed factors leave over
     for directive in (directive for group in plain.values() for directive in group.values()):
@@ -434,37 +447,48 @@ def native_targets(levels: Sequence[NativeLevel], groups: dict[str, Group], prob
 
 
 def native_mapping(
-    entries: Seq, tree: BranchNode, levels: Sequence[NativeLevel], groups: dict[str, Group], scope: ExpressionScope
+    entries: Seq, tree: BranchNode, levels: Sequence[NativeLevel], written: dict[str, Group], scope: ExpressionScope
 ) -> Seq:
     """A mapping in the native dialect.
 
-    A v0.4 mapping lies on top of the design's constraints (`groups`, by node), which supply the factors, orders and
-    data spaces that it leaves open. A list that already names dummy levels or native types is returned as it is.
+    A v0.4 mapping lies on top of the design's constraints (`written`, by node), which supply the factors, orders and
+    data spaces that it leaves open; macros are written out for both together. A list that already names dummy levels or
+    native types is returned as it is.
     """
     nodes = [mapping(entry, at) for entry, at in entries.placed()]
     dummies = [level.name for level in levels if level.dummy]
     if any(node.get("target") in dummies or node.get("type") in ("bypass", "bypassing", "datatype") for node in nodes):
         return entries
-    given: dict[str, Group] = {name: {} for name in groups}
+    given: dict[str, Group] = {name: {} for name in written}
     for node in nodes:
         _attach(given, node, scope)
-    given = _expanded({name: {kind: Directive(kind, groups[name][kind].where) for kind in groups[name]} | group
-                       for name, group in given.items()}, list(leaves(tree)), scope.problem)
 
     def on_top(design: Directive, said: Directive) -> Directive:
         """The design's directive with the entries of a mapping about the same loops or data spaces on top."""
-        mine = said.entries
-        both = {**design.entries, **mine}
-        named = {factor.dimension for factor in mine.get("factors", ())}
+        base = _without_macros(design.without("factors_only"), scope.problem).entries
+        mine = said.entries if said.kind != "dataspace" else _without_macros(said, scope.problem).entries
+        both = {**base, **mine}
+        named = {factor.dimension for factor in (*mine.get("factors", ()), *mine.get("factors_only", ()))}
         both["factors"] = (*mine.get("factors", ()), *(
-            factor for factor in design.entries.get("factors", ())
+            factor for factor in base.get("factors", ())
             if factor.operator == "=" and factor.dimension not in named))
+        if "factors_only" in design.entries:
+            both["factors_only"] = (*mine.get("factors_only", ()), *(
+                factor for factor in design.entries["factors_only"] if factor.dimension not in named))
+        if "maximize_dims" in base and "maximize_dims" not in mine:
+            both["maximize_dims"] = tuple(tuple(name for name in dimensions if name not in named)
+                                          for dimensions in base["maximize_dims"])
         for key, other in (("keep", "bypass"), ("bypass", "keep")):
-            rest = (name for name in design.entries.get(key, ()) if name not in mine.get(other, ()))
+            rest = (name for name in base.get(key, ()) if name not in mine.get(other, ()))
             both[key] = tuple(dict.fromkeys((*mine.get(key, ()), *rest)))
-        return Directive(design.kind, said.where if mine else design.where,
-                         {key: both[key] for key in MAPPING_ENTRIES if key in both}, {**design.places, **said.places})
+        return Directive(design.kind, said.where if mine else design.where, {
+            key: value for key, value in both.items() if key in ONLY or value not in NOTHING},
+            {**design.places, **said.places})
 
-    merged = {name: {kind: on_top(directive, given[name][kind]) for kind, directive in group.items()}
-              for name, group in groups.items()}
-    return native_targets(levels, merged, scope.problem, entries.where)
+    merged = {name: {kind: on_top(directive, given[name].get(kind, Directive(kind, directive.where)))
+                     for kind, directive in group.items()} for name, group in written.items()}
+    final = {name: {kind: replace(directive, entries={
+        key: directive.entries[key] for key in MAPPING_ENTRIES if key in directive.entries})
+        for kind, directive in group.items()}
+        for name, group in expanded_constraints(tree, merged, scope.problem).items()}
+    return native_targets(levels, final, scope.problem, entries.where)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +13,10 @@ from fadiff_mapper.inputs.spec.keys import INSTANCE
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.v04.constraints import (
     ExpressionScope,
-    design_constraints,
+    expanded_constraints,
     native_mapping,
     native_targets,
+    read_constraints,
     target_entries,
 )
 from fadiff_mapper.inputs.v04.nodes import (
@@ -32,11 +34,13 @@ from fadiff_mapper.inputs.v04.nodes import (
 )
 from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
 from fadiff_mapper.inputs.yaml.load import combined
-from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, mapping, one_of, sequence
+from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, mapping, one_of, sequence, text
 from fadiff_mapper.inputs.yaml.place import Where
 
-CONSTRAINTS, COMPONENTS = "constraints", "components"
+CONSTRAINTS, COMPONENTS, MAPPING = "constraints", "components", "mapping"
 """Every top-level key that contains one of these words is such a section (the front end's rule)."""
+PLAIN = re.compile(r"\(.*\)$|[-+.\deE]+$")
+"""Texts of a density that are read as meant: an expression in parentheses, or a number."""
 HARMLESS_VARIABLES = ("TIMELOOP_HIDE_INCONSEQUENTIAL_STATS",)
 """The environment variables of Timeloop that change the printed output, but no result."""
 
@@ -75,15 +79,17 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     scope = ExpressionScope(problem, names, leniency)
     targets = [target for key in document if CONSTRAINTS in str(key)
                for target in reader.take(key, target_entries, [])]
-    groups = design_constraints(tree, targets, scope)
+    written = read_constraints(tree, targets, scope)
+    groups = expanded_constraints(tree, written, problem)
     items: dict[str, Any] = {
         "architecture": native_architecture(tree, placed, variables, leniency),
         "architecture_constraints": Map({"targets": native_targets(levels, groups, problem, tree.where)},
                                         where=tree.where),
         "problem": problem_node}
-    entries = reader.take("mapping", sequence, None)
+    keys = [key for key in map(str, reader.node) if MAPPING in key and CONSTRAINTS not in key and COMPONENTS not in key]
+    entries = reader.take(keys[0] if keys else MAPPING, sequence, None)
     if entries is not None:
-        items["mapping"] = native_mapping(entries, tree, levels, groups, scope)
+        items["mapping"] = native_mapping(entries, tree, levels, written, scope)
     items["globals"] = shared
     # Sections that are handed on as they are, and those that are not modelled.
     reader.refuse("layout", "data layouts are not modelled")
@@ -101,10 +107,17 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     # The treatment of zeros in a section of its own and in the nodes, as one native section.
     section = without_ignored(reader.take("sparse_optimizations", mapping, Map(where=reader.node.where)))
     entries = sequence(section.get("targets") or [], section.at("targets"))
-    of_nodes = [(level.name, level.leaf.sparse) for level in levels if level.leaf.sparse and not level.dummy]
-    found = [*entries.placed(), *((part.having({**part, "name": name}), part.where) for name, part in of_nodes)]
+    found = {level.name: level.leaf.sparse for level in levels if level.leaf.sparse and not level.dummy}
+    for value, at in entries.placed():
+        entry = mapping(value, at)
+        key = "target" if "target" in entry else "name"  # of the front end, and of the native dialect
+        name = Reader(entry).take(key, text)
+        rest = Map({other: item for other, item in entry.items() if other != key}, where=at,
+                   places={**entry.places, "name": entry.at(key)})
+        found[name] = combined([found[name], rest]) if name in found else rest
     if found or "targets" in section:
-        items["sparse_optimizations"] = section.having({**section, "targets": _listed(found, section.where)})
+        named = [(part.having({**part, "name": name}), part.where) for name, part in found.items()]
+        items["sparse_optimizations"] = section.having({**section, "targets": _listed(named, section.where)})
     reader.asked += [CONSTRAINTS, COMPONENTS]
     reader.finish()
     return Translation(Map({key: value for key, value in items.items() if value is not None},
@@ -128,7 +141,8 @@ def _named_values(reader: Reader, leniency: Leniency) -> tuple[Map, Map, Names]:
     """The variables and the problem section, worked out, and the values that expressions in the architecture can read.
 
     Of a list of variables the front end makes one mapping, whose common keys must agree. In
-    `len(spec.problem.instance)` it counts the densities, empty or not.
+    `len(spec.problem.instance)` it counts the densities, empty or not. It hands on the text of a `density` unless that
+    stands in parentheses, and Timeloop reads 0.
     """
     def one_mapping(value: Any, where: Where) -> Map:
         if not isinstance(value, list):
@@ -140,19 +154,27 @@ def _named_values(reader: Reader, leniency: Leniency) -> tuple[Map, Map, Names]:
         """Densities with the expressions of their numbers worked out; names of distributions stay."""
         if not isinstance(value, Map):
             return worked_out(value, where, known)
-        return value.having({key: item if key == "distribution" else densities(item, value.at(key))
-                             for key, item in value.items()})
+        items: dict[Any, Any] = {}
+        for key, item in value.items():
+            items[key] = item if key == "distribution" else densities(item, value.at(key))
+            if key == "density" and isinstance(item, str) and isinstance(items[key], int | float) and (
+                    not PLAIN.match(item)):
+                leniency.meet([Oddity(value.at(key), f"density {item}", f'found the text "{item}"', f'"({item})"',
+                                      "Timeloop reads 0")])
+                items[key] = 0.0
+        return value.having(items)
 
     given = reader.take("variables", one_mapping, Map(where=reader.node.where))
     variables = Map({"version": VERSION}, where=given.where, places=given.places)
-    variables.update(resolve_map(given, {}))
+    variables.update(resolve_map(given, {"spec": {"problem": reader.node.get("problem")}}))
     variables["version"] = version(variables["version"], variables.at("version"))
     problem = without_ignored(reader.take("problem", mapping))
     instance: Map | dict[str, Any] = {}
     if isinstance(written := problem.get("instance"), Map):
+        names = {**variables, "variables": variables, "spec": {"variables": variables, "problem": problem}}
         instance = without_empty(resolve_map(
-            written.having({key: value for key, value in written.items() if key not in INSTANCE}), variables))
-        known = {**variables, **instance}
+            written.having({key: value for key, value in written.items() if key not in INSTANCE}), names))
+        known = {**names, **instance}
         instance.update({key: densities(written[key], written.at(key))
                          for key in ("densities", "commonDensity") if written.get(key) not in (None, {})})
         problem = problem.having({**problem, "instance": instance})

@@ -126,7 +126,8 @@ def read_tree(architecture: Map, names: Names) -> BranchNode:
     """Reads the tree of an architecture, a section with a list under `nodes`; expressions can use the names."""
     reader = Reader(without_ignored(architecture))
     reader.take("version", version, None)
-    nodes, _ = _read_nodes(reader.take("nodes", sequence), names, "!Hierarchical")
+    written = reader.take("nodes", sequence)
+    nodes, _ = _read_nodes(written, {**names, **dict(_named(written))}, "!Hierarchical")
     reader.finish(" in the architecture")
     tree = BranchNode(False, architecture.where, nodes)
     seen: dict[str, LeafNode] = {}
@@ -136,6 +137,16 @@ def read_tree(architecture: Map, names: Names) -> BranchNode:
                                    "unique names")
         seen[leaf.name] = leaf
     return tree
+
+
+def _named(nodes: Any) -> Iterator[tuple[str, Map]]:
+    """Every leaf as it is written, by name: an expression may ask for a node further down."""
+    for node in nodes if isinstance(nodes, list) else ():
+        if isinstance(node, Map):
+            if "nodes" in node:
+                yield from _named(node["nodes"])
+            elif isinstance(node.get("name"), str):
+                yield node["name"], node
 
 
 def leaves(tree: BranchNode) -> Iterator[LeafNode]:
@@ -172,9 +183,12 @@ def _read_nodes(nodes: Seq, names: Names, around: str) -> tuple[tuple[LeafNode |
             node = without_ignored(mapping(value, where))
             if tag in BRANCHES:
                 reader = Reader(node)
-                inner, names = _read_nodes(reader.take("nodes", sequence, Seq(where=where)), names, tag)
+                inner, within = _read_nodes(reader.take("nodes", sequence, Seq(where=where)), names, tag)
                 reader.finish(f" of {tag}")
-                read.append(BranchNode(tag == "!Parallel", where, inner))
+                branch = BranchNode(tag == "!Parallel", where, inner)
+                # Attributes of a container count in its own branch alone, nodes of all branches are known.
+                names = {**names, **{leaf.name: within[leaf.name] for leaf in leaves(branch)}}
+                read.append(branch)
                 continue
             leaf = _leaf(tag, node, names)
             if around == "!Parallel" and leaf.role == "container":
@@ -227,7 +241,7 @@ def _leaf(tag: str, node: Map, names: Names) -> LeafNode:
     attributes = inherit(Map(STORAGE_DEFAULTS if role == "storage" else COMMON_DEFAULTS, where=reader.at("attributes")),
                          without_empty(resolve_map(reader.read("attributes", empty), names)))
     spatial = Reader(without_ignored(reader.read("spatial", empty)), table=SPATIAL)
-    mesh_x, mesh_y = (computed(axis, spatial, {**names, **attributes}) for axis in SPATIAL)
+    mesh_x, mesh_y = (computed(axis, spatial, {**names, **attributes, "attributes": attributes}) for axis in SPATIAL)
     spatial.finish(f' in the spatial part of "{name}"')
     constraints = reader.read("constraints", empty)
     sparse = without_empty(without_ignored(reader.read("sparse_optimizations", empty)))

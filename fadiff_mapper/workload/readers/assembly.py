@@ -22,10 +22,9 @@ from typing import Any, TypeAlias, TypedDict, TypeVar
 
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Folded, Operator, make_operator
-from fadiff_mapper.workload.busy_experts import balance
 from fadiff_mapper.workload.node import GENERIC, INPUT, NOT_UNDERSTOOD, Node, Window
 from fadiff_mapper.workload.operator import Shape
-from fadiff_mapper.workload.rewrites import without_unread
+from fadiff_mapper.workload.rewrites import balance, without_unread
 from fadiff_mapper.workload.shapes import possible_macs, whole_axes
 
 Meaning = TypeVar("Meaning")

@@ -11,8 +11,8 @@ from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.extras import installed
 from fadiff_mapper.base.rare_collections import rare_collections
-from fadiff_mapper.workload import Workload
-from fadiff_mapper.workload.busy_experts import spread_over
+from fadiff_mapper.workload import Workload, build_workload
+from fadiff_mapper.workload.rewrites import spread_over
 
 REFUSED = (".py", ".pt", ".pth", ".pt2", ".pkl", ".pickle", ".torchscript", ".h5", ".keras", ".pb", ".tflite")
 """Suffixes of files that run code when they are opened, or whose format is not known here."""
@@ -50,7 +50,8 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
     """
     if isinstance(source, str | os.PathLike):
         read = _from_path(os.fspath(source), (dims or {}, _checked(shapes), values or {}), name)
-        return read if busy_experts is None else spread_over(read, busy_experts)
+        return read if busy_experts is None else build_workload(
+            read.name, spread_over(read.name, read.nodes, busy_experts), read.outputs, folded=read.folded)
     if busy_experts is not None and busy_experts < 1:
         raise FadiffError(f"busy_experts: found {busy_experts}; accepted: a whole number >= 1")
     source_type = type(source)

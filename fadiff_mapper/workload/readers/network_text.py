@@ -41,8 +41,8 @@ def read_network(path: Path) -> Workload:
     if version != VERSION:
         raise section.at("version").error(f"found version {version}", str(VERSION))
     name, items, operators = section.take("name", text), section.take("shapes", sequence), dict[str, Operator]()
-    for index, item in enumerate(items):
-        reader = Reader(mapping(item, items.at(index)))
+    for item, place in items.placed():
+        reader = Reader(mapping(item, place))
         identity = reader.take("id", text)
         if identity in operators:
             raise reader.at("id").error(f'there are two shapes called "{identity}"')
@@ -63,12 +63,12 @@ def read_network(path: Path) -> Workload:
                    shape=None if given[name] is None else _shape(given[name], given.at(name))) for name in given]
     outputs, folded = section.take("outputs", _names, ()), section.take("folded", _each(_folded), ())
     section.finish(" of a network")
-    nodes = [_node(item, graph.at(index), operators) for index, item in enumerate(graph)]
+    nodes = [_node(item, place, operators) for item, place in graph.placed()]
     counts = Counter(item.get("shape") for item in graph)
-    for index, item in enumerate(items):
+    for item, place in items.placed():
         stated = item.get("count")
         if stated is not None and stated != counts[item["id"]]:
-            raise items.at(index).error(f"{item['id']}: count is {stated}, the graph has {counts[item['id']]} of it")
+            raise place.error(f"{item['id']}: count is {stated}, the graph has {counts[item['id']]} of it")
     return build_workload(name, inputs + nodes, outputs, where, folded)
 
 
@@ -143,10 +143,7 @@ def _window(reader: Reader, sliced: bool) -> Window | None:
 # Checks for `Reader.take`.
 
 def _each(check: Check[T]) -> Check[tuple[T, ...]]:
-    def checked(value: Any, where: Where) -> tuple[T, ...]:
-        items = sequence(value, where)
-        return tuple(check(item, items.at(index)) for index, item in enumerate(items))
-    return checked
+    return lambda value, where: tuple(check(item, place) for item, place in sequence(value, where).placed())
 
 
 _names = _each(text)

@@ -57,8 +57,7 @@ def read_thin(path: Path, where: Where) -> Any:
     file, size = open_input(path, "an ONNX model", MAX_BYTES)
     try:
         with file:
-            return onnx.ModelProto.FromString(
-                _thin(file, size, onnx.ModelProto.DESCRIPTOR, MemoryLeft(where), DEEPEST))
+            return onnx.ModelProto.FromString(_thin(file, size, onnx.ModelProto.DESCRIPTOR, MemoryLeft(where), DEEPEST))
     except (OSError, ValueError) as error:
         raise where.error(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
     except DecodeError:

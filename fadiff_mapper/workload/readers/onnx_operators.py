@@ -227,24 +227,22 @@ def _transpose(call: OnnxCall) -> Tensor:
     return call.to.transpose(call.name, call.first, order)
 
 
-OPERATORS: dict[str, Maker] = {
-    **dict.fromkeys(RESHAPES, lambda call: call.to.reshape(call.name, call.first, call.out)),
-    **dict.fromkeys(("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "LpPool", "GlobalLpPool",
-                     "com.microsoft.QLinearGlobalAveragePool", "com.microsoft.QLinearAveragePool"), _pool),
-    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _softmax),
-    **dict.fromkeys(REDUCE, _reduce),
-    "CumSum": _along("cumsum", -1), "LpNormalization": _along("rmsnorm", -1), "LRN": _along("localresponse", 1),
-    "DynamicQuantizeLinear": lambda call: call.node("dynamicquantize", [call.first],
-                                                    tuple(range(len(call.first.shape)))),
-    **dict.fromkeys(("LayerNormalization", "com.microsoft.LayerNormalization"), _norm("layernorm", -1)),
-    **dict.fromkeys(("RMSNormalization", "SimplifiedLayerNormalization",
-                     "com.microsoft.SimplifiedLayerNormalization"), _norm("rmsnorm", -1)),
-    "com.microsoft.SkipLayerNormalization": _skip_norm("layernorm"),
-    "com.microsoft.SkipSimplifiedLayerNormalization": _skip_norm("rmsnorm"),
-    "GroupNormalization": _norm("groupnorm", 1), "InstanceNormalization": _norm("instancenorm", 2),
-    "MeanVarianceNormalization": _norm("instancenorm", 1),
-    "Transpose": _transpose, "Expand": lambda call: call.to.expand(call.name, call.first, call.out),
-}
+OPERATORS: dict[str, Maker] = by_name({
+    lambda call: call.to.reshape(call.name, call.first, call.out): " ".join(RESHAPES),
+    _pool: "MaxPool AveragePool GlobalMaxPool GlobalAveragePool LpPool GlobalLpPool "
+           "com.microsoft.QLinearGlobalAveragePool com.microsoft.QLinearAveragePool",
+    _softmax: "Softmax LogSoftmax Hardmax", _reduce: " ".join(REDUCE),
+    _along("cumsum", -1): "CumSum", _along("rmsnorm", -1): "LpNormalization", _along("localresponse", 1): "LRN",
+    lambda call: call.node("dynamicquantize", [call.first], tuple(range(len(call.first.shape)))):
+        "DynamicQuantizeLinear",
+    _norm("layernorm", -1): "LayerNormalization com.microsoft.LayerNormalization",
+    _norm("rmsnorm", -1): "RMSNormalization SimplifiedLayerNormalization com.microsoft.SimplifiedLayerNormalization",
+    _skip_norm("layernorm"): "com.microsoft.SkipLayerNormalization",
+    _skip_norm("rmsnorm"): "com.microsoft.SkipSimplifiedLayerNormalization",
+    _norm("groupnorm", 1): "GroupNormalization", _norm("instancenorm", 2): "InstanceNormalization",
+    _norm("instancenorm", 1): "MeanVarianceNormalization", _transpose: "Transpose",
+    lambda call: call.to.expand(call.name, call.first, call.out): "Expand",
+})
 """Operators without multiply-accumulates that need attributes, whose shapes must be known to be understood."""
 
 
@@ -407,27 +405,21 @@ def _attended(call: OnnxCall, tensors: Sequence[Tensor], heads: Sequence[int], m
     return to.reshape(f"{call.name}.shape", out, call.out)
 
 
-LAYERS: dict[str, Maker] = {
-    "Conv": _convolution(0, 1), "ConvInteger": _convolution(0, 1), "QLinearConv": _convolution(0, 3),
-    "ConvTranspose": _convolution(0, 1, transposed=True), "com.microsoft.FusedConv": _fused_convolution,
-    "DeformConv": lambda call: convolutions.deformable_convolution(call, call.operand(1), call.whole("group", 1)),
-    "Gemm": _gemm(0, 1, 2), "com.microsoft.FusedGemm": _gemm(0, 1, 2), "com.microsoft.GemmFloat8": _gemm(0, 1, 2),
-    "com.microsoft.QGemm": _gemm(0, 3, 6),
-    "MatMul": _product(0, 1), "MatMulInteger": _product(0, 1), "QLinearMatMul": _product(0, 3),
-    **dict.fromkeys((f"com.microsoft.{name}" for name in (
-        "MatMulIntegerToFloat", "DynamicQuantizeMatMul", "MatMulInteger16", "GemmFastGelu")), _product(0, 1)),
-    **dict.fromkeys((f"com.microsoft.{name}" for name in (
-        "FusedMatMul", "TransposeMatMul", "FusedMatMulActivation")), _fused_product),
-    **dict.fromkeys((f"com.microsoft.{name}" for name in ("MatMulNBits", "MatMulBnb4", "MatMulFpQ4")),
-                    OnnxCall.packed_product),
-    "Einsum": lambda call: assembly.einsum(call.to, call.name, call.text("equation"), list(map(
-        call.operand, range(len(call.operands)))), call.out),
-    "Attention": _attention, "LSTM": _recurrent, "GRU": _recurrent, "RNN": _recurrent,
-    "com.microsoft.DynamicQuantizeLSTM": _recurrent,
-    "com.microsoft.MultiHeadAttention": _runtime_attention, "com.microsoft.GroupQueryAttention": _runtime_attention,
-    "com.microsoft.Attention": _packed_attention, "com.microsoft.QAttention": _packed_attention,
-    "DFT": _fourier, "STFT": _fourier,
-}
+LAYERS: dict[str, Maker] = by_name({
+    _convolution(0, 1): "Conv ConvInteger", _convolution(0, 3): "QLinearConv",
+    _convolution(0, 1, transposed=True): "ConvTranspose", _fused_convolution: "com.microsoft.FusedConv",
+    lambda call: convolutions.deformable_convolution(call, call.operand(1), call.whole("group", 1)): "DeformConv",
+    _gemm(0, 1, 2): "Gemm com.microsoft.FusedGemm com.microsoft.GemmFloat8", _gemm(0, 3, 6): "com.microsoft.QGemm",
+    _product(0, 1): "MatMul MatMulInteger com.microsoft.MatMulIntegerToFloat com.microsoft.DynamicQuantizeMatMul "
+                    "com.microsoft.MatMulInteger16 com.microsoft.GemmFastGelu", _product(0, 3): "QLinearMatMul",
+    _fused_product: "com.microsoft.FusedMatMul com.microsoft.TransposeMatMul com.microsoft.FusedMatMulActivation",
+    OnnxCall.packed_product: "com.microsoft.MatMulNBits com.microsoft.MatMulBnb4 com.microsoft.MatMulFpQ4",
+    lambda call: assembly.einsum(call.to, call.name, call.text("equation"), list(map(
+        call.operand, range(len(call.operands)))), call.out): "Einsum",
+    _attention: "Attention", _recurrent: "LSTM GRU RNN com.microsoft.DynamicQuantizeLSTM",
+    _runtime_attention: "com.microsoft.MultiHeadAttention com.microsoft.GroupQueryAttention",
+    _packed_attention: "com.microsoft.Attention com.microsoft.QAttention", _fourier: "DFT STFT",
+})
 """Operators with multiply-accumulates; for these an unknown shape is an error."""
 
 

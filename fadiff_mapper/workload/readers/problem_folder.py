@@ -38,8 +38,8 @@ def read_folder(folder: Path) -> Workload:
     if items is None:
         files = sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml") and path.name != EDGES)
         layers = {path.stem: (_read(path, 1), Where(str(path))) for path in files}
-    for index, item in enumerate(items or ()):
-        reader = Reader(mapping(item, items.at(index)))
+    for item, place in items.placed() if items else ():
+        reader = Reader(mapping(item, place))
         own, file = reader.take("name", text), reader.take("problem", text)
         if own in layers:
             raise reader.at("name").error(f'there are two layers called "{own}"')
@@ -48,7 +48,7 @@ def read_folder(folder: Path) -> Workload:
             found = (f'found "{file}"' if Path(file).name != file else
                      f'there is no file "{file}"{nearest(file, beside)}')
             raise reader.at("problem").error(found, "the name of a file in the same folder")
-        layers[own] = (_read(folder / file, reader.take("repeat", integer(1), 1)), items.at(index))
+        layers[own] = (_read(folder / file, reader.take("repeat", integer(1), 1)), place)
         reader.finish(" of a layer")
     edges = section.take("edges", sequence, Seq(where=where))
     section.finish(" of a network")
@@ -72,8 +72,7 @@ def _nodes(layers: dict[str, tuple[Operator, Where]], edges: Seq) -> list[Node]:
         return name
     extra: list[Node] = []
     reads: dict[str, dict[str, str]] = {name: {} for name in layers}
-    for index, item in enumerate(edges):
-        where = edges.at(index)
+    for item, where in edges.placed():
         reader = Reader(mapping(item, where))
         producer, consumer = (reader.take(key, layer_name) for key in ("from", "to"))
         layer, operand = layers[consumer][0], reader.take("as", text, "Inputs")

@@ -254,28 +254,22 @@ def windows(to: Assembly, name: str, x: Tensor, axis: int, slide: WindowSlide) -
     return to.reshape(f"{name}.apart", Tensor(flat, x.node), (*before, count, slide.kernel, *after))
 
 
-FUNCTIONS: dict[str, Maker] = {
-    **dict.fromkeys(RESHAPES, lambda call: call.to.reshape(call.name, call.first, call.out)),
-    **dict.fromkeys(("max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices",
-                     "max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d"), _pool),
-    **dict.fromkeys((f"{prefix}adaptive_{kind}_pool{axes}d" for prefix in ("", "_") for kind in ("avg", "max")
-                     for axes in (1, 2, 3)), _pool),
-    **dict.fromkeys(("layer_norm", "native_layer_norm"), _norm("layernorm", lambda call: len(
-        call.arguments["normalized_shape"]))),
-    **dict.fromkeys(("rms_norm", "_fused_rms_norm"), _norm("rmsnorm", lambda call: len(
-        call.arguments["normalized_shape"]))),
-    **dict.fromkeys(("group_norm", "native_group_norm"), _norm("groupnorm", lambda call: len(call.first.shape) - 1)),
-    "instance_norm": _norm("instancenorm", lambda call: len(call.first.shape) - 2),
-    **dict.fromkeys(("permute", "transpose", "swapaxes", "swapdims", "t", "numpy_T", "mT", "adjoint"), _transpose),
-    **dict.fromkeys(("expand", "expand_as", "broadcast_to"),
-                    lambda call: call.to.expand(call.name, call.first, call.out)),
-    "copy": lambda call: call.to.expand(call.name, call.arguments["src"], call.out),  # all elements are another's
-    **dict.fromkeys(("view_as_complex", "view_as_complex_copy"),
-                    lambda call: assembly.as_complex(call.to, call.name, call.first)),
-    **dict.fromkeys(("view_as_real", "view_as_real_copy"),
-                    lambda call: assembly.as_pairs(call.to, call.name, call.first)),
-    "im2col": _windows, "col2im": _folded, "unfold": _unfolded,
-}
+FUNCTIONS: dict[str, Maker] = by_name({
+    lambda call: call.to.reshape(call.name, call.first, call.out): " ".join(RESHAPES),
+    _pool: "max_pool1d max_pool2d max_pool3d max_pool2d_with_indices max_pool3d_with_indices avg_pool1d avg_pool2d "
+           "avg_pool3d " + " ".join(f"{prefix}adaptive_{kind}_pool{axes}d" for prefix in ("", "_")
+                                    for kind in ("avg", "max") for axes in (1, 2, 3)),
+    _norm("layernorm", lambda call: len(call.arguments["normalized_shape"])): "layer_norm native_layer_norm",
+    _norm("rmsnorm", lambda call: len(call.arguments["normalized_shape"])): "rms_norm _fused_rms_norm",
+    _norm("groupnorm", lambda call: len(call.first.shape) - 1): "group_norm native_group_norm",
+    _norm("instancenorm", lambda call: len(call.first.shape) - 2): "instance_norm",
+    _transpose: "permute transpose swapaxes swapdims t numpy_T mT adjoint",
+    lambda call: call.to.expand(call.name, call.first, call.out): "expand expand_as broadcast_to",
+    lambda call: call.to.expand(call.name, call.arguments["src"], call.out): "copy",  # all elements are another's
+    lambda call: assembly.as_complex(call.to, call.name, call.first): "view_as_complex view_as_complex_copy",
+    lambda call: assembly.as_pairs(call.to, call.name, call.first): "view_as_real view_as_real_copy",
+    _windows: "im2col", _folded: "col2im", _unfolded: "unfold",
+})
 """Other operators that need arguments -> the function that adds their nodes."""
 
 
@@ -498,8 +492,7 @@ def understood(call: TorchCall) -> list[Tensor]:
 
 def _each(call: TorchCall, make: Callable[[TorchCall, str, int], Tensor]) -> list[Tensor]:
     """A tensor for every result of a call, made from the call, a name and the number of the result."""
-    return [make(call, f"{call.name}.{index}" if call.several else call.name, index)
-            for index in range(len(call.outs))]
+    return [make(call, f"{call.name}.{index}" if call.several else call.name, index) for index in range(len(call.outs))]
 
 
 def _picked(call: TorchCall, name: str, index: int) -> Tensor:

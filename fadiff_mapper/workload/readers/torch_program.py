@@ -27,6 +27,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputKind
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.utils._pytree import tree_leaves, tree_map
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.standard_streams import say
@@ -57,9 +58,7 @@ def flattened(program: ExportedProgram) -> ExportedProgram:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if any(_is_region(node) for node in program.graph.nodes):
-            module = _copied(program)
-            _inline(module)
-            program = _with_graphs(program, module)
+            program = _edited(program, _inline)
         program = _taken_apart(program)
         if _changes(program):
             with suppress(AssertionError, RuntimeError):  # at caches of keys and values, which `_add_calls` follows
@@ -75,18 +74,13 @@ def flattened(program: ExportedProgram) -> ExportedProgram:
         return program
 
 
-def _copied(program: ExportedProgram) -> torch.fx.GraphModule:
-    """A copy of a program's module, without weights, with the names of its inputs: a plain copy calls "input"
-    "input_1"."""
+def _edited(program: ExportedProgram, edit: Callable[[torch.fx.GraphModule], None]) -> ExportedProgram:
+    """A program with the same inputs and results, perhaps under other names, of whose module, without weights, a copy
+    is edited; what nobody reads is left out."""
     module: torch.fx.GraphModule = copy.deepcopy(program.graph_module)
     for node, original in zip(module.graph.nodes, program.graph.nodes, strict=True):
-        node.name = original.name
-    return module
-
-
-def _with_graphs(program: ExportedProgram, module: torch.fx.GraphModule) -> ExportedProgram:
-    """A program whose module has calls replaced, with the same inputs and results, perhaps under other names, without
-    what nobody reads."""
+        node.name = original.name   # a plain copy calls "input" "input_1"
+    edit(module)
     module.graph.eliminate_dead_code()
     results = module.graph.output_node().args[0]
     assert isinstance(results, tuple | list)
@@ -145,15 +139,16 @@ def _taken_apart(program: ExportedProgram) -> ExportedProgram:
     """A program without unknown operators, as far as PyTorch can take them apart."""
     if not any(_is_unknown(node) for graph in _graphs(program.graph_module) for node in graph.graph.nodes):
         return program
-    module = _copied(program)
-    for graph in _graphs(module):
-        bodies: dict[Hashable, torch.fx.Graph | None] = {}
-        for _ in range(ROUNDS):
-            for node in filter(_is_unknown, list(graph.graph.nodes)):
-                body = _body(node, bodies)
-                if body is not None:
-                    _put_body(graph.graph, node, body, node.all_input_nodes)
-    return _with_graphs(program, module)
+
+    def take_apart(module: torch.fx.GraphModule) -> None:
+        for graph in _graphs(module):
+            bodies: dict[Hashable, torch.fx.Graph | None] = {}
+            for _ in range(ROUNDS):
+                for node in filter(_is_unknown, list(graph.graph.nodes)):
+                    body = _body(node, bodies)
+                    if body is not None:
+                        _put_body(graph.graph, node, body, node.all_input_nodes)
+    return _edited(program, take_apart)
 
 
 def _graphs(module: torch.fx.GraphModule) -> list[torch.fx.GraphModule]:
@@ -324,7 +319,7 @@ def _region(call: TorchCall, walk: Walk) -> list[Any]:
         what = LARGER_BRANCH
         results = walk(max((first, second), key=lambda graph: _macs(graph, to, walk, given)), given, to)
     else:
-        graphs = [item for item in _flat(call.arguments) if isinstance(item, torch.fx.GraphModule)]
+        graphs = [item for item in tree_leaves(call.arguments) if isinstance(item, torch.fx.GraphModule)]
         return to.unknown(call.name, call.operator, call.tensors, call.outs,
                           possible=sum(_macs(graph, to, walk) for graph in graphs) if graphs else None)
     to.nodes[start:] = [replace(node, what=what) if node.layer and not node.what else node for node in to.nodes[start:]]
@@ -344,18 +339,6 @@ def _macs(graph: torch.fx.GraphModule, to: Assembly, walk: Walk, given: Sequence
 def _outer(inner: Assembly, index: int, value: Any) -> Any:
     """A computed value as an input of an assembly of its own; constants and numbers as they are."""
     return inner.input(f"input {index}", value.shape) if isinstance(value, Tensor) and value.node else value
-
-
-def _flat(items: Any) -> list[Any]:
-    """The entries of lists within lists, and of mappings."""
-    if isinstance(items, Mapping):
-        return _flat(list(items.values()))
-    return [part for item in items for part in _flat(item)] if isinstance(items, list | tuple) else [items]
-
-
-def _tensors(items: Any) -> list[Tensor]:
-    """The tensors among arguments."""
-    return [item for item in _flat(items) if isinstance(item, Tensor)]
 
 
 DATA_DEPENDENT = "; accepted: modules whose steps and shapes no value decides, such as a detector without its choice"
@@ -496,8 +479,9 @@ def _called(node: torch.fx.Node, name: str, module: torch.fx.GraphModule, values
     names += [f"argument {index}" for index in range(len(names), len(node.args))]
     given = dict(zip(names, node.args, strict=False)) | node.kwargs
     arguments = {key: argument(item) for key, item in given.items()}
-    made = _flat(node.meta["val"])
-    call = TorchCall(operator_name(target or node.target), name, to, _tensors(arguments),
+    made = tree_leaves(node.meta["val"])
+    tensors = [item for item in tree_leaves(arguments) if isinstance(item, Tensor)]
+    call = TorchCall(operator_name(target or node.target), name, to, tensors,
                      shape if isinstance(shape, list) else [shape], arguments, higher or isinstance(shape, list),
                      tag_of(node.target), any(isinstance(each, torch.Tensor) and each.is_complex()
                                               for each in made[:1]))
@@ -508,20 +492,13 @@ def _called(node: torch.fx.Node, name: str, module: torch.fx.GraphModule, values
             results = _region(call, walk) if higher else understood(call)
         elif higher or call.operator in LAYERS:  # constants, counted as if they were computed
             inner = Assembly(to.where)
-            computed = _computed(arguments, inner)
-            folded = replace(call, to=inner, arguments=computed, operands=_tensors(computed))
+            computed = tree_map(lambda item: inner.input("constant", item.shape) if isinstance(item, Tensor) else item,
+                                arguments)
+            folded = replace(call, to=inner, arguments=computed, operands=[
+                item for item in tree_leaves(computed) if isinstance(item, Tensor)])
             _region(folded, walk) if higher else understood(folded)
             to.note_folded(name, call.operator, inner.macs)
     return results if call.several else results[0]
-
-
-def _computed(item: Any, inner: Assembly) -> Any:
-    """Arguments with constants as inputs of an assembly of its own."""
-    if isinstance(item, dict):
-        return {name: _computed(part, inner) for name, part in item.items()}
-    if isinstance(item, list):
-        return [_computed(part, inner) for part in item]
-    return inner.input("constant", item.shape) if isinstance(item, Tensor) else item
 
 
 def _shapes(node: torch.fx.Node, title: str) -> Any:
