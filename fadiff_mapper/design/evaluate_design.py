@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -66,15 +66,13 @@ class DesignReader:
     def __init__(self, question: DesignQuestion) -> None:
         self.question = question
         self.readings: dict[Hashable, tuple[Spec, ...]] = {}  # of the first design of each shape, without energy notes
-        self.designs: dict[Point, tuple[Spec, ...]] = {}  # the latest parsed designs
+        self.specs = lru_cache(MOST_DESIGNS)(self._specs)
 
-    def specs(self, point: Point) -> tuple[Spec, ...]:
+    def _specs(self, point: Point) -> tuple[Spec, ...]:
         """A design with every layer of the question, in the order of `DesignQuestion.layers`, as a full reading gives.
 
         Raises SpecError if the point is no valid design, or a layer's constraints do not fit it.
         """
-        if point in self.designs:
-            return self.designs[point]
         question, document = self.question, design_document(self.question.space, point)
         leniency = Leniency(question.strict)
         native = translated_architecture(with_problem(document, question.layers[0].literal), leniency)
@@ -96,22 +94,16 @@ class DesignReader:
         elif known is None:
             specs = in_full()
             _, notes = find_energies(document, specs[0].arch, specs[0].literal, question.energy)
-            _keep(self.readings, MOST_SHAPES, shape, tuple(
-                replace(spec, notes=spec.notes[:len(spec.notes) - len(notes)]) for spec in specs))
+            if len(self.readings) >= MOST_SHAPES:
+                del self.readings[next(iter(self.readings))]
+            self.readings[shape] = tuple(replace(spec, notes=spec.notes[:len(spec.notes) - len(notes)])
+                                         for spec in specs)
         else:
             literals = [spec.literal | arch.native for spec in known]
             tables, notes = find_energies(document, arch, literals[0], question.energy)
             specs = tuple(replace(spec, arch=arch, tables=tables, literal=literal, notes=(*spec.notes, *notes))
                           for spec, literal in zip(known, literals, strict=True))
-        _keep(self.designs, MOST_DESIGNS, point, specs)
         return specs
-
-
-def _keep(known: dict[Any, tuple[Spec, ...]], most: int, key: Hashable, specs: tuple[Spec, ...]) -> None:
-    """Adds an entry in place of the oldest one of so many."""
-    if len(known) >= most:
-        del known[next(iter(known))]
-    known[key] = specs
 
 
 def _without_unseen(node: Any) -> Any:

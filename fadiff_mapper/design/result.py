@@ -234,13 +234,6 @@ def undominated(values: Sequence[tuple[float, ...]]) -> list[int]:
     return kept
 
 
-def front_of(outcomes: Sequence[DesignOutcome], metrics: Sequence[str]) -> list[DesignOutcome]:
-    """The undominated feasible designs, the best in the first metric first."""
-    feasible = [outcome for outcome in outcomes if outcome.feasible]
-    return [feasible[number] for number in undominated(
-        [tuple(outcome.of(metric) for metric in metrics) for outcome in feasible])]
-
-
 def hypervolume(values: Sequence[tuple[float, ...]], reference: tuple[float, ...]) -> float:
     """The share of the box from 0 to a reference, above 0, that points of one to three minimised metrics dominate.
 

@@ -25,7 +25,7 @@ from fadiff_mapper.design.executors import TimeLeft, executor
 from fadiff_mapper.design.layer_entries import OUT_OF_TIME
 from fadiff_mapper.design.proposers import BLACK_BOX, Proposer
 from fadiff_mapper.design.question import DesignOptions, DesignQuestion, check_design_options, check_question
-from fadiff_mapper.design.result import DesignOutcome, DesignResult, OutcomeTable, front_of, hypervolume
+from fadiff_mapper.design.result import DesignOutcome, DesignResult, OutcomeTable, hypervolume, undominated
 from fadiff_mapper.design.space import DesignSpace, Point, design_document, limit_values, points_beside
 from fadiff_mapper.inputs.energy.choose_source import installed
 
@@ -142,7 +142,9 @@ class DesignRun:
         self.archive.append(outcome)
         self.mapped += outcome.mapped
         self.pruned += outcome.pruned
-        front = front_of([*self.front, outcome], self.metrics)
+        designs = [*self.front, outcome] if outcome.feasible else self.front
+        front = [designs[number] for number in undominated(
+            [tuple(each.of(metric) for metric in self.metrics) for each in designs])]
         if any(each is outcome for each in front):
             self.front = front
             self.history.append({"time_s": self.time_s, "evaluations": self.mapped,

@@ -137,8 +137,8 @@ def joined(parts: Sequence[Nest]) -> Nest:
 def pack(mappings: Sequence[Mapping], problem: Problem, *, residuals: bool = False) -> Nest:
     """Mappings as one NumPy batch.
 
-    All mappings have the same number of levels; `residuals` permits residual factors. Factors are float64, orders
-    int64, `keep` and `on_y` bool. Raises FadiffError for a residual factor that is not permitted.
+    All mappings have the same number of levels. Factors are float64, orders int64, `keep` and `on_y` bool. Raises
+    FadiffError for residual factors unless `residuals` are permitted.
     """
     imperfect = any(mapping.imperfect for mapping in mappings)
     if imperfect and not residuals:

@@ -83,18 +83,7 @@ class SearchOutcome:
 
 
 class SearchState:
-    """The best nest of every task of a family of W members, and its history.
-
-    Attributes:
-        family: The layers of the tasks.
-        options: Effort and parts of the search.
-        start: When the search began, seconds of `time.monotonic`.
-        evaluations: Mappings evaluated so far, [W].
-        legal_evaluations: The legal mappings among them, [W].
-        best: Lowest value so far (see `exact_value`), [W]; infinite before the first batch.
-        nests: The nest (one row) of each member's best value.
-        history: Every improvement of each member, in order.
-    """
+    """The best nest of every task of a family of W members, and its history."""
 
     def __init__(self, tasks: Sequence[MappingTask], options: SearchOptions, watcher: Watcher | None = None,
                  stopped: Callable[[], bool] = lambda: False, deadline: float = inf) -> None:
@@ -106,10 +95,10 @@ class SearchState:
         first, *others = tasks
         self.family = family_of(first.layer, [task.space for task in tasks]) if others else first.family
         self.start = time.monotonic()
-        self.evaluations, self.legal_evaluations = np.zeros((2, len(tasks)), dtype=np.int64)
-        self.best = np.full(len(tasks), np.inf)
-        self.nests: dict[int, Nest] = {}
-        self.history: list[list[Progress]] = [[] for _ in tasks]
+        self.evaluations, self.legal_evaluations = np.zeros((2, len(tasks)), dtype=np.int64)  # of each member, [W]
+        self.best = np.full(len(tasks), np.inf)                   # lowest value so far, see `exact_value`, [W]
+        self.nests: dict[int, Nest] = {}                          # the nest (one row) of each member's best value
+        self.history: list[list[Progress]] = [[] for _ in tasks]  # every improvement of each member, in order
         self._sparse = first.sparse
         rooms = [task.room for task in tasks if task.room is not None]
         self._room = Room(np.stack([room.words for room in rooms], axis=-1),

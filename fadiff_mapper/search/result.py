@@ -90,10 +90,7 @@ class Result:
     def write(self, folder: str | Path) -> None:
         """Writes the files of the run into a folder, made where it does not exist, all or none.
 
-        Those that `timeloop-mapper` leaves are among them.
-
-        Raises:
-            FadiffError: A file cannot be written.
+        Those that `timeloop-mapper` leaves are among them. Raises FadiffError where a file cannot be written.
         """
         from fadiff_mapper.output.run_files import write_layer
         write_layer(self, folder)
@@ -118,8 +115,7 @@ class Result:
     def plot(self) -> Figure:
         """A matplotlib figure: energy by component and data space beside the metric over the time of the search.
 
-        Raises:
-            FadiffError: matplotlib is not installed.
+        Raises FadiffError without matplotlib.
         """
         require("matplotlib", "plot", "plot()")
         from fadiff_mapper.output.notebook import layer_figure

@@ -46,8 +46,8 @@ from fadiff_mapper.workload.readers import onnx_shapes  # this and the next ones
 from fadiff_mapper.workload.readers.onnx_file import read_thin
 from fadiff_mapper.workload.readers.onnx_shapes import is_small, subgraphs, value_shapes
 
-MEMORY = 1 << 30  # bytes of address space of the process that infers shapes; 200,000 operators take half of it
-SECONDS = 60.0  # time limit of that process
+MEMORY = 1 << 30  # bytes of address space of the process that infers shapes; a chain of 195,000 operators fits
+SECONDS = 120.0  # time limit of that process: a plain safety limit; 45,000 operators took 20 s on a busy machine
 MOST_ANSWER = 1 << 28  # bytes of a model with its inferred shapes that are read back
 
 MOST_OPERATORS = 4 * MOST_NODES
@@ -108,7 +108,22 @@ def read_model(model: Any, name: str, file: str, given: Given) -> Workload:
     constants = {tensor.name for tensor in model.graph.initializer} | {
         tensor.values.name for tensor in model.graph.sparse_initializer} | set(given.values)
     light = _light(model, where, given)
-    _refuse_open(light.graph, constants, where)
+    open_inputs = {}    # inputs that are no constants (weights) with axes that have no number
+    for value in light.graph.input:
+        kind = value.type.tensor_type
+        sizes = [size.dim_value if size.dim_value > 0 else size.dim_param or "?" for size in kind.shape.dim]
+        if value.name not in constants and not (kind.HasField("shape") and all(
+                isinstance(size, int) for size in sizes)):
+            open_inputs[value.name] = sizes
+    if open_inputs:
+        shown = ", ".join(clean(f"{name} ({' x '.join(map(str, sizes)) or 'unknown'})")
+                          for name, sizes in open_inputs.items())
+        example = " ".join(clean(
+            f"--shape {name}={'x'.join(str(s) if isinstance(s, int) else 'N' for s in sizes) or 'N'}")
+            for name, sizes in open_inputs.items())
+        named = sorted({size for sizes in open_inputs.values() for size in sizes if isinstance(size, str)} - {"?"})
+        raise where.error(f"inputs have open axes: {shown}", f"numbers for them: {example}"
+                          + (clean(f", or {' '.join(f'--dim {name}=N' for name in named)}") if named else ""))
     model = _inferred(light, where)
     return _network(model, constants | {tensor.name for tensor in model.graph.initializer}, name, where)
 
@@ -229,24 +244,8 @@ def _light(model: Any, where: Where, given: Given) -> Any:
     graph.output.extend(model.graph.output)
     graph.value_info.extend(model.graph.value_info)
     _refuse_large_functions(light, where)
-    _close_inputs(graph, {tensor.name for tensor in model.graph.initializer}, given, where)
-    declared = {value.name for value in graph.input}
-    for tensor in model.graph.initializer:
-        if any(size < 0 for size in tensor.dims):
-            raise where.error(f"the constant {clean(tensor.name)} has the shape {list(tensor.dims)}")
-        if is_small(tensor):
-            graph.initializer.append(tensor)
-        elif tensor.name not in declared:
-            graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
-    return light
-
-
-def _close_inputs(graph: Any, constants: set[str], given: Given, where: Where) -> None:
-    """Gives the inputs of an ONNX graph that are no constants (weights) their values and shapes, and named dimensions
-    their numbers; the graph is changed.
-
-    Raises SpecError where the model has no such input or dimension, or an input has another number of axes.
-    """
+    # Inputs that are no constants (weights) get their values and shapes, named dimensions their numbers.
+    constants = {tensor.name for tensor in model.graph.initializer}
     names = [value.name for value in graph.input if value.name not in constants]
     unknown = sorted((set(given.shapes) | set(given.values)) - set(names))
     if unknown:
@@ -282,29 +281,15 @@ def _close_inputs(graph: Any, constants: set[str], given: Given, where: Where) -
     missing = sorted(set(given.dims) - named)
     if missing:
         raise where.error(f"there is no dimension {listed(missing)}", listed(sorted(named - {""})))
-
-
-def _refuse_open(graph: Any, constants: set[str], where: Where) -> None:
-    """Refuses an ONNX graph of which inputs that are no constants (weights) are still open.
-
-    The SpecError names all axes without a number.
-    """
-    open_inputs = {}
-    for value in graph.input:
-        kind = value.type.tensor_type
-        sizes = [size.dim_value if size.dim_value > 0 else size.dim_param or "?" for size in kind.shape.dim]
-        if value.name not in constants and not (kind.HasField("shape") and all(
-                isinstance(size, int) for size in sizes)):
-            open_inputs[value.name] = sizes
-    if not open_inputs:
-        return
-    shown = ", ".join(clean(f"{name} ({' x '.join(map(str, sizes)) or 'unknown'})")
-                      for name, sizes in open_inputs.items())
-    example = " ".join(clean(f"--shape {name}={'x'.join(str(s) if isinstance(s, int) else 'N' for s in sizes) or 'N'}")
-                       for name, sizes in open_inputs.items())
-    named = sorted({size for sizes in open_inputs.values() for size in sizes if isinstance(size, str)} - {"?"})
-    raise where.error(f"inputs have open axes: {shown}", f"numbers for them: {example}"
-                      + (clean(f", or {' '.join(f'--dim {name}=N' for name in named)}") if named else ""))
+    declared = {value.name for value in graph.input}
+    for tensor in model.graph.initializer:
+        if any(size < 0 for size in tensor.dims):
+            raise where.error(f"the constant {clean(tensor.name)} has the shape {list(tensor.dims)}")
+        if is_small(tensor):
+            graph.initializer.append(tensor)
+        elif tensor.name not in declared:
+            graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
+    return light
 
 
 def _refuse_large_functions(model: Any, where: Where) -> None:

@@ -58,9 +58,7 @@ def flattened(program: ExportedProgram) -> ExportedProgram:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if any(_is_region(node) for node in program.graph.nodes):
-            module = _copied(program)
-            _inline(module)
-            program = _with_graphs(program, module)
+            program = _edited(program, _inline)
         program = _taken_apart(program)
         if _changes(program):
             with suppress(AssertionError, RuntimeError):  # at caches of keys and values, which `_add_calls` follows
@@ -76,18 +74,13 @@ def flattened(program: ExportedProgram) -> ExportedProgram:
         return program
 
 
-def _copied(program: ExportedProgram) -> torch.fx.GraphModule:
-    """A copy of a program's module, without weights, with the names of its inputs: a plain copy calls "input"
-    "input_1"."""
+def _edited(program: ExportedProgram, edit: Callable[[torch.fx.GraphModule], None]) -> ExportedProgram:
+    """A program with the same inputs and results, perhaps under other names, of whose module, without weights, a copy
+    is edited; what nobody reads is left out."""
     module: torch.fx.GraphModule = copy.deepcopy(program.graph_module)
     for node, original in zip(module.graph.nodes, program.graph.nodes, strict=True):
-        node.name = original.name
-    return module
-
-
-def _with_graphs(program: ExportedProgram, module: torch.fx.GraphModule) -> ExportedProgram:
-    """A program whose module has calls replaced, with the same inputs and results, perhaps under other names, without
-    what nobody reads."""
+        node.name = original.name   # a plain copy calls "input" "input_1"
+    edit(module)
     module.graph.eliminate_dead_code()
     results = module.graph.output_node().args[0]
     assert isinstance(results, tuple | list)
@@ -146,15 +139,16 @@ def _taken_apart(program: ExportedProgram) -> ExportedProgram:
     """A program without unknown operators, as far as PyTorch can take them apart."""
     if not any(_is_unknown(node) for graph in _graphs(program.graph_module) for node in graph.graph.nodes):
         return program
-    module = _copied(program)
-    for graph in _graphs(module):
-        bodies: dict[Hashable, torch.fx.Graph | None] = {}
-        for _ in range(ROUNDS):
-            for node in filter(_is_unknown, list(graph.graph.nodes)):
-                body = _body(node, bodies)
-                if body is not None:
-                    _put_body(graph.graph, node, body, node.all_input_nodes)
-    return _with_graphs(program, module)
+
+    def take_apart(module: torch.fx.GraphModule) -> None:
+        for graph in _graphs(module):
+            bodies: dict[Hashable, torch.fx.Graph | None] = {}
+            for _ in range(ROUNDS):
+                for node in filter(_is_unknown, list(graph.graph.nodes)):
+                    body = _body(node, bodies)
+                    if body is not None:
+                        _put_body(graph.graph, node, body, node.all_input_nodes)
+    return _edited(program, take_apart)
 
 
 def _graphs(module: torch.fx.GraphModule) -> list[torch.fx.GraphModule]:
