@@ -194,9 +194,6 @@ FEATURES = {
 unit that their coefficient prices."""
 NAMES = tuple(FEATURES)
 MEANING = {name: meaning for name, (_, meaning) in FEATURES.items()}
-GROUPS = {part: tuple(name for name in NAMES if FEATURES[name][0] == part)
-          for part in ("start-up", "compute", "streams", "memory")}
-"""Features by part of the machine; the parts overlap, tile by tile."""
 
 
 def feature_table(program: str, problem: Problem, nest: Nest, word_bytes: float) -> tuple[Array, Array]:

@@ -19,7 +19,7 @@ from fadiff_mapper.base.standard_streams import say
 from fadiff_mapper.dropin.programs import MAPPER, MODEL, ProgramOutcome, ProgramSettings, read_arguments, run
 from fadiff_mapper.dropin.shim import command
 from fadiff_mapper.inputs.load import read_document
-from fadiff_mapper.inputs.native.arch import written_attributes, written_number
+from fadiff_mapper.inputs.native.arch import written_components, written_number
 from fadiff_mapper.inputs.yaml.expressions import Expression, Literal
 from fadiff_mapper.inputs.yaml.load import dump
 from fadiff_mapper.inputs.yaml.located import Map, Seq
@@ -148,7 +148,7 @@ class OutputStats:
 def output_stats(done: ProgramOutcome) -> OutputStats:
     """The numbers of one run in the front end's units."""
     spec, stats = done.spec, done.stats
-    given = (spec.literal.get("variables") or {}, *written_attributes(spec.arch).values())
+    given = (spec.literal.get("variables") or {}, *(part.own for part in written_components(spec.arch).values()))
     seconds = (written_number(attributes, key) for attributes in given for key in CYCLE_KEYS)
     return OutputStats(
         percent_utilization=stats.utilization * 100, computes=stats.computes, cycles=stats.cycles,

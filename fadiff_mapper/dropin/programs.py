@@ -83,13 +83,9 @@ def summary_line(stats: Stats) -> str:
 
 SWITCHES = "TIMELOOP_"
 """Prefix of the variables that switch parts of Timeloop's model."""
-LEFT_BEHIND = {
-    MAPPER: ("stats.txt", "map.txt", "map.yaml", "ERT.yaml", "ART.yaml", "ERT_summary.yaml", "ART_summary.yaml",
-             "flattened_architecture.yaml", "accelergy.log", "map+stats.xml", "map.cpp", "map.tensella.txt",
-             "orojenesis.csv"),
-    MODEL: ("stats.txt", "map.txt", "ERT.yaml", "ART.yaml", "ERT_summary.yaml", "ART_summary.yaml",
-            "flattened_architecture.yaml", "accelergy.log", "map+stats.xml", "map.tensella.txt"),
-}
+_OF_BOTH = ("stats.txt", "map.txt", "ERT.yaml", "ART.yaml", "ERT_summary.yaml", "ART_summary.yaml",
+            "flattened_architecture.yaml", "accelergy.log", "map+stats.xml", "map.tensella.txt")
+LEFT_BEHIND = {MAPPER: (*_OF_BOTH, "map.yaml", "map.cpp", "orojenesis.csv"), MODEL: _OF_BOTH}
 """Endings of the files of a run, Timeloop's or ours. Files of an earlier run must not pass for a new result."""
 
 

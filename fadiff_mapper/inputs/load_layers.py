@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +63,9 @@ def load_layers(files: Sequence[Path], *, jinja_data: Mapping[str, Any] | None =
         only = problems[0] if problems else None
         return {only.stem if only else "": read_spec(combined(list(trees.values())), tuple(map(str, files)), energy,
                                                      strict)}
-    specs, alone = {}, set(problems)
-    shared = [file for file in files if file not in alone]
-    before = dict(zip(files, accumulate(file not in alone for file in files), strict=True))
+    specs, others = {}, {*files}.difference(problems)
     for name, problem in zip(_names(problems), problems, strict=True):
-        used = [*shared[:before[problem]], problem, *shared[before[problem]:]]  # in the order of all files
+        used = [file for file in files if file == problem or file in others]
         specs[name] = read_spec(combined([trees[file] for file in used]), tuple(map(str, used)), energy, strict)
     return specs
 

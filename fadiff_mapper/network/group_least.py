@@ -198,6 +198,8 @@ def first_traffic(problem: Problem, after: LayerLink, room: GroupRoom, prices: P
     high_rows = prod(bounds[dim] for dim in rows)
     pieces = MOST_TILES if high_rows <= MOST_TILES else int(MOST_TILES ** (1 / len(rows)))
     cells = _grid([_pieces(bounds[dim], pieces) for dim in rows]) if rows else np.ones((0, 2, 1))
+    if a_kept:  # others have no room for the tile, nor for its sums
+        cells = cells[:, :, np.prod(cells[:, 0], axis=0) <= max(room.unfinished, room.home / depth)]
     least, most = cells[:, 0], cells[:, 1]
     few, many = np.prod(least, axis=0), np.prod(most, axis=0)
     sent, lying, lines = np.ones(few.shape), np.ones(few.shape), inf

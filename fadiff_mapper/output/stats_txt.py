@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.base.version import __version__
-from fadiff_mapper.inputs.native.arch import written_attributes, written_number
+from fadiff_mapper.inputs.native.arch import written_components, written_number
 from fadiff_mapper.inputs.native.tables import areas
 from fadiff_mapper.inputs.spec.arch import StorageLevel
 from fadiff_mapper.inputs.spec.sparse_optimizations import Representation
@@ -219,7 +219,7 @@ def network_lines(spec: Spec, stats: Stats, network: dict[str, Any]) -> list[str
                   if noc.name == network["name"])
     level, instances = spec.arch.levels[priced.level], stats.levels[priced.level]["max_instances"]
     named = next((noc for noc in spec.arch.named_interconnects if noc.name == priced.name), None)
-    written = written_attributes(spec.arch)[named.name if named else level.name]
+    written = written_components(spec.arch)[named.name if named else level.name].own
     wires = named.wires if named else level.interconnect
     energy = {key: f"{specified(written_number(written, key))} pJ"
               for key in ("router_energy", "wire_energy", "energy-per-ingress")}

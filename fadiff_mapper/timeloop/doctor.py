@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-from fadiff_mapper.inputs.energy import accelergy_tables, choose_source
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.kernel.instruction_sets import level_of
 from fadiff_mapper.timeloop.find_programs import find_real
@@ -51,6 +50,7 @@ ENGINES = ("docker", "podman")
 
 def examine() -> list[InstalledFinding]:
     """Looks for the libraries in use, optional ones, and optional programs on the PATH."""
+    from fadiff_mapper.inputs.energy import accelergy_tables, choose_source  # other commands import this module, too
     program = choose_source.installed()
     return [InstalledFinding("python", platform.python_version(), "everything"),
             InstalledFinding("compiled kernel", f"{level_of(_kernel.__file__)} {_kernel.__file__}",

@@ -15,7 +15,7 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.calibration.calibrate import fit
 from fadiff_mapper.calibration.correction import Calibration, FitVerdict, predict
 from fadiff_mapper.calibration.features import (
-    GROUPS,
+    FEATURES,
     MEANING,
     NAMES,
     PROGRAMS,
@@ -114,7 +114,8 @@ def test_a_norm_of_one_sums_the_parts_and_a_large_one_takes_the_longest() -> Non
     problem = convolution(C=64, M=64, P=16, Q=16)
     tiles, table = feature_table("as-mapped", problem, nest(problem, {"M": 4}, {"C": 16, "M": 16}), 1.0)
     prices = [0.0 if name in ("launch", "first_tile") else 1.0 for name in NAMES]
-    parts = [sum(table[NAMES.index(name), 0] for name in names) for names in GROUPS.values()]
+    parts = [sum(table[row, 0] for row, (part, _) in enumerate(FEATURES.values()) if part == which)
+             for which in ("start-up", "compute", "streams", "memory")]
     assert predict(tiles, table, prices, 1.0)[0] == pytest.approx(tiles[0] * sum(parts))
     assert predict(tiles, table, prices, 400.0)[0] == pytest.approx(tiles[0] * max(parts), rel=1e-2)
 

@@ -42,7 +42,7 @@ def _recorded() -> dict[str, Tables]:
 
 @cache
 def _bundled_components(name: str) -> list[dict[str, Any]]:
-    template, design = _document(root() / "problems" / "conv.yaml"), _document(designs()[name])
+    template, design = map(_document, (root() / "problems" / "conv.yaml", designs()[name]))
     return components(translated_architecture(Map(design | template, where=template.where)))
 
 

@@ -396,36 +396,28 @@ class WrittenComponent:
 
 def written_components(arch: Architecture) -> dict[str, WrittenComponent]:
     """Every component of an architecture by its name without range; Timeloop reads none beside the first subtree."""
-    return {component.name: component for tree in arch.native.values()
-            for component in _written({key: tree[key] for key in tree if key != "local"}, {})}
-
-
-def _written(tree: dict[str, Any], around: dict[str, Any]) -> Iterator[WrittenComponent]:
-    """The components of a node and of those inside it; `around` are the attributes of the nodes outside."""
     def entries(value: object) -> list[dict[str, Any]]:  # Timeloop reads no others, so anything may stand beside them
         return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
     def attributes(value: object) -> dict[str, Any]:
         return {underscored(str(key)): item for key, item in value.items()} if isinstance(value, dict) else {}
 
-    inside = around | attributes(tree.get("attributes"))
-    lists = [*entries(tree.get("storage")), *entries([tree.get("arithmetic")])]
-    for entry, own, inherited in (*((entry, entry, around) for entry in lists), *(
-            (entry, entry.get("attributes"), inside) for entry in entries(tree.get("local")))):
-        yield WrittenComponent(bare(underscored(str(entry.get("name", "")))), attributes(own), inherited, entry)
-    for node in entries(tree.get("subtree")):
-        yield from _written(node, inside)
+    def inside(tree: dict[str, Any], around: dict[str, Any]) -> Iterator[WrittenComponent]:
+        """The components of a node and of those inside it; `around` are the attributes of the nodes outside."""
+        inherited = around | attributes(tree.get("attributes"))
+        of_lists = ((entry, entry, around) for entry in (*entries(tree.get("storage")),
+                                                         *entries([tree.get("arithmetic")])))
+        of_nodes = ((entry, entry.get("attributes"), inherited) for entry in entries(tree.get("local")))
+        for entry, own, outer in (*of_lists, *of_nodes):
+            yield WrittenComponent(bare(underscored(str(entry.get("name", "")))), attributes(own), outer, entry)
+        for node in entries(tree.get("subtree")):
+            yield from inside(node, inherited)
+
+    return {component.name: component for tree in arch.native.values()
+            for component in inside({key: tree[key] for key in tree if key != "local"}, {})}
 
 
-Attributes = dict[str, Any]
-
-
-def written_attributes(arch: Architecture) -> dict[str, Attributes]:
-    """The own attributes of every component by its name without range."""
-    return {name: component.own for name, component in written_components(arch).items()}
-
-
-def written_number(attributes: Attributes, key: str) -> float | None:
+def written_number(attributes: dict[str, Any], key: str) -> float | None:
     """An attribute as a number; None where it is not written. Raises SpecError where it is no number."""
     value = attributes.get(key)
     return None if value is None else number()(value, Where("architecture", path=key))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -73,64 +73,59 @@ def parse_factors(value: Any, where: Where, dimensions: AnyMapping[str, int], *,
         raise where.error(f"found {kind_of(value)}", f"a string or a list of strings such as {ACCEPTED}")
     factors: dict[tuple[str, str], LoopFactor] = {}
     for entry, place in [(value, where)] if isinstance(value, str) else sequence(value, where).placed():
-        part = text("".join(text(piece, place) for piece in entry) if isinstance(entry, list) else entry, place)
-        for factor in _scan(part.split("#")[0], place, dimensions, residuals, leniency):
-            name, bound = factor.dimension, dimensions[factor.dimension]
-            if bounded and factor.operator == "=" and factor.value > bound:
+        line = text("".join(text(piece, place) for piece in entry) if isinstance(entry, list) else entry, place)
+        rest = line.split("#")[0].strip(" \t\n,")
+        while rest:
+            match = _FACTOR.match(rest)
+            if match is None:
+                leniency.meet([Oddity(place, f"text {rest}", f'found "{rest.split()[0]}"',
+                                      f"factors such as {ACCEPTED} {listed(dimensions)}")])
+                # From the next factor on, as Timeloop searches for one: of "K=2.0" it takes the digits and goes on
+                # behind.
+                following = _FOUND_FACTOR.search(rest)
+                rest = f"{following[0]} {_UNREAD.sub('', rest[following.end():], count=1)}" if following else ""
+                continue
+            residual = _RESIDUAL.match(rest, match.end())
+            if residual and not residuals:  # Timeloop's reader of constraints searches for a name behind the number
+                found = f"{rest[:match.end()]}{residual[0]}"
+                leniency.meet([Oddity(place, found, f'the residual of "{found}" has no meaning in a constraint',
+                                      "factors such as P=5; residuals in a mapping alone",
+                                      f"Timeloop reads {rest[:match.end()]}")])
+                rest, residual = rest[:match.end()] + rest[residual.end():], None
+            if len(match["value"]) > MOST_DIGITS:
+                raise place.error(f'found a factor of {len(match["value"])} digits', f"at most {MOST_DIGITS} digits")
+            name, operator, number = match["name"], match["operator"].strip("=") + "=", int(match["value"])
+            if name not in dimensions:
+                raise place.error(f'unknown dimension "{name}" in "{name}{operator}{number}"'
+                                  f"{nearest(name, list(dimensions))}", listed(dimensions))
+            if number == 0 and operator != "=":
+                raise place.error(f'found "{name}{operator}0"',
+                                  f"a limit of 1 or more (0 is the whole dimension in {name}=0)")
+            bound = dimensions[name]
+            factor = LoopFactor(name, operator, number or bound, place)
+            if residual:  # it follows its comma at once, as Timeloop reads it
+                last = int(residual["last"][:MOST_DIGITS])
+                if residual[0] != f",{residual['last']}":
+                    raise place.error(f'found a blank in the imperfect factor "{factor}{residual[0]}"',
+                                      f'"{factor},{last}"')
+                if factor.operator != "=" or not 1 <= last <= factor.value:
+                    raise place.error(f'found the imperfect factor "{factor}{residual[0]}"',
+                                      f"a residual from 1 to the factor, such as {name}={factor.value},1")
+                factor = replace(factor, last=None if last == factor.value else last)
+            rest = rest[(residual or match).end():].lstrip(" \t\n,")
+            if bounded and operator == "=" and factor.value > bound:
                 leniency.meet([Oddity(place, f"{name}={factor.value} of {bound}",
                                       f'"{name}={factor.value}" is larger than the dimension {name}={bound}',
                                       f"factors of {bound}, or 0 for the whole dimension",
                                       f"Timeloop ignores it, {name} is free here")])
                 continue
-            first = factors.get((name, factor.operator))
+            first = factors.get((name, operator))
             if first and (first.value, first.last) != (factor.value, factor.last):
                 leniency.meet([Oddity(place, f"{first} and {factor}", f'found both "{first}" and "{factor}"',
                                       "one value for each dimension", "Timeloop takes the second")])
                 first = None
-            factors[name, factor.operator] = first or factor
+            factors[name, operator] = first or factor
     return tuple(factors.values())
-
-
-def _scan(line: str, where: Where, dimensions: AnyMapping[str, int], residuals: bool,
-          leniency: Leniency) -> Iterator[LoopFactor]:
-    rest = line.strip(" \t\n,")
-    while rest:
-        match = _FACTOR.match(rest)
-        if match is None:
-            leniency.meet([Oddity(where, f"text {rest}", f'found "{rest.split()[0]}"',
-                                  f"factors such as {ACCEPTED} {listed(dimensions)}")])
-            # From the next factor on, as Timeloop searches for one: of "K=2.0" it takes the digits and goes on behind.
-            following = _FOUND_FACTOR.search(rest)
-            rest = f"{following[0]} {_UNREAD.sub('', rest[following.end():], count=1)}" if following else ""
-            continue
-        residual = _RESIDUAL.match(rest, match.end())
-        if residual and not residuals:  # Timeloop's reader of constraints searches for a name behind the number
-            found = f"{rest[:match.end()]}{residual[0]}"
-            leniency.meet([Oddity(where, found, f'the residual of "{found}" has no meaning in a constraint',
-                                  "factors such as P=5; residuals in a mapping alone",
-                                  f"Timeloop reads {rest[:match.end()]}")])
-            rest, residual = rest[:match.end()] + rest[residual.end():], None
-        if len(match["value"]) > MOST_DIGITS:
-            raise where.error(f'found a factor of {len(match["value"])} digits', f"at most {MOST_DIGITS} digits")
-        name, operator, value = match["name"], match["operator"].strip("=") + "=", int(match["value"])
-        if name not in dimensions:
-            raise where.error(f'unknown dimension "{name}" in "{name}{operator}{value}"'
-                              f"{nearest(name, list(dimensions))}", listed(dimensions))
-        if value == 0 and operator != "=":
-            raise where.error(f'found "{name}{operator}0"',
-                              f"a limit of 1 or more (0 is the whole dimension in {name}=0)")
-        factor = LoopFactor(name, operator, value or dimensions[name], where)
-        if residual:  # it follows its comma at once, as Timeloop reads it
-            last = int(residual["last"][:MOST_DIGITS])
-            if residual[0] != f",{residual['last']}":
-                raise where.error(f'found a blank in the imperfect factor "{factor}{residual[0]}"',
-                                  f'"{factor},{last}"')
-            if factor.operator != "=" or not 1 <= last <= factor.value:
-                raise where.error(f'found the imperfect factor "{factor}{residual[0]}"',
-                                  f"a residual from 1 to the factor, such as {factor.dimension}={factor.value},1")
-            factor = replace(factor, last=None if last == factor.value else last)
-        yield factor
-        rest = rest[(residual or match).end():].lstrip(" \t\n,")
 
 
 SEPARATOR = "_"

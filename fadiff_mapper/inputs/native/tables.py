@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fadiff_mapper.inputs.native.arch import written_attributes, written_number
+from fadiff_mapper.inputs.native.arch import written_components, written_number
 from fadiff_mapper.inputs.native.hyphens import underscored
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.keys import ACTION, AREA, ART, ENERGIES, ERT
@@ -127,11 +127,13 @@ def _read_areas(tables: Tables) -> dict[str, float]:
 
 def written_areas(arch: Architecture) -> dict[str, float]:
     """um^2 per instance that the architecture states, 0 where it does not, by component name, outermost first."""
-    attributes = written_attributes(arch)
-    written = {level.name: (written_number(attributes.get(level.name, {}), "cluster_area") or 0.0) / level.cluster_size
-               for level in reversed(arch.levels)}
-    unit = arch.arithmetic.name
-    return written | {unit: written_number(attributes.get(unit, {}), "area") or 0.0}
+    components = written_components(arch)
+
+    def own(name: str, key: str) -> float:
+        return (written_number(components[name].own, key) if name in components else None) or 0.0
+
+    written = {level.name: own(level.name, "cluster_area") / level.cluster_size for level in reversed(arch.levels)}
+    return written | {arch.arithmetic.name: own(arch.arithmetic.name, "area")}
 
 
 def total_areas(arch: Architecture, tables: Tables) -> dict[str, float]:

@@ -168,44 +168,44 @@ def refuse_hyphens(tree: BranchNode) -> None:
 
 
 def _read_nodes(nodes: Seq, names: Names, around: str) -> tuple[tuple[LeafNode | BranchNode, ...], Names]:
-    """The nodes of one list, and the names with the additions of its nodes. SpecError lists all their mistakes."""
+    """The nodes of the list of a branch with the tag `around`, and the names with the additions of its nodes.
+
+    SpecError lists all their mistakes.
+    """
     read: list[LeafNode | BranchNode] = []
     mistakes: list[str] = []
     for value, where in nodes.placed():
         try:
-            node, names = _read_node(value, where, names, around)
-            read.append(node)
+            tag = getattr(value, "tag", None)
+            if tag not in BRANCHES + LEAVES:
+                raise where.error(f"found the tag {tag}{nearest(tag, BRANCHES + LEAVES)}" if tag else
+                                  f"found {kind_of(value)} without a tag", listed(BRANCHES + LEAVES))
+            node = without_ignored(mapping(value, where))
+            if tag in BRANCHES:
+                reader = Reader(node)
+                inner, within = _read_nodes(reader.take("nodes", sequence, Seq(where=where)), names, tag)
+                reader.finish(f" of {tag}")
+                branch = BranchNode(tag == "!Parallel", where, inner)
+                # Attributes of a container count in its own branch alone, nodes of all branches are known.
+                names = {**names, **{leaf.name: within[leaf.name] for leaf in leaves(branch)}}
+                read.append(branch)
+                continue
+            leaf = _leaf(tag, node, names)
+            if around == "!Parallel" and leaf.role == "container":
+                raise leaf.where.error(f'the container "{leaf.name}" stands directly under a !Parallel',
+                                       "components, !Nothing and branches there")
+            if around == "!Parallel" and leaf.fanout != 1:
+                raise leaf.where.error(f'"{leaf.name}" has a fan-out of {leaf.fanout} directly under a !Parallel',
+                                       "a fan-out before the !Parallel")
+            summary = Map({"name": leaf.name, "attributes": leaf.attributes,
+                           "spatial": {"meshX": leaf.mesh_x, "meshY": leaf.mesh_y}}, where=leaf.where)
+            names = {**names, leaf.name: summary, **(leaf.attributes if leaf.role == "container" else {})}
+            read.append(leaf)
         except SpecError as error:
             mistakes += error.problems
     if mistakes:
         raise SpecError(*mistakes)
     return tuple(read), names
-
-
-def _read_node(value: Any, where: Where, names: Names, around: str) -> tuple[LeafNode | BranchNode, Names]:
-    """One node, and the names with its additions; `around` is the tag of the branch that contains it."""
-    tag = getattr(value, "tag", None)
-    if tag not in BRANCHES + LEAVES:
-        raise where.error(f"found the tag {tag}{nearest(tag, BRANCHES + LEAVES)}" if tag else
-                          f"found {kind_of(value)} without a tag", listed(BRANCHES + LEAVES))
-    node = without_ignored(mapping(value, where))
-    if tag in BRANCHES:
-        reader = Reader(node)
-        inner, within = _read_nodes(reader.take("nodes", sequence, Seq(where=where)), names, tag)
-        reader.finish(f" of {tag}")
-        branch = BranchNode(tag == "!Parallel", where, inner)
-        # Attributes of a container count in its own branch alone, nodes of all branches are known.
-        return branch, {**names, **{leaf.name: within[leaf.name] for leaf in leaves(branch)}}
-    leaf = _leaf(tag, node, names)
-    if around == "!Parallel" and leaf.role == "container":
-        raise leaf.where.error(f'the container "{leaf.name}" stands directly under a !Parallel',
-                               "components, !Nothing and branches there")
-    if around == "!Parallel" and leaf.fanout != 1:
-        raise leaf.where.error(f'"{leaf.name}" has a fan-out of {leaf.fanout} directly under a !Parallel',
-                               "a fan-out before the !Parallel")
-    summary = Map({"name": leaf.name, "attributes": leaf.attributes,
-                   "spatial": {"meshX": leaf.mesh_x, "meshY": leaf.mesh_y}}, where=leaf.where)
-    return leaf, {**names, leaf.name: summary, **(leaf.attributes if leaf.role == "container" else {})}
 
 
 def _leaf(tag: str, node: Map, names: Names) -> LeafNode:
