@@ -24,8 +24,8 @@ sys.meta_path.insert(0, Missing())
 """
 """Runs at the start of every Python with this folder on its path, so that all its imports fail as if not installed."""
 
-CORE = ("mapspace", "inputs", "model/test_recorded_timeloop.py", "search/test_diagnosis.py", "search/test_exhaustive.py",
-        "network/test_joined_reads.py")
+CORE = ("mapspace", "inputs", "model/test_recorded_timeloop.py", "search/test_diagnosis.py",
+        "search/test_exhaustive.py", "network/test_joined_reads.py")
 """Tests that read, evaluate, search and plan."""
 
 

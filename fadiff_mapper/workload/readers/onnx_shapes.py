@@ -25,6 +25,8 @@ import numpy as np
 import onnx
 from onnx import helper, inliner, numpy_helper, shape_inference
 
+from fadiff_mapper.base.standard_streams import say
+
 if TYPE_CHECKING:
     from fadiff_mapper.workload.operator import Shape
 
@@ -304,7 +306,7 @@ def main() -> int:
     except MemoryError:
         return OUT_OF_MEMORY
     except Exception as error:  # InferenceError, or whatever its C++ raises on a broken graph
-        print(f"{what}: {' '.join(str(error).split())[:300]}")
+        say(f"{what}: {' '.join(str(error).split())[:300]}")
         return 1
     return 0
 
