@@ -154,11 +154,12 @@ def sparse_lower_bound(design: SparseDesign, space: MapSpace, over: Over = never
 
 
 def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | None = None, *,
-                tiled: bool = True, over: Over = never) -> LowerBound | None:
+                tiled: bool = True, in_steps: bool = False, over: Over = never) -> LowerBound | None:
     """Bounds all metrics of one layer from below.
 
     `shares`: least shares of the dense accesses and computes that zeros leave; None: everything. `tiled`: whether
-    factors divide their dimensions, so that all tiles are known; else every word is sent once.
+    factors divide their dimensions, so that all tiles are known; else every word is sent once. `in_steps`: the layer
+    runs in any number of parts, each with a mapping of its own.
 
     Returns None where no bound is proven: for an output whose rank is a sum of dimensions, since Timeloop's count of
     the words that need not be read back can exceed those that are written there. Raises OutOfTime.
@@ -166,7 +167,7 @@ def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | Non
     if any(windowed and written for windowed, written
            in zip(layer.projection.windowed, layer.projection.read_write, strict=True)):
         return None
-    inputs, shares = bound_inputs(space, tiled), shares or all_happen(layer)
+    inputs, shares = bound_inputs(space, tiled, in_steps), shares or all_happen(layer)
     states = cache(partial(parallelism, space, inputs.spread, over=over))
     kept = [_holders(space, name, layer.reuse.coalesced[:, t])
             for t, name in enumerate(in_time(space.problem.dataspace_names(), over))]
@@ -322,12 +323,13 @@ def _cycle_limits(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice,
 # faults of rounding (`model.evaluate.UNROUNDED`): Timeloop rounds the instances in use on average down and may
 # print less.
 
-def residual_lower_bound(layer: PreparedLayer, space: MapSpace, over: Over = never) -> LowerBound | None:
+def residual_lower_bound(layer: PreparedLayer, space: MapSpace, in_steps: bool = False,
+                         over: Over = never) -> LowerBound | None:
     """Bounds all metrics of one layer from below, whatever whole numbers its factors are.
 
-    Returns None where none is proven, see `lower_bound`. Raises OutOfTime.
+    Returns None where none is proven, see `lower_bound`, also for `in_steps`. Raises OutOfTime.
     """
-    return lower_bound(layer, with_any_factor(space), tiled=False, over=over)
+    return lower_bound(layer, with_any_factor(space), tiled=False, in_steps=in_steps, over=over)
 
 
 def with_any_factor(space: MapSpace) -> MapSpace:

@@ -269,27 +269,37 @@ class BoundInputs:
                                           # (in a rank of their own)
     windowed: tuple[bool, ...]            # For each data space whether several dimensions of bounds above 1 share a
                                           # rank
+    lost: np.ndarray                      # Words of each data space that rounding takes at most at each level, [T, L]:
+                                          # Timeloop averages windows that overlap over their receivers
     tiles: tuple[JointTiles | None, ...]  # For each level its joint tiles; None where there are too many, or where the
                                           # level has no capacity
     spread: Spread                        # The reach of the spatial loops
 
 
-def bound_inputs(space: MapSpace, tiled: bool = True) -> BoundInputs:
-    """The quantities of a map space that its traffic bounds start from, without joint tiles unless `tiled`."""
+def bound_inputs(space: MapSpace, tiled: bool = True, in_steps: bool = False) -> BoundInputs:
+    """The quantities of a map space that its traffic bounds start from, without joint tiles unless `tiled`.
+
+    `in_steps`: the problem runs in any number of parts, each rounded by itself. Windows that spatial loops divide may
+    then be lost altogether.
+    """
     problem = space.problem
     levels = range(len(space.levels))
     index = {name: d for d, name in enumerate(problem.dimensions)}
     ranks = [[[term.dimension for term in rank if problem.bounds[term.dimension] > 1] for rank in ds.ranks]
              for ds in problem.dataspaces]
     bounded = [tiled and space.architecture.levels[level].usable is not None for level in levels]
+    instances = np.array([most_instances(space, level) for level in levels], dtype=np.float64)
+    windowed, spread = tuple(any(len(rank) > 1 for rank in own) for own in ranks), spread_of(space)
+    divided = [any(widest[name] > 1 for widest in spread.widest for rank in own if len(rank) > 1 for name in rank)
+               for own in ranks]
+    lost = np.array([instances * (np.inf if in_steps and apart else 1.0) if own else 0 * instances
+                     for own, apart in zip(windowed, divided, strict=True)])
     return BoundInputs(
-        space, np.array([touched_words(ds, problem.bounds) for ds in problem.dataspaces]),
-        np.array([most_instances(space, level) for level in levels], dtype=np.float64),
-        tuple(frozenset(index[rank[0]] for rank in own if len(rank) == 1) for own in ranks),
-        tuple(any(len(rank) > 1 for rank in own) for own in ranks),
+        space, np.array([touched_words(ds, problem.bounds) for ds in problem.dataspaces]), instances,
+        tuple(frozenset(index[rank[0]] for rank in own if len(rank) == 1) for own in ranks), windowed, lost,
         tuple(tiles if limited else None for tiles, limited in zip(joint_tiles(space), bounded, strict=True))
         if tiled else (None,) * len(bounded),
-        spread_of(space))
+        spread)
 
 
 def capacity(inputs: BoundInputs, level: int) -> float:
@@ -542,7 +552,7 @@ def _operands(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, pri
             first = inputs.touched[t] * _copies(inputs, t, level)
             value = prices.update[level, t] * words + prices.read[level, t] * np.maximum(words - first, 0)
         else:
-            value = prices.read[level, t] * _rounded_down(inputs, t, level, words, 0.5)
+            value = prices.read[level, t] * np.maximum(words - 0.5 * inputs.lost[t, level], 0)
         result.append(Addend(where, value, source))
     return result
 
@@ -556,10 +566,9 @@ def _traffic(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, pric
     if not (fill.any() or read.any() or update.any()):
         return []
     once, fewer = across.once, across.unshared
-    windowed = np.array(inputs.windowed)[across.tensor]
     # The first time, partial sums are not read back. Elsewhere rounding may take from both where windows overlap.
-    no_fill = np.where(written, once, windowed * 1.0 * inputs.instances[across.inner])
-    no_read = np.where(written, once, windowed * 0.5 * inputs.instances[across.outer])
+    no_fill = np.where(written, once, inputs.lost[across.tensor, across.inner])
+    no_read = np.where(written, once, 0.5 * inputs.lost[across.tensor, across.outer])
 
     def cost(words: np.ndarray) -> np.ndarray:  # of the first len(words) crossings, in any number of alternatives
         c, words = len(words), words.reshape(len(words), -1)
@@ -577,19 +586,6 @@ def _traffic(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, pric
                   f"{sent:.6g} words, {sent / inputs.touched[t]:.3g} times each, as {names[0]} cannot hold more")
         where = f"{names[1]} -> {names[0]} {layer.problem.dataspaces[t].name}"
         result.append(Addend(where, value * states, source))
-    return result
-
-
-def _rounded_down(inputs: BoundInputs, tensor: int, level: int, words: np.ndarray | float,
-                  lost: float) -> np.ndarray | float:
-    """Words after rounding to whole numbers per instance.
-
-    Timeloop averages windows that overlap over their receivers; rounding may then take up to `lost` words from each
-    instance.
-    """
-    if not inputs.windowed[tensor]:
-        return words
-    result: np.ndarray = np.maximum(words - lost * inputs.instances[level], 0)
     return result
 
 
