@@ -14,9 +14,9 @@ it at the innermost level that keeps a tensor cost at least their share of the l
 whole factors reach; each word that a tile touches comes from the next level outside at least once, and the tiles
 together touch all words of the layer. Both sums are those of `search.lower_bound` for factors of any size, where what
 is handed on within the group is kept at its home and at no level outside it. A layer whose sums are handed on reads
-each of them once more for its copy to the home. The words of every tile are rounded by themselves, so windows that spatial
-loops divide may round to nothing, and count as none. Words that come in again for lack of room are those of `group_least`.
-Halos computed again and the order of steps only add to that.
+each of them once more for its copy to the home. The words of every tile are rounded by themselves, so windows that
+spatial loops divide may round to nothing, and count as none. Words that come in again for lack of room are those of
+`group_least`. Halos computed again and the order of steps only add to that.
 
 Networks. At prices per pJ and per cycle, the cheapest plan is found by a shortest path through every chain, with each
 link fused, in some room, or not; what the plans of a network can reach lies above the line of this least price. The
