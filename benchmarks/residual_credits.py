@@ -34,7 +34,7 @@ def credits(workload: Workload, spec: Spec) -> dict[Pair, OperatingPoint]:
     costs, home = word_costs(spec), spec.arch.level_names().index(HOME)
     shares: dict[Pair, list[OperatingPoint]] = defaultdict(list)
     for (_, words), links in _needed(workload).items():
-        saved = costs.joined(words)
+        saved = costs.fetched(words)
         for pair in links:
             shares[pair].append(OperatingPoint((saved.energy_pj - words * costs.read[home]) / len(links),
                                                saved.cycles / len(links)))
