@@ -49,6 +49,7 @@ from math import ceil, inf, prod
 import numpy as np
 
 from fadiff_mapper.fusion.fused_group import FusedLink
+from fadiff_mapper.fusion.prices import WordCosts
 from fadiff_mapper.fusion.tile_steps import space_of
 from fadiff_mapper.inputs.spec.problem import DataSpace, Problem, extent_along
 from fadiff_mapper.search.lower_bound.least_traffic import touched_words, undominated
@@ -128,15 +129,6 @@ class LayerLink:
 
 
 @dataclass(frozen=True)
-class Prices:
-    """Energies in pJ."""
-
-    read: float  # of a word read at the outermost level
-    written: float  # of a word written there
-    before: Sequence[float] = ()  # of the arithmetic of one run of each layer before, the nearest first
-
-
-@dataclass(frozen=True)
 class LeastTraffic:
     """The least of one run of a layer beyond each word from and to the outermost level once, as alternatives.
 
@@ -175,7 +167,7 @@ def _product(space: DataSpace) -> bool:
     return all(len(rank) == 1 and abs(rank[0].coefficient) == 1 for rank in space.ranks)
 
 
-def first_traffic(problem: Problem, after: LayerLink, room: GroupRoom, prices: Prices) -> LeastTraffic | None:
+def first_traffic(problem: Problem, after: LayerLink, room: GroupRoom, costs: WordCosts) -> LeastTraffic | None:
     """The least traffic of a group's first layer; None where nothing but each word once is known."""
     output = problem.output
     bounds = problem.bounds | {dim: after.done(dim) for dim in output.dimensions}
@@ -260,7 +252,7 @@ def first_traffic(problem: Problem, after: LayerLink, room: GroupRoom, prices: P
             words = min(words, float(moving.min()))
         found.append(max(words - a_once - b_once, 0.0))
     reads = np.array(found)[None, :, None]
-    return LeastTraffic(prices.read * reads, reads)
+    return LeastTraffic(costs.read[-1] * reads, reads)
 
 
 def _pieces(points: int, number: int) -> np.ndarray:
@@ -270,7 +262,7 @@ def _pieces(points: int, number: int) -> np.ndarray:
 
 
 def later_traffic(problem: Problem, links: Sequence[LayerLink], after: LayerLink | None, room: GroupRoom,
-                  prices: Prices) -> LeastTraffic | None:
+                  costs: WordCosts, work_before: Sequence[float]) -> LeastTraffic | None:
     """The least traffic of a layer that reads an intermediate; None where nothing but each word once is known.
 
     Args:
@@ -278,7 +270,8 @@ def later_traffic(problem: Problem, links: Sequence[LayerLink], after: LayerLink
         links: The link to it, and those to the layers before, the nearest first.
         after: The link to the next layer of the group; None for the last one.
         room: The room of the design.
-        prices: Energies.
+        costs: Costs of words.
+        work_before: pJ of the arithmetic of one run of each layer before, the nearest first.
     """
     output, before = problem.output, links[0]
     if len(problem.dataspaces) != 3 or not _product(output) or (after and after.link.elsewhere):
@@ -302,17 +295,17 @@ def later_traffic(problem: Problem, links: Sequence[LayerLink], after: LayerLink
         whole = {dim for dim in output.dimensions if after and (
             dim in after.whole or (deep_after and dim in after.channels))}
         deep = not cut and common <= whole
-        found = _way(problem, links, after, room, prices, rows, columns, common, channels, linked, whole, deep, cut,
-                     deep_after)
+        found = _way(problem, links, after, room, costs, work_before, rows, columns, common, channels, linked, whole,
+                     deep, cut, deep_after)
         at = slice(size * deep_after, size * (deep_after + 1)) if after else slice(0, 1)
         for target, values in zip((energy, words), found, strict=True):
             target[int(deep), :, :, at] = np.minimum(target[int(deep), :, :, at], values)
     return LeastTraffic(*(values.reshape(4 * size, ends, -1) for values in (energy, words)))
 
 
-def _way(problem: Problem, links: Sequence[LayerLink], after: LayerLink | None, room: GroupRoom, prices: Prices,
-         rows: Sequence[str], columns: frozenset[str], common: frozenset[str], channels: Sequence[str],
-         linked: Mapping[str, str], whole: set[str], deep: bool, cut: bool,
+def _way(problem: Problem, links: Sequence[LayerLink], after: LayerLink | None, room: GroupRoom, costs: WordCosts,
+         work_before: Sequence[float], rows: Sequence[str], columns: frozenset[str], common: frozenset[str],
+         channels: Sequence[str], linked: Mapping[str, str], whole: set[str], deep: bool, cut: bool,
          deep_after: bool) -> tuple[np.ndarray, np.ndarray]:
     """Energy and words of `later_traffic` where channels are cut or not, [2, S, S or 1, 2] each.
 
@@ -360,7 +353,7 @@ def _way(problem: Problem, links: Sequence[LayerLink], after: LayerLink | None, 
 
     def add(reads: np.ndarray, spilled: float) -> None:
         reads = np.where(left >= 0, reads + spilled, inf)
-        once.append((prices.read * reads + prices.written * spilled, reads + spilled))
+        once.append((costs.read[-1] * reads + costs.written * spilled, reads + spilled))
 
     def recomputed(reads: float, spilled: float, again: np.ndarray, one: float) -> None:
         """X, of so many channels at a time, is made again so often, [S, ends]."""
@@ -368,21 +361,21 @@ def _way(problem: Problem, links: Sequence[LayerLink], after: LayerLink | None, 
         again = np.where(fits, again, 0.0)
         begun, on = np.full((2, *again.shape), inf)     # where the layer before is the first, or a later one
         arithmetic = np.zeros(again.shape)
-        for index, work in enumerate(prices.before):
+        for index, work in enumerate(work_before):
             arithmetic = arithmetic + again * work
             if index == len(sources):
                 begun, on = (arithmetic if index == 0 else begun), np.minimum(on, arithmetic)
                 break
             source = sources[index]
             kept = _least(times, source.rows, np.maximum(free - block * one, 0) / source.depth(one))[:, None]
-            stays = arithmetic + prices.read * np.maximum(all_words * (kept - 1) - reads, 0.0)
-            first = arithmetic + prices.read * again * source.words
+            stays = arithmetic + costs.read[-1] * np.maximum(all_words * (kept - 1) - reads, 0.0)
+            first = arithmetic + costs.read[-1] * again * source.words
             if index == 0:
                 begun = np.minimum(stays, first)
             on = np.minimum(on, stays if index == 0 else np.minimum(stays, first))
         else:
             on = np.minimum(on, arithmetic)
-        energy = prices.read * (reads + spilled) + prices.written * spilled
+        energy = costs.read[-1] * (reads + spilled) + costs.written * spilled
         repeated.append((np.where(fits, energy + np.stack([begun, on]), inf), np.where(fits, reads + 2 * spilled, inf)))
 
     for one, parts in _tiles(depth).T if cut else [(depth, 1)]:

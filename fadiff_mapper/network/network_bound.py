@@ -42,7 +42,7 @@ from fadiff_mapper.fusion.segments import Segment, chains, over_all_runs
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import compute_energy
 from fadiff_mapper.model.prepared_layer import word_energy
-from fadiff_mapper.network.group_least import GroupRoom, LayerLink, Prices, first_traffic, later_traffic
+from fadiff_mapper.network.group_least import GroupRoom, LayerLink, first_traffic, later_traffic
 from fadiff_mapper.network.one_design import by_node, repeats_of
 from fadiff_mapper.search.lower_bound import residual_lower_bound
 from fadiff_mapper.search.lower_bound.least_traffic import touched_words
@@ -296,11 +296,11 @@ def _in_group(spec: Spec, once: LeastLayer, room: GroupRoom | None, into: Sequen
         costs: Costs of words.
         work_before: pJ of the arithmetic of the layers before, all runs together, the nearest first.
     """
-    traffic, prices = None, Prices(costs.read[-1], costs.written, [work / runs for work in work_before])
+    traffic = None
     if room and into:
-        traffic = later_traffic(spec.problem, into, onward, room, prices)
+        traffic = later_traffic(spec.problem, into, onward, room, costs, [work / runs for work in work_before])
     elif room and onward:
-        traffic = first_traffic(spec.problem, onward, room, prices)
+        traffic = first_traffic(spec.problem, onward, room, costs)
     if traffic is None:
         return LeastInGroup(*(np.full((1, 1, 1), done * value) for value in (once.energy_pj, once.cycles)))
     handed = {into[0].link.tensor if into else "", spec.problem.output.name if onward else ""}

@@ -19,11 +19,11 @@ from fadiff_mapper.fusion.candidates import cuts_whole
 from fadiff_mapper.fusion.estimates import homes
 from fadiff_mapper.fusion.fused_group import FusedLayer, FusedLink, Stay, TileLoop
 from fadiff_mapper.fusion.group_legality import checked_costs, structure_violations
-from fadiff_mapper.fusion.prices import OperatingPoint, metric_value, summed
+from fadiff_mapper.fusion.prices import OperatingPoint, WordCosts, metric_value, summed
 from fadiff_mapper.fusion.segments import Segment, segments
 from fadiff_mapper.fusion.tile_steps import layer_steps, resident_words
 from fadiff_mapper.inputs.spec.problem import DataSpace, Problem, Term
-from fadiff_mapper.network.group_least import GroupRoom, LayerLink, Prices, first_traffic
+from fadiff_mapper.network.group_least import GroupRoom, LayerLink, first_traffic
 from fadiff_mapper.network.network_bound import LeastInGroup, LeastLayer, NetworkLeast, network_least
 from fadiff_mapper.network.planning import PlanningRun, planned_groups
 from fadiff_mapper.network.tile_mappings import LIGHT, TileMemory, with_mappings
@@ -179,7 +179,7 @@ def test_a_first_layer_brings_one_operand_in_again_as_the_other_does_not_fit() -
     link = LayerLink(FusedLink("Inputs", {"N": "N", "M": "C"}, Stay("")), problem, matrix_product(64, 64, 64), {
         "N": WindowSlide(1, 1), "M": WindowSlide(1, 1)}, frozenset())
     room = GroupRoom(1024.0, frozenset({"Inputs", "Weights"}), 256.0, 256.0)
-    found = first_traffic(problem, link, room, Prices(1.0, 1.0))
+    found = first_traffic(problem, link, room, WordCosts((1.0,), 1.0, inf, inf, inf))
     assert found is not None
     once, by_sums, by_rows = 2 * 64 * 64, 2 * 64 ** 3 / 16, 64 * 64 + 64 ** 3 / 14.9
     assert float(found.words.min()) == pytest.approx(min(by_sums, by_rows) - once, rel=0.1)
