@@ -96,7 +96,7 @@ CHECKPOINT = "fadiff.checkpoint.json"
 
 
 def load_layers(*files: Path_, jinja_data: AnyMapping[str, Any] | None = None, energy: str = "bundled",
-                strict: bool = True) -> dict[str, Spec]:
+                strict: bool = True, bits: AnyMapping[str, Any] | None = None) -> dict[str, Spec]:
     """Reads one spec for every problem among some files, each together with all files that are no problem.
 
     Args:
@@ -104,6 +104,7 @@ def load_layers(*files: Path_, jinja_data: AnyMapping[str, Any] | None = None, e
         jinja_data: Variables of the files' Jinja2 templates.
         energy: As in `load`.
         strict: As in `load`.
+        bits: As in `load`, in all problems.
 
     Returns:
         The specs by unique names, taken from the problems' files.
@@ -113,7 +114,7 @@ def load_layers(*files: Path_, jinja_data: AnyMapping[str, Any] | None = None, e
     """
     from fadiff_mapper.inputs import load_layers as reader
     return reader.load_layers(reader.files_of(list(map(str, files))), jinja_data=jinja_data, energy=energy,
-                              strict=strict)
+                              strict=strict, bits=bits)
 
 
 def map_layer(spec: Spec, options: SearchOptions | None = None, *, metric: str | Sequence[str] | None = None,

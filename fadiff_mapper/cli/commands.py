@@ -241,6 +241,7 @@ def add_design(commands: Commands) -> None:
                         "it (default: store in the output folder)")
     arguments.add_seed_and_time(parser)
     arguments.add_reading(parser, energy=None)
+    arguments.add_bits(parser)
     arguments.add_vary(parser)
     parser.add_argument("--allow-partial", action="store_true",
                         help="design for what is understood, even where that is less than 90 %% of a network")
@@ -319,6 +320,7 @@ def add_import(commands: Commands) -> None:
                     "modules are code, so they come in from Python only: fadiff_mapper.load_network(module, inputs).")
     parser.add_argument("model", metavar="MODEL")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the network file to write (YAML)")
+    arguments.add_bits(parser)
     arguments.add_dimensions(parser)
     parser.set_defaults(run=import_network)
 

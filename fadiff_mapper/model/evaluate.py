@@ -24,6 +24,7 @@ from fadiff_mapper.model.access_counts import (
     Rounding,
     accesses,
     bypassed,
+    element_words,
     from_outside,
     holding,
     sum_kinds,
@@ -126,6 +127,8 @@ def evaluate_with(layer: PreparedLayer, nest: Nest, active: Active, traffic: Cal
     raw = traffic(tile)
     tally = bypassed(raw, held.keep, layer.reuse)
     counts = accesses(held, layer.projection, tile, raw, tally, use.instances, rounding, active, layer.reuse)
+    if layer.machine.element_words is not None:
+        counts = replace(counts, words=element_words(counts, nest, layer.projection, *layer.machine.element_words))
     return Evaluation(tile, use, counts, lambda: cost(counts, use, layer.machine, use.computes, rounding), nest,
                       held.keep, raw, tally)
 
@@ -169,8 +172,10 @@ def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, ro
     with np.errstate(divide="ignore", invalid="ignore"):
         found = evaluate_with(layer, nest, active, lambda _: raw, rounding, use)
         network = interconnect_use(layer.interconnects, layer.projection, found.held, found.tally,
-                                   found.counts.partition, found.use.instances) if with_hops else None
-        checks = limits(replace(nest, keep=found.held), found.tile.size * found.held, found.use, layer.arch, room)
+                                   found.counts.partition, found.use.instances,
+                                   found.counts.words) if with_hops else None
+        needed = np.ceil(layer.machine.needed(found.tile.size)) * found.held
+        checks = limits(replace(nest, keep=found.held), needed, found.use, layer.arch, room)
         # outputs that may have untouched words: none of all usual layers without residuals
         outputs = (np.flatnonzero(layer.projection.read_write).tolist() if nest.residual
                    else outputs_with_holes(layer.projection))

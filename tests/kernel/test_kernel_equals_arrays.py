@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from strategies import Case, batches, cases, switched_cases
 from fadiff_mapper import load
 from fadiff_mapper.base.bundled_files import designs, find
 from fadiff_mapper.inputs.spec.arch import Architecture, Interconnect, StorageLevel
+from fadiff_mapper.inputs.spec.problem import Bits
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import EnergyTable, Tables
 from fadiff_mapper.kernel import _kernel
@@ -123,7 +125,8 @@ def levels(draw: st.DrawFn, level: StorageLevel, gates: list[str], names: tuple[
                     energy_per_ingress=draw(ENERGIES), fill_latency=draw(st.integers(0, 3)),
                     drain_latency=draw(st.integers(0, 3)), reduction_supported=draw(st.booleans()))
     return replace(
-        level, size=draw(st.sampled_from([None, 4, 24, 160])), multiple_buffering=draw(st.sampled_from([1.0, 2.0])),
+        level, word_bits=draw(st.sampled_from([8, 12, 32])), size=draw(st.sampled_from([None, 4, 24, 160])),
+        multiple_buffering=draw(st.sampled_from([1.0, 2.0])),
         min_utilization=draw(st.sampled_from([0.0, 0.0, 0.25])), block_size=draw(st.sampled_from([1, 4])),
         cluster_size=draw(st.sampled_from([n for n in (1, 2, 3) if level.instances % n == 0])),
         read_bandwidth=draw(RATES), write_bandwidth=draw(RATES), shared_bandwidth=draw(RATES),
@@ -143,6 +146,12 @@ def priced_designs(draw: st.DrawFn, arch: Architecture, names: tuple[str, ...]) 
     return replace(arch, levels=found), Tables(ert)
 
 
+WIDTHS = st.none() | st.builds(
+    lambda element, more: Bits(Fraction(element), None if more is None else Fraction(element) + more),
+    st.sampled_from([1, 4, "17/4", 8, 12, "100/3"]), st.none() | st.integers(0, 30))
+"""Bits of the elements of a tensor, or none."""
+
+
 @st.composite
 def layers(draw: st.DrawFn) -> tuple[PreparedLayer, Nest]:
     """A layer of any kind and mappings of it, of which the first was not made for its sizes."""
@@ -150,9 +159,11 @@ def layers(draw: st.DrawFn) -> tuple[PreparedLayer, Nest]:
     several: list[Case]
     several = draw(batches() | st.builds(lambda case: [case], cases() | switched_cases()))
     one = several[0]
-    arch, tables = draw(priced_designs(one.arch, one.problem.dataspace_names()))
-    layer = prepare_layer(arch, one.problem, tables, reuse_of(one.mapping, one.problem.dataspace_names()))
-    return layer, pack([case.mapping for case in several], one.problem)
+    problem = replace(one.problem, dataspaces=tuple(replace(space, bits=draw(WIDTHS))
+                                                    for space in one.problem.dataspaces))
+    arch, tables = draw(priced_designs(one.arch, problem.dataspace_names()))
+    layer = prepare_layer(arch, problem, tables, reuse_of(one.mapping, problem.dataspace_names()))
+    return layer, pack([case.mapping for case in several], problem)
 
 
 @given(layers())

@@ -26,7 +26,7 @@ from itertools import pairwise
 import numpy as np
 
 from fadiff_mapper.inputs.spec.problem import DataSpace, extent_along
-from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.model.prepared_layer import PreparedLayer, element_shares
 from fadiff_mapper.search.lower_bound.parallel import Parallelism, Spread, most_instances, spread_of
 from fadiff_mapper.search.mapspace import MapSpace, reachable
 
@@ -274,6 +274,7 @@ class BoundInputs:
     tiles: tuple[JointTiles | None, ...]  # For each level its joint tiles; None where there are too many, or where the
                                           # level has no capacity
     spread: Spread                        # The reach of the spatial loops
+    share: np.ndarray                     # Words of each level that an element of a tile takes, [L, T]
 
 
 def bound_inputs(space: MapSpace, tiled: bool = True, in_steps: bool = False) -> BoundInputs:
@@ -299,7 +300,7 @@ def bound_inputs(space: MapSpace, tiled: bool = True, in_steps: bool = False) ->
         tuple(frozenset(index[rank[0]] for rank in own if len(rank) == 1) for own in ranks), windowed, lost,
         tuple(tiles if limited else None for tiles, limited in zip(joint_tiles(space), bounded, strict=True))
         if tiled else (None,) * len(bounded),
-        spread)
+        spread, element_shares(space.architecture, problem)[1])
 
 
 def capacity(inputs: BoundInputs, level: int) -> float:
@@ -379,7 +380,7 @@ def _alternatives(inputs: BoundInputs, keepers: Keepers, keys: Sequence[tuple[in
     if tiles is None:
         return once
     kept = [t for t, levels in enumerate(keepers) if top in levels]
-    fits = tiles.words[kept].sum(axis=0) <= capacity(inputs, top) * (1 + 1e-12)
+    fits = (tiles.words[kept] * inputs.share[top, kept, None]).sum(axis=0) <= capacity(inputs, top) * (1 + 1e-12)
     if not fits.any() or (fits & (tiles.visits == 1)).any():  # nothing is known, or everything fits at once
         return once
     tiles = tiles.take(np.flatnonzero(fits))
@@ -432,7 +433,7 @@ def _stationary(inputs: BoundInputs, tiles: JointTiles, key: tuple[int, int], to
     once = float(inputs.touched[tensor])
     if level == top or inputs.windowed[tensor]:
         return once
-    return np.where(tiles.words[tensor] > capacity(inputs, level), moved, once)
+    return np.where(tiles.words[tensor] * inputs.share[level, tensor] > capacity(inputs, level), moved, once)
 
 
 def _sliding(inputs: BoundInputs, tiles: JointTiles, tensor: int, level: int, d: int,
@@ -502,6 +503,7 @@ class AccessPrices:
     read: np.ndarray    # Price of a word read, [L, T]
     fill: np.ndarray    # Price of a word filled, [L, T]
     update: np.ndarray  # Price of a word updated, [L, T]
+    sums: np.ndarray    # The same of a level where words are updated more than once, [L, T]; no less
 
 
 @dataclass(frozen=True)
@@ -550,7 +552,8 @@ def _operands(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, pri
             source = "every word once, as units may pass operands on"
         if layer.projection.read_write[t]:
             first = inputs.touched[t] * _copies(inputs, t, level)
-            value = prices.update[level, t] * words + prices.read[level, t] * np.maximum(words - first, 0)
+            update = np.where(words > first * (1 + 1e-9), prices.sums[level, t], prices.update[level, t])
+            value = update * words + prices.read[level, t] * np.maximum(words - first, 0)
         else:
             value = prices.read[level, t] * np.maximum(words - 0.5 * inputs.lost[t, level], 0)
         result.append(Addend(where, value, source))
@@ -562,7 +565,7 @@ def _traffic(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, pric
     across = choice.crossings
     fill, read = prices.fill[across.inner, across.tensor], prices.read[across.outer, across.tensor]
     written = np.array(layer.projection.read_write)[across.tensor]
-    update = prices.update[across.outer, across.tensor] * written
+    update, sums = (of[across.outer, across.tensor] * written for of in (prices.update, prices.sums))
     if not (fill.any() or read.any() or update.any()):
         return []
     once, fewer = across.once, across.unshared
@@ -572,9 +575,10 @@ def _traffic(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, pric
 
     def cost(words: np.ndarray) -> np.ndarray:  # of the first len(words) crossings, in any number of alternatives
         c, words = len(words), words.reshape(len(words), -1)
-        parts = ((update, words), (fill, np.maximum(words - no_fill[:c, None], 0)),
+        updated = np.where(words > once[:c, None] * (1 + 1e-9), sums[:c, None], update[:c, None]) * words
+        parts = ((fill, np.maximum(words - no_fill[:c, None], 0)),
                  (read, np.maximum(words / fewer[:c, None] - no_read[:c, None], 0)))
-        return np.asarray(sum(price[:c, None] * amount for price, amount in parts))
+        return np.asarray(sum((price[:c, None] * amount for price, amount in parts), updated))
 
     words = cheapest(across, cost)
     values = cost(words)[:, 0]
