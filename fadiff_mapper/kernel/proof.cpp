@@ -340,11 +340,11 @@ const std::vector<Prover::Order>& Prover::orders(int level, Dims looping) {
         order.insert(order.end(), middle.begin(), middle.end());
         order.insert(order.end(), outer.begin(), outer.end());
         Order one{order, std::vector<Dims>(tensors_)};
-        int mover = -1;
+        int mover = 0;
         for (int t : moved)
             for (std::uint8_t d : order) {
                 if (layer_.spaces[t].relevant >> d & 1) {
-                    if (shared_[t] >> d & 1) mover = mover * dims_ + d;
+                    if (shared_[t] >> d & 1) mover = mover * (dims_ + 1) + d + 1;
                     break;
                 }
                 one.idle[t] |= Dims(1) << d;

@@ -76,7 +76,7 @@ class Operator:
         return self.problem.computes * self.repeat
 
     def with_bits(self, widths: Map) -> Operator:
-        """The operator with other bits of elements, by data space as in an instance; names that it lacks may be there."""
+        """The operator with other bits of elements, by data space as in an instance; others may be named, too."""
         problem = replace(self.problem, dataspaces=with_bits(self.problem.dataspaces, widths))
         instance = {key: value for key, value in self.literal["instance"].items() if key != "bits"}
         return replace(self, problem=problem, literal={

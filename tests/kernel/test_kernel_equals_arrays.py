@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,12 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_parts import parts as kernel_parts
 from kernel_parts import scores_of
-from strategies import Case, batches, cases, switched_cases
+from strategies import WIDTHS, Case, batches, cases, switched_cases
 
 from fadiff_mapper import load
 from fadiff_mapper.base.bundled_files import designs, find
 from fadiff_mapper.inputs.spec.arch import Architecture, Interconnect, StorageLevel
-from fadiff_mapper.inputs.spec.problem import Bits
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import EnergyTable, Tables
 from fadiff_mapper.kernel import _kernel
@@ -144,12 +142,6 @@ def priced_designs(draw: st.DrawFn, arch: Architecture, names: tuple[str, ...]) 
     actions = draw(st.fixed_dictionaries({name: st.floats(0.1, 9) for name in ("read", "write", "update", "leak")}))
     ert = tuple(EnergyTable(level.name, actions) for level in draw(st.sampled_from([(), arch.levels])))
     return replace(arch, levels=found), Tables(ert)
-
-
-WIDTHS = st.none() | st.builds(
-    lambda element, more: Bits(Fraction(element), None if more is None else Fraction(element) + more),
-    st.sampled_from([1, 4, "17/4", 8, 12, "100/3"]), st.none() | st.integers(0, 30))
-"""Bits of the elements of a tensor, or none."""
 
 
 @st.composite

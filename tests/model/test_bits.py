@@ -83,8 +83,8 @@ def rescaled(spec: Spec, share: Fraction) -> Spec:
         wires = own.interconnect
         return replace(
             own, word_bits=int(own.word_bits * share), block_size=int(own.block_size / share),
-            size=None if own.size is None else int(own.size / share), addr_gen_energy=own.addr_gen_energy * float(share),
-            read_bandwidth=per_word(own.read_bandwidth), write_bandwidth=per_word(own.write_bandwidth),
+            size=None if own.size is None else int(own.size / share),
+            addr_gen_energy=own.addr_gen_energy * float(share), read_bandwidth=per_word(own.read_bandwidth), write_bandwidth=per_word(own.write_bandwidth),
             shared_bandwidth=per_word(own.shared_bandwidth), interconnect=replace(
                 wires, energy_per_hop=None if wires.energy_per_hop is None else wires.energy_per_hop * float(share),
                 word_bits=int(wires.word_bits * share), router_energy=wires.router_energy * float(share),
@@ -133,11 +133,12 @@ def test_accesses_cost_their_bits_and_partial_sums_theirs() -> None:
     assert buffer["Outputs"]["energy_pj_per_instance"] == (15 + 18) * 3    # 20 reads and 24 updates of 3 words
     assert buffer["Outputs"]["reads"] == 20 and buffer["Weights"]["utilized_capacity"] == 24    # elements
     # sums that memory finishes come and go as partial ones
-    split = hand_made({"Weights": 8, "Inputs": 8, "Outputs": {"bits": 8, "partial": 24}}, ["C=2 M=2", "C=3 M=2"], order="MC")
+    bits = {"Weights": 8, "Inputs": 8, "Outputs": {"bits": 8, "partial": 24}}
+    split = hand_made(bits, ["C=2 M=2", "C=3 M=2"], order="MC")
     outputs = evaluate(split).levels[1]["dataspaces"]["Outputs"]
     assert outputs["energy_pj_per_instance"] == (2 + 3) * 100    # 4 read and 8 updated, of 24 bits each
     # the buffer finishes a sum before the next: only results go out
-    whole = hand_made({"Weights": 8, "Inputs": 8, "Outputs": {"bits": 8, "partial": 24}}, ["C=2 M=2", "C=3 M=2"])
+    whole = hand_made(bits, ["C=2 M=2", "C=3 M=2"])
     assert evaluate(whole).levels[1]["dataspaces"]["Outputs"]["energy_pj_per_instance"] == 100
 
 
