@@ -83,8 +83,8 @@ def tiny(case: Case, sizes: list[int], free: bool) -> MappingTask:
                        build_mapspace(arch, case.problem, Constraints((*inner, said[-1]))))
 
 
-machines = given(cases(SHAPES) | packed_cases(SHAPES), st.lists(st.integers(1, 60), min_size=3, max_size=3), st.booleans(),
-                 st.sampled_from(METRICS))
+machines = given(cases(SHAPES) | packed_cases(SHAPES), st.lists(st.integers(1, 60), min_size=3, max_size=3),
+                 st.booleans(), st.sampled_from(METRICS))
 
 
 @machines

@@ -84,7 +84,8 @@ def rescaled(spec: Spec, share: Fraction) -> Spec:
         return replace(
             own, word_bits=int(own.word_bits * share), block_size=int(own.block_size / share),
             size=None if own.size is None else int(own.size / share),
-            addr_gen_energy=own.addr_gen_energy * float(share), read_bandwidth=per_word(own.read_bandwidth), write_bandwidth=per_word(own.write_bandwidth),
+            addr_gen_energy=own.addr_gen_energy * float(share), read_bandwidth=per_word(own.read_bandwidth),
+            write_bandwidth=per_word(own.write_bandwidth),
             shared_bandwidth=per_word(own.shared_bandwidth), interconnect=replace(
                 wires, energy_per_hop=None if wires.energy_per_hop is None else wires.energy_per_hop * float(share),
                 word_bits=int(wires.word_bits * share), router_energy=wires.router_energy * float(share),
