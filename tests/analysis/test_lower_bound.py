@@ -55,7 +55,8 @@ PRICES = Tables(ert=tuple(EnergyTable(f"tiny.{name}", actions) for name, actions
 
 
 @given(cases(SHAPES) | forgetful_cases(SHAPES) | packed_cases(SHAPES),
-       st.lists(st.integers(1, 60), min_size=3, max_size=3), st.booleans(), st.sampled_from((least_traffic.MOST_TILES, 200, 30)))
+       st.lists(st.integers(1, 60), min_size=3, max_size=3), st.booleans(),
+       st.sampled_from((least_traffic.MOST_TILES, 200, 30)))
 @settings(max_examples=80, deadline=None)
 def test_no_mapping_on_any_small_machine_is_below_the_bound(case: Case, sizes: list[int], free: bool,
                                                             most: int) -> None:
