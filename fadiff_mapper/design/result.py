@@ -109,9 +109,6 @@ class DesignResult:
     neighbours: tuple[DesignOutcome, ...]  # the designs one value away from the best in one parameter
     final: tuple[DesignOutcome, ...]  # the front evaluated again with the best available source of energies, in order
     final_source: str  # that source, in words
-    bound: float | None
-    """The value of the metric that no plan on any design of the space undercuts; None for several metrics, with a
-    calibration, and where some designs were neither bounded nor refused."""
     hypervolume: float | None  # share of the box from 0 to `reference` that the front dominates; None for one metric
     reference: tuple[float, ...]  # the worst value of each metric among the feasible designs; empty for one metric
     history: tuple[dict[str, Any], ...]
@@ -121,6 +118,9 @@ class DesignResult:
     status: str  # how the search ended, in words
     time_s: float  # of the search
     warnings: tuple[str, ...] = ()  # sentences on steps skipped for want of time, and on changed files of the store
+    bound: float | None = None
+    """The value of the metric that no plan on any design of the space undercuts; None for several metrics, with a
+    calibration, and where some designs were neither bounded nor refused."""
     confirmed: bool = True  # False if the best design, evaluated again, differed from the store
 
     @property
