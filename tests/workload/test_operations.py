@@ -68,8 +68,8 @@ def counted(program: torch.export.ExportedProgram) -> Counter[str]:
         elif name in ("layer_norm", "group_norm", "instance_norm"):
             # with d the differences: sums of x, x - mean, d * d and its sums, d * root, and scale and shift
             note(points, add=4, mul=3)
-            rows = {"layer_norm": lambda: points // math.prod(node.args[1]), "group_norm": lambda: len(values[0]),
-                    "instance_norm": lambda: math.prod(values[0].shape[:2])}[name]()
+            rows = (points // math.prod(node.args[1]) if name == "layer_norm" else
+                    len(values[0]) if name == "group_norm" else math.prod(values[0].shape[:2]))
             note(rows, div=3, add=1, sqrt=1)
         elif name == "rms_norm":
             note(points, add=1, mul=3)
@@ -179,7 +179,8 @@ def test_a_softmax_is_its_einsums() -> None:
     (found,) = load_network(module, (x,)).vector_operators()
     assert (found.op, found.inputs, found.output, found.read, found.written) == ("softmax", ((4, 8),), (4, 8), 32, 32)
     assert {name: dict(counts) for name, counts in found.einsums} == {
-        "maximum": {"max": 32}, "numerator": {"add": 32, "exp": 32}, "denominator": {"add": 32}, "quotient": {"div": 32}}
+        "maximum": {"max": 32}, "numerator": {"add": 32, "exp": 32}, "denominator": {"add": 32},
+        "quotient": {"div": 32}}
 
 
 def test_rows_of_an_embedding_are_read_not_its_table() -> None:
@@ -206,5 +207,5 @@ def test_a_network_says_what_it_does_not_count() -> None:
 def test_constants_of_a_node_are_extents(tmp_path: Path) -> None:
     text = network_text(load_network("bundled:networks/llama3_8b_decode"))
     (tmp_path / "n.yaml").write_text(text.replace("constants: [[4096]]", "constants: [[many]]", 1))
-    with pytest.raises(SpecError, match="constants.*many.*accepted: a number"):
+    with pytest.raises(SpecError, match=r"constants.*many.*accepted: a number"):
         load_network(tmp_path / "n.yaml")

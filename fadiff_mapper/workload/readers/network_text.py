@@ -239,7 +239,8 @@ def network_text(network: Workload) -> str:
         extra = {"pad": None if pad is None else [list(pair) for pair in pad], "axes": list(node.axes) or None,
                  "what": node.what or None, "experts": node.experts or None, "macs": node.macs,
                  "possible": node.possible,
-                 "constants": list(map(list, node.constants)) or None, "out": None if node.shape is None else list(node.shape)}
+                 "constants": [list(shape) for shape in node.constants] or None,
+                 "out": None if node.shape is None else list(node.shape)}
         body["graph"].append(entry | {key: value for key, value in extra.items() if value is not None})
     if network.folded:
         body["folded"] = [{"name": entry.node, "what": entry.what, "macs": entry.macs} for entry in network.folded]
