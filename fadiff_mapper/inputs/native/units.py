@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from fadiff_mapper.base.errors import listed
-from fadiff_mapper.inputs.spec.arch import OPERATIONS, Architecture, Unit, UnitOperation
+from fadiff_mapper.inputs.spec.arch import OPERATIONS, Architecture, ComputeUnit, UnitOperation
 from fadiff_mapper.inputs.spec.keys import OPERATION, UNIT
 from fadiff_mapper.inputs.spec.tables import Tables, component_actions, component_name
 from fadiff_mapper.inputs.yaml.leniency import Leniency
@@ -26,12 +26,12 @@ SERIES = {"mac": 6, "add": 1}
 STEPS = {"exp": SERIES, "log": SERIES, "sin": SERIES}
 
 
-def read_units(node: Any, where: Where, arch: Architecture, tables: Tables, leniency: Leniency) -> tuple[Unit, ...]:
+def read_units(node: Any, where: Where, arch: Architecture, tables: Tables, leniency: Leniency) -> tuple[ComputeUnit, ...]:
     """Reads the section `units`, with the energies of all operations.
 
     Raises SpecError for an unknown memory or operation, and for an operation without an energy.
     """
-    units: list[Unit] = []
+    units: list[ComputeUnit] = []
     for reader in readers(sequence(node, where), leniency, UNIT):
         name, level = reader.read("name"), reader.read("level")
         instances, lanes, written = reader.read("instances"), reader.read("lanes"), reader.read("operations")
@@ -47,7 +47,7 @@ def read_units(node: Any, where: Where, arch: Architecture, tables: Tables, leni
             str(operation), written, priced, source) for operation in written}
         if not operations:
             raise reader.at("operations").error(f'the unit "{name}" has no operation', listed(OPERATIONS))
-        units.append(Unit(name, arch.level_names().index(level), instances, lanes, operations))
+        units.append(ComputeUnit(name, arch.level_names().index(level), instances, lanes, operations))
     return tuple(units)
 
 

@@ -141,7 +141,7 @@ class UnitOperation:
 
 
 @dataclass(frozen=True)
-class Unit:
+class ComputeUnit:
     """A compute unit beside the multiply-accumulators, such as a vector unit; Timeloop has none."""
 
     name: str
@@ -164,7 +164,7 @@ class Architecture:
     # The tree as it is written, which `timeloop-model` and Accelergy read, under its top-level key; hyphenated words
     # stay, as only Timeloop rewrites them.
     native: dict[str, Any] = field(repr=False, compare=False, default_factory=dict)
-    units: tuple[Unit, ...] = ()  # compute units beside the arithmetic
+    units: tuple[ComputeUnit, ...] = ()  # compute units beside the arithmetic
 
     def fanout(self, level: int) -> tuple[int, int]:
         """Instances (X, Y) inwards of one instance of a storage level, of the arithmetic below level 0."""
