@@ -21,8 +21,8 @@ from fadiff_mapper.search import options as search_options
 
 
 def add_check(commands: Commands) -> None:
-    parser = commands.add_parser("check", help="read and validate; print what was understood, of a space of designs its "
-                                 "parameters and its size")
+    parser = commands.add_parser("check", help="read and validate; print what was understood, of a space of designs "
+                                 "its parameters and its size")
     arguments.add_inputs(parser)
     arguments.add_vary(parser)
     parser.set_defaults(run=check)
