@@ -131,7 +131,8 @@ def total_areas(arch: Architecture, tables: Tables) -> tuple[dict[str, float], d
 
     Levels that only add a fan-out have no source.
     """
-    instances = {level.name: level.instances for level in arch.levels} | {arch.arithmetic.name: arch.arithmetic.instances}
+    instances = {level.name: level.instances for level in arch.levels}
+    instances[arch.arithmetic.name] = arch.arithmetic.instances
     fanouts, found = {level.name for level in arch.levels if level.is_dummy}, _areas(arch, tables)
     return ({name: area * instances[name] for name, (area, _) in found.items()},
             {name: source for name, (_, source) in found.items() if name not in fanouts})
