@@ -26,7 +26,8 @@ SERIES = {"mac": 6, "add": 1}
 STEPS = {"exp": SERIES, "log": SERIES, "sin": SERIES}
 
 
-def read_units(node: Any, where: Where, arch: Architecture, tables: Tables, leniency: Leniency) -> tuple[ComputeUnit, ...]:
+def read_units(node: Any, where: Where, arch: Architecture, tables: Tables,
+               leniency: Leniency) -> tuple[ComputeUnit, ...]:
     """Reads the section `units`, with the energies of all operations.
 
     Raises SpecError for an unknown memory or operation, and for an operation without an energy.
