@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from fadiff_validation.random_mappings import random_nests
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from strategies import UNSHARED, Case, cases, switched_cases
 
@@ -42,7 +42,6 @@ def counts(found: Evaluation | NestEvaluation) -> np.ndarray:
 
 
 @given(cases(UNSHARED) | switched_cases(UNSHARED))
-@settings(max_examples=200, deadline=None)
 def test_without_windows_the_smooth_counts_are_the_exact_ones(case: Case) -> None:
     """To the word (the exact ones are whole). Wires between neighbours have no smooth form."""
     reuse = reuse_of(case.mapping, case.problem.dataspace_names())
@@ -53,7 +52,6 @@ def test_without_windows_the_smooth_counts_are_the_exact_ones(case: Case) -> Non
 
 
 @given(cases(loops=4))
-@settings(max_examples=200, deadline=None)
 def test_what_is_left_out_because_it_does_nothing_changes_nothing(case: Case) -> None:
     """Windows lie over a fan-out outside which no loop is left, too."""
     layer, nest = prepare_layer(case.arch, case.problem, Tables()), pack([case.mapping], case.problem)
