@@ -117,6 +117,7 @@ def held(task: MappingTask, nest: Nest, metric: str, value: float) -> None:
         parts = [outer for bound, outer in children if bound <= value * (1 + 1e-9)]
 
 
+@pytest.mark.slow
 @given(st.sampled_from(sorted(designs())), st.sampled_from(LAYERS), st.sampled_from(METRICS), st.integers(0, 99))
 @settings(max_examples=20)
 def test_no_mapping_of_a_design_is_below_the_bound_of_a_part_that_holds_it(design: str, layer: str, metric: str,
@@ -128,6 +129,7 @@ def test_no_mapping_of_a_design_is_below_the_bound_of_a_part_that_holds_it(desig
         held(task, drawn.take(index[None]), metric, found[index])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", sorted(designs()))
 @pytest.mark.parametrize(("layer", "bounds"), [
     (LAYERS[0], {"M": 4, "C": 2, "P": 6, "R": 3}), (LAYERS[1], {"M": 2, "C": 2, "P": 3, "R": 3}),

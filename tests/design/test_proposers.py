@@ -67,6 +67,7 @@ def test_the_seed_decides(method: str, metrics: tuple[str, ...], tmp_path: Path)
     assert first != other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "rounds"), [("tpe", 10), ("nsga2", 24)])
 def test_methods_that_learn_come_closer_than_chance(method: str, rounds: int, tmp_path: Path) -> None:
     def mean_of_last(method: str) -> float:

@@ -98,6 +98,7 @@ def comparable(machine: DesignResult) -> DesignResult:
     return replace(machine, time_s=0.0, history=timeless, mapped_networks=())
 
 
+@pytest.mark.slow
 def test_workers_and_store_change_nothing(store: Path, truth: list[DesignOutcome], tmp_path: Path) -> None:
     question = small_question(tmp_path, seed=3)
     settings = {"evaluations": 4, "per_round": 3}

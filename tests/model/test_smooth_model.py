@@ -83,6 +83,7 @@ def models(design: str, operator: str) -> tuple[Evaluation, NestEvaluation]:
     return evaluate_nest(layer, nest), evaluate_smooth(layer, tensors(nest))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", OPERATORS)
 @pytest.mark.parametrize("design", DESIGNS)
 def test_within_a_designs_constraints_the_models_nearly_agree(design: str, operator: str) -> None:
@@ -104,6 +105,7 @@ def test_what_is_exact_is_exact_in_both() -> None:
     assert np.array_equal(exact.use.compute_cycles, smooth.use.compute_cycles.numpy())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", DESIGNS)
 def test_a_draw_costs_what_its_integers_cost(design: str) -> None:
     """The factors that carry gradients are the drawn integers to the last bit: a factor of 1 is no loop."""

@@ -42,6 +42,7 @@ def planned(name: str, design: str, metric: str = "edp") -> NetworkResult:
                        NetworkOptions(metric=metric, threads=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["edp", "energy", "delay"])
 def test_a_plan_comes_with_its_gap(metric: str, tmp_path: Path) -> None:
     result = planned("mobilenet_v1", "gemmini_large", metric)
@@ -55,6 +56,7 @@ def test_a_plan_comes_with_its_gap(metric: str, tmp_path: Path) -> None:
         assert "above that of the best plan" in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", ["gemmini_large", "gemmini_small"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_no_evaluated_group_is_below_its_bound(name: str, design: str) -> None:
@@ -74,6 +76,7 @@ def test_no_evaluated_group_is_below_its_bound(name: str, design: str) -> None:
     assert compared > (1 if name.startswith("gpt3") else 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "design"), [
     ("mobilenet_v1", "gemmini_small"), ("resnet18", "gemmini_small"), ("gpt3_6b7_block", "gemmini_large"),
     ("mobilenet_v1", "eyeriss_like")])
@@ -222,6 +225,7 @@ def test_without_fusion_the_gap_is_over_layers_by_themselves() -> None:
     assert whole and whole.bound("edp") == result.bound
 
 
+@pytest.mark.slow
 def test_planning_ends_once_the_plan_is_as_close_to_the_best_as_asked_for() -> None:
     network, design = load_network("bundled:networks/resnet18"), bundled_files.find("arch/gemmini_large")
     sooner = map_network(network, design, NetworkOptions(threads=1), gap=0.05)
@@ -239,6 +243,7 @@ def test_nothing_is_proven_for_a_run_that_ended_early() -> None:
     assert result.gap is None and "no lower bound" in result.proven
 
 
+@pytest.mark.slow
 def test_heads_that_run_apart_or_as_one_problem_are_bounded_in_both_forms() -> None:
     result = planned("gpt3_6b7_block", "gemmini_small")
     least = least_of(result.workload, result.hardware, [layer.result for layer in result.layers],
