@@ -33,7 +33,7 @@ from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import Nest, joined
 from fadiff_mapper.model.prepared_layer import UNLIMITED
-from fadiff_mapper.search.mapspace import available, build_mapspace
+from fadiff_mapper.search.mapspace import build_mapspace
 from fadiff_mapper.search.mapspace.build import orders_at
 
 SAME = 1e-9
@@ -130,7 +130,7 @@ class Checker:
             rows = [(factors, *row) for row in rows for factors in own
                     if all(bound % (f * prod(outer[d] for outer in row)) == 0
                            for d, (f, bound) in enumerate(zip(factors, self.bounds, strict=True)))]
-        least = self.space.constraints.min_parallelism * available(self.space)
+        least = self.space.constraints.min_parallelism * self.space.available
         for spatial in rows:
             if next(self.placed(spatial), None) and prod(map(prod, spatial)) >= least:
                 yield from ((spatial, keep) for keep in keeps)

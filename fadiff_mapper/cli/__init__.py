@@ -6,6 +6,7 @@ Modules that take time to load are imported when a command runs, so that `--help
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Sequence
 
@@ -28,21 +29,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def run() -> int:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads for linear algebra, of which there is none
         collect_rarely()
-        options = program_parser().parse_args(arguments)
+        words = sys.argv[1:] if arguments is None else arguments
+        options = program_parser(*words[:1]).parse_args(words)
         options.begun = begun   # a time limit holds for the whole command
         return int(options.run(options) or DONE)
     return ended(run, BAD_INPUT)
 
 
-def program_parser() -> Parser:
-    """The parser of the program with all commands."""
+def program_parser(command: str = "") -> Parser:
+    """The parser of the program with one command, or with all, if there is none of this name."""
     parser = Parser(
         prog="fadiff-mapper", description="Read Timeloop's files, evaluate mappings exactly, find good ones.",
         epilog="FILES are Timeloop YAML files of either dialect, in any order, or folders or patterns of them; "
                "bundled:NAME is one that comes with this program (see: fadiff-mapper bundled).")
     parser.add_argument("--version", action="version", version=f"fadiff-mapper {__version__}")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name in ("check", "evaluate", "map", "network", "design", "calibrate", "explain", "import", "bundled", "doctor",
-                 "shim"):
+    every = ("check", "evaluate", "map", "network", "design", "calibrate", "explain", "import", "bundled", "doctor",
+             "shim")
+    for name in (command,) if command in every else every:
         getattr(commands, f"add_{name}")(subparsers)
     return parser

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from math import inf
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
@@ -16,8 +16,6 @@ from fadiff_mapper.inputs.energy.source_names import CHOICES, COMPLETES
 from fadiff_mapper.search.options import MODELS, MOST_THREADS
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from fadiff_mapper.api import Calibration, Spec
 
 __all__ = ["INTERRUPTED"]
@@ -42,13 +40,11 @@ class Parser(argparse.ArgumentParser):
         self.exit(BAD_INPUT, f"error: {shortened(message)}; see {self.prog} --help\n")
 
 
-def inputs() -> argparse.ArgumentParser:
-    """The parent parser of every command that reads Timeloop files."""
-    parser = argparse.ArgumentParser(add_help=False)
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """Adds FILES and how they are read, for commands that read Timeloop files."""
     parser.add_argument("files", nargs="+", metavar="FILES")
     add_reading(parser)
     add_bits(parser)
-    return parser
 
 
 def add_reading(parser: argparse.ArgumentParser, energy: str | None = "auto") -> None:
@@ -82,25 +78,15 @@ def add_verify(parser: argparse.ArgumentParser) -> None:
                         help="have the real timeloop-model on the PATH compute the same and compare every number")
 
 
-def add_output(parser: argparse.ArgumentParser) -> None:
-    """Adds -o DIR, for commands that write a run."""
+def add_search(parser: argparse.ArgumentParser) -> None:
+    """Adds what all commands that search have: -o DIR, --seed, --time-limit, --jobs, --quiet, --calibration, --verify.
+    """
     parser.add_argument("-o", "--output", required=True, type=folder, metavar="DIR", help="folder for the results")
-
-
-def add_seed_and_time(parser: argparse.ArgumentParser) -> None:
-    """Adds --seed and --time-limit, for commands that search."""
     parser.add_argument("--seed", type=int, default=0, help="same seed, same answer (default 0)")
     parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="stop with the best so far")
-
-
-def add_jobs_and_quiet(parser: argparse.ArgumentParser) -> None:
-    """Adds --jobs and --quiet, for commands that search."""
     parser.add_argument("--jobs", type=jobs, metavar="N", help="threads (default: all cores)")
     parser.add_argument("--quiet", action="store_true", help="print errors only")
-
-
-def add_calibration(parser: argparse.ArgumentParser) -> None:
-    """Adds --calibration MODEL and --force, for commands that search."""
+    add_verify(parser)
     parser.add_argument("--calibration", metavar="MODEL",
                         help="correct cycles to measured hardware, by a file of the command calibrate; mappings are "
                              "chosen by corrected cycles, and nothing is fused")
@@ -252,11 +238,6 @@ def shard(text: str) -> tuple[int, int]:
     raise argparse.ArgumentTypeError(f'found "{text}"; accepted: I/N with I from 1 to N')
 
 
-def real_model(options: argparse.Namespace) -> Path | None:
-    """The real `timeloop-model` that --verify asks for, if it does. Raises FadiffError where there is none."""
-    return api.real_model() if options.verify else None
-
-
 def reading_in_time(options: argparse.Namespace) -> AbstractContextManager[None]:
     """A block in which the input is read, at most until the command must end. Raises OutOfTime."""
     seconds = options.time_limit
@@ -266,19 +247,13 @@ def reading_in_time(options: argparse.Namespace) -> AbstractContextManager[None]
 
 def load_input(options: argparse.Namespace) -> Spec:
     """Reads the input that `inputs` describes, as one spec. Raises SpecError."""
-    return _priced(options, api.load(*api.files_of(options.files), jinja_data=dict(options.variables),
-                                     energy=options.energy, strict=not options.lenient, bits=options.bits))
-
-
-def load_inputs(options: argparse.Namespace) -> dict[str, Spec]:
-    """Reads one spec for every problem in the input, by name. Raises SpecError."""
-    specs = api.load_layers(*options.files, jinja_data=dict(options.variables), energy=options.energy,
-                            strict=not options.lenient, bits=options.bits)
-    return {name: _priced(options, spec) for name, spec in specs.items()}
-
-
-def _priced(options: argparse.Namespace, spec: Spec) -> Spec:
-    """The spec, unless it lacks energies that the options do not fill in. Raises SpecError."""
-    if options.energy not in COMPLETES:
-        api.refuse_missing_energies(spec)
+    spec = api.load(*api.files_of(options.files), jinja_data=dict(options.variables), energy=options.energy,
+                    strict=not options.lenient, bits=options.bits)
+    refuse_missing_energies(options, [spec])
     return spec
+
+
+def refuse_missing_energies(options: argparse.Namespace, specs: Iterable[Spec]) -> None:
+    """Raises SpecError for a spec without energies that the options do not fill in."""
+    for spec in specs if options.energy not in COMPLETES else ():
+        api.refuse_missing_energies(spec)

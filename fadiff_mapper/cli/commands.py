@@ -21,8 +21,9 @@ from fadiff_mapper.search import options as search_options
 
 
 def add_check(commands: Commands) -> None:
-    parser = commands.add_parser("check", parents=[arguments.inputs()], help="read and validate; print what was "
-                                 "understood, of a space of designs its parameters and its size")
+    parser = commands.add_parser("check", help="read and validate; print what was understood, of a space of designs "
+                                 "its parameters and its size")
+    arguments.add_inputs(parser)
     arguments.add_vary(parser)
     parser.set_defaults(run=check)
 
@@ -39,8 +40,8 @@ def check(options: argparse.Namespace) -> int:
 
 
 def add_evaluate(commands: Commands) -> None:
-    parser = commands.add_parser("evaluate", parents=[arguments.inputs()],
-                                 help="what timeloop-model computes for the mapping in the input")
+    parser = commands.add_parser("evaluate", help="what timeloop-model computes for the mapping in the input")
+    arguments.add_inputs(parser)
     parser.add_argument("--json", action="store_true", help="all numbers as JSON; infinite ones are null")
     arguments.add_verify(parser)
     parser.set_defaults(run=evaluate)
@@ -51,7 +52,7 @@ def evaluate(options: argparse.Namespace) -> int:
     from fadiff_mapper.base.text_formats import json_text
     from fadiff_mapper.output.terminal.console import print_notes, print_verdict
     from fadiff_mapper.output.terminal.layers import print_stats
-    spec, program = arguments.load_input(options), arguments.real_model(options)
+    spec, program = arguments.load_input(options), api.real_model() if options.verify else None
     stats = api.evaluate(spec)
     if options.json:
         say(json_text(stats.to_dict(), ascii_only=True))
@@ -64,14 +65,12 @@ def evaluate(options: argparse.Namespace) -> int:
 
 
 def add_map(commands: Commands) -> None:
-    parser = commands.add_parser("map", parents=[arguments.inputs()],
-                                 help="find good mappings and write them as timeloop-mapper does")
-    arguments.add_output(parser)
+    parser = commands.add_parser("map", help="find good mappings and write them as timeloop-mapper does")
+    arguments.add_inputs(parser)
+    arguments.add_search(parser)
     parser.add_argument("--metric", action="append", metavar="NAME",
                         help=f"{', '.join(METRICS[:-1])} or {METRICS[-1]}; repeat it for further priorities")
-    arguments.add_seed_and_time(parser)
     parser.add_argument("--warm-start", metavar="FILE.map.yaml", help="a mapping to improve on")
-    arguments.add_jobs_and_quiet(parser)
     arguments.add_gradient(parser, "annealing (default): simulated annealing on the exact model; gradient: the same "
                            "from the ends of gradient descents (FADiff; needs PyTorch); exhaustive: every mapping, the "
                            "true optimum of a small problem", search_options.METHODS)
@@ -92,8 +91,6 @@ def add_map(commands: Commands) -> None:
                         help="with --prove: the proof of one problem, for `fadiff-validate certificate`")
     parser.add_argument("--sensitivities", action="store_true",
                         help="also store what a little more of each constant of the machine would change")
-    arguments.add_calibration(parser)
-    arguments.add_verify(parser)
     parser.set_defaults(run=map_problems)
 
 
@@ -109,8 +106,10 @@ def map_problems(options: argparse.Namespace) -> int:
         options.effort, options.imperfect, options.exhaustive_limit, arguments.calibration(options), options.prove,
         options.gap)
     with arguments.reading_in_time(options):
-        specs = arguments.load_inputs(options)
-    program, names, start = arguments.real_model(options), list(specs), options.warm_start
+        specs = api.load_layers(*options.files, jinja_data=dict(options.variables), energy=options.energy,
+                                strict=not options.lenient, bits=options.bits)
+        arguments.refuse_missing_energies(options, specs.values())
+    program, names, start = api.real_model() if options.verify else None, list(specs), options.warm_start
     if start is not None and len(specs) > 1:
         raise FadiffError(f"--warm-start {start}: there are {len(specs)} problems; accepted: one problem")
     if options.certificate and (len(specs) > 1 or not options.prove):
@@ -133,20 +132,17 @@ def map_problems(options: argparse.Namespace) -> int:
 
 
 def add_network(commands: Commands) -> None:
-    net = argparse.ArgumentParser(add_help=False)
-    net.add_argument("network", metavar="NET", help="a network file, an ONNX model, a folder of problems with "
-                     "edges.yaml, or bundled:networks/NAME")
-    parser = commands.add_parser("network", parents=[net, arguments.inputs()],
-                                 help="map every layer of a network and fuse layers where that helps")
-    arguments.add_output(parser)
+    parser = commands.add_parser("network", help="map every layer of a network and fuse layers where that helps")
+    parser.add_argument("network", metavar="NET", help="a network file, an ONNX model, a folder of problems with "
+                        "edges.yaml, or bundled:networks/NAME")
+    arguments.add_inputs(parser)
+    arguments.add_search(parser)
     parser.add_argument("--metric", choices=network_options.METRICS, default=network_options.METRICS[0],
                         help="of the whole network")
-    arguments.add_seed_and_time(parser)
     parser.add_argument("--no-fusion", action="store_true", help="every layer by itself")
     parser.add_argument("--allow-partial", action="store_true",
                         help="map what is understood, even where that is less than 90 %% of the network")
     arguments.add_dimensions(parser)
-    arguments.add_jobs_and_quiet(parser)
     arguments.add_gradient(parser, "annealing (default): annealed mappings and enumerated groups; gradient: also the "
                            "groups of a gradient descent on the mappings and fusion of all layers together (FADiff; "
                            "needs PyTorch)", network_options.METHODS)
@@ -154,8 +150,6 @@ def add_network(commands: Commands) -> None:
                         help=f"layers of a fused group at most (default {network_options.LONGEST})")
     parser.add_argument("--gap", type=float, metavar="SHARE",
                         help="go on until the plan is proven to be at most so far above the best one, such as 0.01")
-    arguments.add_calibration(parser)
-    arguments.add_verify(parser)
     parser.set_defaults(run=map_network)
 
 
@@ -163,7 +157,7 @@ def map_network(options: argparse.Namespace) -> int:
     """Maps the network, writes its plan and prints it; returns `CHECK_FAILED` where real Timeloop disagrees."""
     from fadiff_mapper.output.terminal.console import print_plan_verdicts
     from fadiff_mapper.output.terminal.networks import print_plan, progress
-    program = arguments.real_model(options)
+    program = api.real_model() if options.verify else None
     search = network_options.NetworkOptions(
         options.metric, not options.no_fusion, options.seed, options.time_limit, options.jobs, options.method,
         options.model, options.longest, arguments.calibration(options), options.gap)
@@ -214,7 +208,7 @@ def add_design(commands: Commands) -> None:
                         "problems with edges.yaml, or bundled:networks/NAME")
     parser.add_argument("--arch", action="append", default=[], metavar="FILE",
                         help="a further file of the space, such as the architecture that the space refers to")
-    arguments.add_output(parser)
+    arguments.add_search(parser)
     parser.add_argument("--metric", action="append", metavar="NAME",
                         help="edp (default), energy, delay, area, edap, or a product such as energy*area; given two or "
                              "three times, the Pareto front is searched")
@@ -237,18 +231,17 @@ def add_design(commands: Commands) -> None:
     parser.add_argument("--shard", type=arguments.shard, metavar="I/N",
                         help="evaluate only every N-th of the designs, starting with the I-th; for array jobs that "
                              "share a --store")
+    parser.add_argument("--gap", type=float, metavar="SHARE",
+                        help="go on until the best design is proven to be at most so far above the best one of the "
+                             "whole space: every other design is bounded, and mapped where it could be better by more")
     parser.add_argument("--store", metavar="FOLDER", help="the folder that keeps all that is evaluated; runs may share "
                         "it (default: store in the output folder)")
-    arguments.add_seed_and_time(parser)
     arguments.add_reading(parser, energy=None)
     arguments.add_bits(parser)
     arguments.add_vary(parser)
     parser.add_argument("--allow-partial", action="store_true",
                         help="design for what is understood, even where that is less than 90 %% of a network")
     arguments.add_dimensions(parser)
-    arguments.add_jobs_and_quiet(parser)
-    arguments.add_calibration(parser)
-    arguments.add_verify(parser)
     parser.set_defaults(run=design)
 
 
@@ -259,7 +252,7 @@ def design(options: argparse.Namespace) -> int:
     """
     from fadiff_mapper.output.terminal.console import print_plan_verdicts
     from fadiff_mapper.output.terminal.designs import print_design, progress
-    program, corrected = arguments.real_model(options), arguments.calibration(options)
+    program, corrected = api.real_model() if options.verify else None, arguments.calibration(options)
     metrics = options.metric or ["edp"]
     files = api.files_of([options.space, *options.arch])
     space = api.read_space(*files, jinja_data=dict(options.variables), vary=options.vary, limits=dict(options.limits),
@@ -272,7 +265,8 @@ def design(options: argparse.Namespace) -> int:
             space, networks, metric=metrics, method=options.method, weights=options.weights,
             evaluations=options.evaluations, time_limit=options.time_limit, seed=options.seed,
             fuse=not options.no_fusion, energy=options.energy, strict=not options.lenient, jobs=options.jobs,
-            backend=options.backend, address=options.address, shard=options.shard, store=options.store,
+            backend=options.backend, address=options.address, shard=options.shard, gap=options.gap,
+            store=options.store,
             calibration=corrected, allow_partial=True, output=options.output,
             read=[*files, *api.files_of(options.networks)], begun=options.begun, on_progress=on_progress,
             stopped=stopped)

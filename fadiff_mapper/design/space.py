@@ -163,7 +163,7 @@ def points_beside(space: DesignSpace, point: Point, octaves: float) -> list[Poin
 
 def design_area_mm2(spec: Spec) -> float:
     """mm2 of all components, from the spec's area table, else from the architecture; 0 if neither has it."""
-    return sum(total_areas(spec.arch, spec.tables).values()) / 1e6
+    return sum(total_areas(spec.arch, spec.tables)[0].values()) / 1e6
 
 
 def leakage_pj(spec: Spec) -> float:

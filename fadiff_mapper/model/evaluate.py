@@ -89,10 +89,16 @@ class Evaluation(NestEvaluation):
     tally: Delivery                         # Traffic after levels that bypass a data space have handed theirs outwards
     network: InterconnectUse | None = None  # Traffic of the interconnects; None where it was not asked for and none of
                                             # them costs energy
-    # All limits in Timeloop's order; the numbers of mappings that break one mean nothing
-    checks: list[LegalityCheck] = field(default_factory=list)
+    first_checks: list[LegalityCheck] = field(default_factory=list)  # Limits at which Timeloop ends before any other
+    limit: Callable[[], list[LegalityCheck]] = list  # Works out the other limits
     sparse: SparseCounts | None = None      # What happens to the counted accesses on a sparse design, see
                                             # `sparse_accesses.evaluate_sparse`
+
+    @cached_property
+    def checks(self) -> list[LegalityCheck]:
+        """All limits in Timeloop's order; the numbers of mappings that break one mean nothing."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return [*self.first_checks, *self.limit()]
 
     @cached_property
     def legal(self) -> np.ndarray:
@@ -174,17 +180,16 @@ def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, ro
         network = interconnect_use(layer.interconnects, layer.projection, found.held, found.tally,
                                    found.counts.partition, found.use.instances,
                                    found.counts.words) if with_hops else None
-        needed = np.ceil(layer.machine.needed(found.tile.size)) * found.held
-        checks = limits(replace(nest, keep=found.held), needed, found.use, layer.arch, room)
         # outputs that may have untouched words: none of all usual layers without residuals
         outputs = (np.flatnonzero(layer.projection.read_write).tolist() if nest.residual
                    else outputs_with_holes(layer.projection))
+        first = [LegalityCheck("calls", layer.arch.arithmetic.name, calls, MOST_CALLS,
+                               calls > MOST_CALLS)] if nest.residual else []
         if outputs:
             touched = sum_kinds(found.tally.words) + from_outside(found.tally.links) / found.use.instances[:, None]
-            checks = untouched_sums(outputs, found.held, layer.arch, touched, found.counts.partition) + checks
-    if nest.residual:
-        checks.insert(0, LegalityCheck("calls", layer.arch.arithmetic.name, calls, MOST_CALLS, calls > MOST_CALLS))
-    return replace(found, network=network, checks=checks)
+            first += untouched_sums(outputs, found.held, layer.arch, touched, found.counts.partition)
+    return replace(found, network=network, first_checks=first, limit=lambda: limits(
+        replace(nest, keep=found.held), np.ceil(layer.machine.needed(found.tile.size)) * found.held, found.use, layer.arch, room))
 
 
 def evaluate_one(arch: Architecture, problem: Problem, tables: Tables, mapping: Mapping, *, details: bool = False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.inputs.native.tables import area_sources, total_areas
+from fadiff_mapper.inputs.native.tables import total_areas
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import energy_sources
@@ -59,8 +59,7 @@ def shared_layer(spec: Spec, known: KnownLayers) -> PreparedLayer:
 
 def _origins(spec: Spec) -> tuple[dict[str, str], dict[str, float], dict[str, str]]:
     """Sources of a design's energies, its areas in um^2 and their sources, by component."""
-    return (energy_sources(spec.arch, spec.tables), total_areas(spec.arch, spec.tables),
-            area_sources(spec.arch, spec.tables))
+    return energy_sources(spec.arch, spec.tables), *total_areas(spec.arch, spec.tables)
 
 
 def is_sparse(spec: Spec) -> bool:

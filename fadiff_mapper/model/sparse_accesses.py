@@ -86,11 +86,12 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -
     """
     layer, arch, problem, machine = design.layer, design.layer.arch, design.layer.problem, design.layer.machine
     names = problem.dataspace_names()
-    mapping = Mapping(tuple(replace(level, keep=frozenset(compress(names, held)))
-                            for level, held in zip(mapping.levels, dense.held[..., 0], strict=True)))
+    if not layer.reuse.coalesced.all():  # Timeloop may forget levels
+        mapping = Mapping(tuple(replace(level, keep=frozenset(compress(names, held)))
+                                for level, held in zip(mapping.levels, dense.held[..., 0], strict=True)))
     if any(all(name not in level.keep for level in mapping.levels) for name in names):
         raise InvalidMapping(arch.arithmetic.name, NOWHERE)
-    if untouched := [check for check in dense.checks if check.constraint == "untouched" and check.broken[0]]:
+    if untouched := [check for check in dense.first_checks if check.constraint == "untouched" and check.broken[0]]:
         raise InvalidMapping(untouched[0].level, untouched[0].reason(0))
     stored = stored_mapping(design, mapping)
     savings = read_savings(stored) if design.sparse.applied else {}
@@ -176,7 +177,7 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -
     cost = replace(cost, level_energy=energies, energy=total([cost.compute_energy, *energies]))
     counts = SparseCounts(stored, use, savings, words, units, reductions, compressions, decompressions, wrapped,
                           addresses, format_shares, computes)
-    return replace(dense, use=use, price=lambda: cost, checks=checks, sparse=counts)
+    return replace(dense, use=use, price=lambda: cost, first_checks=[], limit=lambda: checks, sparse=counts)
 
 
 def saved_accesses(words: np.ndarray, units: np.ndarray, column: AnyMapping[int, StoredTile],

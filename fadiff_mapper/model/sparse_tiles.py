@@ -245,12 +245,11 @@ def filled(tile: StoredTile, model: _kernel.DensityModel, *, known_empty: bool) 
     if not tile.ranks:
         return replace(tile, used=used, density=density, nonzeros=nonzeros, most_words=tile.words)
     most = int(model.most(tile.box))
-    expected = tuple((ordered_sum(metadata * probabilities), ordered_sum(payload * probabilities))
-                     for metadata, payload in metadata_units(tile, model, occupancies))
-    largest = tuple((float(metadata[0]), float(payload[0]))
-                    for metadata, payload in metadata_units(tile, model, np.array([float(most)])))
+    units = metadata_units(tile, model, np.append(occupancies, float(most)))
+    expected = tuple((ordered_sum(metadata[:-1] * probabilities), ordered_sum(payload[:-1] * probabilities))
+                     for metadata, payload in units)
     return replace(tile, used=used, density=density, nonzeros=nonzeros, metadata=expected, most_words=most,
-                   most_metadata=largest)
+                   most_metadata=tuple((float(metadata[-1]), float(payload[-1])) for metadata, payload in units))
 
 
 def metadata_units(tile: StoredTile, model: _kernel.DensityModel,

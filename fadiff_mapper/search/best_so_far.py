@@ -20,7 +20,6 @@ from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Array, Nest, array_namespace
 from fadiff_mapper.search.layer_family import family_of
 from fadiff_mapper.search.mapping_task import MappingTask
-from fadiff_mapper.search.mapspace import available
 from fadiff_mapper.search.options import ILLEGAL, Progress, SearchOptions
 
 PRIORITY = 1e-6
@@ -123,7 +122,7 @@ class SearchState:
         space = self.family.spaces[0]
         least = space.constraints.min_parallelism
         if least > 0:  # the missing octaves lead the search back
-            share = nest.spatial.prod(axis=(0, 1)) / available(space)
+            share = nest.spatial.prod(axis=(0, 1)) / space.available
             values = np.maximum(values, np.where(share < least, ILLEGAL + np.log2(np.maximum(least, share) / share),
                                                  -np.inf))
         self.evaluations += np.bincount(member, minlength=len(self.best))

@@ -29,9 +29,8 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.model.evaluate import score
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.search.best_so_far import SearchOutcome, SearchState, Watcher
-from fadiff_mapper.search.layer_family import open_keeps
 from fadiff_mapper.search.mapping_task import MappingTask
-from fadiff_mapper.search.mapspace.build import MapSpace, cut_is_open, cuts, factorization_count, orders_at, places
+from fadiff_mapper.search.mapspace.build import MapSpace, cut_is_open, cuts, factorization_count, orders_at
 from fadiff_mapper.search.options import ILLEGAL, SearchOptions
 
 BATCH = 1 << 14
@@ -53,8 +52,8 @@ DIGIT = 5
 
 def measured(space: MapSpace, limit: int, over: Over = never) -> tuple[int, bool]:
     """The size of a map space, and whether it is exact: far above `limit` it is a lower bound. Raises OutOfTime."""
-    least = 2 ** len(open_keeps(space)) * math.prod(
-        factorization_count(bound, [loops.choices[name] for loops in places(space)])
+    least = 2 ** len(space.open_keeps) * math.prod(
+        factorization_count(bound, [loops.choices[name] for loops in space.places])
         for name, bound in space.problem.bounds.items())
     return (least, False) if least > HOPELESS * limit else (count(space, over), True)
 
@@ -105,7 +104,7 @@ def count(space: MapSpace, over: Over = never) -> int:
     for name, bound in space.problem.bounds.items():
         # The number of factorizations of the bound by the tally of their loops.
         partial = Counter({(1, 0): 1})
-        for p, loops in enumerate(places(space)):
+        for p, loops in enumerate(space.places):
             # all loops are counted only if any number of them may lie on X
             counted = p % 2 == 0 and cut_is_open(space, p // 2)
             loop = ((name in loops.between) + (counted << DIGIT)) << 2 * DIGIT * p
@@ -126,7 +125,7 @@ def count(space: MapSpace, over: Over = never) -> int:
             free, loops_here = (tally >> (2 * p + part) * DIGIT & (1 << DIGIT) - 1 for part in (0, 1))
             times *= math.factorial(free) * (1 if p % 2 else len(cuts(space, p // 2, free, loops_here)))
         total += times
-    return total << len(open_keeps(space))
+    return total << len(space.open_keeps)
 
 
 Arrangements = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -138,7 +137,7 @@ number, first, and the tables."""
 
 
 def _arranged(space: MapSpace, p: int, over: Over) -> Arrangements:
-    names, loops = space.problem.dimensions, places(space)[p]
+    names, loops = space.problem.dimensions, space.places[p]
     looping = [d for d, name in enumerate(names) if any(factor > 1 for factor in loops.choices[name])]
     number, first = np.zeros((2, 1 << len(names)), dtype=np.int64)
     orders: list[tuple[int, ...]] = []
@@ -164,15 +163,14 @@ class WholeSpace:
 
 def whole_space(space: MapSpace, over: Over = never) -> WholeSpace:
     """Lays out a map space; tables grow with its size, so `refuse_large` should come first. Raises OutOfTime."""
-    names, pairs = space.problem.dataspace_names(), open_keeps(space)
-    keep = np.array([[name in here.keep for name in names] for here in space.levels])
-    keeps = keep[None].repeat(2 ** len(pairs), axis=0)
+    pairs = space.open_keeps
+    keeps = space.keep[None].repeat(2 ** len(pairs), axis=0)
     for pair, column in zip(pairs, zip(*product((True, False), repeat=len(pairs)), strict=True), strict=True):
         keeps[:, pair[0], pair[1]] = column
     factors = []
     for name, bound in space.problem.bounds.items():
         rows: list[tuple[int, ...]] = [()]
-        for loops in places(space):
+        for loops in space.places:
             rows = [(*row, factor) for row in in_time(rows, over) for factor in loops.choices[name]
                     if bound % (math.prod(row) * factor) == 0]
         factors.append(np.array([row for row in rows if math.prod(row) == bound],

@@ -89,7 +89,7 @@ def family_of(layer: PreparedLayer, spaces: Sequence[MapSpace]) -> LayerFamily:
                                        space.constraints.levels[index].spatial.split, index))
         placed.append(SpatialLayouts(_side_by_side([layout.order for layout in candidates]),
                                      _side_by_side([layout.on_y for layout in candidates])))
-    return LayerFamily(layer, tuple(spaces), tables, tuple(orders), tuple(placed), tuple(open_keeps(spaces[0])))
+    return LayerFamily(layer, tuple(spaces), tables, tuple(orders), tuple(placed), spaces[0].open_keeps)
 
 
 def _side_by_side(candidates: Sequence[np.ndarray]) -> np.ndarray:
@@ -166,12 +166,6 @@ def _layouts(dimensions: tuple[str, ...], inner: tuple[str, ...], between: tuple
     return SpatialLayouts(order[distinct], on_y[distinct])
 
 
-def open_keeps(space: MapSpace) -> list[tuple[int, int]]:
-    """(level, index of the data space) of every keep-or-bypass decision that the constraints leave open."""
-    return [(level, t) for level, here in enumerate(space.levels)
-            for t, name in enumerate(space.problem.dataspace_names()) if name in here.open]
-
-
 def random_decisions(family: LayerFamily, batch: int, rng: np.random.Generator | None = None) -> DiscreteDecisions:
     """One random set of decisions per column of a batch of B, a multiple of the members.
 
@@ -183,9 +177,7 @@ def random_decisions(family: LayerFamily, batch: int, rng: np.random.Generator |
                    for orders, placed in zip(family.orders, family.layouts, strict=True))
     many = len(family.spaces), counts, tuple(level for level, _ in family.keeps), batch
     (order, layout), kept = _draws(*many, rng) if rng else _same_draws(*many)
-    space, names = family.spaces[0], family.spaces[0].problem.dataspace_names()
-    keep = np.array([[name in here.keep for name in names] for here in space.levels])
-    keep = keep[..., None].repeat(batch, axis=-1)
+    keep = family.spaces[0].keep[..., None].repeat(batch, axis=-1)
     for (level, t), column in zip(family.keeps, kept, strict=True):
         keep[level, t] = column
 
@@ -199,12 +191,13 @@ def random_decisions(family: LayerFamily, batch: int, rng: np.random.Generator |
 
 
 def _draws(members: int, counts: tuple[tuple[int, int], ...], keeps: tuple[int, ...], batch: int,
-           rng: np.random.Generator) -> tuple[np.ndarray, list[np.ndarray]]:
+           rng: np.random.Generator | None = None) -> tuple[np.ndarray, list[np.ndarray]]:
     """Candidates picked at random for every column: of `counts` orders and layouts at each level, and `keeps`.
 
     Returns rows of the orders (0) and the layouts (1) of all levels, and in a level of all members, one after the
     other, [2, L, B]; and for each keep-or-bypass decision whether the data space is kept, [B].
     """
+    rng = rng or np.random.default_rng(0)
     member, column = np.divmod(np.arange(batch), batch // members)
     rows, before = np.empty((2, len(counts), batch), dtype=np.int64), np.zeros(2, dtype=np.int64)
     for level, numbers in enumerate(counts):
@@ -215,11 +208,8 @@ def _draws(members: int, counts: tuple[tuple[int, int], ...], keeps: tuple[int, 
                   for level in keeps]
 
 
-@lru_cache(maxsize=REMEMBERED)
-def _same_draws(members: int, counts: tuple[tuple[int, int], ...], keeps: tuple[int, ...],
-                batch: int) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Cached draws, which save time in light searches."""
-    return _draws(members, counts, keeps, batch, np.random.default_rng(0))
+_same_draws = lru_cache(maxsize=REMEMBERED)(_draws)
+"""Draws from the first seed, cached: they save time in light searches."""
 
 
 def first_of(family: LayerFamily, member: int) -> Nest | None:

@@ -20,7 +20,6 @@ from fadiff_mapper.model.loop_nest import Nest, nest_arrays
 from fadiff_mapper.search.best_so_far import PRIORITY, SHARE_WEIGHT
 from fadiff_mapper.search.layer_family import LayerFamily, first_of, temporal_orders
 from fadiff_mapper.search.mapping_task import MappingTask
-from fadiff_mapper.search.mapspace import available
 from fadiff_mapper.search.mapspace.build import factor_ranges
 from fadiff_mapper.search.options import ILLEGAL, SAME, Effort, Progress, SearchOptions
 
@@ -53,7 +52,6 @@ def space_table(family: LayerFamily, member: int, *, residuals: bool = False) ->
     With `residuals`, for a family of one, factors may be any whole numbers.
     """
     space, factors = family.spaces[member], family.factors
-    names = space.problem.dataspace_names()
     if residuals:
         least, most = factor_ranges(space)
         family = replace(family, orders=tuple(
@@ -73,14 +71,13 @@ def space_table(family: LayerFamily, member: int, *, residuals: bool = False) ->
         "orders": [level[member].tolist() for level in family.orders],
         "layouts": [list(zip(level.order[member].tolist(), level.on_y[member].tolist(), strict=True))
                     for level in family.layouts],
-        "keep": np.array([[name in level.keep for name in names] for level in space.levels]),
-        "open": [(int(level), int(t)) for level, t in family.keeps],
+        "keep": space.keep, "open": list(family.keeps),
         "decisions": [
             *[(Decision.ORDER, level, 0) for level, own in enumerate(family.orders) if own.shape[1] > 1
               for _ in range(ORDER_DRAWS)],
             *[(Decision.LAYOUT, level, 0) for level, own in enumerate(family.layouts) if own.order.shape[1] > 1],
-            *[(Decision.KEEP, int(level), int(t)) for level, t in family.keeps]],
-        "available": float(available(space)), "min_parallelism": float(space.constraints.min_parallelism),
+            *[(Decision.KEEP, level, t) for level, t in family.keeps]],
+        "available": float(space.available), "min_parallelism": float(space.constraints.min_parallelism),
     }
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.workload.graph import Folded, NotUnderstood, Workload
+from fadiff_mapper.workload.operations import FOLDED, in_words, total
 from fadiff_mapper.workload.producer_consumer import other_inputs
 
 COMPLETE = 0.999  # share of the multiply-accumulates from which on nothing is pointed out loudly
@@ -35,6 +36,8 @@ class Coverage:
     sums: tuple[Folded, ...]  # sums of element-wise products, which stay steps between operators
     folded: tuple[Folded, ...]  # operators that read only constants, whose multiply-accumulates count on neither side
     free: dict[str, int]  # operation -> number of nodes without multiply-accumulates, which cost nothing in a plan
+    operations: dict[str, int]  # operations of these nodes, by kind
+    free_words: str  # the same in words, with the number of rearrangements
     joined_words: int  # words that nodes of the kind join read besides the tensor that flows on
     joins: int  # number of these nodes
     assumed: dict[str, int]  # an assumption -> the number of operators under it
@@ -82,6 +85,7 @@ class Coverage:
         if self.joins:
             lines.append(f"charged apart: {self.joined_words:,} words that {self.joins} sums, products and the like "
                          "read besides the tensor that flows on, such as residual operands")
+        lines += [self.free_words] if self.free_words else []
         return [*lines, *([self.head] if self.head else []),
                 *(f"assumed of {number} operators: {what}" for what, number in self.assumed.items())]
 
@@ -95,7 +99,7 @@ class Coverage:
                 "sums_of_products": [{"node": entry.node, "macs": entry.macs} for entry in self.sums],
                 "from_constants": [{"node": entry.node, "what": entry.what, "macs": entry.macs}
                                    for entry in self.folded],
-                "free_operators": dict(sorted(self.free.items())),
+                "free_operators": dict(sorted(self.free.items())), "free_operations": self.operations,
                 "joined_operands": {"nodes": self.joins, "words": self.joined_words}, "assumed": self.assumed,
                 **({"head": self.head} if self.head else {})}
 
@@ -109,9 +113,15 @@ def coverage(network: Workload) -> Coverage:
     joined = other_inputs(network.nodes)
     free = Counter(node.what or node.op for node in network.nodes
                    if node.kind not in ("layer", "input", "not_understood"))
+    vectors = network.vector_operators()
+    folded = sum(node.op in FOLDED for node in network.nodes)
+    words = f"not counted: {in_words(vectors)}" if vectors else ""
+    if folded:
+        words += f"{'; ' if words else 'not counted: '}{folded} rearrangements are folded into their neighbours"
     return Coverage(network.macs, sum(node.macs or 0 for node in unknown) + sum(entry.macs for entry in sums),
                     None if None in possible else sum(number or 0 for number in possible), unknown, sums,
-                    network.folded, dict(free), sum(operand.words for operand in joined),
+                    network.folded, dict(free), dict(total(operator.operations for operator in vectors)), words,
+                    sum(operand.words for operand in joined),
                     len({operand.node for operand in joined}),
                     dict(Counter(node.what for node in network.layers if node.what)), _head(network))
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload.node import INPUT, NOT_UNDERSTOOD, Node, Window
+from fadiff_mapper.workload.operations import VectorOperator, vector_operators
 from fadiff_mapper.workload.operator import Operator, Shape
 from fadiff_mapper.workload.producer_consumer import Link, find_links, readers_of
 from fadiff_mapper.workload.rewrites import with_named_norms, with_shared_operands
@@ -130,6 +131,10 @@ class Workload:
     def problems(self) -> tuple[dict[str, Any], ...]:
         """The distinct problems as Timeloop input: each a dict with the one key `problem`."""
         return tuple({"problem": entry.layer.literal} for entry in self.distinct())
+
+    def vector_operators(self) -> tuple[VectorOperator, ...]:
+        """The operators without multiply-accumulates that compute or move words, in order (`operations`)."""
+        return vector_operators(self.nodes)
 
     def links(self) -> tuple[Link, ...]:
         """Producer-consumer relations between operators, in the order of the consumers; found once."""

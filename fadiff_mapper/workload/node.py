@@ -90,6 +90,8 @@ class Node:
     # for nodes that are not understood, where theirs are not known, how many they may well have: as many as one product
     # of their tensors (`shapes.possible_macs`), or of one pass of a loop; None where shapes are not known either
     possible: int | None = None
+    # for the kinds rows and join, extents of the constants that it reads: scales, shifts, factors
+    constants: tuple[Shape, ...] = ()
     where: Where = field(default=Where("network"), compare=False, repr=False)  # place in the source, for messages
 
     @property

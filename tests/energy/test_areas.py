@@ -10,7 +10,7 @@ import yaml
 from fadiff_mapper import evaluate, load
 from fadiff_mapper.base.bundled_files import designs, find
 from fadiff_mapper.inputs.energy.estimated_tables import estimated, figures, primitives, sram_regressor
-from fadiff_mapper.inputs.native.tables import area_sources, areas, total_areas
+from fadiff_mapper.inputs.native.tables import areas, total_areas
 from fadiff_mapper.inputs.spec.tables import Tables
 from fadiff_mapper.output.stats_txt import stats_txt
 
@@ -53,7 +53,7 @@ def test_estimated_areas_of_bundled_designs_lie_near_what_accelergy_says(design:
 
 def test_every_component_gets_an_area_and_a_source_of_its_own() -> None:
     spec = load(document(), energy="estimate")
-    total, sources = total_areas(spec.arch, spec.tables), area_sources(spec.arch, spec.tables)
+    total, sources = total_areas(spec.arch, spec.tables)
     assert list(total) == list(sources) == ["DRAM", "Buffer", "MAC"]
     table = figures("intmac")
     unit, = table["area_um2"][(table["cycle_ns"] == 1) & (table["width_bits"] == 16)]
@@ -74,7 +74,7 @@ def test_a_larger_buffer_has_a_larger_area(attribute: str, value: Any) -> None:
 def test_the_scale_is_heeded_and_a_cluster_shares_one_memory() -> None:
     def buffer(*arguments: Any, **keys: Any) -> float:
         spec = load(document(*arguments, **keys), energy="estimate")
-        return total_areas(spec.arch, spec.tables)["Buffer"]
+        return total_areas(spec.arch, spec.tables)[0]["Buffer"]
     assert buffer(area_scale=3) == pytest.approx(3 * buffer())
     shared = {"depth": 64, "width": 64, "block_size": 2, "cluster_size": 2, "instances": 2}
     assert buffer(shared, {"instances": 4}) == pytest.approx(
@@ -88,7 +88,7 @@ def test_an_area_in_the_input_counts_and_the_others_are_estimated(energy: str, m
     monkeypatch.setenv("PATH", "")
     spec = load({**document(), **art(Buffer=1234.5)}, energy=energy)
     assert areas(spec.arch, spec.tables)["Buffer"] == 1234.5 and areas(spec.arch, spec.tables)["MAC"] > 1000
-    sources = area_sources(spec.arch, spec.tables)
+    _, sources = total_areas(spec.arch, spec.tables)
     assert sources["Buffer"] == "ART in the input" and sources["MAC"].startswith("estimate: ")
 
 
@@ -98,7 +98,7 @@ def test_an_area_in_the_input_takes_the_place_of_a_recorded_one() -> None:
     recorded = load(*design)
     spec = load({**recorded.literal, **yaml.safe_load(text)}, energy="bundled")
     assert areas(spec.arch, spec.tables) == areas(recorded.arch, recorded.tables) | {"Scratchpad": 77.0}
-    sources = area_sources(spec.arch, spec.tables)
+    _, sources = total_areas(spec.arch, spec.tables)
     assert (sources["Scratchpad"], sources["Accumulator"]) == ("ART in the input", "bundled with gemmini_small")
 
 
@@ -108,7 +108,7 @@ def test_with_an_ert_of_the_user_areas_are_timeloops_own(sections: dict[str, Any
     """As in Timeloop, a component that the ART lacks has no area, and nothing is made up beside the user's tables."""
     spec = load({**document(), **ERT, **sections}, energy="auto")
     assert areas(spec.arch, spec.tables) == {"DRAM": 0, "Buffer": 0, "MAC": area}
-    assert area_sources(spec.arch, spec.tables)["MAC"] == source
+    assert total_areas(spec.arch, spec.tables)[1]["MAC"] == source
     completed = load({**document(), **ERT, **sections}, energy="estimate")
     assert areas(completed.arch, completed.tables)["Buffer"] > 0
 
@@ -116,7 +116,7 @@ def test_with_an_ert_of_the_user_areas_are_timeloops_own(sections: dict[str, Any
 def test_an_area_that_the_architecture_states_is_not_estimated() -> None:
     spec = load(document({"cluster_area": 50}, {"area": 7}), energy="estimate")
     assert areas(spec.arch, spec.tables) == {"DRAM": 0, "Buffer": 50, "MAC": 7}
-    sources = area_sources(spec.arch, spec.tables)
+    _, sources = total_areas(spec.arch, spec.tables)
     assert sources["Buffer"] == sources["MAC"] == "area in the architecture"
 
 
@@ -153,7 +153,7 @@ def test_what_stands_beside_the_first_subtree_is_no_component() -> None:
     design = document()
     design["architecture"]["local"] = {"name": "loose"}
     spec = load(design)
-    assert "loose" not in total_areas(spec.arch, spec.tables)
+    assert "loose" not in total_areas(spec.arch, spec.tables)[0]
 
 
 def test_an_empty_subtree_and_attributes_beside_the_first_one_are_no_components() -> None:

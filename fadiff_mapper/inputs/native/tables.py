@@ -104,25 +104,15 @@ def areas(arch: Architecture, tables: Tables) -> dict[str, float]:
     of the arithmetic its `area`; Timeloop's built-in area is 0. Timeloop reads an ART only together with an ERT;
     of several entries for a component the last one counts.
     """
-    in_table = {component_name(full_name): area for full_name, area in _read_areas(tables).items()}
-    return {name: in_table.get(name, area) for name, area in written_areas(arch).items()}
+    return {name: area for name, (area, _) in _areas(arch, tables).items()}
 
 
-def area_sources(arch: Architecture, tables: Tables) -> dict[str, str]:
-    """Where the area of every component comes from, in words, by its name, outermost first; arguments as for `areas`.
-
-    Levels that only add a fan-out have no entry.
-    """
-    in_table = {component_name(full_name): tables.area_source.get(full_name, AREAS_IN_INPUT)
-                for full_name in _read_areas(tables)}
-    fanouts = {level.name for level in arch.levels if level.is_dummy}
-    return {name: in_table.get(name, IN_ARCHITECTURE if area else NO_AREA)
-            for name, area in written_areas(arch).items() if name not in fanouts}
-
-
-def _read_areas(tables: Tables) -> dict[str, float]:
-    """The ART, unless the input has one without an ERT."""
-    return tables.art if tables.ert or tables.area_source else {}
+def _areas(arch: Architecture, tables: Tables) -> dict[str, tuple[float, str]]:
+    """The areas of `areas`, each with its source in words."""
+    in_table = {component_name(name): (area, tables.area_source.get(name, AREAS_IN_INPUT))
+                for name, area in (tables.art.items() if tables.ert or tables.area_source else ())}
+    return {name: in_table.get(name, (area, IN_ARCHITECTURE if area else NO_AREA))
+            for name, area in written_areas(arch).items()}
 
 
 def written_areas(arch: Architecture) -> dict[str, float]:
@@ -136,8 +126,13 @@ def written_areas(arch: Architecture) -> dict[str, float]:
     return written | {arch.arithmetic.name: own(arch.arithmetic.name, "area")}
 
 
-def total_areas(arch: Architecture, tables: Tables) -> dict[str, float]:
-    """um^2 of all instances by component name, outermost first; arguments as for `areas`."""
+def total_areas(arch: Architecture, tables: Tables) -> tuple[dict[str, float], dict[str, str]]:
+    """um^2 of all instances and the source of the area, both by component name, outermost first; rules as for `areas`.
+
+    Levels that only add a fan-out have no source.
+    """
     instances = {level.name: level.instances for level in arch.levels}
     instances[arch.arithmetic.name] = arch.arithmetic.instances
-    return {name: area * instances[name] for name, area in areas(arch, tables).items()}
+    fanouts, found = {level.name for level in arch.levels if level.is_dummy}, _areas(arch, tables)
+    return ({name: area * instances[name] for name, (area, _) in found.items()},
+            {name: source for name, (_, source) in found.items() if name not in fanouts})

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.progress import TimeElapsedColumn
 
-from fadiff_mapper.inputs.native.tables import area_sources, total_areas
+from fadiff_mapper.inputs.native.tables import total_areas
 from fadiff_mapper.inputs.spec.constraints import LoopConstraint
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import compute_energy, energy_sources, storage_energy
@@ -66,11 +66,16 @@ def print_spec(spec: Spec) -> int:
                     "bandwidth", "pJ read", "pJ fill", "pJ update", "pJ leak", text=2, rows=levels,
                     caption="energies per vector access; * is Timeloop's built-in value"))
     print_sources("energies", energy_sources(spec.arch, spec.tables))
-    areas = total_areas(spec.arch, spec.tables)
+    for unit in spec.arch.units:
+        out.print(f"unit {unit.name} below {spec.arch.levels[unit.level].name}: {unit.instances} x {unit.lanes} lanes; "
+                  + ", ".join(f"{name} {each.cycles:g} cycles {each.energy:.6g} pJ"
+                              for name, each in unit.operations.items()))
+        print_sources(f"energies of {unit.name}", {name: each.source for name, each in unit.operations.items()})
+    areas, sources = total_areas(spec.arch, spec.tables)
     if total := sum(areas.values()):
         parts = ", ".join(f"{name} {area / 1e6:.4g}" for name, area in areas.items() if area)
         out.print(f"area {total / 1e6:.6g} mm^2: {parts}")
-        print_sources("areas", area_sources(spec.arch, spec.tables))
+        print_sources("areas", sources)
     out.print(table("constraints in force", "level", "temporal", "spatial", "keep", "bypass", "open", text=6, rows=(
         (level.name, _loops(constraint.temporal), _loops(constraint.spatial) if level.fanout != (1, 1) else "-",
          *(", ".join(sorted(names)) for names in (level.keep, level.bypass, level.open)))

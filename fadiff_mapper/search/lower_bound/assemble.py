@@ -24,7 +24,7 @@ import numpy as np
 from fadiff_mapper.base.deadline import Over, in_time, never
 from fadiff_mapper.model.prepared_layer import UNLIMITED, PreparedLayer, element_shares, word_energy
 from fadiff_mapper.model.sparse_design import SparseDesign
-from fadiff_mapper.search.lower_bound.least_shares import LeastShares, all_happen, least_shares, with_room_at_most
+from fadiff_mapper.search.lower_bound.least_shares import LeastShares, least_shares, with_room_at_most
 from fadiff_mapper.search.lower_bound.least_traffic import (
     AccessPrices,
     Addend,
@@ -61,13 +61,12 @@ def sentence(bound: LowerBound | None, metric: str, value: float) -> str:
 
 def binding(bound: LowerBound, metric: str) -> str:
     """The largest parts of the bound on a metric, in words."""
-    def largest_first(quantity: str) -> list[BoundPart]:
-        return sorted((part for part in bound.parts if part.metric == quantity), key=lambda part: -part.value)
     if metric == "last_level_accesses":
         return "words that must cross the outermost boundary"
-    energies = largest_first("energy")
+    energies, delays = (sorted((part for part in bound.parts if part.metric == quantity), key=lambda part: -part.value)
+                        for quantity in ("energy", "delay"))
     whole = sum(part.value for part in energies) or 1.0
-    time = f"time: {largest_first('delay')[0].source}"
+    time = f"time: {delays[0].source}"
     energy = "energy: " + ", ".join(f"{part.where} {part.value / whole:.0%}" for part in energies[:3])
     return {"edp": f"{time}; {energy}", "energy": energy, "delay": time}[metric]
 
@@ -167,10 +166,23 @@ def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | Non
     if any(windowed and written for windowed, written
            in zip(layer.projection.windowed, layer.projection.read_write, strict=True)):
         return None
-    inputs, shares = bound_inputs(space, tiled, in_steps), shares or all_happen(layer)
+    inputs, every = bound_inputs(space, tiled, in_steps), np.ones((len(space.levels), len(space.problem.dataspaces)))
+    shares = shares or LeastShares(every, every, every, 1.0, 1.0)
     states = cache(partial(parallelism, space, inputs.spread, over=over))
-    kept = [_holders(space, name, layer.reuse.coalesced[:, t])
-            for t, name in enumerate(in_time(space.problem.dataspace_names(), over))]
+    # For each data space every set of levels that may hold it, innermost first; none is empty. Levels that keep it
+    # without coalescing, outside of every one that coalesces it, hold nothing (`model/access_counts.py:holding`). Where
+    # there are too many sets, an empty one alone: what is sent of the data space is left out of the bound.
+    kept: list[list[tuple[int, ...]]] = []
+    for t, name in enumerate(in_time(space.problem.dataspace_names(), over)):
+        each = [(True,) if name in level.keep else (False,) if name in level.bypass else (False, True)
+                for level in space.levels]
+        if math.prod(map(len, each)) > MOST_SETS:
+            kept.append([()])
+            continue
+        rows = (tuple(itertools.compress(range(len(row)), row)) for row in itertools.product(*each))
+        held = dict.fromkeys(tuple(i for i in row if any(layer.reuse.coalesced[j, t] for j in row if j >= i))
+                             for row in rows)
+        kept.append([row for row in held if row])
     if math.prod(map(len, kept)) <= MOST_CHOICES:
         bounds = [_joint_bound(layer, inputs, _keep_choice(inputs, states, keepers), shares)
                   for keepers in in_time(itertools.product(*kept), over)]
@@ -180,22 +192,6 @@ def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | Non
     edp, energy, delay, accesses = (min(getattr(bound, name) for bound in bounds) * SLACK
                                     for name in ("edp", "energy", "delay", "last_level_accesses"))
     return LowerBound(edp, energy, delay, accesses, min(bounds, key=lambda bound: bound.edp).parts)
-
-
-def _holders(space: MapSpace, name: str, coalesced: np.ndarray) -> list[tuple[int, ...]]:
-    """Every set of levels that may hold a data space, the innermost first; none is empty.
-
-    Levels that keep it without coalescing, outside of every one that coalesces it, hold nothing
-    (`model/access_counts.py:holding`). Where there are too many sets, an empty one alone: what is sent of the data
-    space is left out of the bound.
-    """
-    if 1 << sum(name in level.open for level in space.levels) > MOST_SETS:
-        return [()]
-    each = [(True,) if name in level.keep else (False,) if name in level.bypass else (False, True)
-            for level in space.levels]
-    rows = (tuple(i for i, kept in enumerate(row) if kept) for row in itertools.product(*each))
-    held = dict.fromkeys(tuple(i for i in row if any(coalesced[j] for j in row if j >= i)) for row in rows)
-    return [row for row in held if row]
 
 
 def _keep_choice(inputs: BoundInputs, states: States, keepers: Keepers) -> KeepChoice:
@@ -331,13 +327,9 @@ def residual_lower_bound(layer: PreparedLayer, space: MapSpace, in_steps: bool =
 
     Returns None where none is proven, see `lower_bound`, also for `in_steps`. Raises OutOfTime.
     """
-    return lower_bound(layer, with_any_factor(space), tiled=False, in_steps=in_steps, over=over)
-
-
-def with_any_factor(space: MapSpace) -> MapSpace:
-    """The map space with every whole spatial factor that constraints and fan-outs allow."""
+    # every whole spatial factor that constraints and fan-outs allow
     ranges = [table[0::2].astype(int) for table in factor_ranges(space)]
     levels = tuple(replace(level, spatial=replace(level.spatial, choices={
         name: tuple(range(least, most + 1)) for name, least, most in zip(space.problem.bounds, *own, strict=True)}))
         for level, *own in zip(space.levels, *ranges, strict=True))
-    return replace(space, levels=levels)
+    return lower_bound(layer, replace(space, levels=levels), tiled=False, in_steps=in_steps, over=over)

@@ -14,8 +14,6 @@ import numpy as np
 
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.sparse_optimizations import FIXED, HYPERGEOMETRIC
-from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.prepared_layer import PreparedLayer
 from fadiff_mapper.model.sparse_accesses import TOLERANCE
 from fadiff_mapper.model.sparse_design import SparseDesign, millionths
 
@@ -37,12 +35,6 @@ class LeastShares:
     updates: np.ndarray  # Words updated, [L, T]
     computes: float      # Multiply-accumulates that happen
     instances: float     # Instances in use
-
-
-def all_happen(layer: PreparedLayer) -> LeastShares:
-    """The shares of a dense design: all 1."""
-    every = np.ones((len(layer.arch.levels), len(layer.problem.dataspaces)))
-    return LeastShares(every, every, every, 1.0, 1.0)
 
 
 def least_shares(design: SparseDesign) -> LeastShares:
@@ -70,7 +62,12 @@ def least_shares(design: SparseDesign) -> LeastShares:
     accessed = stored * left
     # Reads of outputs are rounded down; so few may be left that none are counted.
     reads = np.where([space.read_write and t in targets for t, space in enumerate(problem.dataspaces)], 0.0, accessed)
-    return LeastShares(reads, accessed, accessed, _computed(design), max(known, default=1.0))
+    # Computes whose operands are both nonzero are left whatever is saved.
+    computed = 1 - 3 * TOLERANCE
+    for density, written in zip(design.word_densities, design.layer.projection.read_write, strict=True):
+        if not written:
+            computed *= max(millionths(density) - MILLIONTH, 0.0)
+    return LeastShares(reads, accessed, accessed, computed, max(known, default=1.0))
 
 
 def least_sent(design: SparseDesign, tensor: int) -> float:
@@ -83,27 +80,13 @@ def least_sent(design: SparseDesign, tensor: int) -> float:
     if model.kind == HYPERGEOMETRIC:
         # Tiles of at most half the words leave room for all nonzeros outside; windows overlap and may be larger.
         safe = 2 * model.nonzeros <= model.words and not design.layer.projection.windowed[tensor]
-    else:
-        safe = _is_rounded_well(model)
+    elif model.kind != FIXED or model.density <= 2 / LARGEST_ROUNDED:
+        safe = False
+    else:  # no tile of at least one nonzero may be taken to have a least occupancy of 0, which division may round to
+        words = np.arange(math.floor(1 / model.density), math.ceil(2 / model.density) + 1, dtype=np.float64)
+        below = np.floor(words * model.density)
+        safe = bool(((below != 1) | (np.floor(below / words * words) == 1)).all())
     return design.word_densities[tensor] if safe else 0.0
-
-
-def _is_rounded_well(model: _kernel.DensityModel) -> bool:
-    """Whether no tile of at least one nonzero is taken to have a least occupancy of 0, which division may round to."""
-    if model.kind != FIXED or model.density <= 2 / LARGEST_ROUNDED:
-        return False
-    words = np.arange(math.floor(1 / model.density), math.ceil(2 / model.density) + 1, dtype=np.float64)
-    below = np.floor(words * model.density)
-    return bool(((below != 1) | (np.floor(below / words * words) == 1)).all())
-
-
-def _computed(design: SparseDesign) -> float:
-    """The share of computes whose operands are both nonzero, which is left whatever is saved."""
-    share = 1.0
-    for density, written in zip(design.word_densities, design.layer.projection.read_write, strict=True):
-        if not written:
-            share *= max(millionths(density) - MILLIONTH, 0.0)
-    return share * (1 - 3 * TOLERANCE)
 
 
 def with_room_at_most(design: SparseDesign, arch: Architecture) -> Architecture:

@@ -123,12 +123,6 @@ class JointTiles:
         return JointTiles(self.words.take(chosen, axis=1), self.visits.take(chosen), self.runs.take(chosen, axis=1),
                           self.steps, self.extents.take(chosen), self.single)
 
-    def steps_along(self, d: int, chosen: np.ndarray) -> np.ndarray:
-        """Iterations of the loops over one dimension outside some of the tiles, at least."""
-        inside = math.prod(map(len, self.steps[d + 1:]))
-        steps: np.ndarray = self.steps[d].take(self.extents.take(chosen) // inside % len(self.steps[d]))
-        return steps
-
 
 def joint_tiles(space: MapSpace) -> list[JointTiles | None]:
     """For each level every joint tile that the divisors and the factor constraints allow, in groups where too many.
@@ -145,10 +139,21 @@ def joint_tiles(space: MapSpace) -> list[JointTiles | None]:
 
 
 def _tiles(space: MapSpace, extents: tuple[tuple[int, ...], ...]) -> JointTiles | None:
-    """The joint tiles of the given numbers of points in each dimension; None where no groups are few enough."""
-    groups = _groups(extents)
-    if groups is None:
-        return None
+    """The joint tiles of the given numbers of points in each dimension, ascending; None where groups stay too many.
+
+    Where tiles are too many, neighbouring extents of a dimension form groups with a least and a most number of points.
+    A tile of a group touches no fewer words than the least points do, and the loops outside take no fewer steps than
+    with the most; so a bound by groups holds, and is the looser the wider they are. The longest dimension's groups are
+    paired until tiles are few enough. The last extent, which may be the whole dimension, stays by itself.
+    """
+    groups = [[(points, points) for points in choices] for choices in extents]
+    while math.prod(map(len, groups)) > MOST_TILES:
+        longest = max(range(len(groups)), key=lambda d: len(groups[d]))
+        *inner, last = groups[longest]
+        if len(inner) < 2:
+            return None
+        pairs = [inner[i:i + 2] for i in range(0, len(inner), 2)]
+        groups[longest] = [*((pair[0][0], pair[-1][1]) for pair in pairs), last]
     shape = tuple(map(len, groups))
     number = math.prod(shape)
 
@@ -164,27 +169,6 @@ def _tiles(space: MapSpace, extents: tuple[tuple[int, ...], ...]) -> JointTiles 
                       np.stack([spread(each > 1) for each in steps]), tuple(each.ravel() for each in steps),
                       np.arange(number),
                       all(len(group) == len(choices) for group, choices in zip(groups, extents, strict=True)))
-
-
-def _groups(extents: tuple[tuple[int, ...], ...]) -> list[list[tuple[int, int]]] | None:
-    """The least and the most points of neighbouring extents in each dimension, so that tiles are few enough.
-
-    A tile of a group touches no fewer words than the least points do, and the loops outside take no fewer steps than
-    with the most; so a bound by groups holds, and is the looser the wider they are. The longest dimension's groups are
-    paired until tiles are few enough. The last extent, which may be the whole dimension, stays by itself.
-
-    `extents` are the numbers of points in each dimension, ascending. Returns groups by dimension; None where not even
-    the widest are few enough.
-    """
-    groups = [[(points, points) for points in choices] for choices in extents]
-    while math.prod(map(len, groups)) > MOST_TILES:
-        longest = max(range(len(groups)), key=lambda d: len(groups[d]))
-        *inner, last = groups[longest]
-        if len(inner) < 2:
-            return None
-        pairs = [inner[i:i + 2] for i in range(0, len(inner), 2)]
-        groups[longest] = [*((pair[0][0], pair[-1][1]) for pair in pairs), last]
-    return groups
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -386,30 +370,13 @@ def _alternatives(inputs: BoundInputs, keepers: Keepers, keys: Sequence[tuple[in
     tiles = tiles.take(np.flatnonzero(fits))
     by_tensor = {t: np.maximum(tiles.words[t] * tiles.visits, inputs.touched[t]) for t in {t for t, _ in keys}}
     moved = [by_tensor[t] for t, _ in keys]
-    stationary = [_stationary(inputs, tiles, key, top, row) for key, row in zip(keys, moved, strict=True)]
-    alternatives = []
-    for d, runs in _innermost_loops(inputs, tiles, keys, top):
-        chosen = np.flatnonzero(runs)
-        if len(chosen):
-            rows = np.empty((len(keys), len(chosen)))
-            for row, (t, level), far, near in zip(rows, keys, moved, stationary, strict=True):
-                if d in inputs.moving[t]:
-                    far.take(chosen, out=row, mode="clip")  # other modes copy once more
-                elif level == top and inputs.windowed[t]:
-                    row[:] = _sliding(inputs, tiles, t, level, d, chosen)
-                else:
-                    row[:] = near if isinstance(near, float) else near.take(chosen)
-            alternatives.append(undominated(rows))
-    return undominated(merged(np.concatenate([merged(each) for each in alternatives], axis=1)))
-
-
-def _innermost_loops(inputs: BoundInputs, tiles: JointTiles, keys: Sequence[tuple[int, int]],
-                     top: int) -> list[tuple[int, np.ndarray]]:
-    """Loops that may be the innermost one of several iterations outside a level's joint tiles.
-
-    Returns dimensions, and for which joint tiles the loop may be that one, [N]. Loops that move the same data spaces
-    and slide none bring equal words; the first one stands for all of them.
-    """
+    # Where the innermost loop outside does not move a data space, every word is sent once; or as if it moved, where a
+    # level further in cannot hold what the joint tile touches.
+    stationary = [float(inputs.touched[t]) if level == top or inputs.windowed[t] else
+                  np.where(tiles.words[t] * inputs.share[level, t] > capacity(inputs, level), row, inputs.touched[t])
+                  for (t, level), row in zip(keys, moved, strict=True)]
+    # The loops that may be the innermost one of several iterations outside, and for which joint tiles, [N]. Loops that
+    # move the same data spaces and slide none bring equal words; the first one stands for all of them.
     alike: dict[tuple[object, ...], tuple[int, np.ndarray]] = {}
     for d, runs in enumerate(tiles.runs):
         moves = tuple(d in inputs.moving[t] for t, _ in keys)
@@ -418,34 +385,23 @@ def _innermost_loops(inputs: BoundInputs, tiles: JointTiles, keys: Sequence[tupl
         kind = (*moves, d if slides else None)
         first, others = alike.get(kind, (d, runs))
         alike[kind] = first, others | runs
-    return list(alike.values())
-
-
-def _stationary(inputs: BoundInputs, tiles: JointTiles, key: tuple[int, int], top: int,
-                moved: np.ndarray) -> np.ndarray | float:
-    """Words of one data space sent to one level where the innermost loop outside the joint tile does not move it.
-
-    Every word once; or as if it moved (`moved` [N]), where a level further in cannot hold what the joint tile touches.
-
-    Returns a number for all tiles, or one for each, [N].
-    """
-    tensor, level = key
-    once = float(inputs.touched[tensor])
-    if level == top or inputs.windowed[tensor]:
-        return once
-    return np.where(tiles.words[tensor] * inputs.share[level, tensor] > capacity(inputs, level), moved, once)
-
-
-def _sliding(inputs: BoundInputs, tiles: JointTiles, tensor: int, level: int, d: int,
-             chosen: np.ndarray) -> np.ndarray:
-    """Words of one data space sent to a level, for some of its joint tiles, where loop `d` outside may slide it.
-
-    The first step sends the whole tile, each other one at least the share of it that is new.
-    """
-    new = _new_share(inputs, tiles, tensor, level, d, chosen)
-    sent = tiles.words[tensor, chosen] * (1 + (tiles.visits[chosen] - 1) * new)
-    result: np.ndarray = np.maximum(sent, inputs.touched[tensor])
-    return result
+    alternatives = []
+    for d, runs in alike.values():
+        chosen = np.flatnonzero(runs)
+        if len(chosen):
+            rows = np.empty((len(keys), len(chosen)))
+            for row, (t, level), far, near in zip(rows, keys, moved, stationary, strict=True):
+                if d in inputs.moving[t]:
+                    far.take(chosen, out=row, mode="clip")  # other modes copy once more
+                elif level == top and inputs.windowed[t]:
+                    # The first step sends the whole tile, each other one at least the share of it that is new.
+                    new = _new_share(inputs, tiles, t, level, d, chosen)
+                    sent = tiles.words[t, chosen] * (1 + (tiles.visits[chosen] - 1) * new)
+                    row[:] = np.maximum(sent, inputs.touched[t])
+                else:
+                    row[:] = near if isinstance(near, float) else near.take(chosen)
+            alternatives.append(undominated(rows))
+    return undominated(merged(np.concatenate([merged(each) for each in alternatives], axis=1)))
 
 
 def _new_share(inputs: BoundInputs, tiles: JointTiles, tensor: int, level: int, d: int,
@@ -468,7 +424,10 @@ def _new_share(inputs: BoundInputs, tiles: JointTiles, tensor: int, level: int, 
     once_each = sum(bounds[term.dimension] > 1 for rank in ranks for term in rank) == len(terms)
     if not tiles.single or len(ranks) != 1 or names[d] not in terms or not once_each or not whole:
         return np.zeros(len(chosen))
-    points = {name: bounds[name] / tiles.steps_along(names.index(name), chosen) for name in terms}
+    points = {}
+    for d_term, steps in ((names.index(name), tiles.steps[names.index(name)]) for name in terms):
+        inside = math.prod(map(len, tiles.steps[d_term + 1:]))
+        points[names[d_term]] = bounds[names[d_term]] / steps.take(tiles.extents.take(chosen) // inside % len(steps))
     extent = extent_along([term for term in ranks[0] if term.dimension in terms], points)
     alone = np.all([points[name] == bounds[name] for name in terms if name != names[d]], axis=0)
     result: np.ndarray = np.minimum(1.0, terms[names[d]] * points[names[d]] / extent) * np.where(alone, 1.0, 0.5)
@@ -528,15 +487,10 @@ class Addend:
 def least_total(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, prices: AccessPrices) -> list[Addend]:
     """The least sum of price * accesses under one choice of the data spaces kept.
 
-    Returns addends; for each state of parallelism no mapping can undercut their sum.
-    """
-    return _operands(layer, inputs, choice, prices) + _traffic(layer, inputs, choice, prices)
-
-
-def _operands(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, prices: AccessPrices) -> list[Addend]:
-    """Accesses by the arithmetic at the innermost level that keeps each data space: a word per MAC and multicast.
-
-    Outputs are updated once for each, and read back (partial sums) but for the first time of every word.
+    The arithmetic accesses the innermost level that keeps each data space, a word per MAC and multicast; outputs are
+    updated once for each, and read back (partial sums) but for the first time of every word. Words between the levels
+    that keep a data space are filled inside and read outside, outputs updated outside too. Returns addends; for each
+    state of parallelism no mapping can undercut their sum.
     """
     result = []
     for t, kept in enumerate(choice.keepers):
@@ -551,23 +505,23 @@ def _operands(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, pri
             words = np.full_like(words, inputs.touched[t] / unshared(inputs, t, -1, level))
             source = "every word once, as units may pass operands on"
         if layer.projection.read_write[t]:
-            first = inputs.touched[t] * _copies(inputs, t, level)
+            # Each instance that can hold partial sums of a word has a first write of it, for which none is read back.
+            copies = 1
+            for outer in range(level + 1, len(inputs.space.levels)):
+                apart = inputs.spread.apart[outer][t]
+                copies *= math.prod(most for space, most in inputs.spread.widest[outer].items() if space not in apart)
+            first = inputs.touched[t] * min(copies, inputs.instances[level])
             update = np.where(words > first * (1 + 1e-9), prices.sums[level, t], prices.update[level, t])
             value = update * words + prices.read[level, t] * np.maximum(words - first, 0)
         else:
             value = prices.read[level, t] * np.maximum(words - 0.5 * inputs.lost[t, level], 0)
         result.append(Addend(where, value, source))
-    return result
-
-
-def _traffic(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, prices: AccessPrices) -> list[Addend]:
-    """Words between the levels that keep a data space: filled inside and read outside, outputs updated outside too."""
     across = choice.crossings
     fill, read = prices.fill[across.inner, across.tensor], prices.read[across.outer, across.tensor]
     written = np.array(layer.projection.read_write)[across.tensor]
     update, sums = (of[across.outer, across.tensor] * written for of in (prices.update, prices.sums))
     if not (fill.any() or read.any() or update.any()):
-        return []
+        return result
     once, fewer = across.once, across.unshared
     # The first time, partial sums are not read back. Elsewhere rounding may take from both where windows overlap.
     no_fill = np.where(written, once, inputs.lost[across.tensor, across.inner])
@@ -583,7 +537,6 @@ def _traffic(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, pric
     words = cheapest(across, cost)
     values = cost(words)[:, 0]
     states = np.ones_like(choice.states.macs)
-    result = []
     for t, inner, outer, sent, value in zip(across.tensor, across.inner, across.outer, words, values, strict=True):
         names = [layer.arch.levels[level].name for level in (inner, outer)]
         source = ("every word once" if sent <= inputs.touched[t] else
@@ -591,15 +544,3 @@ def _traffic(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, pric
         where = f"{names[1]} -> {names[0]} {layer.problem.dataspaces[t].name}"
         result.append(Addend(where, value * states, source))
     return result
-
-
-def _copies(inputs: BoundInputs, tensor: int, level: int) -> float:
-    """Instances of a level that can hold partial sums of the same word at most.
-
-    Each of them has a first write of its own, for which nothing is read back.
-    """
-    spread = 1
-    for outer in range(level + 1, len(inputs.space.levels)):
-        apart = inputs.spread.apart[outer][tensor]
-        spread *= math.prod(widest for name, widest in inputs.spread.widest[outer].items() if name not in apart)
-    return float(min(spread, inputs.instances[level]))

@@ -8,13 +8,12 @@ higher, so the bound needs only the states that no other state dominates.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from fadiff_mapper.base.deadline import Over, in_time, never
-from fadiff_mapper.inputs.spec.problem import DataSpace
 from fadiff_mapper.search.mapspace import MapSpace
 
 MOST_STATES = 3000
@@ -48,25 +47,18 @@ class Spread:
 
 
 def spread_of(space: MapSpace) -> Spread:
-    """The reach of a map space's spatial loops."""
+    """The reach of a map space's spatial loops.
+
+    Receivers along a dimension want different words of a data space if it moves a rank by itself, or is the only one
+    of a rank's dimensions that the level may spread. Where a level spreads two dimensions of one rank, receivers can
+    want the same words (P 1 with R 0 is P 0 with R 1), so neither counts.
+    """
     widest = tuple({name: max(factors, default=1) for name, factors in level.spatial.choices.items()}
                    for level in space.levels)
-    return Spread(widest, tuple(tuple(_separating(each, dataspace) for dataspace in space.problem.dataspaces)
-                                for each in widest))
-
-
-def _separating(widest: Mapping[str, int], dataspace: DataSpace) -> frozenset[str]:
-    """Dimensions along whose spatial loops at a level any two receivers want different words of a data space.
-
-    They are the dimensions that move a rank by themselves, or the only one of a rank's dimensions that the level may
-    spread. Where a level spreads two dimensions of one rank, receivers can want the same words (P 1 with R 0 is P 0
-    with R 1), so neither counts.
-    """
-    dimensions = set()
-    for rank in dataspace.ranks:
-        spread = [term.dimension for term in rank if widest[term.dimension] > 1]
-        dimensions |= {rank[0].dimension} if len(rank) == 1 else set(spread if len(spread) == 1 else ())
-    return frozenset(dimensions)
+    return Spread(widest, tuple(tuple(frozenset(
+        spread[0] for rank in dataspace.ranks
+        if len(spread := [term.dimension for term in rank if len(rank) == 1 or each[term.dimension] > 1]) == 1)
+        for dataspace in space.problem.dataspaces) for each in widest))
 
 
 def parallelism(space: MapSpace, spread: Spread, innermost: Sequence[int], over: Over = never) -> Parallelism:
@@ -74,7 +66,8 @@ def parallelism(space: MapSpace, spread: Spread, innermost: Sequence[int], over:
 
     Spatial loops are added from the outermost level inwards. As in Timeloop's check the expansion on each axis fits
     the mesh of the next unit inwards, however the levels share it. The rule that the factors of one dimension at
-    several levels divide its bound together is left out, which can only add states.
+    several levels divide its bound together is left out, which can only add states. A state in the making is (units
+    along X, units along Y, receivers of one access for each data space).
 
     `innermost`: the innermost level that keeps each data space, [T]; -1 for one that is left out. Raises OutOfTime.
     """
@@ -87,26 +80,16 @@ def parallelism(space: MapSpace, spread: Spread, innermost: Sequence[int], over:
             if widest == 1 or not space.levels[level].axes[name]:
                 continue
             shared = [level <= innermost[t] and name not in apart[t] for t in range(tensors)]
-            states = _extended(states, space, level, name, shared, (unit.mesh_x, unit.mesh_y), over)
+            factors, axes = space.levels[level].spatial.choices[name], space.levels[level].axes[name]
+            steps = [(f if axis == "X" else 1, f if axis == "Y" else 1, f) for f in factors for axis in axes]
+            fitting = {(x * dx, y * dy, *(m * f if s else m for m, s in zip(rest, shared, strict=True)))
+                       for x, y, *rest in in_time(states, over) for dx, dy, f in steps
+                       if x * dx <= unit.mesh_x and y * dy <= unit.mesh_y}
+            states = _undominated(fitting or states, over)
+            if len(states) > MOST_STATES:
+                states = {tuple(max(part) for part in zip(*states, strict=True))}
     table = np.array(sorted(states), dtype=np.float64)
     return Parallelism(table[:, 0] * table[:, 1], table[:, 2:])
-
-
-def _extended(states: set[tuple[int, ...]], space: MapSpace, level: int, name: str, shared: Sequence[bool],
-              mesh: tuple[int, int], over: Over) -> set[tuple[int, ...]]:
-    """The states after one dimension's spatial loop at one level.
-
-    A state is (units along X, units along Y, receivers of one access for each data space). `shared` says for which
-    data spaces the loop's receivers can take the same word; `mesh` is the unit's extent along X and Y.
-    """
-    here = space.levels[level]
-    factors, axes = here.spatial.choices[name], here.axes[name]
-    steps = [(f if axis == "X" else 1, f if axis == "Y" else 1, f) for f in factors for axis in axes]
-    fitting = {(x * dx, y * dy, *(m * f if s else m for m, s in zip(rest, shared, strict=True)))
-               for x, y, *rest in in_time(states, over) for dx, dy, f in steps
-               if x * dx <= mesh[0] and y * dy <= mesh[1]}
-    extended = _undominated(fitting or states, over)
-    return extended if len(extended) <= MOST_STATES else {tuple(max(part) for part in zip(*extended, strict=True))}
 
 
 def _undominated(states: set[tuple[int, ...]], over: Over) -> set[tuple[int, ...]]:

@@ -10,7 +10,7 @@ from functools import cache
 from operator import contains, floordiv, mod
 
 from fadiff_mapper.base.deadline import Over, in_time, never
-from fadiff_mapper.search.mapspace import MapSpace, available, reachable
+from fadiff_mapper.search.mapspace import MapSpace, reachable
 from fadiff_mapper.search.mapspace.build import orders_at
 
 Layout = tuple[tuple[int, ...], tuple[bool, ...]]
@@ -31,16 +31,15 @@ class Scheme:
 
 def schemes(space: MapSpace, over: Over = never) -> Iterator[Scheme]:
     """Every scheme of a map space of which the meshes have room and whose temporal loops can reach the bounds."""
-    names, problem = space.problem.dataspace_names(), space.problem
-    pairs = [(level, t) for level, here in enumerate(space.levels) for t, name in enumerate(names) if name in here.open]
-    keeps = []
-    for choice in itertools.product((True, False), repeat=len(pairs)):
-        chosen = dict(zip(pairs, choice, strict=True))
-        keeps.append(tuple(tuple(chosen.get((level, t), name in here.keep) for t, name in enumerate(names))
-                           for level, here in enumerate(space.levels)))
+    problem, keeps = space.problem, []
+    for choice in itertools.product((True, False), repeat=len(space.open_keeps)):
+        kept = space.keep.tolist()
+        for (level, t), chosen in zip(space.open_keeps, choice, strict=True):
+            kept[level][t] = chosen
+        keeps.append(tuple(map(tuple, kept)))
     left_to_time = [reachable(bound, [level.temporal.choices[name] for level in space.levels])
                     for name, bound in problem.bounds.items()]
-    least = space.constraints.min_parallelism * available(space)
+    least = space.constraints.min_parallelism * space.available
     widths = [_widths(space, level) for level in range(len(space.levels))]
 
     @cache

@@ -5,7 +5,7 @@ Factors are divisors of their dimension (Timeloop's "uber" map space, only perfe
 """
 
 from fadiff_mapper.search.mapspace.build import MapSpace, build_mapspace, divisors, reachable, rounded_up, size
-from fadiff_mapper.search.mapspace.conflicts import Demand, available, check_mapping, conflicts, demands, without
+from fadiff_mapper.search.mapspace.conflicts import Demand, check_mapping, conflicts, demands, without
 
-__all__ = ["Demand", "MapSpace", "available", "build_mapspace", "check_mapping", "conflicts", "demands", "divisors",
-           "reachable", "rounded_up", "size", "without"]
+__all__ = ["Demand", "MapSpace", "build_mapspace", "check_mapping", "conflicts", "demands", "divisors", "reachable",
+           "rounded_up", "size", "without"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, KeysView, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from itertools import permutations
@@ -54,9 +54,10 @@ def divisors(number: int) -> tuple[int, ...]:
     return tuple(small + [number // d for d in reversed(small) if d * d != number])
 
 
-def factorizations(bound: int, choices: Iterable[Sequence[int]]) -> dict[int, int]:
+@lru_cache(maxsize=REMEMBERED)
+def factorizations(bound: int, choices: tuple[tuple[int, ...], ...]) -> dict[int, int]:
     """For every reachable divisor of `bound`, the number of ways to pick one factor from each of `choices` as its
-    product."""
+    product; read only."""
     ways = {1: 1}
     for factors in choices:
         longer: dict[int, int] = {}
@@ -68,18 +69,13 @@ def factorizations(bound: int, choices: Iterable[Sequence[int]]) -> dict[int, in
     return ways
 
 
-def reachable(bound: int, choices: Iterable[Sequence[int]]) -> frozenset[int]:
+def reachable(bound: int, choices: Iterable[Sequence[int]]) -> KeysView[int]:
     """The divisors that `factorizations` reaches, cheaper: choices of every divisor count as one, choices of 1 as
     none."""
     every = divisors(bound)
     distinct = sorted(tuple(choice) for choice in choices if tuple(choice) != (1,))
     limited = tuple(choice for choice in distinct if len(choice) < len(every))
-    return _reachable(bound, (*limited, every) if len(limited) < len(distinct) else limited)
-
-
-@lru_cache(maxsize=REMEMBERED)
-def _reachable(bound: int, choices: tuple[tuple[int, ...], ...]) -> frozenset[int]:
-    return frozenset(factorizations(bound, choices))
+    return factorizations(bound, (*limited, every) if len(limited) < len(distinct) else limited).keys()
 
 
 def factorization_count(bound: int, choices: Sequence[Sequence[int]]) -> int:
@@ -89,7 +85,7 @@ def factorization_count(bound: int, choices: Sequence[Sequence[int]]) -> int:
     as many ways as the product of binomial(m + k - 1, m).
     """
     whole = divisors(bound)
-    limited = [choice for choice in choices if len(choice) < len(whole)]
+    limited = tuple(tuple(choice) for choice in choices if len(choice) < len(whole))
     free, total = len(choices) - len(limited), 0
     for product, ways in factorizations(bound, limited).items():
         left = bound // product
@@ -147,6 +143,27 @@ class MapSpace:
     problem: Problem
     constraints: Constraints
     levels: tuple[LevelSpace, ...]  # The choices that these three leave open, per storage level, innermost first
+
+    @property
+    def keep(self) -> np.ndarray:
+        """Whether each level must keep each data space, [L, T]."""
+        return np.array([[name in here.keep for name in self.problem.dataspace_names()] for here in self.levels])
+
+    @property
+    def open_keeps(self) -> tuple[tuple[int, int], ...]:
+        """(level, index of the data space) of every keep-or-bypass decision that the constraints leave open."""
+        return tuple((level, t) for level, here in enumerate(self.levels)
+                     for t, name in enumerate(self.problem.dataspace_names()) if name in here.open)
+
+    @property
+    def places(self) -> list[LoopSpace]:
+        """The loops at each place, innermost first: a level's spatial loops, then its temporal ones."""
+        return [loops for level in self.levels for loops in (level.spatial, level.temporal)]
+
+    @property
+    def available(self) -> int:
+        """The product of all fan-outs."""
+        return math.prod(x * y for x, y in (level.fanout for level in self.levels))
 
 
 def build_mapspace(architecture: Architecture, problem: Problem, constraints: Constraints) -> MapSpace:
@@ -251,11 +268,6 @@ def _positions(loops: LoopConstraint, dimensions: tuple[str, ...],
     return loops.inner, between, loops.outer
 
 
-def places(space: MapSpace) -> list[LoopSpace]:
-    """The loops at each place, innermost first: a level's spatial loops, then its temporal ones."""
-    return [loops for level in space.levels for loops in (level.spatial, level.temporal)]
-
-
 def cut_is_open(space: MapSpace, level: int) -> bool:
     """Whether a level's spatial loops may be cut anywhere into X and Y."""
     return space.constraints.levels[level].spatial.split is None and min(space.levels[level].fanout) > 1
@@ -281,7 +293,7 @@ def cuts(space: MapSpace, level: int, free: int, loops: int) -> range:
 
 def orders_at(space: MapSpace, p: int, real: Sequence[int]) -> Iterator[tuple[tuple[int, ...], frozenset[int]]]:
     """Every order of the loops of some dimensions at place `p`, X before Y; and the set on Y."""
-    names, loops, level = space.problem.dimensions, places(space)[p], space.levels[p // 2]
+    names, loops, level = space.problem.dimensions, space.places[p], space.levels[p // 2]
     split = space.constraints.levels[p // 2].spatial.split
     inner, between, outer = ([d for d in map(names.index, part) if d in real]
                              for part in (loops.inner, loops.between, loops.outer))
@@ -366,7 +378,7 @@ class FactorTables:
 def factor_tables(spaces: Sequence[MapSpace]) -> FactorTables:
     """Tabulates the factors of map spaces over the same levels and dimensions; bounds and constraints may differ."""
     width = max(len(divisors(bound)) for space in spaces for bound in space.problem.bounds.values())
-    columns = [_dimension_tables(bound, tuple(loops.choices[name] for loops in places(space)), width)
+    columns = [_dimension_tables(bound, tuple(loops.choices[name] for loops in space.places), width)
                for space in spaces for name, bound in space.problem.bounds.items()]
     divisor, quotient, product, allowed, completable, whole, outermost = (
         np.stack(column).reshape(len(spaces), -1, *column[0].shape) for column in zip(*columns, strict=True))

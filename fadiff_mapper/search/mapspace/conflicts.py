@@ -10,7 +10,7 @@ cannot is a conflict by itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -77,17 +77,12 @@ def check_mapping(space: MapSpace, mapping: Mapping) -> list[str]:
         broken += [f"{name} is kept at {level.name}, which it must bypass{source(limits.sources, f'bypass.{name}')}"
                    for name in sorted(limits.bypass & mapped.keep)]
     # Parallelism by Timeloop's measure: the used share of all fan-outs, multiplied over the levels.
-    used, every = math.prod(factor for level in mapping.levels for factor in level.spatial.values()), available(space)
+    used, every = math.prod(factor for level in mapping.levels for factor in level.spatial.values()), space.available
     least = space.constraints.min_parallelism
     if used / every < least:
         broken.append(f"parallelism {used / every:g} ({used} of {every}) is less than {least:g}"
                       f"{source(space.constraints.levels[0].sources, 'min_parallelism')}")
     return broken
-
-
-def available(space: MapSpace) -> int:
-    """The product of all fan-outs."""
-    return math.prod(x * y for x, y in (level.fanout for level in space.levels))
 
 
 def source(sources: dict[str, str], key: str) -> str:
@@ -223,7 +218,7 @@ def _choices(space: MapSpace, in_force: Sequence[Demand], level: int, kind: str,
 
 
 def _reach(space: MapSpace, in_force: Sequence[Demand], dimension: str, levels: Iterable[int],
-           but: tuple[int, str] | None = None) -> frozenset[int]:
+           but: tuple[int, str] | None = None) -> Collection[int]:
     """The products, divisors of the bound, that the loops of some levels can have, without the loops `but`."""
     return reachable(space.problem.bounds[dimension], [
         _choices(space, in_force, level, kind, dimension) for level in levels for kind in ("spatial", "temporal")

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias, TypedDict, TypeVar
 
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Folded, Operator, make_operator
-from fadiff_mapper.workload.node import GENERIC, INPUT, NOT_UNDERSTOOD, Node, Window
+from fadiff_mapper.workload.node import GENERIC, INPUT, KIND, NOT_UNDERSTOOD, Node, Window
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.rewrites import balance, without_unread
 from fadiff_mapper.workload.shapes import possible_macs, whole_axes
@@ -58,7 +58,6 @@ class Assembly:
     nodes: list[Node] = field(default_factory=list)  # the nodes so far, in the order in which they were added
     taken: dict[str, int] = field(default_factory=dict)  # name -> times that it was asked for
     folded: list[Folded] = field(default_factory=list)  # operators with multiply-accumulates that read only constants
-    constants: dict[str, tuple[Shape, ...]] = field(default_factory=dict)  # node -> shapes of constants that it reads
     summing: set[str] = field(default_factory=set)  # nodes that are no reduction or pool, but sum elements
     busy_experts: int | None = None  # experts over which rows are spread, None for all
 
@@ -76,12 +75,9 @@ class Assembly:
              what: str = "", **details: Any) -> Tensor:
         """Adds a node without multiply-accumulates, of a `node.KIND`, whose inputs are the operands that are no
         constants; `what`, the framework's name of the operation, is kept by `GENERIC` ones only."""
-        made = self.put(Node(name, op, tuple(t.node for t in operands if t.node), shape, axes=axes, where=self.where,
-                             what=what if op in GENERIC else "", **details))
-        constants = tuple(t.shape for t in operands if t.constant)
-        if constants and made.node:
-            self.constants[made.node] = constants
-        return made
+        constants = tuple(t.shape for t in operands if t.constant) if KIND[op] in ("join", "rows") else ()
+        return self.put(Node(name, op, tuple(t.node for t in operands if t.node), shape, axes=axes, where=self.where,
+                             what=what if op in GENERIC else "", constants=constants, **details))
 
     def operator(self, name: str, layer: Operator, operands: Mapping[str, Tensor], shape: Shape,
                  pad: tuple[tuple[int, int], ...] | None = None) -> Tensor:
@@ -167,6 +163,11 @@ class Call:
             raise self.to.where.error(f"the shape of operand {index} is not known{self.ended}" if tensor else
                                       f"operand {index} is missing")
         return tensor
+
+    @property
+    def scales(self) -> list[Tensor]:
+        """The constants behind the first operand: scale and shift of a norm."""
+        return [tensor for tensor in self.tensors[1:] if tensor.constant]
 
     @property
     def first(self) -> Tensor:
@@ -530,7 +531,7 @@ def recognise_products(to: Assembly, outputs: Sequence[str]) -> None:
             sums = (all(pair.op in ("mul", "div") for pair in held) if len({pair.name for pair in held}) > 1 else
                     points < math.prod(held[0].shape or ()))
         if not sums:
-            sizes = [*(least[name] for name in set(node.inputs)), *(math.prod(t.shape) for t in _constants(to, node))]
+            sizes = [*(least[name] for name in set(node.inputs)), *(math.prod(t.shape) for t in _constants(node))]
             if node.kind == "join" and len(sizes) > 1 and max(sizes) < points < math.inf:
                 pairs[node.name] = node
             elif held:
@@ -597,7 +598,7 @@ def _join(to: Assembly, node: Node, by_name: Mapping[str, Node],
     """
     scaled, inner = node.op in ("sum", "mean", "avgpool"), by_name[node.inputs[0]]
     while readers[inner.name] == 1:
-        if inner.kind == "join" and (len(set(inner.inputs)) == 2 or _constants(to, inner)):
+        if inner.kind == "join" and (len(set(inner.inputs)) == 2 or _constants(inner)):
             return inner, scaled and inner.op == "mul"
         if inner.kind not in ("join", "pointwise", "reshape", "transpose") or len(set(inner.inputs)) != 1:
             break
@@ -606,9 +607,9 @@ def _join(to: Assembly, node: Node, by_name: Mapping[str, Node],
     return None, False
 
 
-def _constants(to: Assembly, node: Node) -> list[Tensor]:
+def _constants(node: Node) -> list[Tensor]:
     """The constants that a node reads, single numbers apart."""
-    return [Tensor(shape) for shape in to.constants.get(node.name, ()) if math.prod(shape) > 1]
+    return [Tensor(shape) for shape in node.constants if math.prod(shape) > 1]
 
 
 def _factors(to: Assembly, join: Node, by_name: Mapping[str, Node]) -> list[Tensor]:
@@ -620,7 +621,7 @@ def _factors(to: Assembly, join: Node, by_name: Mapping[str, Node]) -> list[Tens
         while source.op == "expand":
             source = by_name[source.inputs[0]]
         found.append(Tensor(source.shape or (), source.name, source.shape is not None))
-    found += _constants(to, join)
+    found += _constants(join)
     if len(found) != 2 or join.shape is None or not all(each.known for each in found):
         return []
     return [replace(each, shape=(1,) * (len(join.shape) - len(each.shape)) + each.shape) for each in found]

@@ -191,14 +191,15 @@ def _softmax(call: OnnxCall) -> Tensor:
 
 def _norm(op: str, first_axis: int) -> Maker:
     """A normalisation over the axes from the attribute `axis`, or else from `first_axis`, to the last."""
-    return lambda call: call.node(op, [call.first], tuple(range(call.axis(first_axis), len(call.first.shape))))
+    return lambda call: call.node(op, [call.first, *call.scales], tuple(range(call.axis(first_axis),
+                                                                              len(call.first.shape))))
 
 
 def _skip_norm(op: str) -> Maker:
     """A sum and its normalisation along the last axis; the last of four outputs is the sum."""
     def make(call: OnnxCall) -> list[Tensor]:
         total = call.to.node(f"{call.name}.sum", "add", call.tensors[:2], call.out)
-        return [call.node(op, [total], (-1,)), Tensor(()), Tensor(()), total]
+        return [call.node(op, [total, *call.scales], (-1,)), Tensor(()), Tensor(()), total]
     return make
 
 

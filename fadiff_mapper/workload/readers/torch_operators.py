@@ -188,7 +188,7 @@ def _pool(call: TorchCall) -> Tensor:
 
 def _norm(op: str, axes: Callable[[TorchCall], int]) -> Maker:
     """A normalisation over the trailing axes, counted by `axes`."""
-    return lambda call: call.node(op, [call.first], tuple(range(-axes(call), 0)))
+    return lambda call: call.node(op, [call.first, *call.scales], tuple(range(-axes(call), 0)))
 
 
 SWAPPED = {"transpose": ("dim0", "dim1"), "swapdims": ("dim0", "dim1"), "swapaxes": ("axis0", "axis1")}
