@@ -189,7 +189,8 @@ def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, ro
             touched = sum_kinds(found.tally.words) + from_outside(found.tally.links) / found.use.instances[:, None]
             first += untouched_sums(outputs, found.held, layer.arch, touched, found.counts.partition)
     return replace(found, network=network, first_checks=first, limit=lambda: limits(
-        replace(nest, keep=found.held), np.ceil(layer.machine.needed(found.tile.size)) * found.held, found.use, layer.arch, room))
+        replace(nest, keep=found.held), np.ceil(layer.machine.needed(found.tile.size)) * found.held, found.use,
+        layer.arch, room))
 
 
 def evaluate_one(arch: Architecture, problem: Problem, tables: Tables, mapping: Mapping, *, details: bool = False,
