@@ -278,7 +278,7 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
                   evaluations: int | None = None, time_limit: float | None = None, seed: int = 0, fuse: bool = True,
                   energy: str | None = None, strict: bool = True, prune: bool = True, neighbours: bool = True,
                   jobs: int | None = None, backend: str = "processes", address: str | None = None,
-                  shard: tuple[int, int] | None = None, store: Path_ | None = None,
+                  shard: tuple[int, int] | None = None, gap: float | None = None, store: Path_ | None = None,
                   calibration: Calibration | None = None, allow_partial: bool = False,
                   output: Path_ | None = None, read: Sequence[Path_] = (), begun: float | None = None,
                   on_progress: OnDesign = lambda _: None, stopped: Over = never) -> DesignResult:
@@ -310,6 +310,8 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
         backend: "processes" of this machine, "dask" or "ray" for a cluster.
         address: The cluster's scheduler.
         shard: (i, n) evaluates only every n-th design, from the i-th on; for "random" and "exhaustive".
+        gap: Share by which the best design may be above the best plan on any design of the space: at the end, all other
+            designs are bounded, and mapped where they could be better by more. None: they are not looked at.
         store: Folder in which all that is evaluated is kept, so that runs go on and share their work; None: `STORE` in
             the output folder, if there is one.
         calibration: A correction to measured hardware (`read_calibration`) for the cycles of all designs; nothing is
@@ -357,7 +359,7 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
     root = Path(output or ".")
     kept = store if store is not None else None if output is None else root / STORE
     options = DesignOptions(method, evaluations, time_limit, prune, neighbours, None, jobs, backend, address, shard,
-                            None if kept is None else Path(kept))
+                            gap, None if kept is None else Path(kept))
     with nullcontext() if output is None else _held(root, {root: RUN_FILES}, files):
         result = design_search(question, options, on_progress=on_progress, stopped=stopped, descent=descent,
                                kept_back=0.0 if begun is None else kept_back(begun))

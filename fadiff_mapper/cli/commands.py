@@ -231,6 +231,9 @@ def add_design(commands: Commands) -> None:
     parser.add_argument("--shard", type=arguments.shard, metavar="I/N",
                         help="evaluate only every N-th of the designs, starting with the I-th; for array jobs that "
                              "share a --store")
+    parser.add_argument("--gap", type=float, metavar="SHARE",
+                        help="go on until the best design is proven to be at most so far above the best one of the "
+                             "whole space: every other design is bounded, and mapped where it could be better by more")
     parser.add_argument("--store", metavar="FOLDER", help="the folder that keeps all that is evaluated; runs may share "
                         "it (default: store in the output folder)")
     arguments.add_reading(parser, energy=None)
@@ -261,7 +264,8 @@ def design(options: argparse.Namespace) -> int:
             space, networks, metric=metrics, method=options.method, weights=options.weights,
             evaluations=options.evaluations, time_limit=options.time_limit, seed=options.seed,
             fuse=not options.no_fusion, energy=options.energy, strict=not options.lenient, jobs=options.jobs,
-            backend=options.backend, address=options.address, shard=options.shard, store=options.store,
+            backend=options.backend, address=options.address, shard=options.shard, gap=options.gap,
+            store=options.store,
             calibration=corrected, allow_partial=True, output=options.output,
             read=[*files, *api.files_of(options.networks)], begun=options.begun, on_progress=on_progress,
             stopped=stopped)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from collections.abc import Mapping as AnyMapping
+from dataclasses import replace
 from typing import Any
 
 from fadiff_mapper.base import bundled_files
@@ -17,6 +18,7 @@ from fadiff_mapper.inputs.native.mapping import read_mapping
 from fadiff_mapper.inputs.native.problem import problem_notes, read_problem
 from fadiff_mapper.inputs.native.sparse_section import read_sparse_optimizations
 from fadiff_mapper.inputs.native.tables import IN_INPUT, read_tables
+from fadiff_mapper.inputs.native.units import read_units
 from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.keys import IDLE_OPTIONS, MAPPER
 from fadiff_mapper.inputs.spec.mapping import Mapping
@@ -31,7 +33,7 @@ from fadiff_mapper.inputs.yaml.place import Where
 ARCHITECTURE_KEYS = ("architecture", "arch")
 """Both spellings that Timeloop reads."""
 READ_KEYS = (*ARCHITECTURE_KEYS, "arch_constraints", "architecture_constraints", "mapspace", "mapspace_constraints",
-             "constraints", "problem", "mapping", "mapper", "ERT", "ART", "sparse_optimizations")
+             "constraints", "problem", "mapping", "mapper", "ERT", "ART", "sparse_optimizations", "units")
 """Sections that are interpreted here; messages list them as the accepted ones."""
 PASSED_ON = ("compound_components", "components", "variables", "globals", "ERT_summary", "ART_summary", "version",
              "dumped_by_timeloop_front_end", "model", "_required_processors")
@@ -141,6 +143,8 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
         key: plain(document[key]) for key in ("compound_components", "variables", "sparse_optimizations")
         if document.get(key)}
     tables, energy_notes = find_energies(document, arch, literal, energy, keys)
+    units = section("units", read_units, arch, tables, keys) or ()
+    arch = arch if arch.units == units else replace(arch, units=units)
     notes = [*(f"{WARNING}{text}" for text in leniency.warnings),
              *(f"mapper.{name} has no effect: {why}" for name, why in options.ignored),
              *problem_notes(document["problem"], problem)]

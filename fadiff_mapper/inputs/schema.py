@@ -16,6 +16,7 @@ TABLES: dict[str, Table] = {
     "v0.4 node": {**keys.ENTRY, **keys.CONTAINER, **keys.BRANCH}, "spatial": keys.SPATIAL,
     "node constraints": keys.NODE_CONSTRAINTS,
     "attributes": {**keys.ARITHMETIC, **keys.NETWORK, **keys.MEMORY},
+    "unit": keys.UNIT, "operation": keys.OPERATION,
     "problem": keys.PROBLEM, "shape": keys.SHAPE, "coefficient": keys.COEFFICIENT, "data space": keys.DATA_SPACE,
     "instance": keys.INSTANCE, "density": keys.DENSITY,
     "constraint": keys.CONSTRAINT,
@@ -35,7 +36,7 @@ UNTYPED = ("v0.4 node", "constraint", "directive")
 SECTIONS = {
     "arch": ("architecture", "arch"), "problem": ("problem",), "mapping": ("mapping",), "mapper": ("mapper",),
     "constraints": ("constraints", "architecture_constraints", "arch_constraints", "mapspace_constraints", "mapspace"),
-    "sparse": ("sparse_optimizations",), "ERT": ("ERT",), "ART": ("ART",)}
+    "sparse": ("sparse_optimizations",), "units": ("units",), "ERT": ("ERT",), "ART": ("ART",)}
 """Kind of a file -> the sections of which it must have one."""
 
 
@@ -55,6 +56,7 @@ def json_schema(kind: str) -> dict[str, Any]:
     section: dict[str, dict[str, Any]] = {
         "arch": {"anyOf": [ref(name) for name in ("architecture", "architecture in lists", "v0.4 architecture")]},
         "mapping": {"type": "array", "items": ref("directive")}, "constraints": constraints,
+        "units": {"type": "array", "items": ref("unit")},
         "sparse": ref("sparse optimizations")}
     properties = {name: _or_null(section.get(what, ref(what))) for what, names in SECTIONS.items() for name in names}
     return {

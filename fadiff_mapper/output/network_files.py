@@ -18,7 +18,7 @@ from fadiff_mapper.base.text_formats import json_text, paragraph
 from fadiff_mapper.fusion import FusedLink, Stay
 from fadiff_mapper.fusion.fused_group import Hardware
 from fadiff_mapper.inputs.yaml.load import dump
-from fadiff_mapper.network.result import PLANS, NetworkResult
+from fadiff_mapper.network.result import NetworkResult, plans_among
 from fadiff_mapper.output.looptree import beyond_looptree, looptree_yaml
 from fadiff_mapper.output.network_page import network_html
 from fadiff_mapper.output.run_files import reproducing_files, run_files, versions
@@ -61,7 +61,8 @@ def plan_yaml(result: NetworkResult, missing: Container[str] = ()) -> str:
 
 def _proven(result: NetworkResult) -> dict[str, Any]:
     """The proven largest share by which the plan can exceed the best plan of a set, and in words; null if unknown."""
-    return {"gap": result.gap, "lower_bound": result.bound, "gap_among": PLANS if result.bound else None}
+    return {"gap": result.gap, "lower_bound": result.bound,
+            "gap_among": plans_among(result.options["fuse"]) if result.bound else None}
 
 
 # Subfolder names are chosen here, because the plan refers to them.

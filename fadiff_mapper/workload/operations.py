@@ -1,4 +1,5 @@
-"""Operators without multiply-accumulates as problems of their own: their extents, and their operations by kind.
+"""Operators without multiply-accumulates as problems of their own: their extents, and their operations by kind
+(`inputs.spec.arch.OPERATIONS`).
 
 Every such node of a network is a cascade of Einsums over the points of a tensor: the softmax of a row takes its
 maximum, subtracts it and takes exponentials, sums these, and divides. `EINSUMS` has the operations of one point and of
@@ -20,10 +21,6 @@ from dataclasses import dataclass
 from fadiff_mapper.workload.node import INPUT, NOT_UNDERSTOOD, Node
 from fadiff_mapper.workload.operator import Shape
 from fadiff_mapper.workload.shapes import whole_axes
-
-KINDS_OF_OPERATIONS = ("mac", "add", "mul", "div", "max", "exp", "log", "sqrt", "sin", "other")
-"""Operations of one number each. A comparison, a selection and a logical operation are "max" (one comparator), a
-subtraction is "add", a cosine "sin"; operations without a name here are "other"."""
 
 FOLDED = ("reshape", "transpose", "slice", "concat", "expand", "pad")
 """Nodes that only rearrange elements, or repeat them: their neighbours read and write in another order."""

@@ -85,7 +85,6 @@ machines = given(cases(SHAPES), st.lists(st.integers(1, 60), min_size=3, max_siz
 
 
 @machines
-@settings(max_examples=40, deadline=None)
 def test_the_proof_ends_at_the_best_mapping_of_a_small_space(case: Case, sizes: list[int], free: bool,
                                                              metric: str) -> None:
     task = tiny(case, sizes, free)
@@ -94,7 +93,6 @@ def test_the_proof_ends_at_the_best_mapping_of_a_small_space(case: Case, sizes: 
 
 
 @machines
-@settings(max_examples=80, deadline=None)
 def test_no_mapping_is_below_the_bound_of_a_part_that_holds_it(case: Case, sizes: list[int], free: bool,
                                                                metric: str) -> None:
     task, nest = tiny(case, sizes, free), pack([case.mapping], case.problem)
@@ -119,8 +117,9 @@ def held(task: MappingTask, nest: Nest, metric: str, value: float) -> None:
         parts = [outer for bound, outer in children if bound <= value * (1 + 1e-9)]
 
 
+@pytest.mark.slow
 @given(st.sampled_from(sorted(designs())), st.sampled_from(LAYERS), st.sampled_from(METRICS), st.integers(0, 99))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_no_mapping_of_a_design_is_below_the_bound_of_a_part_that_holds_it(design: str, layer: str, metric: str,
                                                                            seed: int) -> None:
     task = mapping_task(load(find(f"arch/{design}"), find(f"layers/{layer}")))
@@ -130,6 +129,7 @@ def test_no_mapping_of_a_design_is_below_the_bound_of_a_part_that_holds_it(desig
         held(task, drawn.take(index[None]), metric, found[index])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", sorted(designs()))
 @pytest.mark.parametrize(("layer", "bounds"), [
     (LAYERS[0], {"M": 4, "C": 2, "P": 6, "R": 3}), (LAYERS[1], {"M": 2, "C": 2, "P": 3, "R": 3}),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fadiff_validation.random_mappings import random_mapping
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kernel_parts import parts as kernel_parts
 from kernel_parts import scores_of
@@ -156,13 +156,11 @@ def layers(draw: st.DrawFn) -> tuple[PreparedLayer, Nest]:
 
 
 @given(layers())
-@settings(max_examples=120, deadline=None)
 def test_layers_of_every_kind(found: tuple[PreparedLayer, Nest]) -> None:
     assert_equal(*found)
 
 
 @given(layers(), st.data())
-@settings(max_examples=30, deadline=None)
 def test_layers_of_every_kind_beside_what_lies_there_already(found: tuple[PreparedLayer, Nest], data: Any) -> None:
     layer, nest = found
     shape = len(nest.temporal), nest.batch
@@ -238,7 +236,6 @@ def test_random_mappings_with_residuals_of_bundled_designs(design: str, problem:
 
 
 @given(layers(), st.integers(0, 1 << 30))
-@settings(max_examples=60, deadline=None)
 def test_layers_of_every_kind_with_residuals(found: tuple[PreparedLayer, Nest], seed: int) -> None:
     layer, nest = found
     rng = np.random.default_rng(seed)

@@ -126,6 +126,31 @@ class Arithmetic:
     energy: float | None = None  # pJ per operation where no ERT gives one; None is Timeloop's built-in value
 
 
+OPERATIONS = ("mac", "add", "mul", "div", "max", "exp", "log", "sqrt", "sin", "other")
+"""Operations of one number each. A comparison, a selection and a logical operation are "max" (one comparator), a
+subtraction is "add", a cosine "sin"; operations without a name here are "other"."""
+
+
+@dataclass(frozen=True)
+class UnitOperation:
+    """One operation of a unit."""
+
+    cycles: float  # cycles of a lane
+    energy: float  # pJ
+    source: str = field(default="", compare=False)  # where the energy comes from, for the report
+
+
+@dataclass(frozen=True)
+class ComputeUnit:
+    """A compute unit beside the multiply-accumulators, such as a vector unit; Timeloop has none."""
+
+    name: str
+    level: int  # the storage level from which it takes its operands
+    instances: int  # units on the whole chip
+    lanes: int  # operations of one cycle that an instance begins in a cycle
+    operations: dict[str, UnitOperation]  # by their names, of `OPERATIONS`
+
+
 @dataclass(frozen=True)
 class Architecture:
     """A flat architecture."""
@@ -139,6 +164,7 @@ class Architecture:
     # The tree as it is written, which `timeloop-model` and Accelergy read, under its top-level key; hyphenated words
     # stay, as only Timeloop rewrites them.
     native: dict[str, Any] = field(repr=False, compare=False, default_factory=dict)
+    units: tuple[ComputeUnit, ...] = ()  # compute units beside the arithmetic
 
     def fanout(self, level: int) -> tuple[int, int]:
         """Instances (X, Y) inwards of one instance of a storage level, of the arithmetic below level 0."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from fadiff_mapper.inputs.spec.arch import OPERATIONS
 from fadiff_mapper.inputs.spec.sparse_optimizations import BANDED, FIXED, FORMATS, HYPERGEOMETRIC
 from fadiff_mapper.inputs.spec.spec import METRICS
 from fadiff_mapper.inputs.yaml import located
@@ -218,6 +219,17 @@ NETWORK = LEVEL | _table(
     ("action_name", TEXT, None, "action of a multicast in the ERT"),
     ("multicast_factor_argument", TEXT, "none", "argument of that action that holds the number of receivers"),
     ("per_datatype_ERT", TRUTH, None, "whether each data space has an action of its own"))
+UNIT = _table(
+    _NAME,
+    ("level", TEXT, REQUIRED, "the memory from which it takes its operands"),
+    ("instances", whole(1), 1, "units on the whole chip"),
+    ("lanes", whole(1), 1, "operations that an instance begins in a cycle"),
+    ("operations", kind(located.mapping, "[operation](#operation), cycles or nothing, by name", type="object"),
+     REQUIRED, f"its operations: {', '.join(OPERATIONS)}"))
+OPERATION = _table(
+    ("cycles", real(above=0), None, "cycles of a lane; those of the operations that it consists of, else 1"),
+    ("energy", real(0), None, "pJ where no ERT gives one; of the operations that it consists of, else bundled"),
+    *((name, real(0), None, "so many of these operations that it consists of") for name in OPERATIONS))
 PROBLEM = _table(
     _VERSION,
     ("name", TEXT, None, "not read"),

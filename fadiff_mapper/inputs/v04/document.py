@@ -26,11 +26,13 @@ from fadiff_mapper.inputs.v04.nodes import (
     leaves,
     native_architecture,
     place_levels,
+    place_units,
     read_tree,
     resolve_map,
     version,
     without_empty,
     without_ignored,
+    without_units,
     worked_out,
 )
 from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
@@ -73,7 +75,8 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     shared = _globals(reader)
     variables, problem_node, names = _named_values(reader, leniency)
     problem, literal_problem = read_problem(problem_node, problem_node.where, STRICT, leniency)
-    tree = read_tree(reader.take("architecture", mapping), names)
+    whole = read_tree(reader.take("architecture", mapping), names)
+    units, tree = list(place_units(whole)), without_units(whole)
     for leaf in leaves(tree):  # the front end refuses hyphens in the attributes of memories that it knows
         for key in leaf.attributes if leaf.role == "storage" else ():
             spelling = str(key).replace("-", "_")
@@ -92,6 +95,8 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
         "architecture_constraints": Map({"targets": native_targets(levels, groups, problem, tree.where)},
                                         where=tree.where),
         "problem": problem_node}
+    if units:
+        items["units"] = Seq(units, where=tree.where, places=[unit.where for unit in units])
     keys = [key for key in map(str, reader.node) if MAPPING in key and CONSTRAINTS not in key and COMPONENTS not in key]
     entries = reader.take(keys[0] if keys else MAPPING, sequence, None)
     if entries is not None:
@@ -139,7 +144,7 @@ def translated_architecture(document: Map, leniency: Leniency = STRICT) -> Map:
     """The `architecture` section of `translate`; constraints, mapping and the problem's values are not read."""
     reader = Reader(without_ignored(document))
     variables, _, names = _named_values(reader, leniency)
-    tree = read_tree(reader.take("architecture", mapping), names)
+    tree = without_units(read_tree(reader.take("architecture", mapping), names))
     return native_architecture(tree, place_levels(tree), variables, leniency)
 
 

@@ -66,6 +66,11 @@ def print_spec(spec: Spec) -> int:
                     "bandwidth", "pJ read", "pJ fill", "pJ update", "pJ leak", text=2, rows=levels,
                     caption="energies per vector access; * is Timeloop's built-in value"))
     print_sources("energies", energy_sources(spec.arch, spec.tables))
+    for unit in spec.arch.units:
+        out.print(f"unit {unit.name} below {spec.arch.levels[unit.level].name}: {unit.instances} x {unit.lanes} lanes; "
+                  + ", ".join(f"{name} {each.cycles:g} cycles {each.energy:.6g} pJ"
+                              for name, each in unit.operations.items()))
+        print_sources(f"energies of {unit.name}", {name: each.source for name, each in unit.operations.items()})
     areas, sources = total_areas(spec.arch, spec.tables)
     if total := sum(areas.values()):
         parts = ", ".join(f"{name} {area / 1e6:.4g}" for name, area in areas.items() if area)

@@ -1,0 +1,93 @@
+"""Compute units beside the multiply-accumulators: the section `units`, or components of a v0.4 tree.
+
+Timeloop has one arithmetic; units are an addition of this program. Real Timeloop is not told about them, and a mapping
+of a problem of multiply-accumulates does not depend on them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fadiff_mapper.base.errors import listed
+from fadiff_mapper.inputs.spec.arch import OPERATIONS, Architecture, ComputeUnit, UnitOperation
+from fadiff_mapper.inputs.spec.keys import OPERATION, UNIT
+from fadiff_mapper.inputs.spec.tables import Tables, component_actions, component_name
+from fadiff_mapper.inputs.yaml.leniency import Leniency
+from fadiff_mapper.inputs.yaml.located import Map, Reader, known, mapping, number, readers, sequence
+from fadiff_mapper.inputs.yaml.place import Where
+
+FIGURES = {"mac": 17.1645, "add": 8.3395, "mul": 17.1645 - 8.3395, "max": 0.028036, "div": 36.251153,
+           "sqrt": 36.251153}
+"""pJ of an operation of 16 bits where neither an ERT nor the unit gives one: Nayak et al., FuseMax, MICRO 2024, the
+tables of its artifact (f543beb); a product is a multiply-accumulate less the sum, a root as a division."""
+FIGURES_SOURCE = "bundled figures of FuseMax (MICRO 2024), 16 bits"
+SERIES = {"mac": 6, "add": 1}
+"""An exponential by its series, as in FuseMax; a logarithm, sine or cosine likewise."""
+STEPS = {"exp": SERIES, "log": SERIES, "sin": SERIES}
+
+
+def read_units(node: Any, where: Where, arch: Architecture, tables: Tables,
+               leniency: Leniency) -> tuple[ComputeUnit, ...]:
+    """Reads the section `units`, with the energies of all operations.
+
+    Raises SpecError for an unknown memory or operation, and for an operation without an energy.
+    """
+    units: list[ComputeUnit] = []
+    for reader in readers(sequence(node, where), leniency, UNIT):
+        name, level = reader.read("name"), reader.read("level")
+        instances, lanes, written = reader.read("instances"), reader.read("lanes"), reader.read("operations")
+        reader.finish(f' of the unit "{name}"')
+        levels = [memory.name for memory in arch.levels if not memory.is_dummy]
+        known(level, levels, reader.at("level"), "memory")
+        taken = [*arch.level_names(), arch.arithmetic.name, *(unit.name for unit in units)]
+        if name in taken:
+            raise reader.at("name").error(f'the name "{name}" is given to two components', "unique names")
+        priced = component_actions(name, tables)
+        source = "; ".join(table.source for table in tables.ert if component_name(table.component) == name)
+        operations = {known(operation, OPERATIONS, written.at(operation), "operation"): _operation(
+            str(operation), written, priced, source) for operation in written}
+        if not operations:
+            raise reader.at("operations").error(f'the unit "{name}" has no operation', listed(OPERATIONS))
+        units.append(ComputeUnit(name, arch.level_names().index(level), instances, lanes, operations))
+    return tuple(units)
+
+
+def _operation(name: str, written: Map, priced: dict[str, float], source: str) -> UnitOperation:
+    """Cycles of a lane and energy of an operation, by its own entry or as so many of other operations.
+
+    The energy of the ERT counts first, then the one that is written, then the energy of the steps, then `FIGURES`.
+    """
+    value, where = written[name], written.at(name)
+    cycles: float | None = None
+    energy: float | None = None
+    steps: dict[str, float] = {}
+    if isinstance(value, dict):
+        entry = mapping(value, where)
+        reader = Reader(entry, table=OPERATION)
+        cycles, energy = reader.read("cycles"), reader.read("energy")
+        steps = {part: times for part in OPERATIONS if (times := reader.take(part, number(0), None)) is not None}
+        reader.finish(f' of the operation "{name}"')
+    elif value is not None:
+        cycles = number(above=0)(value, where)
+    if not steps and name not in FIGURES and energy is None:
+        steps = dict(STEPS.get(name, {}))
+
+    def of_steps(part: str) -> UnitOperation:
+        own = written.get(part)
+        if part == name or (isinstance(own, dict) and set(own) & set(OPERATIONS)):
+            raise where.error(f'"{name}" takes "{part}", which consists of others itself',
+                              "operations that do not consist of others")
+        return _operation(part, written if part in written else written.having({part: None}), priced, source)
+    parts = {part: of_steps(part) for part in steps if name not in priced or cycles is None}
+    if cycles is None:
+        cycles = sum(times * parts[part].cycles for part, times in steps.items()) if steps else 1.0
+    if name in priced:
+        return UnitOperation(cycles, priced[name], source)
+    if energy is not None:
+        return UnitOperation(cycles, energy, "energy in the architecture")
+    if steps:
+        return UnitOperation(cycles, sum(times * parts[part].energy for part, times in steps.items()),
+                             "; ".join(dict.fromkeys(part.source for part in parts.values())))
+    if name not in FIGURES:
+        raise where.error(f'the operation "{name}" has no energy', "energy: PJ, or an ERT with an action of this name")
+    return UnitOperation(cycles, FIGURES[name], FIGURES_SOURCE)
