@@ -130,7 +130,20 @@ def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled
     keys = STRICT if translation else leniency  # the front end for v0.4 refuses unknown keys, the binaries do not
     if translation:
         document = translation.document
-    arch_key = _checked_keys(document, keys)
+    accepted = [*READ_KEYS, *PASSED_ON]
+    problems = [f'{document.at(key)}: "{key}" is not supported: {REFUSED[key]}'
+                for key in document if key in REFUSED and document[key]]
+    problems += keys.mistakes(
+        Oddity(document.at(key), f"section {key}", f'unknown section "{key}"{nearest(str(key), accepted)}',
+               listed(READ_KEYS)) for key in document if key not in accepted and key not in REFUSED)
+    if all(document.get(key) is not None for key in ARCHITECTURE_KEYS):
+        problems.append(f'{document.at("arch")}: there is both "arch" and "architecture"; accepted: one of them')
+    if problems:
+        raise SpecError(*problems)
+    arch_key = next((key for key in ARCHITECTURE_KEYS if document.get(key) is not None), None)
+    missing = [name for name, there in (("architecture", arch_key), ("problem", document.get("problem"))) if not there]
+    if missing or arch_key is None:
+        raise document.where.error(f"the input has no {listed(missing)} section", "architecture: and problem:")
 
     def section(name: str, read: Any, *arguments: Any) -> Any:
         """What a section says; None where it is empty or not there."""
@@ -174,25 +187,6 @@ def read_mapper(node: Any, where: Where, leniency: Leniency = STRICT) -> MapperO
     ignored = tuple((name, why) for name, why in IDLE_OPTIONS.items() if reader.read(name) not in UNSET)
     reader.finish(" in the mapper section")
     return MapperOptions(metrics or ("edp",), threads, ignored)
-
-
-def _checked_keys(document: Map, leniency: Leniency) -> str:
-    """The key of the architecture section; SpecError for wrong sections, and where that or the problem is missing."""
-    accepted = [*READ_KEYS, *PASSED_ON]
-    problems = [f'{document.at(key)}: "{key}" is not supported: {REFUSED[key]}'
-                for key in document if key in REFUSED and document[key]]
-    problems += leniency.mistakes(
-        Oddity(document.at(key), f"section {key}", f'unknown section "{key}"{nearest(str(key), accepted)}',
-               listed(READ_KEYS)) for key in document if key not in accepted and key not in REFUSED)
-    if all(document.get(key) is not None for key in ARCHITECTURE_KEYS):
-        problems.append(f'{document.at("arch")}: there is both "arch" and "architecture"; accepted: one of them')
-    if problems:
-        raise SpecError(*problems)
-    arch_key = next((key for key in ARCHITECTURE_KEYS if document.get(key) is not None), None)
-    missing = [name for name, there in (("architecture", arch_key), ("problem", document.get("problem"))) if not there]
-    if missing or arch_key is None:
-        raise document.where.error(f"the input has no {listed(missing)} section", "architecture: and problem:")
-    return arch_key
 
 
 def find_energies(document: Map, arch: Architecture, literal: AnyMapping[str, Any], energy: str,

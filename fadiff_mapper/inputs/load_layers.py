@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,29 +23,27 @@ def files_of(names: Sequence[str]) -> list[Path]:
     """The files behind the names on a command line, each once, in order.
 
     A name is a file, a folder (its YAML files), a pattern such as `layers/*.yaml`, or `bundled:` with the name of a
-    bundled file or of a folder of such files. FadiffError where one holds no file.
+    bundled file or of a folder of such files. FadiffError where one holds no file; a file that does not exist is left
+    to its reader, which names the nearest one.
     """
-    return list(dict.fromkeys(path for name in names for path in _expanded(name)))
-
-
-def _expanded(name: str) -> Iterator[Path]:
-    """The files of one name. A file that does not exist is left to its reader, which names the nearest one."""
-    path = Path(name)
-    if name.startswith(bundled_files.PREFIX):
-        yield from bundled_files.all_paths(name)
-    elif path.is_dir():
-        inside = sorted(entry for entry in path.iterdir() if entry.suffix in YAML and entry.is_file())
-        if not inside:
-            raise FadiffError(f"{name}: there is no YAML file in this folder; accepted: files that end in "
-                              f"{' or '.join(YAML)}")
-        yield from inside
-    elif glob.has_magic(name) and not path.exists():
-        matching = sorted(Path(entry) for entry in glob.glob(name) if Path(entry).is_file())
-        if not matching:
-            raise FadiffError(f"{name}: no file matches this pattern")
-        yield from matching
-    else:
-        yield path
+    found: list[Path] = []
+    for name, path in zip(names, map(Path, names), strict=True):
+        if name.startswith(bundled_files.PREFIX):
+            found += bundled_files.all_paths(name)
+        elif path.is_dir():
+            inside = sorted(entry for entry in path.iterdir() if entry.suffix in YAML and entry.is_file())
+            if not inside:
+                raise FadiffError(f"{name}: there is no YAML file in this folder; accepted: files that end in "
+                                  f"{' or '.join(YAML)}")
+            found += inside
+        elif glob.has_magic(name) and not path.exists():
+            matching = sorted(Path(entry) for entry in glob.glob(name) if Path(entry).is_file())
+            if not matching:
+                raise FadiffError(f"{name}: no file matches this pattern")
+            found += matching
+        else:
+            found.append(path)
+    return list(dict.fromkeys(found))
 
 
 def load_layers(files: Sequence[Path], *, jinja_data: Mapping[str, Any] | None = None,

@@ -163,10 +163,6 @@ class PreparedLayer:
     @cached_property
     def compiled(self) -> _kernel.Layer:
         """The same constants for the compiled kernel, made once; those of the machine are numbers, no torch tensors."""
-        def flat(values: Any) -> list[Any]:
-            numbers: list[Any] = np.asarray(values).ravel().tolist()
-            return numbers
-
         def constants(number: int, level: StorageLevel) -> _kernel.Level:
             def of(values: Any) -> float:
                 return float(values[number, 0])
@@ -186,9 +182,10 @@ class PreparedLayer:
             dims=projection.relevant.shape[1], ranks=[[list(rank) for rank in ranks] for ranks in projection.ranks],
             written=list(projection.read_write), levels=[constants(*level) for level in enumerate(arch.levels)],
             units=[_kernel.Unit(instances=unit.instances, mesh_x=unit.mesh_x, mesh_y=unit.mesh_y) for unit in units],
-            element_words=[] if machine.element_words is None else flat(machine.element_words),
-            bandwidth_scale=flat(machine.bandwidth_scale), held=flat(reuse.held), multicast=flat(reuse.multicast),
-            linked=flat(reuse.linked), first_written=flat(reuse.first_written), coalesced=flat(reuse.coalesced),
+            element_words=[] if machine.element_words is None else machine.element_words.ravel().tolist(),
+            bandwidth_scale=machine.bandwidth_scale.ravel().tolist(),
+            **{name: getattr(reuse, name).ravel().tolist() for name in (
+                "held", "multicast", "linked", "first_written", "coalesced")},
             interconnects=[_kernel.InterconnectTable(
                 kind=_kernel.InterconnectKind.__members__[one.kind], level=one.level, reduces=one.reduces, hop=one.hop,
                 router=one.router, ingress=one.ingress, adder=one.adder,

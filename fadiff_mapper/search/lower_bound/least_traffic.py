@@ -249,6 +249,7 @@ class BoundInputs:
     space: MapSpace                       # The map space
     touched: np.ndarray                   # Distinct words of each data space that the problem touches at least, [T]
     instances: np.ndarray                 # Instances of each level that can be in use, [L]
+    capacity: np.ndarray                  # Words that they can hold together, infinite without a limit, [L]
     moving: tuple[frozenset[int], ...]    # For each data space the indices of the dimensions that move it by themselves
                                           # (in a rank of their own)
     windowed: tuple[bool, ...]            # For each data space whether several dimensions of bounds above 1 share a
@@ -281,16 +282,11 @@ def bound_inputs(space: MapSpace, tiled: bool = True, in_steps: bool = False) ->
                      for own, apart in zip(windowed, divided, strict=True)])
     return BoundInputs(
         space, np.array([touched_words(ds, problem.bounds) for ds in problem.dataspaces]), instances,
+        instances * np.array([np.inf if level.usable is None else level.usable for level in space.architecture.levels]),
         tuple(frozenset(index[rank[0]] for rank in own if len(rank) == 1) for own in ranks), windowed, lost,
         tuple(tiles if limited else None for tiles, limited in zip(joint_tiles(space), bounded, strict=True))
         if tiled else (None,) * len(bounded),
         spread, element_shares(space.architecture, problem)[1])
-
-
-def capacity(inputs: BoundInputs, level: int) -> float:
-    """Words that all instances of a level can hold together; infinite where the level has no capacity."""
-    usable = inputs.space.architecture.levels[level].usable
-    return float("inf") if usable is None else usable * float(inputs.instances[level])
 
 
 @dataclass(frozen=True)
@@ -364,7 +360,7 @@ def _alternatives(inputs: BoundInputs, keepers: Keepers, keys: Sequence[tuple[in
     if tiles is None:
         return once
     kept = [t for t, levels in enumerate(keepers) if top in levels]
-    fits = (tiles.words[kept] * inputs.share[top, kept, None]).sum(axis=0) <= capacity(inputs, top) * (1 + 1e-12)
+    fits = (tiles.words[kept] * inputs.share[top, kept, None]).sum(axis=0) <= inputs.capacity[top] * (1 + 1e-12)
     if not fits.any() or (fits & (tiles.visits == 1)).any():  # nothing is known, or everything fits at once
         return once
     tiles = tiles.take(np.flatnonzero(fits))
@@ -373,7 +369,7 @@ def _alternatives(inputs: BoundInputs, keepers: Keepers, keys: Sequence[tuple[in
     # Where the innermost loop outside does not move a data space, every word is sent once; or as if it moved, where a
     # level further in cannot hold what the joint tile touches.
     stationary = [float(inputs.touched[t]) if level == top or inputs.windowed[t] else
-                  np.where(tiles.words[t] * inputs.share[level, t] > capacity(inputs, level), row, inputs.touched[t])
+                  np.where(tiles.words[t] * inputs.share[level, t] > inputs.capacity[level], row, inputs.touched[t])
                   for (t, level), row in zip(keys, moved, strict=True)]
     # The loops that may be the innermost one of several iterations outside, and for which joint tiles, [N]. Loops that
     # move the same data spaces and slide none bring equal words; the first one stands for all of them.
