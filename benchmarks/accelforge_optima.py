@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -55,7 +56,7 @@ def network(name: str) -> dict[str, Any]:
         number, side = CHAINS[name]
         names = ["input", *(f"product{index}" for index in range(number))]
         graph = [{"name": own, "shape": product(side, side, side), "from": [before]}
-                 for before, own in zip(names[:-1], names[1:], strict=True)]
+                 for before, own in pairwise(names)]
         extents = [side, side]
     else:
         (wide, heads), tokens = BLOCKS[name], 2048
