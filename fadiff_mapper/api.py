@@ -100,7 +100,7 @@ CHECKPOINT = "fadiff.checkpoint.json"
 
 
 def load_layers(*files: Path_, jinja_data: AnyMapping[str, Any] | None = None, energy: str = "bundled",
-                strict: bool = True) -> dict[str, Spec]:
+                strict: bool = True, bits: AnyMapping[str, Any] | None = None) -> dict[str, Spec]:
     """Reads one spec for every problem among some files, each together with all files that are no problem.
 
     Args:
@@ -108,6 +108,7 @@ def load_layers(*files: Path_, jinja_data: AnyMapping[str, Any] | None = None, e
         jinja_data: Variables of the files' Jinja2 templates.
         energy: As in `load`.
         strict: As in `load`.
+        bits: As in `load`, in all problems.
 
     Returns:
         The specs by unique names, taken from the problems' files.
@@ -117,7 +118,7 @@ def load_layers(*files: Path_, jinja_data: AnyMapping[str, Any] | None = None, e
     """
     from fadiff_mapper.inputs import load_layers as reader
     return reader.load_layers(reader.files_of(list(map(str, files))), jinja_data=jinja_data, energy=energy,
-                              strict=strict)
+                              strict=strict, bits=bits)
 
 
 def map_layer(spec: Spec, options: SearchOptions | None = None, *, metric: str | Sequence[str] | None = None,
@@ -282,7 +283,7 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
                   evaluations: int | None = None, time_limit: float | None = None, seed: int = 0, fuse: bool = True,
                   energy: str | None = None, strict: bool = True, prune: bool = True, neighbours: bool = True,
                   jobs: int | None = None, backend: str = "processes", address: str | None = None,
-                  shard: tuple[int, int] | None = None, store: Path_ | None = None,
+                  shard: tuple[int, int] | None = None, gap: float | None = None, store: Path_ | None = None,
                   calibration: Calibration | None = None, allow_partial: bool = False,
                   output: Path_ | None = None, read: Sequence[Path_] = (), begun: float | None = None,
                   on_progress: OnDesign = lambda _: None, stopped: Over = never) -> DesignResult:
@@ -314,6 +315,8 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
         backend: "processes" of this machine, "dask" or "ray" for a cluster.
         address: The cluster's scheduler.
         shard: (i, n) evaluates only every n-th design, from the i-th on; for "random" and "exhaustive".
+        gap: Share by which the best design may be above the best plan on any design of the space: at the end, all other
+            designs are bounded, and mapped where they could be better by more. None: they are not looked at.
         store: Folder in which all that is evaluated is kept, so that runs go on and share their work; None: `STORE` in
             the output folder, if there is one.
         calibration: A correction to measured hardware (`read_calibration`) for the cycles of all designs; nothing is
@@ -361,7 +364,7 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
     root = Path(output or ".")
     kept = store if store is not None else None if output is None else root / STORE
     options = DesignOptions(method, evaluations, time_limit, prune, neighbours, None, jobs, backend, address, shard,
-                            None if kept is None else Path(kept))
+                            gap, None if kept is None else Path(kept))
     with nullcontext() if output is None else _held(root, {root: RUN_FILES}, files):
         result = design_search(question, options, on_progress=on_progress, stopped=stopped, descent=descent,
                                kept_back=0.0 if begun is None else kept_back(begun))

@@ -1,6 +1,6 @@
 """Lets the tests run on a checkout that is only on the path, where `validation/` has not its installed name, on a busy
 machine, where no test fails because it took long, and as a background job, which ignores Ctrl-C. Random tests take the
-same cases in every run, `tests/draw` new ones.
+same few cases in every run, `tests/draw` many new ones.
 """
 
 from __future__ import annotations
@@ -17,6 +17,6 @@ if importlib.util.find_spec("fadiff_validation") is None:
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # programs that tests start inherit whether it is ignored
 
-settings.register_profile("repeatable", deadline=None, derandomize=True)
-settings.register_profile("drawn", deadline=None, print_blob=True)
+settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=25)
+settings.register_profile("drawn", deadline=None, print_blob=True, max_examples=200)
 settings.load_profile("repeatable")

@@ -95,6 +95,7 @@ EXTRAS = {"torch": ("gradient", "workload.readers"), "matplotlib": ("output",)}
 """Packages that need not be installed -> the rooms that may import them."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", EXTRAS)
 def test_few_rooms_need_an_extra(package: str) -> None:
     def names(node: ast.AST) -> list[str]:

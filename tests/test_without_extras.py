@@ -50,11 +50,13 @@ def test_they_cannot_be_imported_here(environment: dict[str, str], package: str)
     assert f"No module named '{package}'" in run(environment, "-c", f"import {package}").stderr
 
 
+@pytest.mark.slow
 def test_the_core_part_of_the_tests_passes(environment: dict[str, str]) -> None:
     done = run(environment, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(TESTS / name for name in CORE))
     assert done.returncode == 0, done.stdout[-3000:]
 
 
+@pytest.mark.slow
 def test_the_commands_work(environment: dict[str, str], tmp_path: Path) -> None:
     design, layer = "bundled:arch/gemmini_small", "bundled:layers/resnet18/fc_512_1000"
     quick = ("--quiet", "--jobs", 1, "--energy", "bundled")
@@ -65,6 +67,7 @@ def test_the_commands_work(environment: dict[str, str], tmp_path: Path) -> None:
         assert (done.returncode, done.stderr) == (0, ""), words
 
 
+@pytest.mark.slow
 def test_designs_are_searched_by_bounds_and_the_run_says_so(environment: dict[str, str], tmp_path: Path) -> None:
     done = command(environment, "design", "bundled:spaces/gemmini_small", "bundled:networks/gpt3_6b7_block", "-o",
                    tmp_path, "--no-fusion", "--evaluations", 4, "--jobs", 1, "--quiet")

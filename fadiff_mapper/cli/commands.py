@@ -107,7 +107,7 @@ def map_problems(options: argparse.Namespace) -> int:
         options.gap)
     with arguments.reading_in_time(options):
         specs = api.load_layers(*options.files, jinja_data=dict(options.variables), energy=options.energy,
-                                strict=not options.lenient)
+                                strict=not options.lenient, bits=options.bits)
         arguments.refuse_missing_energies(options, specs.values())
     program, names, start = api.real_model() if options.verify else None, list(specs), options.warm_start
     if start is not None and len(specs) > 1:
@@ -231,9 +231,13 @@ def add_design(commands: Commands) -> None:
     parser.add_argument("--shard", type=arguments.shard, metavar="I/N",
                         help="evaluate only every N-th of the designs, starting with the I-th; for array jobs that "
                              "share a --store")
+    parser.add_argument("--gap", type=float, metavar="SHARE",
+                        help="go on until the best design is proven to be at most so far above the best one of the "
+                             "whole space: every other design is bounded, and mapped where it could be better by more")
     parser.add_argument("--store", metavar="FOLDER", help="the folder that keeps all that is evaluated; runs may share "
                         "it (default: store in the output folder)")
     arguments.add_reading(parser, energy=None)
+    arguments.add_bits(parser)
     arguments.add_vary(parser)
     parser.add_argument("--allow-partial", action="store_true",
                         help="design for what is understood, even where that is less than 90 %% of a network")
@@ -261,7 +265,8 @@ def design(options: argparse.Namespace) -> int:
             space, networks, metric=metrics, method=options.method, weights=options.weights,
             evaluations=options.evaluations, time_limit=options.time_limit, seed=options.seed,
             fuse=not options.no_fusion, energy=options.energy, strict=not options.lenient, jobs=options.jobs,
-            backend=options.backend, address=options.address, shard=options.shard, store=options.store,
+            backend=options.backend, address=options.address, shard=options.shard, gap=options.gap,
+            store=options.store,
             calibration=corrected, allow_partial=True, output=options.output,
             read=[*files, *api.files_of(options.networks)], begun=options.begun, on_progress=on_progress,
             stopped=stopped)
@@ -343,6 +348,7 @@ def add_import(commands: Commands) -> None:
                     "modules are code, so they come in from Python only: fadiff_mapper.load_network(module, inputs).")
     parser.add_argument("model", metavar="MODEL")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the network file to write (YAML)")
+    arguments.add_bits(parser)
     arguments.add_dimensions(parser)
     parser.set_defaults(run=import_network)
 

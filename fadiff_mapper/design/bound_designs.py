@@ -249,7 +249,7 @@ class BoundDesigns:
     parents: set[Point] = field(default_factory=set)  # already used for a descent or for least hardware
     pool: list[Nest] = field(default_factory=list)  # mappings of each layer, for designs without a bound
     pooled: list[Point] = field(default_factory=list)  # designs whose mappings are in the pool
-    idle_rounds: int = IDLE
+    idle_rounds: float = IDLE
 
     def propose(self, count: int, archive: Sequence[DesignOutcome]) -> list[Point]:
         """See `Proposer.propose`."""

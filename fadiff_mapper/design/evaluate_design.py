@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -31,6 +32,7 @@ from fadiff_mapper.design.result_store import ResultStore, as_stored
 from fadiff_mapper.design.space import Point, broken_limit, design_area_mm2, design_document, parameter_values
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.fusion.prices import other_reads
+from fadiff_mapper.fusion.segments import Segment, segments
 from fadiff_mapper.inputs.load import find_energies, read_spec
 from fadiff_mapper.inputs.native.arch import read_architecture
 from fadiff_mapper.inputs.spec.mapping import Mapping
@@ -38,7 +40,9 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.v04.document import translated_architecture
 from fadiff_mapper.inputs.yaml.leniency import Leniency
 from fadiff_mapper.model.evaluate_spec import is_sparse
+from fadiff_mapper.network.network_bound import LeastLayer, network_least
 from fadiff_mapper.network.one_design import with_problem
+from fadiff_mapper.network.options import LONGEST
 from fadiff_mapper.network.result import NetworkResult, network_result
 from fadiff_mapper.workload.readers.network_text import network_text, shape_id
 
@@ -159,6 +163,11 @@ class DesignBench:
         return ResultStore(self.folder)
 
     @cached_property
+    def segments(self) -> tuple[Sequence[Segment], ...]:
+        """All groups that could be fused in each network, on any design."""
+        return tuple(segments(network, LONGEST) if self.question.fuse else () for network in self.question.networks)
+
+    @cached_property
     def plans(self) -> KeptPlans:
         """The plans of the best design that was mapped here."""
         return KeptPlans(self.question.metrics[0])
@@ -192,16 +201,22 @@ class DesignBench:
         return tuple(mapping_of(entry, spec) for entry, spec in zip(self._required(specs), specs, strict=True))
 
     def networks_at(self, point: Point, stopped: Over = never) -> tuple[NetworkResult, ...]:
-        """All networks on a design, with every mapping; plans that are not kept are made again, until `stopped`.
+        """All networks on a design, with every mapping and the bound on their plans.
+
+        Plans that are not kept are made again; once `stopped`, these have no bound.
 
         Raises FadiffError if a layer has no mapping, or its stored mapping is invalid.
         """
-        if point == self.plans.point:
-            return self.plans.networks
-        specs = self.reader.specs(point)
-        entries = self._required(specs)
-        return tuple(mapped_network(self.question, number, specs, entries, stopped)
-                     for number in range(len(self.question.networks)))
+        specs, networks = self.reader.specs(point), self.plans.networks
+        if point != self.plans.point:
+            entries = self._required(specs)
+            networks = tuple(mapped_network(self.question, number, specs, entries, stopped)
+                             for number in range(len(self.question.networks)))
+        with suppress(OutOfTime):
+            least = [plan_bound(self, number, specs, stopped) for number in range(len(networks))]
+            networks = tuple(replace(network, bound=one.of(self.question.mapping_metric, 1.0) if one else None)
+                             for network, one in zip(networks, least, strict=True))
+        return networks
 
     def _required(self, specs: Sequence[Spec]) -> list[LayerEntry]:
         """The entries of all layers. Raises FadiffError if a layer has no mapping."""
@@ -299,39 +314,55 @@ def disagreement(question: DesignQuestion, outcome: DesignOutcome, plans: Sequen
 SLACK = 1 - 1e-9  # factor on sums before they are compared: thousands of additions may differ in their last bits
 
 
-def bound_that_loses(bench: DesignBench, specs: Sequence[Spec], area_mm2: float, rivals: Sequence[tuple[float, ...]],
-                     stopped: Over = never) -> LeastFigures | None:
-    """The bound that proves a design to be no better than a mapped one; None without a proof.
+def plan_bound(bench: DesignBench, number: int, specs: Sequence[Spec], stopped: Over = never) -> LeastFigures | None:
+    """The bound on all plans of network `number` on a design, fused or not as the question says; it is stored.
 
-    Bounds of layers are computed one by one, those with the most arithmetic first, until there is a proof. Fused layers
-    pass tensors on without the memory of a layer's bound: a layer that could be fused is bounded only by its
-    arithmetic, which no plan avoids. `specs` are the design with every distinct layer, `rivals` the metrics of mapped
-    designs, in the order of the question's metrics; `stopped` is asked before every layer.
+    None without a proof for some layer. `specs` are the design with every distinct layer; `stopped` is asked before
+    every layer.
 
     Raises:
         FadiffError: The store cannot be written.
         OutOfTime: `stopped` was true before the end.
     """
-    question = bench.question
-    if not rivals or any(is_sparse(spec) for spec in specs):
+    question, design = bench.question, design_digest(specs[0])
+    network, runs = question.networks[number], question.runs[number]
+    own = [specs[entry.layer] for entry in runs]
+    if question.calibration or is_sparse(own[0]):
         return None
-    fusable = {entry.layer for network in question.runs for entry in network if question.fuse and entry.fusable}
-    least = [arithmetic_bound(spec).times(count) for spec, count in zip(specs, question.loads, strict=True)]
-    total, design = sum(least, LeastFigures(0.0, 0.0, 0.0)), design_digest(specs[0])
+    key = digest_of(["plan bound", __version__, network_text(network), question.fuse,
+                     [layer_key(design, spec, question.layer_options) for spec in own]])
+    least = as_stored(LeastFigures, bench.store.get(key), ("energy_pj", "cycles", "root_edp"))
+    if least is None:
+        layers = []
+        for spec in own:
+            if stopped():
+                raise OutOfTime
+            bound = layer_bound(spec, design, bench.store)
+            if bound is None:
+                return None
+            layers.append(LeastLayer(bound.energy_pj, bound.cycles, bound.root_edp ** 2))
+        plans = network_least(network, Hardware(own[0].arch, own[0].tables), own, layers, bench.segments[number])
+        assert plans is not None
+        least = LeastFigures(plans.bound("energy"), plans.bound("delay"), math.sqrt(plans.bound("edp")))
+        bench.store.put(key, asdict(least))
+    return least
 
-    def loses() -> bool:
-        bounds = [total.of(metric, area_mm2) * SLACK for metric in question.metrics]
-        return any(all(value <= bound for value, bound in zip(rival, bounds, strict=True)) for rival in rivals)
 
-    for layer in sorted(range(len(least)), key=lambda layer: -least[layer].cycles):
-        if loses():
-            return total
-        if stopped():
-            raise OutOfTime
-        bound = None if layer in fusable else layer_bound(specs[layer], design, bench.store)
-        if bound is not None:
-            total += bound.times(question.loads[layer]) - least[layer]
-    return total if loses() else None
+def design_bound(bench: DesignBench, specs: Sequence[Spec], stopped: Over = never) -> LeastFigures | None:
+    """The bound on all plans of all networks on a design, each times its weight; arguments as for `plan_bound`."""
+    total = LeastFigures(0.0, 0.0, 0.0)
+    for number, weight in enumerate(bench.question.weights):
+        least = plan_bound(bench, number, specs, stopped)
+        if least is None:
+            return None
+        total += least.times(weight)
+    return total
+
+
+def loses(question: DesignQuestion, least: LeastFigures, area_mm2: float, rivals: Sequence[tuple[float, ...]]) -> bool:
+    """Whether a design of this bound is no better than one of the rivals (see `evaluate_design`)."""
+    bounds = [least.of(metric, area_mm2) * SLACK for metric in question.metrics]
+    return any(all(value <= bound for value, bound in zip(rival, bounds, strict=True)) for rival in rivals)
 
 
 def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[float, ...]] = (),
@@ -354,8 +385,9 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
     """
     question, parameters = bench.question, parameter_values(bench.question.space, point)
 
-    def refused(reason: str, area_mm2: float = math.inf, mapped: bool = False) -> DesignOutcome:
-        return DesignOutcome(point, parameters, False, reason, area_mm2=area_mm2, mapped=mapped)
+    def refused(reason: str, area_mm2: float = math.inf, mapped: bool = False,
+                bounds: tuple[float, float, float] | None = None) -> DesignOutcome:
+        return DesignOutcome(point, parameters, False, reason, area_mm2=area_mm2, mapped=mapped, bounds=bounds)
 
     if broken := broken_limit(question.space, point):
         return refused(broken)
@@ -366,13 +398,21 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
     area = design_area_mm2(specs[0])
     if broken := broken_limit(question.space, point, specs[0], area):
         return refused(broken, area)
-    least = None if question.calibration else bound_that_loses(bench, specs, area, rivals, stopped)
-    if least is not None:
-        return DesignOutcome(point, parameters, False, "its lower bound is no better than a design that is known",
-                             area_mm2=area, bounds=(least.energy_pj, least.cycles))
+    least = None if question.fuse or question.calibration or is_sparse(specs[0]) else sum(
+        (arithmetic_bound(spec).times(count) for spec, count in zip(specs, question.loads, strict=True)),
+        LeastFigures(0.0, 0.0, 0.0))
+    if least is None or not loses(question, least, area, rivals):
+        try:
+            least = design_bound(bench, specs, stopped) or least
+        except OutOfTime:
+            if give_up:
+                raise
+    bounds = (least.energy_pj, least.cycles, least.root_edp) if least else None
+    if least and loses(question, least, area, rivals):
+        return refused("its lower bound is no better than a design that is known", area, bounds=bounds)
     entries = layer_entries(specs, question.layer_options, bench.store, stopped, give_up)
     if missing := _missing_layer(question, entries):
-        return refused(missing, area, mapped=True)
+        return refused(missing, area, True, bounds)
     planned = [network_figures(question, number, specs, entries, bench.store, stopped, give_up)
                for number in range(len(question.networks))]
     cut_short = OUT_OF_TIME in {entry.status for entry in entries} | {plan.status for _, plan in planned if plan}
@@ -382,6 +422,6 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
     figures, plans = tuple(each for each, _ in planned), tuple(plan for _, plan in planned if plan)
     outcome = DesignOutcome(point, parameters, True, "", sum(each.weight * each.energy_pj for each in figures),
                             sum(each.weight * each.cycles for each in figures), area, figures, mapped=True,
-                            cut_short=cut_short)
+                            bounds=bounds, cut_short=cut_short)
     bench.plans.offer(outcome, plans if len(plans) == len(planned) else ())
     return outcome

@@ -209,14 +209,15 @@ class LeastFigures:
 
 
 def arithmetic_bound(spec: Spec) -> LeastFigures:
-    """The bound of a layer by its multiply-accumulates only, fused or not."""
+    """The bound of an unfused layer by its multiply-accumulates only; a group may leave some of them out."""
     energy = spec.problem.computes * compute_energy(spec.arch.arithmetic, spec.tables)[0]
     cycles = spec.problem.computes / spec.arch.arithmetic.instances
     return LeastFigures(energy, cycles, sqrt(energy * cycles))
 
 
 def layer_bound(spec: Spec, design: str, store: ResultStore) -> LeastFigures | None:
-    """The proven bound of an unfused layer, stored for both proposal and mapping; None if unproven, and if sparse.
+    """The proven bound of an unfused layer, stored for both proposal and mapping; None if unproven, for a layer without
+    a mapping, and if sparse.
 
     `design` is the `design_digest` of the spec. Raises FadiffError if the store cannot be written.
     """
@@ -228,7 +229,7 @@ def layer_bound(spec: Spec, design: str, store: ResultStore) -> LeastFigures | N
         return None if known["proven"] is None else LeastFigures(**known["proven"])
     except (TypeError, KeyError):  # not stored yet, or not such an entry
         task = mapping_task(spec)
-        bound = lower_bound(task.layer, task.space)
+        bound = None if task.impossible else lower_bound(task.layer, task.space)
         least = None if bound is None else LeastFigures(bound.energy, bound.delay, sqrt(bound.edp))
         store.put(key, {"proven": least and asdict(least)})
         return least

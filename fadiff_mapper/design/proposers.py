@@ -18,7 +18,7 @@ from fadiff_mapper.design.question import DesignQuestion
 from fadiff_mapper.design.result import DesignOutcome
 from fadiff_mapper.design.space import DesignSpace, Point
 
-IDLE_ROUNDS = 200  # idle rounds allowed for a proposer that does not judge its designs
+IDLE_ROUNDS = 200.0  # idle rounds allowed for a proposer that does not judge its designs
 
 
 class Proposer(Protocol):
@@ -26,10 +26,10 @@ class Proposer(Protocol):
 
     Attributes:
         idle_rounds: Successive rounds without a design to map after which a search ends: all proposals were refused or
-            pruned.
+            pruned; infinite for one that goes through all designs.
     """
 
-    idle_rounds: int
+    idle_rounds: float
 
     def propose(self, count: int, archive: Sequence[DesignOutcome]) -> list[Point]:
         """Up to `count` new designs for the next round; fewer or none if no more are known.
@@ -50,7 +50,7 @@ def all_points(space: DesignSpace) -> Iterator[Point]:
 class ExhaustiveDesigns:
     """Proposes every design of a small space, in order. Raises FadiffError for a larger space."""
 
-    idle_rounds = IDLE_ROUNDS
+    idle_rounds = math.inf
 
     def __init__(self, space: DesignSpace) -> None:
         if space.size > MOST_DESIGNS:
@@ -158,7 +158,7 @@ class OptunaDesigns:
         if not known:
             self.study.tell(trial, [worst + WORSE for worst in self.worst])
             return
-        least = None if outcome.feasible or outcome.bounds is None else LeastFigures(*outcome.bounds, 0.0)
+        least = None if outcome.feasible or outcome.bounds is None else LeastFigures(*outcome.bounds)
         values = [math.log(max(outcome.of(metric) if least is None else least.of(metric, outcome.area_mm2), 1e-300))
                   for metric in self.question.metrics]
         self.worst = [max(pair) for pair in zip(values, self.worst, strict=True)]

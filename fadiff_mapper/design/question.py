@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from pathlib import Path
 
 from fadiff_mapper.base.errors import FadiffError, listed
@@ -22,7 +23,6 @@ class NetworkLayer:
 
     layer: int  # its number in `DesignQuestion.layers`
     times: int  # how often it runs in one run of the network
-    fusable: bool  # whether it could be fused with a neighbour
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,9 @@ class DesignQuestion:
     @cached_property
     def runs(self) -> tuple[tuple[NetworkLayer, ...], ...]:
         """For each network its distinct layers, in the order of `Workload.distinct`."""
-        number, runs = {layer.key: index for index, layer in enumerate(self.layers)}, []
-        for network in self.networks:
-            fusable = {name for link in network.links() if link.fusable for name in (link.producer, link.consumer)}
-            runs.append(tuple(NetworkLayer(number[entry.layer.key], entry.times, bool(fusable & {*entry.nodes}))
-                              for entry in network.distinct()))
-        return tuple(runs)
+        number = {layer.key: index for index, layer in enumerate(self.layers)}
+        return tuple(tuple(NetworkLayer(number[entry.layer.key], entry.times) for entry in network.distinct())
+                     for network in self.networks)
 
     @cached_property
     def loads(self) -> tuple[float, ...]:
@@ -110,6 +107,8 @@ METHODS = ("bounds", "gradient", "random", "exhaustive", "tpe", "nsga2")
 UNTAUGHT = ("random", "exhaustive")
 """Methods whose designs do not depend on earlier outcomes, so that a run can be split into shards."""
 
+MOST_BOUNDED = 100_000  # designs of a space whose gap is proven: a day of bounds on a dozen cores
+
 EVALUATIONS = 100  # designs that are mapped by default, without a time limit
 
 TAUGHT_ROUND, UNTAUGHT_ROUND = 8, 64
@@ -131,6 +130,9 @@ class DesignOptions:
     backend: str = "processes"  # one of `executors.BACKENDS`
     address: str | None = None  # of the cluster, see `executors.executor`
     shard: tuple[int, int] | None = None  # (i, n): evaluates only the i-th of every n proposed designs, from 1
+    gap: float | None = None
+    """Share by which the best design may be above the best plan of the whole space: all other designs are bounded, and
+    mapped where they could be better by more. None: designs that were not proposed are not looked at."""
     store: Path | None = None  # of all evaluations, shared with other runs; None: only for this run
 
     @property
@@ -145,8 +147,8 @@ class DesignOptions:
         return self.evaluations if self.shard is None else -(-self.evaluations // self.shard[1])
 
 
-def check_design_options(options: DesignOptions) -> None:
-    """Raises FadiffError for an option out of its range, or options that exclude each other."""
+def check_design_options(options: DesignOptions, question: DesignQuestion) -> None:
+    """Raises FadiffError for an option out of its range, or options that exclude each other or the question."""
     if options.method not in METHODS:
         raise FadiffError(f"method: found {options.method!r}; accepted: {listed(METHODS)}")
     for name in ("evaluations", "per_round", "jobs"):
@@ -157,6 +159,17 @@ def check_design_options(options: DesignOptions) -> None:
         raise FadiffError(f"jobs: found {options.jobs}; accepted: a whole number from 1 to {MOST_THREADS}")
     if options.time_limit is not None and not options.time_limit > 0:
         raise FadiffError(f"time limit: found {options.time_limit!r}; accepted: seconds greater than 0")
+    if options.gap is not None:
+        if not isinstance(options.gap, int | float) or not 0 <= options.gap < inf:
+            raise FadiffError(f"gap: found {options.gap!r}; accepted: a share of 0 or more, such as 0.01")
+        if options.shard is not None or not options.prune:
+            raise FadiffError(f"gap: found with {'a shard' if options.shard else 'prune=False'}; accepted: one of them")
+        if len(question.metrics) > 1 or question.calibration:
+            raise FadiffError(f"gap: found with {'several metrics' if len(question.metrics) > 1 else 'a calibration'}, "
+                              "with which nothing is proven; accepted: one of them")
+        if question.space.size > MOST_BOUNDED:
+            raise FadiffError(f"gap: found a space of {question.space.size:,} designs; accepted: at most "
+                              f"{MOST_BOUNDED:,}, as each of them is bounded")
     if options.shard is not None:
         number, shards = options.shard
         if not 1 <= number <= shards:

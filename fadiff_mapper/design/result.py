@@ -5,15 +5,16 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, isnan, nan
+from math import ceil, inf, isnan, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 
+from fadiff_mapper.base.atomic_files import lock
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.inputs.yaml.located import Map
-from fadiff_mapper.network.result import NetworkResult
+from fadiff_mapper.network.result import NetworkResult, plans_among
 
 if TYPE_CHECKING:
     from fadiff_mapper.timeloop.verify import Verdict
@@ -68,7 +69,9 @@ class DesignOutcome:
     area_mm2: float = inf  # infinite if unknown, as the design was refused before
     networks: tuple[NetworkFigures, ...] = ()  # empty if infeasible
     mapped: bool = False  # whether its layers were mapped: neither refused by a limit nor pruned
-    bounds: tuple[float, float] | None = None  # least energy and cycles of a pruned design
+    bounds: tuple[float, float, float] | None = None
+    """Least energy, cycles and root of the EDP of its plans (`layer_entries.LeastFigures`); None without a bound, and
+    if refused before."""
     cut_short: bool = False  # whether time ended the search of its mappings
 
     @property
@@ -79,7 +82,7 @@ class DesignOutcome:
     @property
     def pruned(self) -> bool:
         """Whether it was pruned for its lower bound."""
-        return self.bounds is not None
+        return self.bounds is not None and not self.mapped
 
     def of(self, metric: str) -> float:
         """The value of a metric, see `metric_exponents`; infinite if the design is infeasible."""
@@ -116,12 +119,33 @@ class DesignResult:
     status: str  # how the search ended, in words
     time_s: float  # of the search
     warnings: tuple[str, ...] = ()  # sentences on steps skipped for want of time, and on changed files of the store
+    bound: float | None = None
+    """The value of the metric that no plan on any design of the space undercuts; None for several metrics, with a
+    calibration, and where some designs were neither bounded nor refused."""
     confirmed: bool = True  # False if the best design, evaluated again, differed from the store
 
     @property
     def best(self) -> DesignOutcome:
         """The best design in the first metric."""
         return self.front[0]
+
+    @property
+    def gap(self) -> float | None:
+        """Share by which the best design may be above the best plan on the best design of the space; 0: it is the best.
+
+        None where no bound on the whole space is known.
+        """
+        return None if self.bound is None or not self.front else self.best.of(self.metrics[0]) / self.bound - 1
+
+    @property
+    def proven(self) -> str:
+        """A sentence on the gap."""
+        metric, left = self.metrics[0], self.space_size - len(self.outcomes)
+        if self.gap is not None:
+            percent = ceil(max(self.gap, 0.0) * 1e4) / 100
+            return (f"{metric} is at most {percent:g} % above that of the best plan on the best of all "
+                    f"{self.space_size:,} designs, of {plans_among(self.options['fuse'])}")
+        return f"no gap is known: {left:,} designs were not looked at" if left else "no gap is known"
 
     @property
     def evaluations(self) -> int:
@@ -143,8 +167,9 @@ class DesignResult:
 
         The folder is made where it does not exist. Raises FadiffError where a file cannot be written.
         """
-        from fadiff_mapper.output.design_files import write_design
-        write_design(self, folder)
+        from fadiff_mapper.output.design_files import write_open_folder
+        with lock(folder):
+            write_open_folder(self, folder)
 
     def verify(self) -> dict[str, dict[str, Verdict]]:
         """`NetworkResult.verify` of every network's plan on the best design, by name."""
@@ -161,7 +186,7 @@ def better_neighbour(result: DesignResult) -> DesignOutcome | None:
     return min(better, key=lambda each: each.of(metric), default=None)
 
 
-OWN = 5  # figures of a design: energy, cycles, area, and the bounds on energy and cycles
+OWN = 6  # figures of a design: energy, cycles, area, and its three bounds
 EACH = 5  # figures of a network on it: energy and cycles, both unfused, and fused groups
 
 
@@ -182,7 +207,7 @@ class OutcomeTable(Sequence[DesignOutcome]):
     def append(self, outcome: DesignOutcome) -> None:
         """Adds an outcome of a design of the space, with the figures of all networks or of none."""
         self.points.extend(outcome.point)
-        self.figures.extend((outcome.energy_pj, outcome.cycles, outcome.area_mm2, *(outcome.bounds or (nan, nan))))
+        self.figures.extend((outcome.energy_pj, outcome.cycles, outcome.area_mm2, *(outcome.bounds or (nan, nan, nan))))
         for each in outcome.networks:
             self.figures.extend((each.energy_pj, each.cycles, each.unfused_energy_pj, each.unfused_cycles,
                                  each.fused_groups))
@@ -219,7 +244,7 @@ class OutcomeTable(Sequence[DesignOutcome]):
             bool(self.flags[number] & 1), self.words[self.reasons[number]], energy, cycles, area,
             tuple(NetworkFigures(name, weight, row[0], row[1], row[2], row[3], int(row[4]))
                   for (name, weight), row in zip(self.networks, rows, strict=True) if not isnan(row[0])),
-            bool(self.flags[number] & 2), None if isnan(bounds[0]) else (bounds[0], bounds[1]),
+            bool(self.flags[number] & 2), None if isnan(bounds[0]) else (bounds[0], bounds[1], bounds[2]),
             bool(self.flags[number] & 4))
 
 

@@ -20,10 +20,10 @@ from typing import Any
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError, OutOfTime, SpecError, attempted, listed
 from fadiff_mapper.design.bound_designs import BoundDesigns, DesignDescent
-from fadiff_mapper.design.evaluate_design import DesignBench, disagreement, evaluate_design
+from fadiff_mapper.design.evaluate_design import SLACK, DesignBench, disagreement, evaluate_design
 from fadiff_mapper.design.executors import TimeLeft, executor
-from fadiff_mapper.design.layer_entries import OUT_OF_TIME
-from fadiff_mapper.design.proposers import BLACK_BOX, Proposer
+from fadiff_mapper.design.layer_entries import OUT_OF_TIME, LeastFigures
+from fadiff_mapper.design.proposers import BLACK_BOX, ExhaustiveDesigns, Proposer
 from fadiff_mapper.design.question import DesignOptions, DesignQuestion, check_design_options, check_question
 from fadiff_mapper.design.result import DesignOutcome, DesignResult, OutcomeTable, hypervolume, undominated
 from fadiff_mapper.design.space import DesignSpace, Point, design_document, limit_values, points_beside
@@ -248,7 +248,7 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
     """
     notes = () if options.method is not None or descent else (NO_DESCENT,)
     options = replace(options, method=options.method or ("gradient" if descent else "bounds"))
-    check_design_options(options)
+    check_design_options(options, question)
     assert (options.method == "gradient") == (descent is not None)
     check_question(question)
     archive = OutcomeTable({parameter.name: parameter.values for parameter in question.space.parameters},
@@ -289,6 +289,9 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
             ended = stopped() or not run.front or options.shard is not None
             neighbours = () if ended or not options.neighbours else settled(
                 run, question.space, in_time, stopped, options.prune)
+            if options.gap is not None and not (ended or clock.missed):
+                run.wanted = inf
+                status = _rounds(run, clock, ExhaustiveDesigns(question.space), in_time, options, stopped, options.gap)
         if clock.missed:
             out_of_time = f"out of time after {options.time_limit:g} s: the best designs so far"
             status = status.replace(SEARCH_ENDED, out_of_time)
@@ -299,9 +302,12 @@ def search_design(question: DesignQuestion, options: DesignOptions, *, on_progre
 
 
 def _rounds(run: DesignRun, clock: DesignClock, proposer: Proposer, in_time: InTime, options: DesignOptions,
-            stopped: Over) -> str:
-    """Evaluates round by round to the end; returns the reason in words."""
-    known: set[Point] = set()
+            stopped: Over, gap: float = 0.0) -> str:
+    """Evaluates round by round to the end; returns the reason in words.
+
+    A design is not mapped whose bound is better than the best one by no more than the `gap`.
+    """
+    known = {outcome.point for outcome in run.archive}
     proposed = idle = 0
     number, shards = options.shard or (1, 1)
     while run.mapped < run.wanted and not clock.missed:
@@ -316,7 +322,8 @@ def _rounds(run: DesignRun, clock: DesignClock, proposer: Proposer, in_time: InT
         mine = [point for place, point in enumerate(points, proposed) if place % shards == number - 1]
         proposed += len(points)
         before = run.mapped
-        for outcome in in_time(mine, run.values() if options.prune else []):
+        for outcome in in_time(mine, [tuple(value / (1 + gap) for value in rival) for rival in run.values()]
+                               if options.prune else []):
             if outcome is not None:
                 run.add(outcome)
             if stopped():
@@ -326,6 +333,18 @@ def _rounds(run: DesignRun, clock: DesignClock, proposer: Proposer, in_time: InT
         if idle >= proposer.idle_rounds and not clock.missed:
             return f"no design to map in {idle} rounds: all were refused or no better by their lower bounds"
     return SEARCH_ENDED
+
+
+def space_bound(run: DesignRun, size: int) -> float | None:
+    """The value of the first metric that no plan on any design of the space undercuts; None where that is not known.
+
+    Every design of the space, of `size` designs, has to be refused or bounded, for a single metric.
+    """
+    if len(run.metrics) > 1 or len(run.archive) < size or any(
+            outcome.bounds is None and (outcome.mapped or outcome.feasible) for outcome in run.archive):
+        return None
+    return min((SLACK * LeastFigures(*outcome.bounds).of(run.metrics[0], outcome.area_mm2) for outcome in run.archive
+                if outcome.bounds is not None), default=None)
 
 
 def _result(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbours: tuple[DesignOutcome, ...],
@@ -371,6 +390,7 @@ def _result(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbou
     history = [{key: value for key, value in step.items() if key != "front"}
                | ({"hypervolume": hypervolume(step["front"], reference)} if reference else {}) for step in run.history]
     effort = {name: getattr(options, name) for name in ("method", "evaluations", "time_limit", "prune", "shard")}
+    effort |= {} if options.gap is None else {"gap": options.gap}
     return DesignResult(
         name=space.name, space_size=space.size,
         ranges={each.name: (each.values[0], each.values[-1], len(each.values)) for each in space.parameters},
@@ -380,7 +400,7 @@ def _result(run: DesignRun, bench: DesignBench, options: DesignOptions, neighbou
         mapped_networks=networks or (), neighbours=neighbours,
         final=final, final_source=source,
         hypervolume=hypervolume(run.values(), reference) if reference else None, reference=reference,
-        history=tuple(history),
+        bound=space_bound(run, space.size), history=tuple(history),
         options=effort | {"per_round": options.round, "seed": question.seed, "fuse": question.fuse,
                           "energy": question.energy, "weights": list(question.weights)}
         | (question.calibration.record() if question.calibration else {}),

@@ -66,7 +66,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class LeastLayer:
-    """Values that no mapping of a layer undercuts, all its runs together."""
+    """Values that no mapping of a layer undercuts."""
 
     energy_pj: float
     cycles: float
@@ -158,19 +158,26 @@ class NetworkLeast:
 
 def least_value(workload: Workload, hardware: Hardware, results: Sequence[Result], segments: Sequence[Segment],
                 metric: str) -> float | None:
-    """The value of a metric that no plan undercuts; arguments as of `network_least`, None where it has no bound."""
-    least = network_least(workload, hardware, results, segments)
+    """The value of a metric that no plan undercuts, None where it has no bound.
+
+    `results` are the mapping of every distinct layer by itself with its bound, in the order of `workload.distinct()`;
+    the other arguments are as of `network_least`.
+    """
+    bounds = [LeastLayer(bound.energy, bound.delay, bound.edp) if (bound := result.bound) else None
+              for result in results]
+    least = network_least(workload, hardware, [result.spec for result in results], bounds, segments)
     return least.bound(metric) if least else None
 
 
-def network_least(workload: Workload, hardware: Hardware, results: Sequence[Result],
+def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec], bounds: Sequence[LeastLayer | None],
                   segments: Sequence[Segment]) -> NetworkLeast | None:
     """The least cost of every layer of a network, by itself and in groups.
 
     Args:
         workload: The network.
         hardware: The design.
-        results: The mapping of every distinct layer by itself with its bound, in the order of `workload.distinct()`.
+        layers: Every distinct layer on the design, in the order of `workload.distinct()`.
+        bounds: The least cost of one run of each of them by itself; None: it has no bound.
         segments: All segments that could be fused groups; none where nothing is fused.
 
     Returns:
@@ -180,12 +187,12 @@ def network_least(workload: Workload, hardware: Hardware, results: Sequence[Resu
     segments = segments if levels else ()   # without a home nothing can be handed on
     repeats = repeats_of(workload)
     operators = {node.name: node.layer for node in workload.layers if node.layer}
-    specs = by_node(workload, [result.spec for result in results])
+    specs = by_node(workload, layers)
     alone: dict[str, LeastLayer] = {}
-    for name, bound in by_node(workload, [result.bound for result in results]).items():
+    for name, bound in by_node(workload, bounds).items():
         if bound is None:
             return None
-        alone[name] = LeastLayer(repeats[name] * bound.energy, repeats[name] * bound.delay,
+        alone[name] = LeastLayer(repeats[name] * bound.energy_pj, repeats[name] * bound.cycles,
                                  repeats[name] ** 2 * bound.edp)
     credits = {pair: NOTHING for segment in segments for pair in pairwise(segment.nodes)}
     needed: dict[tuple[str, int], tuple[Pair, ...]] = {}    # sum and words -> the fewest links to be fused for the read
@@ -215,7 +222,7 @@ def network_least(workload: Workload, hardware: Hardware, results: Sequence[Resu
             needs = pairs[first:max(other.read.behind, first + 1)]
             if len(needs) <= len(needed.get((other.node, other.words), needs)):
                 needed[other.node, other.words] = needs
-    costs = word_costs(results[0].spec)
+    costs = word_costs(layers[0])
     for (_, words), needs in needed.items():
         saved = costs.fetched(words)
         less = min(words * costs.read[level] for level in levels)
@@ -257,7 +264,7 @@ def network_least(workload: Workload, hardware: Hardware, results: Sequence[Resu
             np.concatenate([np.broadcast_to(each, (*shape, each.shape[-1])) for each in values], axis=-1)
             for values in ([one.energy_pj for one in found], [one.cycles for one in found])))
     return NetworkLeast([names for names, _ in chains(workload)], alone, fused, credits,
-                        other_reads(workload, results[0].spec))
+                        other_reads(workload, layers[0]))
 
 
 def group_room(hardware: Hardware, levels: Sequence[int], specs: Mapping[str, Spec]) -> dict[str, GroupRoom]:

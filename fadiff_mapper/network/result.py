@@ -10,6 +10,7 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fadiff_mapper.base.atomic_files import lock
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.extras import require
 from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware
@@ -83,9 +84,14 @@ class TileMapping:
     stats: Stats
 
 
-PLANS = ("layers by themselves and fused groups of consecutive layers, in any shared loops and tile sizes, with halos "
-         "and weights kept or brought in again, within the design's constraints")
-"""The plans among which a gap is proven, in words; `network_bound` states them exactly."""
+
+def plans_among(fuse: bool) -> str:
+    """The plans among which a gap is proven, with fused groups or without, in words; `network_bound` states them
+    exactly."""
+    groups = (" and fused groups of consecutive layers, in any shared loops and tile sizes, with halos and weights "
+              "kept or brought in again") if fuse else ""
+    return f"layers by themselves{groups}, within the design's constraints"
+
 
 NO_READS = Totals(0.0, 0)
 """Energy and cycles of no reads at all, such as those of a network that joins no tensors."""
@@ -150,7 +156,7 @@ class NetworkResult:
         joined: Energy and cycles of the tensors that sums, products and the like read besides the one that flows on,
             such as residual operands: from the outermost level, layer by layer.
         alone: The layers that are in no group; empty where no groups were looked for, as `status` or `options` say.
-        bound: The value of the metric that no plan undercuts (those of `PLANS`): pJ *
+        bound: The value of the metric that no plan undercuts (those of `plans_among`): pJ *
             cycles, pJ or cycles. None where none is proven.
     """
 
@@ -180,7 +186,8 @@ class NetworkResult:
         if self.gap is None:
             return "no lower bound on plans of this network is known"
         name = {"edp": "EDP", "energy": "energy", "delay": "delay"}[self.options["metric"]]
-        return (f"{name} is at most {ceil(max(self.gap, 0.0) * 1e4) / 100:g} % above that of the best plan, of {PLANS}")
+        return (f"{name} is at most {ceil(max(self.gap, 0.0) * 1e4) / 100:g} % above that of the best plan, of "
+                f"{plans_among(self.options['fuse'])}")
 
     @property
     def planned_joined(self) -> Totals:
@@ -239,8 +246,9 @@ class NetworkResult:
         Raises:
             FadiffError: A file cannot be written.
         """
-        from fadiff_mapper.output.network_files import write_network
-        write_network(self, folder)
+        from fadiff_mapper.output.network_files import write_held
+        with lock(folder):
+            write_held(self, Path(folder))
 
     def to_looptree(self, group: GroupInNetwork | int) -> dict[str, Any]:
         """One run of a group as an input of LoopTree (`v4fused`).

@@ -8,12 +8,13 @@ from dataclasses import asdict, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from fadiff_mapper.base.atomic_files import lock, write_files
+from fadiff_mapper.base.atomic_files import write_files
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import attempted
 from fadiff_mapper.base.text_formats import csv_text, json_text, paragraph
 from fadiff_mapper.design.result import DesignOutcome, DesignResult
 from fadiff_mapper.inputs.yaml.dump import dump
+from fadiff_mapper.network.result import plans_among
 from fadiff_mapper.output import RUN_FILES, STORE
 from fadiff_mapper.output.design_page import best_sensitivities, design_html
 from fadiff_mapper.output.network_files import network_files, safe_name
@@ -67,7 +68,8 @@ def design_json(result: DesignResult) -> str:
         "space": result.name, "size": result.space_size, "limits": result.limits, "metrics": list(result.metrics),
         "status": result.status, "notes": [f"warning: {each}" for each in result.warnings],
         "options": result.options, "proposed": len(result.outcomes), "mapped": result.evaluations,
-        "pruned": result.pruned, "refused": result.refused,
+        "pruned": result.pruned, "refused": result.refused, "gap": result.gap, "lower_bound": result.bound,
+        "gap_among": plans_among(result.options["fuse"]) if result.bound else None,
         "front": [_record(outcome) for outcome in result.front],
         "final": {"source": result.final_source, "designs": [_record(outcome) for outcome in result.final]},
         "neighbours": [_record(outcome) for outcome in result.neighbours],
@@ -88,7 +90,7 @@ def _record(outcome: DesignOutcome) -> dict[str, Any]:
 
 FIGURES = ("energy_pj", "cycles", "edp", "area_mm2")
 ABOUT = ("number", "feasible", "reason", "mapped", "least_energy_pj", "least_cycles")
-"""Columns besides the figures and the parameters; `least_` columns are lower bounds of pruned designs."""
+"""Columns besides the figures and the parameters; `least_` columns are lower bounds."""
 
 
 def front_csv(result: DesignResult) -> str:
@@ -132,17 +134,8 @@ def _table(outcomes: Sequence[DesignOutcome], further: Sequence[str],
     return csv_text(columns, (map(cells(outcome, others).get, columns) for outcome, others in rows))
 
 
-def write_design(result: DesignResult, folder: str | Path) -> None:
-    """Writes the files of `design_files` and the page into a folder, created where missing and locked meanwhile.
-
-    Raises FadiffError if another run locks the folder, or a file cannot be written.
-    """
-    with lock(Path(folder)):
-        write_open_folder(result, folder)
-
-
 def write_open_folder(result: DesignResult, folder: str | Path, over: Over = never) -> DesignResult:
-    """Writes the same files for a caller that holds the folder's lock.
+    """Writes the files of `design_files` and the page for a caller that holds the folder's lock.
 
     Once `over` is true, the page leaves out its slow sensitivities, and the returned result has a warning.
     """

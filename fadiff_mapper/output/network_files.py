@@ -11,14 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fadiff_mapper.base.atomic_files import lock, write_files
+from fadiff_mapper.base.atomic_files import write_files
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import attempted
 from fadiff_mapper.base.text_formats import json_text, paragraph
 from fadiff_mapper.fusion import FusedLink, Stay
 from fadiff_mapper.fusion.fused_group import Hardware
 from fadiff_mapper.inputs.yaml.load import dump
-from fadiff_mapper.network.result import PLANS, NetworkResult
+from fadiff_mapper.network.result import NetworkResult, plans_among
 from fadiff_mapper.output.looptree import beyond_looptree, looptree_yaml
 from fadiff_mapper.output.network_page import network_html
 from fadiff_mapper.output.run_files import reproducing_files, run_files, versions
@@ -61,7 +61,8 @@ def plan_yaml(result: NetworkResult, missing: Container[str] = ()) -> str:
 
 def _proven(result: NetworkResult) -> dict[str, Any]:
     """The proven largest share by which the plan can exceed the best plan of a set, and in words; null if unknown."""
-    return {"gap": result.gap, "lower_bound": result.bound, "gap_among": PLANS if result.bound else None}
+    return {"gap": result.gap, "lower_bound": result.bound,
+            "gap_among": plans_among(result.options["fuse"]) if result.bound else None}
 
 
 # Subfolder names are chosen here, because the plan refers to them.
@@ -240,17 +241,8 @@ AHEAD = 32  # folders whose texts are made before they are written
 WRITERS = 8  # folders written concurrently, as writing mostly waits for the disk
 
 
-def write_network(result: NetworkResult, folder: str | Path) -> None:
-    """Writes the files of `network_files` into a folder, created where missing and locked meanwhile.
-
-    Raises FadiffError if another run locks the folder, or a file cannot be written.
-    """
-    with lock(Path(folder)):
-        write_held(result, Path(folder))
-
-
 def write_held(result: NetworkResult, folder: Path, over: Over = never) -> NetworkResult:
-    """Writes the same files into a folder that the caller holds (`atomic_files.lock`).
+    """Writes the files of `network_files` into a folder that the caller holds (`atomic_files.lock`).
 
     Once `over` is true, only the files of the plan itself are written; the returned plan's status has the number of
     missing folders. Raises FadiffError if a file cannot be written.

@@ -50,6 +50,7 @@ def changed(content: Any, place: tuple[Any, ...], rng: random.Random) -> Any:
     return copy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("design", "layer"), [
     ("gemmini_small", GEMM), ("weight_stationary", GEMM), ("eyeriss_like", POOLED), ("output_stationary", POOLED)])
 def test_the_checker_accepts_a_certificate_and_no_change_of_one_number(design: str, layer: str) -> None:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from itertools import islice
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from recorded_cases import NO_REUSE, OWN_DESIGNS, RECORDED, document, read
 from recorded_cases import cases as recorded_cases
 from strategies import UNSHARED, Case, cases, switched_cases
@@ -86,7 +86,6 @@ def test_every_count_of_the_recorded_cases_adds_up(path: object, arch: str) -> N
 
 
 @given(cases() | switched_cases())
-@settings(max_examples=40, deadline=None)
 def test_every_count_of_a_random_mapping_adds_up(case: Case) -> None:
     layer = prepare_layer(case.arch, case.problem, Tables(), reuse_of(case.mapping, case.problem.dataspace_names()))
     found = evaluate_nest(layer, pack([case.mapping], case.problem), details=True)
@@ -94,7 +93,6 @@ def test_every_count_of_a_random_mapping_adds_up(case: Case) -> None:
 
 
 @given(cases(UNSHARED))
-@settings(max_examples=30, deadline=None)
 def test_without_windows_or_links_a_count_is_a_product_but_for_first_writes(case: Case) -> None:
     layer = prepare_layer(case.arch, case.problem, Tables())
     found = evaluate_nest(layer, pack([case.mapping], case.problem))

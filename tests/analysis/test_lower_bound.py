@@ -12,7 +12,7 @@ from fadiff_validation.random_mappings import constrained_nests
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from small_specs import product, whole_space
-from strategies import SHAPES, Case, cases, forgetful_cases
+from strategies import SHAPES, Case, cases, forgetful_cases, packed_cases
 
 from fadiff_mapper import load
 from fadiff_mapper.base import bundled_files
@@ -54,9 +54,9 @@ PRICES = Tables(ert=tuple(EnergyTable(f"tiny.{name}", actions) for name, actions
     ("L2", {"read": 50.0, "write": 70.0, "leak": 0.1}), ("MAC", {"compute": 0.5}))))
 
 
-@given(cases(SHAPES) | forgetful_cases(SHAPES), st.lists(st.integers(1, 60), min_size=3, max_size=3),
-       st.booleans(), st.sampled_from((least_traffic.MOST_TILES, 200, 30)))
-@settings(max_examples=80, deadline=None)
+@given(cases(SHAPES) | forgetful_cases(SHAPES) | packed_cases(SHAPES),
+       st.lists(st.integers(1, 60), min_size=3, max_size=3), st.booleans(),
+       st.sampled_from((least_traffic.MOST_TILES, 200, 30)))
 def test_no_mapping_on_any_small_machine_is_below_the_bound(case: Case, sizes: list[int], free: bool,
                                                             most: int) -> None:
     """Any choice of what is kept; any fan-outs, windows, strides, links, memories; tiles one by one or in groups."""
@@ -78,7 +78,7 @@ def test_no_mapping_on_any_small_machine_is_below_the_bound(case: Case, sizes: l
 
 @given(st.sampled_from(list(bundled_files.designs())), st.sampled_from(("conv", "depthwise", "grouped_conv")),
        st.integers(0, 99), st.data())
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_no_mapping_within_a_designs_constraints_is_below_the_bound(design: str, shape: str, seed: int,
                                                                     data: st.DataObject) -> None:
     spec = load(str(bundled_files.find(f"arch/{design}")), str(bundled_files.find(f"problems/{shape}")))
@@ -95,7 +95,6 @@ def test_no_mapping_within_a_designs_constraints_is_below_the_bound(design: str,
 
 @given(st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=3), min_size=1, max_size=80),
        st.lists(st.floats(0, 10), min_size=3, max_size=3))
-@settings(max_examples=50, deadline=None)
 def test_no_price_makes_a_left_out_alternative_the_cheapest(rows: list[list[int]], prices: list[float]) -> None:
     points = np.array(rows, dtype=np.float64).T
     left = undominated(points)
@@ -104,7 +103,6 @@ def test_no_price_makes_a_left_out_alternative_the_cheapest(rows: list[list[int]
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 9)] * 3), min_size=1, max_size=least_traffic.MOST_PASSES))
-@settings(max_examples=50, deadline=None)
 def test_of_few_alternatives_all_that_another_one_undercuts_are_left_out(rows: list[tuple[int, ...]]) -> None:
     front = {tuple(column) for column in undominated(np.array(rows, dtype=np.float64).T).T}
     assert front == {row for row in set(rows) if not any(
@@ -113,7 +111,6 @@ def test_of_few_alternatives_all_that_another_one_undercuts_are_left_out(rows: l
 
 @given(st.lists(st.lists(st.integers(0, 999), min_size=3, max_size=3), min_size=1, max_size=80),
        st.lists(st.floats(0, 10), min_size=3, max_size=3))
-@settings(max_examples=50, deadline=None)
 def test_merged_alternatives_are_few_and_none_is_dearer(rows: list[list[int]], prices: list[float]) -> None:
     points = np.array(rows, dtype=np.float64).T
     with pytest.MonkeyPatch.context() as patch:

@@ -203,6 +203,7 @@ def test_a_file_never_gets_the_number_of_a_standard_stream(tmp_path: Path) -> No
     assert (tmp_path / "file").read_bytes() == b""
 
 
+@pytest.mark.slow
 def test_a_launcher_whose_lines_nobody_takes_leaves_its_files(tmp_path: Path) -> None:
     mesh = Path(__file__).parents[1] / "recorded" / "emit" / "mesh.yaml"
     program = (f'"{sys.executable}" -c "import sys; from fadiff_mapper.dropin.launched import main; '

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from fadiff_mapper.base.bundled_files import one_path
@@ -96,7 +96,6 @@ def test_gemmini_runs_square_outputs_and_whole_blocks() -> None:
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-@settings(max_examples=25)
 @given(data=some.data())
 def test_features_are_positive_and_cycles_rise_with_every_price(program: str, data: some.DataObject) -> None:
     factor = some.sampled_from([1, 2, 4])

@@ -35,6 +35,7 @@ def test_check_prints_what_was_understood(design: str) -> None:
         assert expected in done.stdout
 
 
+@pytest.mark.slow
 def test_map_writes_a_mapping_that_evaluates_to_the_same_numbers(tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = run("map", "bundled:arch/gemmini_small", LAYER, "-o", out, "--effort", "light", "--seed", 3,
@@ -62,6 +63,7 @@ def test_the_merged_input_is_literal_yaml_without_constraints(tmp_path: Path) ->
     assert "architecture_constraints" not in document and "{{" not in text and "!" not in text
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_files(tmp_path: Path) -> None:
     texts = []
     for name in ("first", "second"):
@@ -100,6 +102,7 @@ def test_map_takes_a_folder_of_problems_and_sums_them_up(tmp_path: Path) -> None
         summary["cycles"] * sum(result["stats"]["energy_pj"] for result in results.values()))
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_with_the_best_so_far_and_a_second_run_has_to_wait(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fadiff_mapper", "map", *MANY, "-o", str(tmp_path), "--imperfect",
                "--jobs", "1"]
@@ -117,6 +120,7 @@ def test_ctrl_c_ends_with_the_best_so_far_and_a_second_run_has_to_wait(tmp_path:
     assert json.loads(again.stdout)["edp"] == json.loads(written.read_text())["stats"]["edp"]
 
 
+@pytest.mark.slow
 def test_a_warm_start_must_fit_the_problem(tmp_path: Path) -> None:
     quick = ("--effort", "light", *BUNDLED_TABLES)
     design = "bundled:arch/gemmini_large"

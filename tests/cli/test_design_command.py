@@ -36,6 +36,7 @@ def test_check_counts_variables_of_templates(given: Path, capsys: pytest.Capture
     assert "size: 5 designs" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_front_is_found_written_and_printed(given: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["design", "space.yaml", "pair.yaml", "-o", "out", "--method", "random", "--evaluations", "2", "--jobs=1",
              "--no-fusion", "--metric", "edp", "--metric", "area", "--limit", "columns * rows=128", "--weights", "3"]
@@ -74,6 +75,7 @@ def test_a_mistake_is_told_in_one_line_and_nothing_is_written(given: Path, words
     assert not (given / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_store_that_says_what_is_not_so_fails_the_command(given: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["design", "space.yaml", "pair.yaml", "-o", "out", "--method", "exhaustive", "--evaluations", "1",
              "--no-fusion", "--jobs=1", "--quiet"]

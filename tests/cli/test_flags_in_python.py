@@ -45,6 +45,7 @@ def test_options_are_at_most_a_dozen(options: type) -> None:
     assert len(inspect.signature(options).parameters) <= 12
 
 
+@pytest.mark.slow
 def test_a_run_into_a_folder_is_the_same_from_python(tmp_path: Path) -> None:
     specs = fm.load_layers("bundled:arch/gemmini_small", "bundled:layers/resnet18/conv1x1_64_128_28_s2",
                            "bundled:layers/resnet18/fc_512_1000")

@@ -20,7 +20,7 @@ from fadiff_mapper.design.layer_entries import OUT_OF_TIME
 from fadiff_mapper.dropin.shim import command
 
 ARCHITECTURE = SPACE.partition("design_space")[0]
-LIBRARIES = ("array_api_compat", "jinja2", "joblib", "markupsafe", "matplotlib", "networkx", "numpy", "onnx", "rich",
+LIBRARIES = ("array_api_compat", "jinja2", "joblib", "markupsafe", "matplotlib", "numpy", "onnx", "rich",
              "scipy", "torch", "yaml")
 BY_SCRIPT = [sys.executable, "-c", "import sys; sys.path[:1] = []; from fadiff_mapper.__main__ import main; "
              "sys.exit(main())"]
@@ -62,6 +62,7 @@ def python_itself(folder: Path) -> set[str]:
     return {name.split(".")[0] for name in said.split()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_module_of_the_working_folder_runs(name: str, place: Path) -> None:
     for module in {*sys.stdlib_module_names, *LIBRARIES} - {*sys.builtin_module_names} - python_itself(place):
@@ -79,6 +80,7 @@ BIG = "design_space: {version: 0.1, parameters: {" + ", ".join(
     for name, memory in (("first", "Scratchpad"), ("second", "Accumulator"))) + "}}"
 
 
+@pytest.mark.slow
 def test_a_search_of_too_many_designs_for_its_time_ends_with_what_it_has(place: Path) -> None:
     """Judged by processor time, as other programs may be at work: 3 s, workers included; 14 s in all without a limit on
     the first design and on the report."""
@@ -104,6 +106,7 @@ def unshared(script: str, *words: str, cwd: Path) -> subprocess.CompletedProcess
                           capture_output=True, text=True, timeout=120, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_machine_without_shared_memory_designs(jobs: str, place: Path) -> None:
     read_only = "mount -t tmpfs -o ro none /dev/shm"
@@ -140,6 +143,7 @@ def figures(folder: Path) -> object:
     return record["front"], record["mapped"], record["history"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 def test_a_killed_worker_changes_nothing(place: Path) -> None:
     (place / "space.yaml").write_text(f"{ARCHITECTURE}{SIX}")

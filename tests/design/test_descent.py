@@ -321,6 +321,7 @@ def test_what_has_been_judged_when_time_is_over_is_proposed(time_for: int, bench
     assert proposer.propose(3, [bench.outcome(first[0])]) == []
 
 
+@pytest.mark.slow
 def test_proposals_are_new_keep_the_limits_and_repeat_themselves(bench: Bench) -> None:
     space = replace(bench.question.space, limits=(Limit("units", 8),))
     question = replace(bench.question, space=space, fuse=False)
@@ -335,6 +336,7 @@ def test_proposals_are_new_keep_the_limits_and_repeat_themselves(bench: Bench) -
         archive += [bench.outcome(point) for point in points]
 
 
+@pytest.mark.slow
 def test_the_best_design_of_a_small_space_is_found_with_a_third_of_the_evaluations(bench: Bench) -> None:
     proposer = proposer_of(bench, replace(bench.question, fuse=False))
     archive: list[DesignOutcome] = []

@@ -11,7 +11,7 @@ from small_spaces import NETWORK, SECTION, small_network, small_question
 
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.design import layer_entries as entries_module
-from fadiff_mapper.design.evaluate_design import DesignBench, bound_that_loses, evaluate_design, planned_figures
+from fadiff_mapper.design.evaluate_design import DesignBench, design_bound, evaluate_design, loses, planned_figures
 from fadiff_mapper.design.proposers import all_points
 from fadiff_mapper.design.question import DesignQuestion
 from fadiff_mapper.design.result import DesignOutcome
@@ -127,13 +127,14 @@ def test_no_design_is_better_than_its_lower_bound(tmp_path: Path) -> None:
     question = small_question(tmp_path, metrics=("edp", "energy", "delay"))
     bench = DesignBench(question, tmp_path / "store")
     for outcome in all_outcomes(bench):
-        specs = bench.reader.specs(outcome.point)
+        least = design_bound(bench, bench.reader.specs(outcome.point))
         mine = tuple(outcome.of(metric) for metric in question.metrics)
-        assert bound_that_loses(bench, specs, outcome.area_mm2, [tuple(1.001 * value for value in mine)]) is None
-        least = bound_that_loses(bench, specs, outcome.area_mm2, [(0.0, 0.0, 0.0)])
-        assert least is not None
+        assert least is not None and not loses(question, least, outcome.area_mm2, [
+            tuple(1.001 * value for value in mine)])
+        assert loses(question, least, outcome.area_mm2, [(0.0, 0.0, 0.0)])
         assert least.energy_pj <= outcome.energy_pj
         assert least.cycles <= outcome.cycles
+        assert outcome.bounds == (least.energy_pj, least.cycles, least.root_edp)
 
 
 def test_a_design_left_out_for_its_bound_is_no_better_than_its_rival(tmp_path: Path) -> None:

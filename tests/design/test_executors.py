@@ -21,6 +21,7 @@ from fadiff_mapper.design.executors import SharedBench, TimeLeft, executor
 from fadiff_mapper.design.proposers import all_points
 
 
+@pytest.mark.slow
 def test_two_processes_find_what_one_finds_in_the_order_of_the_points(tmp_path: Path) -> None:
     bench = DesignBench(small_question(tmp_path), None)
     points = list(all_points(bench.question.space))[:6]
@@ -29,6 +30,7 @@ def test_two_processes_find_what_one_finds_in_the_order_of_the_points(tmp_path: 
     assert found == [evaluate_design(bench, point) for point in points]
 
 
+@pytest.mark.slow
 def test_a_killed_worker_of_a_cluster_loses_nothing(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
     bench = DesignBench(small_question(tmp_path), tmp_path / "store")
@@ -45,6 +47,7 @@ def test_a_killed_worker_of_a_cluster_loses_nothing(tmp_path: Path) -> None:
     assert len(found) == 12
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 has no safe path")
 def test_a_cluster_of_this_machine_takes_no_module_from_the_working_folder(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,9 +101,11 @@ def test_designs_that_are_being_mapped_at_the_end_of_a_round_are_given_up(
     with executor(bench, jobs=1) as evaluated:
         found = list(evaluated([(0, 0), (0, 1)], [], TimeLeft(end, first_kept)))
     assert [each is None for each in found] == [not first_kept, True]
-    assert not list(tmp_path.glob("store/*/*.json"))  # a later run is to search these layers to the end
+    stored = [file.read_text() for file in tmp_path.glob("store/*/*.json")]
+    assert not any("mapping" in entry for entry in stored)  # a later run is to search these layers to the end
 
 
+@pytest.mark.slow
 def test_plans_of_the_best_design_come_from_its_worker(tmp_path: Path) -> None:
     question = replace(small_question(tmp_path), fuse=True)
     bench = DesignBench(question, tmp_path / "store")
@@ -110,7 +115,7 @@ def test_plans_of_the_best_design_come_from_its_worker(tmp_path: Path) -> None:
     assert bench.plans.point == best.point
     kept, = bench.networks_at(best.point)
     again, = DesignBench(question, tmp_path / "store").networks_at(best.point)
-    assert kept is bench.plans.networks[0]
+    assert kept == replace(bench.plans.networks[0], bound=kept.bound) and kept.bound == again.bound is not None
     assert (kept.stats, kept.unfused_stats, kept.groups) == (again.stats, again.unfused_stats, again.groups)
 
 
@@ -132,12 +137,9 @@ def test_a_backend_that_is_not_installed_names_its_extra(tmp_path: Path, monkeyp
 
 def test_a_task_carries_the_question_and_nothing_that_was_read(tmp_path: Path) -> None:
     bench = DesignBench(small_question(tmp_path), tmp_path)
-    assert bench.question.layers
-    assert bench.question.runs
-    before = len(pickle.dumps(bench))
     evaluate_design(bench, (0, 0))
     assert bench.reader.readings
-    assert len(pickle.dumps(bench)) == before
+    assert len(pickle.dumps(bench)) == len(pickle.dumps(DesignBench(bench.question, tmp_path)))
     assert pickle.loads(pickle.dumps(bench)) == bench
 
 
@@ -148,6 +150,7 @@ def test_a_worker_unpacks_the_bench_of_a_run_once(tmp_path: Path) -> None:
     assert first.bench == DesignBench(small_question(tmp_path), tmp_path)
 
 
+@pytest.mark.slow
 def test_workers_leave_an_interruption_to_the_run(tmp_path: Path) -> None:
     bench, before = DesignBench(small_question(tmp_path), None), signal.getsignal(signal.SIGINT)
     with executor(bench, jobs=2) as evaluated:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fadiff_mapper.design.result import hypervolume, undominated
@@ -13,7 +13,6 @@ axes = st.integers(1, 8)
 values = st.integers(1, 3).flatmap(lambda d: st.lists(st.tuples(*[axes] * d), min_size=1, max_size=12))
 
 
-@settings(max_examples=40)
 @given(values)
 def test_the_front_is_what_no_other_point_beats(points: list[tuple[int, ...]]) -> None:
     front = [points[number] for number in undominated(points)]
@@ -23,7 +22,6 @@ def test_the_front_is_what_no_other_point_beats(points: list[tuple[int, ...]]) -
     assert front == sorted(front)
 
 
-@settings(max_examples=40)
 @given(values)
 def test_the_volume_is_the_share_of_cells_that_some_point_dominates(points: list[tuple[int, ...]]) -> None:
     dimensions, side = len(points[0]), 8

@@ -31,7 +31,7 @@ def judged(question: DesignQuestion, point: tuple[int, ...]) -> DesignOutcome:
     if point[0] == 0:
         return DesignOutcome(point, parameters, False, "too small")
     if point[0] == 1:
-        return DesignOutcome(point, parameters, False, "bound", area_mm2=1.0, bounds=(1e9, 1e9))
+        return DesignOutcome(point, parameters, False, "bound", area_mm2=1.0, bounds=(1e9, 1e9, 1e9))
     distance = sum((index - 40) ** 2 for index in point)
     return DesignOutcome(point, parameters, True, "", 1e6 + 1e3 * distance, 1e5 + distance, 1.0, mapped=True)
 
@@ -67,6 +67,7 @@ def test_the_seed_decides(method: str, metrics: tuple[str, ...], tmp_path: Path)
     assert first != other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "rounds"), [("tpe", 10), ("nsga2", 24)])
 def test_methods_that_learn_come_closer_than_chance(method: str, rounds: int, tmp_path: Path) -> None:
     def mean_of_last(method: str) -> float:

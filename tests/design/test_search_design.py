@@ -48,6 +48,37 @@ def searched(question: DesignQuestion, **settings: Any) -> DesignResult:
     return search_design(question, options, descent=descent_for_designs(options.method))
 
 
+@pytest.mark.parametrize("fuse", [False, True])
+def test_with_a_gap_the_best_design_of_the_whole_space_is_proven(fuse: bool, tmp_path: Path) -> None:
+    question = small_question(tmp_path, fuse=fuse)
+    every = searched(question, method="exhaustive", prune=False, store=tmp_path / "store")
+    proven = searched(question, method="random", evaluations=2, gap=0.0, store=tmp_path / "store")
+    assert proven.best.edp == every.best.edp and len(proven.outcomes) == 12
+    assert proven.evaluations < 12 and proven.bound == pytest.approx(every.bound, rel=1e-6)
+    assert proven.gap == proven.best.edp / proven.bound - 1 and 0 <= proven.gap < (0.5 if fuse else 0.1)
+    assert "of all 12 designs" in proven.proven and ("fused groups" in proven.proven) == fuse
+    plan, = proven.mapped_networks
+    assert plan.gap is not None and 0 <= plan.gap <= proven.gap + 1e-9
+    wide = searched(question, method="random", evaluations=2, gap=10.0, store=tmp_path / "store")
+    assert wide.evaluations == 2 and wide.gap is not None and wide.gap <= 10
+
+
+def test_without_a_gap_nothing_is_said_of_designs_that_were_not_looked_at(tmp_path: Path) -> None:
+    machine = searched(small_question(tmp_path), method="random", evaluations=2, store=tmp_path / "store")
+    assert machine.gap is None and "10 designs were not looked at" in machine.proven
+
+
+@pytest.mark.parametrize(("settings", "asked", "message"), [
+    ({"gap": -0.1}, {}, "gap: found -0.1; accepted: a share of 0 or more"),
+    ({"gap": math.inf}, {}, "gap: found inf; accepted: a share of 0 or more"),
+    ({"gap": 0.0, "prune": False}, {}, "gap: found with prune=False; accepted: one of them"),
+    ({"gap": 0.0}, {"metrics": ("edp", "area")}, "gap: found with several metrics, with which nothing is proven")])
+def test_a_gap_that_cannot_be_proven_is_refused(settings: dict[str, Any], asked: dict[str, Any], message: str,
+                                                tmp_path: Path) -> None:
+    with pytest.raises(FadiffError, match=message):
+        searched(small_question(tmp_path, **asked), **settings)
+
+
 @pytest.mark.parametrize("method", ["random", "exhaustive", "tpe", "nsga2"])
 def test_every_method_finds_the_best_of_a_small_space(method: str, store: Path, truth: list[DesignOutcome],
                                                       tmp_path: Path) -> None:
@@ -67,6 +98,7 @@ def comparable(machine: DesignResult) -> DesignResult:
     return replace(machine, time_s=0.0, history=timeless, mapped_networks=())
 
 
+@pytest.mark.slow
 def test_workers_and_store_change_nothing(store: Path, truth: list[DesignOutcome], tmp_path: Path) -> None:
     question = small_question(tmp_path, seed=3)
     settings = {"evaluations": 4, "per_round": 3}

@@ -11,6 +11,7 @@ TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
 PAGES = sorted(TUTORIALS.glob("*.md"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_tutorial_prints_what_it_shows(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -215,6 +215,7 @@ def test_it_is_asked_again_where_other_parts_follow_from_the_compound_components
     assert (tmp_path / "runs").read_text() == "xx"
 
 
+@pytest.mark.slow
 def test_it_is_asked_again_when_the_command_changes_or_the_kept_table_is_damaged(
         tmp_path: Path, own_cache: Path) -> None:
     spec = design()

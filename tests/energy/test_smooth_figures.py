@@ -64,6 +64,7 @@ def test_attributes_broadcast() -> None:
     assert found.area_um2.shape == found.actions["read"].shape == (2, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", NEEDED)
 def test_gradients_are_those_of_the_function(kind: str) -> None:
     names = list(SHAPES[kind])

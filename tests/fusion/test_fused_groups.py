@@ -103,7 +103,7 @@ def test_a_fused_group_moves_what_looptree_says(problems: list, loops: list, acr
             f"Buffer/F{index + 1}/E{index + 1}"]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.data())
 def test_chains_of_any_size_move_what_looptree_says(data: st.DataObject) -> None:
     problems, p, q, m = [], data.draw(st.integers(1, 6)), data.draw(st.integers(1, 4)), data.draw(st.integers(1, 3))

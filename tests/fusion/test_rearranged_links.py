@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 from fused_groups import conv, gemmini, group, hardware, with_mappings
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, Stay, TileLoop
@@ -146,7 +146,6 @@ def linked(first: Problem, second: Problem, link: FusedLink, loop: TileLoop) -> 
 
 
 @given(st.integers(1, 3), st.integers(2, 4), st.integers(1, 3), st.integers(1, 6), st.booleans())
-@settings(max_examples=25, deadline=None)
 def test_a_resized_image_is_computed_by_the_rows_that_its_windows_fall_into(
         factor: int, rows: int, kernel: int, tile: int, retained: bool) -> None:
     pad = kernel // 2
@@ -168,7 +167,6 @@ def test_a_resized_image_is_computed_by_the_rows_that_its_windows_fall_into(
 
 
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 3), st.integers(1, 4))
-@settings(max_examples=25, deadline=None)
 def test_heads_ask_for_their_own_channels_and_nothing_twice(heads: int, size: int, tile: int, tokens: int) -> None:
     first = conv("first", N=tokens, C=2, M=heads * size)
     second = conv("second", N=tokens, C=size, P=heads)     # a head is a row of it

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fadiff_validation.random_mappings import random_nests
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fadiff_mapper import evaluate, load
@@ -99,7 +99,6 @@ def test_what_does_not_model_residuals_says_so(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.integers(1, 9), min_size=6, max_size=6), st.integers(1, 300))
-@settings(max_examples=30, deadline=None)
 def test_cut_off_factors_cover_the_bound_exactly(factors: list[int], bound: int) -> None:
     spec = spec_on("gemmini_small", "resnet18/conv3x3_512_512_7_s1")
     layer, space = layer_of(spec), build_mapspace(spec.arch, spec.problem, spec.constraints)

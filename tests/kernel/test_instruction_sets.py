@@ -68,6 +68,7 @@ def test_the_level_of_a_build_is_its_folder() -> None:
     assert [level_of(f"/site/fadiff_mapper/kernel/{level}/_kernel.so") for level in LEVELS] == list(LEVELS)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(len(BUILDS) == 1, reason="one build for this processor")
 def test_all_builds_find_the_same_mappings_and_groups_with_the_same_energy() -> None:
     path = os.pathsep.join([str(HOME.parents[1]), *sys.path])

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_specs import GRID, chip, matmul, space, storage
 
@@ -325,7 +325,6 @@ def some_mapping_exists(space: MapSpace) -> bool:
     return False
 
 
-@settings(max_examples=150, deadline=None)
 @given(limits())
 def test_a_conflict_is_never_a_false_alarm(constraints: str) -> None:
     small = space(constraints, matmul(4, 4, 4), SMALL)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from strategies import Case, batches
 
 from fadiff_mapper.inputs.spec.tables import Tables
@@ -15,7 +15,6 @@ from fadiff_mapper.model.tiles import tiles
 
 
 @given(batches())
-@settings(max_examples=100, deadline=None)
 def test_tiles_and_closed_forms(several: list[Case]) -> None:
     problem = several[0].problem
     nest, projection = pack([case.mapping for case in several], problem), project(problem)
@@ -32,7 +31,6 @@ def test_tiles_and_closed_forms(several: list[Case]) -> None:
 
 
 @given(batches())
-@settings(max_examples=100, deadline=None)
 def test_a_score_is_what_the_full_evaluation_says(several: list[Case]) -> None:
     layer = prepare_layer(several[0].arch, several[0].problem, Tables())
     nest = pack([case.mapping for case in several], several[0].problem)

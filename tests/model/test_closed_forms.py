@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from fadiff_validation.random_mappings import random_mapping
-from hypothesis import given, settings
+from hypothesis import given
 from kernel_parts import parts
 from strategies import CONV_1D, STRIDED, THREE_TERMS, TWO_RANKS, Case, cases, forgetful_cases
 
@@ -28,7 +28,6 @@ INPUTS = 1
 
 
 @given(cases(WINDOWS, loops=9) | forgetful_cases(WINDOWS))
-@settings(max_examples=300, deadline=None)
 def test_what_a_sliding_window_demands_is_what_the_walk_counts(case: Case) -> None:
     nest, projection = pack([case.mapping], case.problem), project(case.problem)
     tile, reuse = tiles(nest, projection), reuse_of(case.mapping, case.problem.dataspace_names())
@@ -41,7 +40,6 @@ def test_what_a_sliding_window_demands_is_what_the_walk_counts(case: Case) -> No
 
 
 @given(cases(WINDOWS, loops=9))
-@settings(max_examples=200, deadline=None)
 def test_words_that_repeat_the_call_before_are_those_of_the_walk(case: Case) -> None:
     nest, projection = pack([case.mapping], case.problem), project(case.problem)
     tile, layer = tiles(nest, projection), prepare_layer(case.arch, case.problem, Tables())
@@ -53,7 +51,6 @@ def test_words_that_repeat_the_call_before_are_those_of_the_walk(case: Case) -> 
 
 
 @given(cases(WINDOWS))
-@settings(max_examples=150, deadline=None)
 def test_no_word_is_lost_between_neighbours(case: Case) -> None:
     nest, projection = pack([case.mapping], case.problem), project(case.problem)
     tile, active = tiles(nest, projection), all_active(nest)

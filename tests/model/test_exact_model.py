@@ -6,7 +6,7 @@ import math
 
 import oracle
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from strategies import CONV_1D, UNSHARED, Case, batches, cases, dataspace, switched_cases
 
 from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLevel
@@ -39,7 +39,6 @@ def accesses(found: Evaluation, level: int, tensor: int, row: int = 0) -> tuple[
 
 
 @given(cases() | switched_cases())
-@settings(max_examples=500, deadline=None)
 def test_counts_and_networks_are_those_of_timeloops_walk(case: Case) -> None:
     found, expected = evaluate(case), oracle.timeloop(case.arch, case.problem, case.mapping)
     for level, tensor, name in kept(case):
@@ -63,13 +62,11 @@ def test_counts_and_networks_are_those_of_timeloops_walk(case: Case) -> None:
 
 
 @given(cases())
-@settings(max_examples=200, deadline=None)
 def test_the_slowest_level_sets_the_cycles(case: Case) -> None:
     assert int(evaluate(case).cycles[0]) == oracle.cycles(case.arch, case.problem, case.mapping)
 
 
 @given(cases(UNSHARED, loops=5))
-@settings(max_examples=300, deadline=None)
 def test_without_windows_the_counts_are_those_of_a_machine(case: Case) -> None:
     """Where no rank is a sum, Timeloop's short walk misses nothing: every iteration, counted by sets, says the same."""
     found, expected = evaluate(case), oracle.machine(case.problem, case.mapping)
@@ -80,7 +77,6 @@ def test_without_windows_the_counts_are_those_of_a_machine(case: Case) -> None:
 
 
 @given(batches())
-@settings(max_examples=100, deadline=None)
 def test_a_batch_says_of_each_mapping_what_it_says_alone(several: list[Case]) -> None:
     together = evaluate(*several)
     for row, case in enumerate(several):
@@ -96,7 +92,6 @@ def test_packing_keeps_the_mapping(case: Case) -> None:
 
 
 @given(cases())
-@settings(max_examples=100, deadline=None)
 def test_used_units_and_cycles_do_all_the_work(case: Case) -> None:
     found = evaluate(case)
     units = found.use.expansion_x[0, 0] * found.use.expansion_y[0, 0]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from strategies import CONV_1D, MATMUL, UNSHARED, Case, cases
 
 from fadiff_mapper.gradient.fadiff_as_printed import evaluate_paper
@@ -87,7 +87,6 @@ def wire_free(case: Case) -> Case:
 
 
 @given(cases(UNSHARED))
-@settings(max_examples=150, deadline=None)
 def test_without_loop_order_nothing_is_ever_fetched_again(case: Case) -> None:
     """The exact model counts at least as much, and the same where no loop stands outside a relevant one."""
     case = wire_free(case)

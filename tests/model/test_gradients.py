@@ -202,7 +202,6 @@ def test_the_draw_is_discrete_and_its_gradient_that_of_the_expectation(design: s
 
 
 @given(st.integers(0, 10_000), st.floats(0.01, 8.0), st.sampled_from(DESIGNS))
-@settings(max_examples=40, deadline=None)
 def test_every_draw_is_a_legal_factorization_within_the_constraints(seed: int, temperature: float, design: str) -> None:
     here = setting(design)
     _, _, found = drawing(here, seed, temperature)
@@ -215,7 +214,7 @@ def test_every_draw_is_a_legal_factorization_within_the_constraints(seed: int, t
 
 
 @given(st.integers(0, 10_000), st.sampled_from(DESIGNS))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_the_same_seed_gives_the_same_draw(seed: int, design: str) -> None:
     first, again = (drawing(setting(design), seed, 1.0) for _ in range(2))
     other = drawing(setting(design), seed + 1, 1.0)
@@ -224,7 +223,7 @@ def test_the_same_seed_gives_the_same_draw(seed: int, design: str) -> None:
 
 
 @given(st.integers(0, 10_000), st.sampled_from(DESIGNS))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_cold_draw_stays_where_the_parameters_stand(seed: int, design: str) -> None:
     """From any nest to its parameters and back."""
     here = setting(design)

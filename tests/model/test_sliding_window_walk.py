@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kernel_parts import parts
 from small_specs import chip, storage
@@ -114,7 +114,6 @@ def walks(draw: st.DrawFn) -> tuple[list[int], np.ndarray, np.ndarray]:
 
 
 @given(walks())
-@settings(max_examples=400, deadline=None)
 def test_the_walk_over_states_is_the_walk_over_calls(walk: tuple[list[int], np.ndarray, np.ndarray]) -> None:
     bounds, moves, extent = walk
     plain, repeated = parts.walk_held(np.array(bounds, dtype=float), moves, extent)
@@ -130,7 +129,6 @@ def test_what_is_not_held_is_sent_in_every_iteration(bounds: list[int]) -> None:
 
 
 @given(cases(UNSHARED))
-@settings(max_examples=100, deadline=None)
 def test_without_windows_the_closed_form_is_exact(case: Case) -> None:
     nest, projection = pack([case.mapping], case.problem), project(case.problem)
     closed_form = demand(nest, projection, tiles(nest, projection))[..., 0]
@@ -139,7 +137,6 @@ def test_without_windows_the_closed_form_is_exact(case: Case) -> None:
 
 
 @given(cases(SLIDING))
-@settings(max_examples=200, deadline=None)
 def test_where_one_loop_moves_each_window_the_closed_form_is_the_walk(case: Case) -> None:
     nest, projection = pack([case.mapping], case.problem), project(case.problem)
     closed_form, layer = demand(nest, projection, tiles(nest, projection)), prepared(case).compiled

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from fadiff_validation.random_mappings import random_nests
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from strategies import UNSHARED, Case, cases, switched_cases
 
@@ -42,7 +42,6 @@ def counts(found: Evaluation | NestEvaluation) -> np.ndarray:
 
 
 @given(cases(UNSHARED) | switched_cases(UNSHARED))
-@settings(max_examples=200, deadline=None)
 def test_without_windows_the_smooth_counts_are_the_exact_ones(case: Case) -> None:
     """To the word (the exact ones are whole). Wires between neighbours have no smooth form."""
     reuse = reuse_of(case.mapping, case.problem.dataspace_names())
@@ -53,7 +52,6 @@ def test_without_windows_the_smooth_counts_are_the_exact_ones(case: Case) -> Non
 
 
 @given(cases(loops=4))
-@settings(max_examples=200, deadline=None)
 def test_what_is_left_out_because_it_does_nothing_changes_nothing(case: Case) -> None:
     """Windows lie over a fan-out outside which no loop is left, too."""
     layer, nest = prepare_layer(case.arch, case.problem, Tables()), pack([case.mapping], case.problem)
@@ -85,6 +83,7 @@ def models(design: str, operator: str) -> tuple[Evaluation, NestEvaluation]:
     return evaluate_nest(layer, nest), evaluate_smooth(layer, tensors(nest))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", OPERATORS)
 @pytest.mark.parametrize("design", DESIGNS)
 def test_within_a_designs_constraints_the_models_nearly_agree(design: str, operator: str) -> None:
@@ -106,6 +105,7 @@ def test_what_is_exact_is_exact_in_both() -> None:
     assert np.array_equal(exact.use.compute_cycles, smooth.use.compute_cycles.numpy())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", DESIGNS)
 def test_a_draw_costs_what_its_integers_cost(design: str) -> None:
     """The factors that carry gradients are the drawn integers to the last bit: a factor of 1 is no loop."""

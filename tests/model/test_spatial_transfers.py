@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from kernel_parts import parts
 from strategies import CONV_1D, MATMUL, UNSHARED, Case, cases, forgetful_cases
 
@@ -93,7 +93,6 @@ def test_a_multicast_along_x_is_as_far_as_its_last_receiver() -> None:
 
 
 @given(cases(UNSHARED) | forgetful_cases(UNSHARED))
-@settings(max_examples=250, deadline=None)
 def test_without_shared_ranks_counting_by_elements_gives_the_closed_form(case: Case) -> None:
     nest, projection = pack([case.mapping], case.problem), project(case.problem)
     tile, reuse = tiles(nest, projection), reuse_of(case.mapping, case.problem.dataspace_names())
@@ -108,7 +107,6 @@ def test_without_shared_ranks_counting_by_elements_gives_the_closed_form(case: C
 
 
 @given(cases())
-@settings(max_examples=150, deadline=None)
 def test_no_word_is_lost(case: Case) -> None:
     nest, projection = pack([case.mapping], case.problem), project(case.problem)
     found = evaluate_nest(prepare_layer(case.arch, case.problem, Tables()), nest, details=True).raw

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kernel_parts import parts
 from strategies import SHAPES, Case, cases
@@ -40,7 +40,6 @@ def test_arrays_of_boxes_span_what_the_named_tile_spans(problem_and_tile: tuple[
 
 
 @given(cases())
-@settings(max_examples=100, deadline=None)
 def test_the_compiled_extent_is_that_of_the_arrays(case: Case) -> None:
     nest, projection = pack([case.mapping], case.problem), project(case.problem)
     tile, layer = tiles(nest, projection), prepare_layer(case.arch, case.problem, Tables()).compiled

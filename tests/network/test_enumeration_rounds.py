@@ -51,6 +51,7 @@ def run() -> PlanningRun:
     return listed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", ["gemmini_large", "gemmini_small"])
 def test_a_long_segment_is_enumerated_where_it_extends_one_that_beats_its_layers_divided(design: str) -> None:
     """On the large design long groups of MobileNetV1 pay, on the small one hardly any does."""

@@ -35,6 +35,7 @@ def reasons(result: NetworkResult) -> dict[str, str]:
     return {layer.node: layer.reason for layer in result.alone}
 
 
+@pytest.mark.slow
 def test_fused_layers_and_those_alone_are_all_layers_once() -> None:
     result = mapped("bundled:networks/mobilenet_v1")
     fused = [name for group in result.groups for name in group.nodes]

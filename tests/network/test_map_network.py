@@ -198,6 +198,7 @@ def until(process: subprocess.Popen[str], file: Path, part: str) -> None:
     raise AssertionError(f"{part} of {file}: {process.communicate()}")
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_goes_on_and_finds_what_it_would_have_found(tmp_path: Path) -> None:
     with started(tmp_path, "whole") as whole:
         assert whole.wait() == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise, product
 from math import inf, prod
@@ -14,7 +15,7 @@ import pytest
 
 from fadiff_mapper import NetworkOptions, NetworkResult, load_network, map_network
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.fusion import FusedGroup
+from fadiff_mapper.fusion import FusedGroup, Hardware
 from fadiff_mapper.fusion.candidates import cuts_whole
 from fadiff_mapper.fusion.estimates import homes
 from fadiff_mapper.fusion.fused_group import FusedLayer, FusedLink, Stay, TileLoop
@@ -27,6 +28,8 @@ from fadiff_mapper.network.group_least import GroupRoom, LayerLink, first_traffi
 from fadiff_mapper.network.network_bound import LeastInGroup, LeastLayer, NetworkLeast, network_least
 from fadiff_mapper.network.planning import PlanningRun, planned_groups
 from fadiff_mapper.network.tile_mappings import LIGHT, TileMemory, with_mappings
+from fadiff_mapper.search.result import Result
+from fadiff_mapper.workload import Workload
 from fadiff_mapper.workload.window_slide import WindowSlide
 from tests.network.test_enumeration_rounds import run_of
 
@@ -39,6 +42,7 @@ def planned(name: str, design: str, metric: str = "edp") -> NetworkResult:
                        NetworkOptions(metric=metric, threads=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["edp", "energy", "delay"])
 def test_a_plan_comes_with_its_gap(metric: str, tmp_path: Path) -> None:
     result = planned("mobilenet_v1", "gemmini_large", metric)
@@ -52,13 +56,14 @@ def test_a_plan_comes_with_its_gap(metric: str, tmp_path: Path) -> None:
         assert "above that of the best plan" in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", ["gemmini_large", "gemmini_small"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_no_evaluated_group_is_below_its_bound(name: str, design: str) -> None:
     """All groups that planning evaluates, hundreds of them, with the mappings of all their tiles."""
     run = bounded_run(name, design)
     planned_groups(run)
-    least = network_least(run.workload, run.hardware, run.results, run.segments)
+    least = least_of(run.workload, run.hardware, run.results, run.segments)
     assert least
     compared = 0
     for state in run.known.values():
@@ -71,13 +76,14 @@ def test_no_evaluated_group_is_below_its_bound(name: str, design: str) -> None:
     assert compared > (1 if name.startswith("gpt3") else 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "design"), [
     ("mobilenet_v1", "gemmini_small"), ("resnet18", "gemmini_small"), ("gpt3_6b7_block", "gemmini_large"),
     ("mobilenet_v1", "eyeriss_like")])
 def test_no_group_in_any_loops_is_below_its_bound(name: str, design: str) -> None:
     """Random loops, tile sizes, residencies of operands and intermediates, lines and spilled sums."""
     run, random = bounded_run(name, design), Random(0)
-    least = network_least(run.workload, run.hardware, run.results, run.segments)
+    least = least_of(run.workload, run.hardware, run.results, run.segments)
     assert least
     short = [segment for segment in run.segments if len(segment.nodes) < 5]
     sums = run.total.energy_pj, run.total.cycles
@@ -130,6 +136,14 @@ def assert_above(least: NetworkLeast, point: OperatingPoint) -> None:
     """No prices have a least price above that of a plan."""
     for energy, cycles in ((1.0, 0.0), (0.0, 1.0), (1 / point.energy_pj, 1 / point.cycles)):
         assert least.price(energy, cycles) <= (energy * point.energy_pj + cycles * point.cycles) * (1 + 1e-9)
+
+
+def least_of(workload: Workload, hardware: Hardware, results: Sequence[Result],
+             groups: Sequence[Segment]) -> NetworkLeast | None:
+    """The bound of a network whose layers by themselves have these results."""
+    bounds = [LeastLayer(bound.energy, bound.delay, bound.edp) if (bound := result.bound) else None
+              for result in results]
+    return network_least(workload, hardware, [result.spec for result in results], bounds, groups)
 
 
 def bounded_run(name: str, design: str) -> PlanningRun:
@@ -207,10 +221,11 @@ def test_without_fusion_the_gap_is_over_layers_by_themselves() -> None:
     result = map_network(load_network("bundled:networks/resnet18"), bundled_files.find("arch/gemmini_large"),
                          NetworkOptions(fuse=False, threads=1))
     assert result.gap is not None and 0 <= result.gap < 0.02
-    whole = network_least(result.workload, result.hardware, [layer.result for layer in result.layers], ())
+    whole = least_of(result.workload, result.hardware, [layer.result for layer in result.layers], ())
     assert whole and whole.bound("edp") == result.bound
 
 
+@pytest.mark.slow
 def test_planning_ends_once_the_plan_is_as_close_to_the_best_as_asked_for() -> None:
     network, design = load_network("bundled:networks/resnet18"), bundled_files.find("arch/gemmini_large")
     sooner = map_network(network, design, NetworkOptions(threads=1), gap=0.05)
@@ -228,10 +243,11 @@ def test_nothing_is_proven_for_a_run_that_ended_early() -> None:
     assert result.gap is None and "no lower bound" in result.proven
 
 
+@pytest.mark.slow
 def test_heads_that_run_apart_or_as_one_problem_are_bounded_in_both_forms() -> None:
     result = planned("gpt3_6b7_block", "gemmini_small")
-    least = network_least(result.workload, result.hardware, [layer.result for layer in result.layers],
-                          segments(result.workload, 16))
+    least = least_of(result.workload, result.hardware, [layer.result for layer in result.layers],
+                     segments(result.workload, 16))
     assert least and result.bound
     for node in result.workload.layers:
         assert node.layer

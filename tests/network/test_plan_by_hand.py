@@ -11,6 +11,7 @@ from fadiff_mapper import evaluate, load, load_network, map_network
 from fadiff_mapper.base import bundled_files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("network", "design"), [("gpt3_6b7_block", "gemmini_small"), ("resnet18", "gemmini_large")])
 def test_totals_are_the_sums_of_tiles_and_layers(network: str, design: str, tmp_path: Path) -> None:
     map_network(load_network(f"bundled:networks/{network}"), bundled_files.find(f"arch/{design}")).write(tmp_path)

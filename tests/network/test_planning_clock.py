@@ -140,6 +140,7 @@ def test_layers_are_searched_with_less_effort_where_a_limit_leaves_little_for_ea
     assert [(one.effort, one.metrics, one.seed) for one in asked] == [(effort, ("energy",), 3)]
 
 
+@pytest.mark.slow
 def test_where_there_is_no_time_to_write_all_groups_those_that_save_most_come_first() -> None:
     network = load_network("bundled:networks/mobilenet_v1")
     design = str(bundled_files.find("arch/gemmini_large"))

@@ -224,6 +224,7 @@ def test_equal_chains_are_there_once() -> None:
 
 # The descent.
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 def test_layers_that_should_be_fused_are(model: str) -> None:
     ended = descended(TOGETHER, model)
@@ -260,6 +261,7 @@ def test_the_loss_is_close_to_what_the_decoded_group_really_costs() -> None:
     assert exp(descended(TOGETHER).loss[0]) == pytest.approx(exact.point.edp, rel=0.05)
 
 
+@pytest.mark.slow
 def test_the_same_seed_descends_the_same_way() -> None:
     again = descend(relaxed(TOGETHER), "edp", "refined", seed=0)
     assert np.array_equal(again.sigma, descended(TOGETHER).sigma)
@@ -307,6 +309,7 @@ def network(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_groups_longer_than_those_with_many_loops_come_from_the_enumeration_and_from_the_descent(network: Path) -> None:
     arch, saved = bundled_files.find("arch/gemmini_large"), network.parent / "saved.json"
     for descent in (None, partial(descended_network, alone=True)):
@@ -316,6 +319,7 @@ def test_groups_longer_than_those_with_many_loops_come_from_the_enumeration_and_
         assert all(0 <= value <= 1 for group in result.groups for value in group.sigma)
 
 
+@pytest.mark.slow
 def test_the_paper_s_model_runs_from_the_command_line(network: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = network.parent / "out"
     assert main(["network", str(network), "bundled:arch/gemmini_large", "-o", str(out), "--method", "gradient",

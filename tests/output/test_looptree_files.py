@@ -147,7 +147,7 @@ def test_real_looptree_moves_computes_and_holds_what_the_group_does(name: str) -
             assert held == intermediate_words(fused.layers[index], fused.links[index], fused, steps[index])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.data())
 def test_chains_of_any_size_and_order_of_loops(data: st.DataObject) -> None:
     problems, p, q, m = [], data.draw(st.integers(1, 6)), data.draw(st.integers(1, 4)), data.draw(st.integers(1, 3))

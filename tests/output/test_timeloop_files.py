@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fadiff_mapper.base.errors import InvalidMapping
@@ -173,7 +173,6 @@ def test_a_mapping_is_read_back_as_it_was(mapping: Mapping) -> None:
     assert load(document).mapping == mapping
 
 
-@settings(max_examples=50)
 @given(mappings(LIST[0]))
 def test_the_nest_lists_every_loop_once_indented_by_its_depth(mapping: Mapping) -> None:
     spec = LIST[0]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fadiff_mapper.base.errors import FadiffError
@@ -89,7 +89,6 @@ def test_an_operand_is_nonzero_where_its_partner_was_accessed() -> None:
         computes(FORMATTED, Operand(0.5, has_metadata=False, saved=0.9))
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.floats(0, 1), st.floats(0, 1), st.booleans(), st.booleans(), st.booleans(), st.booleans())
 def test_computes_on_two_nonzeros_always_happen(one: float, other: float, first: bool, second: bool, gates: bool,
                                                 skips: bool) -> None:

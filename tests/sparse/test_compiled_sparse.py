@@ -49,6 +49,7 @@ def test_compiled_scores_are_those_of_the_full_evaluation(design: str) -> None:
     assert legal[True] > 2 or design in ("dot1", "dram_only")  # these have no fan-out
 
 
+@pytest.mark.slow
 def test_compiled_scores_of_drawn_designs_are_those_of_the_full_evaluation() -> None:
     rng, legal = random.Random(33), Counter[bool]()
     bases = [next(spec for spec in recorded_specs(design) if spec.mapping is not None) for design in DESIGNS]

@@ -8,7 +8,7 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fadiff_mapper.base.errors import FadiffError
@@ -38,7 +38,6 @@ def test_nonzeros_are_drawn_from_the_whole_tensor(nonzeros: int, words: int) -> 
         assert model.most([tile]) == max(held)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_hypergeometric_probabilities_are_those_of_binomials(data: st.DataObject) -> None:
     words = data.draw(st.integers(1, 600))
@@ -101,7 +100,6 @@ def test_the_least_occupancy_wraps_around_unless_the_tile_is_the_tensor(tile: in
     assert hypergeometric(4, 16).least([tile]) % 2 ** 64 == least
 
 
-@settings(max_examples=60, deadline=None)
 @given(words=st.integers(1, 5000), density=st.floats(0, 1))
 def test_fixed_tiles_have_one_of_two_occupancies(words: int, density: float) -> None:
     model = DensityModel(FIXED, density, 0, [words])
@@ -113,7 +111,6 @@ def test_fixed_tiles_have_one_of_two_occupancies(words: int, density: float) -> 
     assert model.most([words]) == math.ceil(words * density)
 
 
-@settings(max_examples=60, deadline=None)
 @given(tile=st.tuples(st.integers(1, 5), st.integers(1, 5)), several=st.integers(1, 4), width=st.integers(0, 24))
 def test_banded_tiles_are_those_of_the_matrix(tile: tuple[int, int], several: int, width: int) -> None:
     side = math.lcm(*tile) * several
@@ -132,7 +129,6 @@ def test_banded_tiles_are_those_of_the_matrix(tile: tuple[int, int], several: in
         assert model.most(tile) == max(held)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_empty_tiles_of_a_banded_matrix_are_those_between_timeloops_corners(data: st.DataObject) -> None:
     """An inner tile begins at twice the outer corner plus its offset; it ends at the outer corner, offset and side."""

@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from v04_designs import DRAM, PROBLEM, buffer, document, to_native
 
@@ -141,7 +141,6 @@ def parts(node: Any) -> list[tuple[Any, Any]]:
     return [(node, key) for key in keys] + [part for key in keys for part in parts(node[key])]
 
 
-@settings(max_examples=200)
 @given(data=st.data())
 def test_damaged_documents_never_end_in_another_error(data: st.DataObject) -> None:
     damaged = copy.deepcopy(DAMAGED)

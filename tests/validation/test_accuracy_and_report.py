@@ -174,6 +174,7 @@ def test_what_the_paper_has_no_equation_for_is_listed() -> None:
 
 # The command line.
 
+@pytest.mark.slow
 def test_a_fresh_machine_gets_a_whole_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                              capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
@@ -191,6 +192,7 @@ def test_a_fresh_machine_gets_a_whole_report(tmp_path: Path, monkeypatch: pytest
     assert "| exact |" in (tmp_path / "report.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_disagreement_is_exit_code_1(tmp_path: Path) -> None:
     item = small()[0]
     changed = json.loads(json.dumps(item.answer.result))  # type: ignore[union-attr]

@@ -80,6 +80,7 @@ def fused_part() -> Fused:
     return Fused(looptree.compare("a version", cases()[:1]), "another", (curve("recompute"),))
 
 
+@pytest.mark.slow
 def test_the_page_has_the_curves_and_a_wrong_count_is_exit_code_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                                                   capsys: pytest.CaptureFixture[str]) -> None:
     right = fused_part()

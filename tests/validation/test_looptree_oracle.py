@@ -59,7 +59,7 @@ def compare(document: dict[str, Any]) -> None:
                         lambda unit, feeding=feeding: tuple(part for part in unit if part[0] not in feeding))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(st.randoms(use_true_random=False))
 def test_every_node_holds_and_moves_what_a_run_by_sets_shows(rng: Random) -> None:
     document = random_document(rng)

@@ -112,6 +112,7 @@ def test_of_a_condition_the_larger_branch_runs_and_that_is_said() -> None:
     assert coverage(network).assumed == {"the branch of a condition with more multiply-accumulates runs": 2}
 
 
+@pytest.mark.slow
 def test_a_scan_runs_its_body_once_for_every_entry() -> None:
     from torch._higher_order_ops.scan import scan
 

@@ -20,7 +20,7 @@ pytest.importorskip("onnx")
 
 import onnx
 import onnx_networks
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 from onnx_networks import Graph
@@ -275,7 +275,7 @@ def test_what_is_no_model_is_one_error_line(tmp_path: Path, content: bytes, caps
 WHOLE = onnx_networks.gpt3_6b7_block(16, 16, 2).SerializeToString()
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.slow
 @given(st.integers(0, len(WHOLE) - 1), st.binary(max_size=3))
 def test_a_cut_or_damaged_model_is_read_or_refused_in_one_line(place: int, patch: bytes) -> None:
     damaged = WHOLE[:place] + patch + (WHOLE[place + len(patch):] if patch else b"")
@@ -319,6 +319,7 @@ def doubled(times: int, start: int = 1024, *, weight: bool = False) -> onnx.Mode
     return graph.model(graph.op("Relu", graph.op("Reshape", "x", shape)))
 
 
+@pytest.mark.slow
 def test_values_that_grow_without_bound_end_in_a_sentence_and_take_no_memory_here(tmp_path: Path) -> None:
     path = tmp_path / "doubled.onnx"
     path.write_bytes(doubled(26).SerializeToString())
@@ -328,6 +329,7 @@ def test_values_that_grow_without_bound_end_in_a_sentence_and_take_no_memory_her
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # KiB
 
 
+@pytest.mark.slow
 def test_axes_that_grow_by_the_length_of_a_vector_end_in_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / "joined.onnx"
     path.write_bytes(doubled(26, start=10, weight=True).SerializeToString())

@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fadiff_mapper.workload import origins
@@ -29,7 +29,6 @@ def regrouping(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 @given(regrouping(), st.data())
-@settings(max_examples=150, deadline=None)
 def test_a_reshape_keeps_every_element(shapes: tuple[tuple[int, ...], tuple[int, ...]], data: st.DataObject) -> None:
     before, after = shapes
     narrow = tuple(extent if data.draw(st.booleans()) else 1 for extent in before)
@@ -41,7 +40,6 @@ def test_a_reshape_keeps_every_element(shapes: tuple[tuple[int, ...], tuple[int,
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.integers(0, 2), st.data())
-@settings(max_examples=100, deadline=None)
 def test_a_part_of_tensors_put_together_has_the_elements_of_those_that_stand_there(
         lengths: list[int], axis: int, data: st.DataObject) -> None:
     shapes = [tuple(length if index == axis else 2 for index in range(3)) for length in lengths]

@@ -104,6 +104,7 @@ def test_a_branch_whose_condition_is_an_input_is_not_understood_unless_its_value
     assert load_network(model, values={"rate": 16000}).not_understood() == ()
 
 
+@pytest.mark.slow
 def test_where_all_layers_stand_in_branches_the_inputs_that_decide_are_named() -> None:
     g = Graph("net", (1, 8))
     g.inputs.append(helper.make_tensor_value_info("rate", TensorProto.INT64, []))

@@ -85,6 +85,7 @@ def test_a_program_that_nothing_is_to_be_changed_in_is_left_as_it_is() -> None:
     assert flattened(program) is program
 
 
+@pytest.mark.slow
 def test_what_pytorchs_own_decomposition_gives_is_given(exported: Callable[..., ExportedProgram]) -> None:
     """The whole network against the one from `run_decompositions`, which traces the program anew."""
     program = exported(2, tokens=8)
@@ -99,6 +100,7 @@ def test_what_pytorchs_own_decomposition_gives_is_given(exported: Callable[..., 
         (link.producer, link.consumer, link.axes, link.whole, link.elsewhere) for link in expected.links()]
 
 
+@pytest.mark.slow
 def test_import_grows_with_the_network_and_no_faster(exported: Callable[..., ExportedProgram],
                                                      monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls of Python functions, which no other load of the machine changes: twice as many further blocks at most 2.2

@@ -54,6 +54,7 @@ def test_of_a_perceptron_every_product_has_two_gradients_but_that_of_the_input()
     assert network.macs == counted == 2 * 16 * 32 * 64 + 3 * 16 * 64 * 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("module", "shape"), [
     (nn.Sequential(nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
                    nn.Conv2d(8, 8, 3, padding=1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5)),
@@ -70,6 +71,7 @@ def test_gradients_of_convolutions_and_recurrent_layers_are_counted_as_pytorch_c
     assert network.macs + sum(entry.macs for entry in network.folded) == counted
 
 
+@pytest.mark.slow
 def test_gradients_of_attention_are_five_products() -> None:
     attend = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, dropout=0.0)
     tokens, rows = 10, 2 * 10

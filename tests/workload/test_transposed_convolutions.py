@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional
@@ -23,7 +23,6 @@ def gathered(phase: Phase, x: np.ndarray, taps: np.ndarray) -> np.ndarray:
                      for t in range(phase.outputs)])
 
 
-@settings(deadline=None, max_examples=150)
 @given(st.integers(1, 6), st.integers(1, 5), st.integers(1, 4), st.integers(0, 3), st.integers(1, 3), st.integers(0, 2))
 def test_phases_side_by_side_are_what_pytorch_computes(extent: int, kernel: int, stride: int, pad: int, dilation: int,
                                                        extra: int) -> None:

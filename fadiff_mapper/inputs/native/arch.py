@@ -79,11 +79,9 @@ def _meant(key: str) -> str:
 
     Short ones (width, depth, meshX, ...) are left alone: other spellings of them may be attributes for Accelergy.
     """
-    def squashed(word: str) -> str:
-        return word.replace("-", "").replace("_", "").lower()
-
+    squashed = re.sub("[-_]", "", key).lower()
     for name in LEVEL_ATTRIBUTES:
-        if len(name) > 5 and squashed(name) == squashed(key):
+        if len(name) > 5 and re.sub("[-_]", "", name).lower() == squashed:
             return name
     guess = nearest(key, LEVEL_ATTRIBUTES) if len(key) >= 8 else ""
     if not guess:

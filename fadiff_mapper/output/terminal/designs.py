@@ -98,6 +98,7 @@ def print_design(result: DesignResult, written_to: str) -> None:
     out.print(f"{result.name}: {result.space_size:,} designs, {len(result.outcomes):,} proposed, "
               f"{result.evaluations:,} mapped, {result.pruned:,} left out for their lower bounds, {result.refused:,} "
               f"refused; {result.status} ({result.time_s:.1f} s); written to {written_to}")
+    out.print(result.proven)
 
 
 def _change(after: float, before: float) -> str:
