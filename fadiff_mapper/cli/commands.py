@@ -293,7 +293,6 @@ def add_infer(commands: Commands) -> None:
     parser.add_argument("--metric", choices=network_options.METRICS, default="edp", help="by which problems are mapped")
     parser.add_argument("--seed", type=int, default=0, help="same seed, same answer (default 0)")
     parser.add_argument("--jobs", type=arguments.jobs, metavar="N", help="threads (default: all cores)")
-    parser.add_argument("--quiet", action="store_true", help="print errors only")
     arguments.add_reading(parser)
     parser.set_defaults(run=infer)
 
@@ -307,8 +306,7 @@ def infer(options: argparse.Namespace) -> int:
             frequency=options.frequency, metric=options.metric, seed=options.seed, jobs=options.jobs,
             energy=options.energy, strict=not options.lenient, jinja_data=dict(options.variables),
             output=options.output, stopped=stopped)
-    if not options.quiet:
-        print_inference(result, options.output)
+    print_inference(result, options.output)
     return INTERRUPTED if stopped() else DONE
 
 

@@ -21,5 +21,5 @@ def test_a_tutorial_prints_what_it_shows(page: Path, tmp_path: Path, monkeypatch
 
 
 def test_there_are_seven_tutorials() -> None:
-    assert [page.stem for page in PAGES] == ["cost_of_an_inference", "descend_by_gradient", "design_a_machine", "evaluate_by_hand",
-                                             "fuse_mobilenet", "in_timeloops_place", "map_a_layer"]
+    assert [page.stem for page in PAGES] == ["cost_of_an_inference", "descend_by_gradient", "design_a_machine",
+                                             "evaluate_by_hand", "fuse_mobilenet", "in_timeloops_place", "map_a_layer"]

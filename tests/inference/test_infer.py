@@ -55,7 +55,8 @@ def test_operations_equal_a_formula_of_the_model(llama: InferenceResult) -> None
         norms = 2 * rows * (3 * 4096 + 4)
         rotary = rows * 40 * (3 * 128 + 64)
         return norms + rotary + 5 * scores + rows * 14336 * 5 + 2 * rows * 4096
-    for step, rows, scores in ((("prefill", 1, 2048), 2048, 32 * 2048 ** 2), (("decode", 64, 2560), 64, 64 * 32 * 2560)):
+    for step, rows, scores in ((("prefill", 1, 2048), 2048, 32 * 2048 ** 2),
+                               (("decode", 64, 2560), 64, 64 * 32 * 2560)):
         found = sum(share.operations for share in llama.operators if share.layers == "dense"
                     and (share.phase, share.batch, share.length) == step)
         assert found == 32 * operations(rows, scores)
@@ -159,7 +160,7 @@ def test_a_design_without_a_clock_needs_a_frequency(tmp_path: Path) -> None:
     from fadiff_mapper.base import bundled_files
     text = bundled_files.find("inference/tpu_v4i_like").read_text()
     (tmp_path / "tpu.yaml").write_text(text.replace(", global_cycle_seconds: 9.523809523809524e-10", ""))
-    with pytest.raises(FadiffError, match="the design has no clock; accepted: global_cycle_seconds .*--frequency"):
+    with pytest.raises(FadiffError, match=r"the design has no clock; accepted: global_cycle_seconds .*--frequency"):
         infer(TINY, tmp_path / "tpu.yaml", prompt=64, generate=1)
     given = infer(TINY, tmp_path / "tpu.yaml", prompt=64, generate=1, frequency=1.05e9)
     assert given.batches[0].seconds == pytest.approx(infer(TINY, TPU, prompt=64, generate=1).batches[0].seconds)
