@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 
+from fadiff_mapper.base.atomic_files import lock
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.inputs.yaml.located import Map
 from fadiff_mapper.network.result import NetworkResult, plans_among
@@ -166,8 +167,9 @@ class DesignResult:
 
         The folder is made where it does not exist. Raises FadiffError where a file cannot be written.
         """
-        from fadiff_mapper.output.design_files import write_design
-        write_design(self, folder)
+        from fadiff_mapper.output.design_files import write_open_folder
+        with lock(folder):
+            write_open_folder(self, folder)
 
     def verify(self) -> dict[str, dict[str, Verdict]]:
         """`NetworkResult.verify` of every network's plan on the best design, by name."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import glob
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.inputs.load import read_spec
+from fadiff_mapper.inputs.load import having_bits, read_spec
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.yaml.load import combined, load_file
 from fadiff_mapper.inputs.yaml.located import Map
@@ -23,33 +23,32 @@ def files_of(names: Sequence[str]) -> list[Path]:
     """The files behind the names on a command line, each once, in order.
 
     A name is a file, a folder (its YAML files), a pattern such as `layers/*.yaml`, or `bundled:` with the name of a
-    bundled file or of a folder of such files. FadiffError where one holds no file.
+    bundled file or of a folder of such files. FadiffError where one holds no file; a file that does not exist is left
+    to its reader, which names the nearest one.
     """
-    return list(dict.fromkeys(path for name in names for path in _expanded(name)))
-
-
-def _expanded(name: str) -> Iterator[Path]:
-    """The files of one name. A file that does not exist is left to its reader, which names the nearest one."""
-    path = Path(name)
-    if name.startswith(bundled_files.PREFIX):
-        yield from bundled_files.all_paths(name)
-    elif path.is_dir():
-        inside = sorted(entry for entry in path.iterdir() if entry.suffix in YAML and entry.is_file())
-        if not inside:
-            raise FadiffError(f"{name}: there is no YAML file in this folder; accepted: files that end in "
-                              f"{' or '.join(YAML)}")
-        yield from inside
-    elif glob.has_magic(name) and not path.exists():
-        matching = sorted(Path(entry) for entry in glob.glob(name) if Path(entry).is_file())
-        if not matching:
-            raise FadiffError(f"{name}: no file matches this pattern")
-        yield from matching
-    else:
-        yield path
+    found: list[Path] = []
+    for name, path in zip(names, map(Path, names), strict=True):
+        if name.startswith(bundled_files.PREFIX):
+            found += bundled_files.all_paths(name)
+        elif path.is_dir():
+            inside = sorted(entry for entry in path.iterdir() if entry.suffix in YAML and entry.is_file())
+            if not inside:
+                raise FadiffError(f"{name}: there is no YAML file in this folder; accepted: files that end in "
+                                  f"{' or '.join(YAML)}")
+            found += inside
+        elif glob.has_magic(name) and not path.exists():
+            matching = sorted(Path(entry) for entry in glob.glob(name) if Path(entry).is_file())
+            if not matching:
+                raise FadiffError(f"{name}: no file matches this pattern")
+            found += matching
+        else:
+            found.append(path)
+    return list(dict.fromkeys(found))
 
 
 def load_layers(files: Sequence[Path], *, jinja_data: Mapping[str, Any] | None = None,
-                energy: str = "bundled", strict: bool = True) -> dict[str, Spec]:
+                energy: str = "bundled", strict: bool = True,
+                bits: Mapping[str, Any] | None = None) -> dict[str, Spec]:
     """One spec for every problem among the files, each together with all files that are no problem.
 
     A file is a problem where its problem section has an instance. Where at most one file is, all files make one spec.
@@ -61,12 +60,13 @@ def load_layers(files: Sequence[Path], *, jinja_data: Mapping[str, Any] | None =
                 if isinstance(tree.get("problem"), Map) and "instance" in tree["problem"]]
     if len(problems) < 2:
         only = problems[0] if problems else None
-        return {only.stem if only else "": read_spec(combined(list(trees.values())), tuple(map(str, files)), energy,
-                                                     strict)}
+        return {only.stem if only else "": read_spec(having_bits(combined(list(trees.values())), bits),
+                                                     tuple(map(str, files)), energy, strict)}
     specs, others = {}, {*files}.difference(problems)
     for name, problem in zip(_names(problems), problems, strict=True):
         used = [file for file in files if file == problem or file in others]
-        specs[name] = read_spec(combined([trees[file] for file in used]), tuple(map(str, used)), energy, strict)
+        specs[name] = read_spec(having_bits(combined([trees[file] for file in used]), bits), tuple(map(str, used)),
+                                energy, strict)
     return specs
 
 

@@ -43,14 +43,12 @@ def full_reuse(levels: int, dataspaces: int) -> Reuse:
 
 def reuse_of(mapping: Mapping, names: Sequence[str]) -> Reuse:
     """The reuse that the directives of a mapping leave on; `names` are the data spaces of the problem in order."""
-    def without(off: Sequence[frozenset[str]]) -> np.ndarray:
-        return np.array([[name not in there for name in names] for there in off], dtype=np.bool_)
-
     # The directive of level l concerns the tile of level l, which the receivers below boundary l + 1 hold.
     # The directive of the outermost level concerns no boundary and is left out.
-    return Reuse(without([frozenset(names), *(level.no_temporal_reuse for level in mapping.levels[:-1])]),
-                 *(without([getattr(level, switch) for level in mapping.levels]) for switch in (
-                     "no_multicast", "no_link_transfer", "rmw_first_update", "no_coalesce")))
+    off = [[frozenset(names), *(level.no_temporal_reuse for level in mapping.levels[:-1])],
+           *([getattr(level, switch) for level in mapping.levels] for switch in (
+               "no_multicast", "no_link_transfer", "rmw_first_update", "no_coalesce"))]
+    return Reuse(*np.array([[[name not in there for name in names] for there in each] for each in off], dtype=np.bool_))
 
 
 def constrained_reuse(constraints: Constraints, names: Sequence[str]) -> Reuse:

@@ -10,6 +10,7 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fadiff_mapper.base.atomic_files import lock
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.extras import require
 from fadiff_mapper.fusion import FusedCost, FusedGroup, Hardware
@@ -245,8 +246,9 @@ class NetworkResult:
         Raises:
             FadiffError: A file cannot be written.
         """
-        from fadiff_mapper.output.network_files import write_network
-        write_network(self, folder)
+        from fadiff_mapper.output.network_files import write_held
+        with lock(folder):
+            write_held(self, Path(folder))
 
     def to_looptree(self, group: GroupInNetwork | int) -> dict[str, Any]:
         """One run of a group as an input of LoopTree (`v4fused`).

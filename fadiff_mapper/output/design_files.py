@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from fadiff_mapper.base.atomic_files import lock, write_files
+from fadiff_mapper.base.atomic_files import write_files
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import attempted
 from fadiff_mapper.base.text_formats import csv_text, json_text, paragraph
@@ -134,17 +134,8 @@ def _table(outcomes: Sequence[DesignOutcome], further: Sequence[str],
     return csv_text(columns, (map(cells(outcome, others).get, columns) for outcome, others in rows))
 
 
-def write_design(result: DesignResult, folder: str | Path) -> None:
-    """Writes the files of `design_files` and the page into a folder, created where missing and locked meanwhile.
-
-    Raises FadiffError if another run locks the folder, or a file cannot be written.
-    """
-    with lock(Path(folder)):
-        write_open_folder(result, folder)
-
-
 def write_open_folder(result: DesignResult, folder: str | Path, over: Over = never) -> DesignResult:
-    """Writes the same files for a caller that holds the folder's lock.
+    """Writes the files of `design_files` and the page for a caller that holds the folder's lock.
 
     Once `over` is true, the page leaves out its slow sensitivities, and the returned result has a warning.
     """

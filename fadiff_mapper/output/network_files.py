@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fadiff_mapper.base.atomic_files import lock, write_files
+from fadiff_mapper.base.atomic_files import write_files
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import attempted
 from fadiff_mapper.base.text_formats import json_text, paragraph
@@ -241,17 +241,8 @@ AHEAD = 32  # folders whose texts are made before they are written
 WRITERS = 8  # folders written concurrently, as writing mostly waits for the disk
 
 
-def write_network(result: NetworkResult, folder: str | Path) -> None:
-    """Writes the files of `network_files` into a folder, created where missing and locked meanwhile.
-
-    Raises FadiffError if another run locks the folder, or a file cannot be written.
-    """
-    with lock(Path(folder)):
-        write_held(result, Path(folder))
-
-
 def write_held(result: NetworkResult, folder: Path, over: Over = never) -> NetworkResult:
-    """Writes the same files into a folder that the caller holds (`atomic_files.lock`).
+    """Writes the files of `network_files` into a folder that the caller holds (`atomic_files.lock`).
 
     Once `over` is true, only the files of the plan itself are written; the returned plan's status has the number of
     missing folders. Raises FadiffError if a file cannot be written.

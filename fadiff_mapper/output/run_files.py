@@ -5,11 +5,9 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
-from fadiff_mapper.base.atomic_files import lock, write_files
 from fadiff_mapper.base.text_formats import json_text
 from fadiff_mapper.base.version import __version__
 from fadiff_mapper.inputs.native.mapping import literal_mapping
@@ -138,12 +136,3 @@ def run_files(result: Result) -> dict[str, str]:
     """The files of a searched layer by name: `timeloop-mapper`'s files, the input, and the result as JSON."""
     return reproducing_files("timeloop-mapper", result.spec, result.mapping, result.stats) | {
         "fadiff.result.json": result_json(result)}
-
-
-def write_layer(result: Result, folder: str | Path) -> None:
-    """Writes the files of `run_files` into a folder, all or none; created where missing, locked meanwhile.
-
-    Raises FadiffError if another run locks the folder, or a file cannot be written.
-    """
-    with lock(Path(folder)):
-        write_files(Path(folder), run_files(result))

@@ -24,6 +24,8 @@ KINDS = {"Actual": "actual", "Gated": "gated", "Skipped": "skipped"}
 
 Rows = list[tuple[str, Any]]  # labels and values
 
+WRAP = 2 ** 64  # Timeloop counts in 64 bits without sign: a negative count wraps around
+
 SPECS, STATS = ["", "    SPECS", "    -----"], ["", "    STATS", "    -----"]
 """Headings of a component's attributes, and of its numbers."""
 
@@ -38,19 +40,9 @@ def specified(value: float | None) -> str:
     return "-" if value is None else fixed(value)
 
 
-def single(value: float) -> float:
-    """The value rounded to single precision."""
-    return float(np.float32(value))
-
-
 def single_ratio(above: int, below: int) -> float:
     """above / below, computed in single precision; infinite over zero."""
     return float(np.float32(above) / np.float32(below)) if below else math.inf
-
-
-def unsigned(value: int) -> int:
-    """The value of an unsigned 64-bit counter after `value` steps: a negative count wraps around, as in Timeloop."""
-    return value % 2**64
 
 
 def _lines(rows: Rows, width: int, indent: str = "    ") -> list[str]:
@@ -65,33 +57,16 @@ def storage_accesses(level: dict[str, Any]) -> int:
 
 
 def level_lines(spec: Spec, index: int, stats: Stats) -> list[str]:
-    """The paragraph on one storage level: its attributes, and accesses of every data space that it keeps."""
-    level, found, sparse = spec.arch.levels[index], stats.levels[index], bool(stats.sections)
-    area = single(areas(spec.arch, spec.tables)[level.name])
-    specs = [*_attributes(spec, index, stats), ("Area", f"{fixed(area)} um^2")]
-    lines = [f"=== {level.name} ===", *SPECS, *_lines(specs, 32, " " * 8), *STATS,
-             f"    Cycles               : {found['cycles']}",
-             f"    Bandwidth throttling : {fixed(found['slowdown'])}"]
-    for name, space in found["dataspaces"].items():
-        formats = spec.sparse.levels[index].formats if spec.sparse else {}
-        lines += [f"    {name}:", *(_sparse_dataspace(level, name, space, formats.get(name)) if sparse else
-                                    _lines(_dataspace(level, name, space), 41, " " * 8))]
-    return [*lines, ""]
+    """The paragraph on one storage level: its attributes, and accesses of every data space that it keeps.
 
-
-def _attributes(spec: Spec, index: int, stats: Stats) -> Rows:
-    """Every attribute of a level with its prices; Timeloop names some differently for a sparse design.
-
-    The price of a vector access of a dense design is that of the most expensive action, per member of a cluster.
+    Timeloop names some attributes differently for a sparse design. The price of a vector access of a dense design is
+    that of the most expensive action, per member of a cluster.
     """
-    def size(words: int | None) -> str:
-        return "-" if words is None else str(words)
-
-    level, sparse = spec.arch.levels[index], bool(stats.sections)
+    level, found, sparse = spec.arch.levels[index], stats.levels[index], bool(stats.sections)
     data = ("Data storage size", "Data word bits", "Data block size", "Effective data storage size")
     names = data if sparse else ("Size", "Word bits", "Block size", "Effective size")
     rows: Rows = [
-        ("Technology", "DRAM" if level.is_dram else "SRAM"), (names[0], size(level.size)),
+        ("Technology", "DRAM" if level.is_dram else "SRAM"), (names[0], "-" if level.size is None else level.size),
         (names[1], level.word_bits), (names[2], level.block_size)]
     if sparse:
         rows += [("Metadata storage width(bits)", level.metadata.width),
@@ -100,7 +75,7 @@ def _attributes(spec: Spec, index: int, stats: Stats) -> Rows:
         ("Cluster size", level.cluster_size), ("Instances", f"{level.instances} ({level.mesh_x}*{level.mesh_y})"),
         ("Shared bandwidth", specified(level.shared_bandwidth)), ("Read bandwidth", specified(level.read_bandwidth)),
         ("Write bandwidth", specified(level.write_bandwidth)), ("Multiple buffering", fixed(level.multiple_buffering)),
-        (names[3], size(level.usable)), ("Min utilization", fixed(level.min_utilization))]
+        (names[3], "-" if level.usable is None else level.usable), ("Min utilization", fixed(level.min_utilization))]
     if sparse:
         from fadiff_mapper.model.sparse_design import storage_energies  # dense designs do not load it
         energies = storage_energies(level, spec.tables)
@@ -117,15 +92,24 @@ def _attributes(spec: Spec, index: int, stats: Stats) -> Rows:
                           (max(0.0, *actions) / level.cluster_size, "ERT") if actions else
                           (built_in_storage_energy(level), "PAT"))
         rows += [("Vector access energy", f"{fixed(energy)} pJ"), ("Vector access energy source", source)]
-    used, sharing, utilization = stats.levels[index]["max_instances"], 1.0, 1.0
+    used, sharing, utilization = found["max_instances"], 1.0, 1.0
     if level.power_gated_at is not None:    # instances that share a power gate with an instance in use leak, too
         gate = spec.arch.level_names().index(level.power_gated_at)
         sharing = max(1.0, level.instances / spec.arch.levels[gate].instances)
         utilization = used / (sharing * stats.levels[gate]["max_instances"]) if sharing > 1 else 1.0
-    return [*rows, ("Per-instance-cycle leakage", f"{fixed(storage_energy(level, spec.tables).leak)} pJ"),
-            ("Instances sharing power gating", fixed(sharing)),
-            ("Non-power-gated utilization", f"{fixed(utilization * 100)}%"),
-            ("Leakage energy (total)", f"{fixed(stats.levels[index]['leakage_energy_pj'])} pJ")]
+    rows += [("Per-instance-cycle leakage", f"{fixed(storage_energy(level, spec.tables).leak)} pJ"),
+             ("Instances sharing power gating", fixed(sharing)),
+             ("Non-power-gated utilization", f"{fixed(utilization * 100)}%"),
+             ("Leakage energy (total)", f"{fixed(found['leakage_energy_pj'])} pJ"),
+             ("Area", f"{fixed(float(np.float32(areas(spec.arch, spec.tables)[level.name])))} um^2")]
+    lines = [f"=== {level.name} ===", *SPECS, *_lines(rows, 32, " " * 8), *STATS,
+             f"    Cycles               : {found['cycles']}",
+             f"    Bandwidth throttling : {fixed(found['slowdown'])}"]
+    for name, space in found["dataspaces"].items():
+        formats = spec.sparse.levels[index].formats if spec.sparse else {}
+        lines += [f"    {name}:", *(_sparse_dataspace(level, name, space, formats.get(name)) if sparse else
+                                    _lines(_dataspace(level, name, space), 41, " " * 8))]
+    return [*lines, ""]
 
 
 def _energies(each: str, energy: float, instances: float, space: dict[str, Any]) -> Rows:
@@ -193,7 +177,7 @@ def _sparse_dataspace(level: StorageLevel, name: str, space: dict[str, Any],
         for label, kind in KINDS.items():
             units = space[f"format_{access}"][kind]
             add_ranks(f"{label} scalar format {access} (per-instance)", units if has_bits(units) else [], ",  ")
-    accesses = unsigned(sum(space[access]["actual"] for access in ACCESSES))
+    accesses = sum(space[access]["actual"] for access in ACCESSES) % WRAP
     energy, instances = space["energy_pj_per_instance"], space["utilized_instances"]
     each = energy / accesses if accesses else math.inf if energy else math.nan
     add(("Temporal reductions (per-instance)", space["temporal_reductions"]),
@@ -279,7 +263,7 @@ def stats_txt(spec: Spec, stats: Stats) -> str:
              "Buffer and Arithmetic Levels", "----------------------------"]
     if stats.arithmetic["energy_pj"]:
         unit, found, sparse = spec.arch.arithmetic, stats.arithmetic, bool(stats.sections)
-        area = single(areas(spec.arch, spec.tables)[unit.name]) * unit.instances
+        area = float(np.float32(areas(spec.arch, spec.tables)[unit.name])) * unit.instances
         if sparse:
             rows: Rows = [
                 ("Utilized instances (max)", found["utilized_instances"]),
@@ -303,8 +287,8 @@ def stats_txt(spec: Spec, stats: Stats) -> str:
     outermost = {name: next(level["dataspaces"][name]["utilized_capacity"] for level in reversed(stats.levels)
                             if name in level["dataspaces"]) for name in spec.problem.dataspace_names()}
     outputs = sum(outermost[space.name] for space in spec.problem.dataspaces if space.read_write)
-    reductions = unsigned(stats.actual_computes - outputs)  # all computes but each output's first
-    operations = unsigned(stats.actual_computes + reductions)
+    reductions = (stats.actual_computes - outputs) % WRAP  # all computes but each output's first
+    operations = (stats.actual_computes + reductions) % WRAP
     required = sum(outermost.values())
 
     def per_byte(word_bits: int, words: int) -> str:
@@ -319,7 +303,7 @@ def stats_txt(spec: Spec, stats: Stats) -> str:
         if accesses := storage_accesses(level):
             lines += _lines([("Total scalar accesses", accesses),
                              ("Op per Byte", per_byte(its_level.word_bits, accesses))], 40)
-    edp_j_cycle = single(stats.cycles) * stats.energy_pj / 1e12  # cycles in single precision, as in Timeloop
+    edp_j_cycle = float(np.float32(stats.cycles)) * stats.energy_pj / 1e12  # cycles in single precision, as in Timeloop
     lines += ["", "", "Summary Stats", "-------------",
               f"GFLOPs (@1GHz): {fixed(single_ratio(operations, stats.cycles))}",
               f"Utilization: {fixed(stats.utilization * 100)}%",

@@ -79,8 +79,10 @@ def family_of(layer: PreparedLayer, spaces: Sequence[MapSpace]) -> LayerFamily:
     looping = tables.looping[:, 1::2].tolist()  # of the temporal loops, [W][L][D]
     orders, placed = [], []
     for index in range(len(spaces[0].levels)):
-        orders.append(_side_by_side([temporal_orders(space, layer.projection, index, own[index])
-                                     for space, own in zip(spaces, looping, strict=True)]))
+        orders.append(_side_by_side([
+            temporal_orders(space.problem.dimensions, loops.inner, loops.between, loops.outer, tuple(own[index]),
+                            layer.projection.relevance, layer.projection.shared)
+            for space, own in zip(spaces, looping, strict=True) for loops in [space.levels[index].temporal]]))
         candidates = []
         for space in spaces:
             level = space.levels[index]
@@ -111,20 +113,16 @@ def batch_key(space: MapSpace, projection: Projection) -> tuple[object, ...]:
             constraints.min_parallelism)
 
 
-def temporal_orders(space: MapSpace, projection: Projection, level: int, looping: Sequence[bool]) -> np.ndarray:
-    """Candidate orders of one level's temporal loops within the constraints, distinct, innermost first: [n, D].
+@lru_cache(maxsize=REMEMBERED)
+def temporal_orders(dimensions: tuple[str, ...], inner: tuple[str, ...], between: tuple[str, ...],
+                    outer: tuple[str, ...], looping: tuple[bool, ...], relevant: tuple[tuple[bool, ...], ...],
+                    shared: frozenset[int]) -> np.ndarray:
+    """Candidate orders of one level's temporal loops within its `LoopSpace`, distinct, innermost first: [n, D]; read
+    only.
 
     `looping` [D]: whether the dimension can have a loop at this level; the position of the others does not matter.
+    `relevant` and `shared`: `Projection.relevance` and `Projection.shared`.
     """
-    loops = space.levels[level].temporal
-    return _orders(space.problem.dimensions, loops.inner, loops.between, loops.outer, tuple(looping),
-                   projection.relevance, projection.shared)
-
-
-@lru_cache(maxsize=REMEMBERED)
-def _orders(dimensions: tuple[str, ...], inner: tuple[str, ...], between: tuple[str, ...], outer: tuple[str, ...],
-            looping: tuple[bool, ...], relevant: tuple[tuple[bool, ...], ...], shared: frozenset[int]) -> np.ndarray:
-    """`temporal_orders` from all its inputs, which many layers share; read only."""
     innermost, free, outermost = ([dimensions.index(name) for name in part] for part in (inner, between, outer))
     movable, fixed = [d for d in free if looping[d]], [d for d in free if not looping[d]]
     leading = [None, *(d for d in movable if d in shared)]

@@ -54,9 +54,12 @@ def space_table(family: LayerFamily, member: int, *, residuals: bool = False) ->
     space, factors = family.spaces[member], family.factors
     if residuals:
         least, most = factor_ranges(space)
+        projection = family.layer.projection
         family = replace(family, orders=tuple(
-            temporal_orders(space, family.layer.projection, level, (most[2 * level + 1] > 1).tolist())[None]
-            for level in range(len(space.levels))))
+            temporal_orders(space.problem.dimensions, level.temporal.inner, level.temporal.between,
+                            level.temporal.outer, tuple((factors > 1).tolist()), projection.relevance,
+                            projection.shared)[None]
+            for level, factors in zip(space.levels, most[1::2], strict=True)))
         movable = most > least
         movable[-1] = False  # the outermost loops take the rest
         tables: dict[str, Any] = {"least": least, "most": most,

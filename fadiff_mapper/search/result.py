@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fadiff_mapper.base.atomic_files import lock, write_files
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.extras import require
 from fadiff_mapper.inputs.spec.mapping import Mapping
@@ -92,8 +93,9 @@ class Result:
 
         Those that `timeloop-mapper` leaves are among them. Raises FadiffError where a file cannot be written.
         """
-        from fadiff_mapper.output.run_files import write_layer
-        write_layer(self, folder)
+        from fadiff_mapper.output.run_files import run_files
+        with lock(folder):
+            write_files(folder, run_files(self))
 
     def certificate(self) -> dict[str, Any]:
         """The proof that no mapping is better, for `fadiff-validate certificate`; FadiffError if it did not end."""

@@ -31,7 +31,6 @@ LIBRARIES = {
     "array-api-compat": "evaluation",
     "torch": "the method gradient, networks from PyTorch modules (extra: gradient)",
     "scipy": "sensitivities of capacities and fan-outs, rank correlations",
-    "networkx": "networks as graphs",
     "joblib": "designs evaluated on a cluster",
     "PyYAML": "reading files",
     "Jinja2": "reading templates",

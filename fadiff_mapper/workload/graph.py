@@ -12,7 +12,7 @@ from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from heapq import heapify, heappop, heappush
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fadiff_mapper.base.errors import listed, nearest
 from fadiff_mapper.inputs.yaml.place import Where
@@ -23,9 +23,6 @@ from fadiff_mapper.workload.producer_consumer import Link, find_links, readers_o
 from fadiff_mapper.workload.rewrites import with_named_norms, with_shared_operands
 from fadiff_mapper.workload.shapes import output_shape, possible_macs
 from fadiff_mapper.workload.tensor_routes import Route, routes
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 MOST_NODES = 50_000  # nodes of a network: a plain safety limit
 MOST_NUMBER = 2 ** 53  # largest extent or count of a node, as in a network file: beyond it doubles are not exact
@@ -96,24 +93,6 @@ class Workload:
     def macs(self) -> int:
         """Multiply-accumulates of all operators; nodes that are not understood are not counted."""
         return sum(node.layer.macs for node in self.nodes if node.layer)
-
-    def graph(self) -> nx.MultiDiGraph[str]:
-        """The network as a networkx graph.
-
-        Returns:
-            A multigraph with the attribute `node` on nodes, and on edges `tensor`, its `shape`, and `operand`: the data
-            space that the tensor becomes, or its position among the inputs of a node that is no operator.
-        """
-        import networkx as nx  # here, so that mapping a layer does not wait for it
-
-        graph: nx.MultiDiGraph[str] = nx.MultiDiGraph(name=self.name)
-        shapes = {node.name: node.shape for node in self.nodes}
-        for node in self.nodes:
-            graph.add_node(node.name, node=node)
-            for position, tensor in enumerate(node.inputs):
-                operand = node.operands[position] if node.layer else position
-                graph.add_edge(tensor, node.name, key=position, tensor=tensor, shape=shapes[tensor], operand=operand)
-        return graph
 
     def distinct(self) -> tuple[Distinct, ...]:
         """The distinct problems in the order of their first appearance; found once."""

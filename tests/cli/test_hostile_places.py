@@ -20,7 +20,7 @@ from fadiff_mapper.design.layer_entries import OUT_OF_TIME
 from fadiff_mapper.dropin.shim import command
 
 ARCHITECTURE = SPACE.partition("design_space")[0]
-LIBRARIES = ("array_api_compat", "jinja2", "joblib", "markupsafe", "matplotlib", "networkx", "numpy", "onnx", "rich",
+LIBRARIES = ("array_api_compat", "jinja2", "joblib", "markupsafe", "matplotlib", "numpy", "onnx", "rich",
              "scipy", "torch", "yaml")
 BY_SCRIPT = [sys.executable, "-c", "import sys; sys.path[:1] = []; from fadiff_mapper.__main__ import main; "
              "sys.exit(main())"]

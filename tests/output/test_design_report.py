@@ -24,7 +24,6 @@ from fadiff_mapper.output.design_files import (
     designs_csv,
     front_csv,
     network_folders,
-    write_design,
     write_open_folder,
 )
 from fadiff_mapper.output.design_page import (
@@ -84,7 +83,7 @@ def test_names_and_words_of_the_input_are_no_formulas() -> None:
 
 
 def test_the_folder_has_the_best_architecture_its_mappings_both_tables_and_the_page(tmp_path: Path) -> None:
-    write_design(machine("edp", "area"), tmp_path)
+    machine("edp", "area").write(tmp_path)
     names = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
     assert {"architecture.yaml", "front.csv", "designs.csv", "fadiff.design.json", "design.html", "front/001.yaml",
             "front/003.yaml", "three/plan.yaml", "three/report.html"} <= names

@@ -15,8 +15,6 @@ from small_specs import product
 
 import fadiff_mapper as fm
 from fadiff_mapper.cli import main
-from fadiff_mapper.output.design_files import write_design
-from fadiff_mapper.output.network_files import write_network
 
 QUICK = fm.SearchOptions(effort="light")
 WORDS = ("--effort", "light", "--quiet")
@@ -127,7 +125,7 @@ def test_the_page_and_the_looptree_inputs_of_a_plan(tmp_path: Path, monkeypatch:
     network = "fadiff_mapper.output.network_files"
     for name in ("network_html", "beyond_looptree"):
         monkeypatch.setattr(f"{network}.{name}", fails)
-    write_network(small_plan(), tmp_path)
+    small_plan().write(tmp_path)
     assert (tmp_path / "plan.yaml").stat().st_size > 100
     assert json.loads((tmp_path / "fadiff.network.json").read_text())["cycles"] > 0
     assert (tmp_path / "report.html").read_text() == f"<p>no page: {SENTENCE}</p>"
@@ -138,7 +136,7 @@ def test_the_page_and_the_looptree_inputs_of_a_plan(tmp_path: Path, monkeypatch:
                                              ("design_html", f"<p>no page: {SENTENCE}</p>")])
 def test_the_page_of_a_design(name: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"fadiff_mapper.output.design_files.{name}", fails)
-    write_design(machine("edp"), tmp_path)
+    machine("edp").write(tmp_path)
     assert json.loads((tmp_path / "fadiff.design.json").read_text())["front"]
     assert (tmp_path / "architecture.yaml").exists()
     assert (tmp_path / "three" / "plan.yaml").exists()

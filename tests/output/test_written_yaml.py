@@ -15,7 +15,6 @@ from fadiff_mapper.cli import main
 from fadiff_mapper.dropin.launched import main as launched
 from fadiff_mapper.inputs.yaml.load import load_text
 from fadiff_mapper.inputs.yaml.located import Map
-from fadiff_mapper.output.network_files import write_network
 
 DESIGN = str(bundled_files.find("arch/gemmini_small"))
 EFFORT = ("--quiet", "--energy", "bundled", "--effort", "light")
@@ -59,7 +58,7 @@ def test_import(tmp_path: Path) -> None:
 
 
 def test_a_network_with_a_fused_group(tmp_path: Path) -> None:
-    write_network(result(), tmp_path)
+    result().write(tmp_path)
     assert read_all(tmp_path) >= {"plan.yaml", "fadiff.input.yaml", "timeloop-mapper.map.yaml", "looptree.yaml"}
     text = (tmp_path / "groups" / "1" / "looptree.yaml").read_text(encoding="utf-8")
     first, tagged = text.splitlines()[0], [line for line in text.splitlines() if "!" in line]

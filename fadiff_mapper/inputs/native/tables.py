@@ -117,13 +117,11 @@ def _areas(arch: Architecture, tables: Tables) -> dict[str, tuple[float, str]]:
 
 def written_areas(arch: Architecture) -> dict[str, float]:
     """um^2 per instance that the architecture states, 0 where it does not, by component name, outermost first."""
-    components = written_components(arch)
-
-    def own(name: str, key: str) -> float:
-        return (written_number(components[name].own, key) if name in components else None) or 0.0
-
-    written = {level.name: own(level.name, "cluster_area") / level.cluster_size for level in reversed(arch.levels)}
-    return written | {arch.arithmetic.name: own(arch.arithmetic.name, "area")}
+    components, areas = written_components(arch), {}
+    for name, key, sharers in (*((level.name, "cluster_area", level.cluster_size) for level in reversed(arch.levels)),
+                               (arch.arithmetic.name, "area", 1)):
+        areas[name] = ((written_number(components[name].own, key) if name in components else None) or 0.0) / sharers
+    return areas
 
 
 def total_areas(arch: Architecture, tables: Tables) -> tuple[dict[str, float], dict[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property, reduce
 from operator import add
 from typing import Any
@@ -41,12 +42,32 @@ def extent_along(rank: Sequence[Term], tile: Mapping[str, Any]) -> Any:
 
 
 @dataclass(frozen=True)
+class Bits:
+    """Bits of the elements of a tensor, with the share of each element in the scale factor of its block."""
+
+    element: Fraction  # bits of an element
+    partial: Fraction | None = None  # bits of a partial sum; None: those of a word of the level, at least `element`
+
+
+@dataclass(frozen=True)
 class DataSpace:
     """A tensor of the problem."""
 
     name: str  # name of the tensor
     ranks: tuple[tuple[Term, ...], ...]  # the projection: each rank is the sum of its terms
     read_write: bool = False  # whether the tensor is accumulated, as the output is
+    bits: Bits | None = None  # bits of its elements; None: an element is a word of whatever level
+
+    def __repr__(self) -> str:  # bits only where given: seeds and checkpoints are made of this text
+        given = "" if self.bits is None else f", bits={self.bits!r}"
+        return f"DataSpace(name={self.name!r}, ranks={self.ranks!r}, read_write={self.read_write!r}{given})"
+
+    def words(self, word_bits: int, partial: bool = False) -> Fraction:
+        """Words of so many bits that an element takes, or a partial sum of one."""
+        if self.bits is None:
+            return Fraction(1)
+        sums = self.bits.partial or max(self.bits.element, Fraction(word_bits))
+        return (sums if partial and self.read_write else self.bits.element) / word_bits
 
     @cached_property
     def dimensions(self) -> frozenset[str]:

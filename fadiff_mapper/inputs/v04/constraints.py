@@ -299,7 +299,25 @@ def _expanded(groups: dict[str, Group], nodes: Sequence[LeafNode], problem: Prob
         for leaf in reversed(nodes):
             directive = plain[leaf.name][kind]
             if "maximize_dims" in directive.entries:
-                directive = _maximized(directive, leaf, left)
+                where, factors = directive.at("maximize_dims"), directive.entries.get("factors", ())
+                capacity = directive.entries.get("maximize_dims_capacity", leaf.fanout if kind == "spatial" else None)
+                if capacity is None:
+                    raise where.error('"maximize_dims" over temporal loops has no capacity',
+                                      "maximize_dims_capacity beside it")
+                for dimensions in directive.entries["maximize_dims"]:
+                    named = {factor.dimension: factor for factor in factors}
+                    for dimension in dimensions:
+                        if dimension in named:
+                            raise where.error(f'cannot maximize "{dimension}": it is constrained to '
+                                              f'"{named[dimension]}"', "dimensions without a factor")
+                    room = capacity
+                    for factor in {one.dimension: one for one in factors if one.operator in ("=", ">=")}.values():
+                        room //= factor.value
+                    chosen = fill_greedily({dimension: left[dimension] for dimension in dimensions}, room)
+                    for dimension, value in chosen.items():
+                        factors = (*factors, LoopFactor(dimension, "=", value, where))
+                        left[dimension] = math.ceil(left[dimension] / value)
+                directive = directive.with_entry("factors", factors)
             plain[leaf.name][kind] = directive.without("maximize_dims", "maximize_dims_capacity")
     for leaf in nodes:
         for kind, directive in plain[leaf.name].items() if leaf.role in ABOUT else ():
@@ -311,28 +329,6 @@ def _expanded(groups: dict[str, Group], nodes: Sequence[LeafNode], problem: Prob
                     raise factor.where.error(f'"{factor}" is spatial, but "{leaf.name}" has no fan-out',
                                              "spatial: {meshX: ..., meshY: ...}")
     return plain
-
-
-def _maximized(directive: Directive, leaf: LeafNode, left: dict[str, int]) -> Directive:
-    """The directive with the factors of its `maximize_dims`, whose iterations are taken from those `left`."""
-    where = directive.at("maximize_dims")
-    capacity = directive.entries.get("maximize_dims_capacity", leaf.fanout if directive.kind == "spatial" else None)
-    if capacity is None:
-        raise where.error('"maximize_dims" over temporal loops has no capacity', "maximize_dims_capacity beside it")
-    factors: tuple[LoopFactor, ...] = directive.entries.get("factors", ())
-    for dimensions in directive.entries["maximize_dims"]:
-        named = {factor.dimension: factor for factor in factors}
-        for dimension in dimensions:
-            if dimension in named:
-                raise where.error(f'cannot maximize "{dimension}": it is constrained to "{named[dimension]}"',
-                                  "dimensions without a factor")
-        room = capacity
-        for value in {factor.dimension: factor.value for factor in factors if factor.operator in ("=", ">=")}.values():
-            room //= value
-        for dimension, value in fill_greedily({dimension: left[dimension] for dimension in dimensions}, room).items():
-            factors = (*factors, LoopFactor(dimension, "=", value, where))
-            left[dimension] = math.ceil(left[dimension] / value)
-    return directive.with_entry("factors", factors)
 
 
 def fill_greedily(bounds: Mapping[str, int], capacity: int) -> dict[str, int]:

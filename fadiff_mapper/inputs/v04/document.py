@@ -20,13 +20,14 @@ from fadiff_mapper.inputs.v04.constraints import (
     target_entries,
 )
 from fadiff_mapper.inputs.v04.nodes import (
+    DECLARED,
     VERSION,
     Names,
+    leaves,
     native_architecture,
     place_levels,
     place_units,
     read_tree,
-    refuse_hyphens,
     resolve_map,
     version,
     without_empty,
@@ -76,7 +77,12 @@ def translate(document: Map, leniency: Leniency = STRICT) -> Translation:
     problem, literal_problem = read_problem(problem_node, problem_node.where, STRICT, leniency)
     whole = read_tree(reader.take("architecture", mapping), names)
     units, tree = list(place_units(whole)), without_units(whole)
-    refuse_hyphens(tree)
+    for leaf in leaves(tree):  # the front end refuses hyphens in the attributes of memories that it knows
+        for key in leaf.attributes if leaf.role == "storage" else ():
+            spelling = str(key).replace("-", "_")
+            if spelling != key and spelling in DECLARED:
+                raise leaf.attributes.at(key).error(
+                    f'the attribute "{key}" is refused by Timeloop (did you mean "{spelling}"?)', f'"{spelling}"')
     placed = place_levels(tree)
     levels = tuple(level for level in placed if not level.is_network)
     scope = ExpressionScope(problem, names, leniency)
@@ -181,7 +187,7 @@ def _named_values(reader: Reader, leniency: Leniency) -> tuple[Map, Map, Names]:
             written.having({key: value for key, value in written.items() if key not in INSTANCE}), names))
         known = {**names, **instance}
         instance.update({key: densities(written[key], written.at(key))
-                         for key in ("densities", "commonDensity") if written.get(key) not in (None, {})})
+                         for key in ("densities", "commonDensity", "bits") if written.get(key) not in (None, {})})
         problem = problem.having({**problem, "instance": instance})
     document = {"variables": variables, "problem": {**problem, "instance": {"densities": {}, **instance}}}
     return variables, problem, {**variables, "variables": variables, "spec": document}

@@ -162,16 +162,6 @@ def leaves(tree: BranchNode) -> Iterator[LeafNode]:
             yield from leaves(node)
 
 
-def refuse_hyphens(tree: BranchNode) -> None:
-    """Raises SpecError for a hyphenated spelling of a memory's attribute in `DECLARED`, as the front end does."""
-    for leaf in leaves(tree):
-        for key in leaf.attributes if leaf.role == "storage" else ():
-            spelling = str(key).replace("-", "_")
-            if spelling != key and spelling in DECLARED:
-                raise leaf.attributes.at(key).error(
-                    f'the attribute "{key}" is refused by Timeloop (did you mean "{spelling}"?)', f'"{spelling}"')
-
-
 def _read_nodes(nodes: Seq, names: Names, around: str) -> tuple[tuple[LeafNode | BranchNode, ...], Names]:
     """The nodes of the list of a branch with the tag `around`, and the names with the additions of its nodes.
 

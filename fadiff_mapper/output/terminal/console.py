@@ -15,15 +15,14 @@ from rich.text import Text
 
 from fadiff_mapper.base.errors import listed
 from fadiff_mapper.base.standard_streams import say, shown
-from fadiff_mapper.calibration.features import MEANING, NAMES
 from fadiff_mapper.inputs.spec.spec import WARNING, Spec
-from fadiff_mapper.timeloop.doctor import InstalledFinding
-from fadiff_mapper.timeloop.verify import Verdict, verify_plan
 
 if TYPE_CHECKING:
     from fadiff_mapper.calibration.correction import Calibration
     from fadiff_mapper.network.result import NetworkResult
     from fadiff_mapper.search.result import Result
+    from fadiff_mapper.timeloop.doctor import InstalledFinding
+    from fadiff_mapper.timeloop.verify import Verdict
 
 WIDE = 200  # characters per line of a file or a pipe: wider than every table of the command line
 
@@ -129,12 +128,14 @@ def print_plan_verdicts(result: NetworkResult, program: Path) -> bool:
 
     Prints a verdict for each; returns whether a number differs.
     """
+    from fadiff_mapper.timeloop.verify import verify_plan  # most commands verify nothing
     verdicts = [print_verdict(verdict, name) for name, verdict in verify_plan(result, program)]
     return any(verdicts)
 
 
 def print_calibration(calibration: Calibration, written_to: str) -> None:
     """Prints the coefficients, the verdicts against the exact model, and whether the calibration is useful."""
+    from fadiff_mapper.calibration.features import MEANING, NAMES  # of one command
     out = console()
     out.print(table("", "feature", "cycles", "per", rows=(
         (name, f"{value:.4g}", MEANING[name]) for name, value in zip(NAMES, calibration.coefficients, strict=True))))
