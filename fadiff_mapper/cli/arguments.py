@@ -230,6 +230,14 @@ def weights(text: str) -> tuple[float, ...]:
     return values
 
 
+def numbers(text: str) -> tuple[int, ...]:
+    """The type of an argument of whole numbers >= 1, separated by commas."""
+    values = tuple(int(part) if part.strip().isdecimal() else 0 for part in text.split(","))
+    if not all(values):
+        raise argparse.ArgumentTypeError(f'found "{text}"; accepted: whole numbers >= 1 separated by commas')
+    return values
+
+
 def shard(text: str) -> tuple[int, int]:
     """The type of an argument I/N with 1 <= I <= N."""
     own, _, shards = text.partition("/")

@@ -278,6 +278,38 @@ def design(options: argparse.Namespace) -> int:
     return INTERRUPTED if stopped() else CHECK_FAILED if any(differ) or not result.confirmed else DONE
 
 
+def add_infer(commands: Commands) -> None:
+    parser = commands.add_parser("infer", help="what the inference of a language model costs on a design")
+    parser.add_argument("model", metavar="MODEL", help="a config.json of Hugging Face's transformers (weights are not "
+                        "read), or bundled:models/NAME")
+    parser.add_argument("files", nargs="+", metavar="DESIGN", help="the files of the design")
+    parser.add_argument("-o", "--output", required=True, type=arguments.folder, metavar="DIR",
+                        help="folder for the results")
+    parser.add_argument("--batch", type=arguments.numbers, default=[1], metavar="N,N,...",
+                        help="sequences at once, each an inference of its own (default 1)")
+    parser.add_argument("--prompt", type=int, default=2048, metavar="N", help="tokens of a sequence (default 2048)")
+    parser.add_argument("--generate", type=int, default=512, metavar="N", help="tokens to generate (default 512)")
+    parser.add_argument("--frequency", type=float, metavar="HZ", help="cycles a second, in place of the design's")
+    parser.add_argument("--metric", choices=network_options.METRICS, default="edp", help="by which problems are mapped")
+    parser.add_argument("--seed", type=int, default=0, help="same seed, same answer (default 0)")
+    parser.add_argument("--jobs", type=arguments.jobs, metavar="N", help="threads (default: all cores)")
+    arguments.add_reading(parser)
+    parser.set_defaults(run=infer)
+
+
+def infer(options: argparse.Namespace) -> int:
+    """Maps all layers, writes tables and page, and prints the numbers of every batch."""
+    from fadiff_mapper.output.terminal.inference import print_inference
+    with interruptible() as stopped:
+        result = api.infer(
+            options.model, options.files, batch=options.batch, prompt=options.prompt, generate=options.generate,
+            frequency=options.frequency, metric=options.metric, seed=options.seed, jobs=options.jobs,
+            energy=options.energy, strict=not options.lenient, jinja_data=dict(options.variables),
+            output=options.output, stopped=stopped)
+    print_inference(result, options.output)
+    return INTERRUPTED if stopped() else DONE
+
+
 def add_calibrate(commands: Commands) -> None:
     parser = commands.add_parser(
         "calibrate", help="learn a correction of cycles from measured hardware",
