@@ -185,3 +185,19 @@ def test_a_design_without_a_clock_needs_a_frequency(tmp_path: Path) -> None:
 def test_a_model_is_read_once_for_many_designs() -> None:
     model = read_model(TINY)
     assert infer(model, TPU, prompt=64, generate=1).model is model
+
+
+def test_gpt3_on_the_tpu_is_at_most_what_accelforge_finds() -> None:
+    """A layer of GPT-3 175B, its products alone: optima of AccelForge's own regression test (commit 1c1929c2), unfused,
+    less its softmax, which has other charges there. Its mappings may be imperfect, and its reductions are charged less.
+    """
+    model = {"model_type": "gpt2", "n_embd": 12288, "n_layer": 1, "n_head": 96, "vocab_size": 1000, "n_positions": 4096}
+    result = infer(model, TPU, prompt=2048, generate=1)
+    decode = infer(model, TPU, prompt=2047, generate=2)
+    for found, phase, joules, seconds in ((result, "prefill", 1.3358088 - 0.0975645, 0.0595010 - 0.0026231),
+                                          (decode, "decode", 0.2099409 - 0.0000476, 0.0060693 - 0.0000013)):
+        products = [share for share in found.operators if share.macs and (share.phase, share.layers) == (phase, "dense")]
+        energy, time = (sum(share.energy_pj for share in products) * 1e-12,
+                        sum(share.cycles for share in products) * found.cycle_s)
+        assert (energy, time) == (pytest.approx(joules, rel=0.13), pytest.approx(seconds, rel=0.001))
+        assert energy * time <= joules * seconds
