@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
@@ -91,8 +90,9 @@ def cases(draw: DrawFn, shapes: dict[str, tuple[DataSpace, ...]] | None = None, 
 
 
 WIDTHS = st.none() | st.builds(
-    lambda element, more: Bits(Fraction(element), None if more is None else Fraction(element) + more),
-    st.sampled_from([1, 4, "17/4", 8, 12, "100/3"]), st.none() | st.integers(0, 30))
+    lambda parts, more: Bits(*parts, None if more is None else parts[0] + parts[1] + more),
+    st.sampled_from([(1, 0, 1), (4, 0, 1), (4, 8, 32), (8, 0, 1), (12, 0, 1), (33, 1, 3)]),
+    st.none() | st.integers(0, 30))
 """Bits of the elements of a tensor, or none."""
 
 

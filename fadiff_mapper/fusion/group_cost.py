@@ -93,8 +93,8 @@ class EvaluatedTile:
         return levels
 
     def kept_words(self) -> list[dict[str, float]]:
-        """For every level, innermost first, the data spaces that it keeps and their words."""
-        return kept_words(self.layer.problem, self.keep, self.size)
+        """For every level, innermost first, the data spaces that it keeps and the words of the level that they take."""
+        return kept_words(self.layer.problem, self.keep, self.layer.machine.whole_words(self.size))
 
 
 @dataclass(frozen=True)
@@ -261,6 +261,11 @@ def fused_counts(hardware: Hardware, group: FusedGroup, index: int, step: StepCl
     if not (step.last_sum or group.spilled):    # all but the last step hand nothing outwards
         for level in levels[1:]:
             changed(level, t, updates=-float(counts.updates[level, t, 0]))
+    table = tile.layer.machine.element_words
+    if counts.words and table is not None and not (step.first_sum and step.last_sum):  # others add to the same sums
+        held, sent = counts.words.held.copy(), counts.words.sent.copy()
+        held[:, t] = sent[:, t] = table[1, :, t]
+        counts = replace(counts, words=replace(counts.words, held=held, sent=sent))
     return counts
 
 

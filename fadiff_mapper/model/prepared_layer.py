@@ -61,6 +61,11 @@ class Machine:
         _, partial, per = map(array_namespace(size).asarray, self.element_words)
         return size * partial / per
 
+    def whole_words(self, size: np.ndarray) -> np.ndarray:
+        """Whole words of the levels that tiles of one mapping, [L, T], take."""
+        words: np.ndarray = np.ceil(self.needed(size[..., None]))[..., 0]
+        return words
+
 
 def machine(arch: Architecture, problem: Problem, energies: Sequence[ComponentEnergy],
             compute_energy: float) -> Machine:

@@ -106,8 +106,7 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
         FadiffError: A layer without a legal mapping, or a checkpoint of another network, design or version.
     """
     sparse = sparse_tensors(specs) if options.fuse else ()
-    packed = options.fuse and any(space.bits for spec in specs for space in spec.problem.dataspaces)
-    options = replace(options, fuse=options.fuse and not sparse and not packed and options.calibration is None)
+    options = replace(options, fuse=options.fuse and not sparse and options.calibration is None)
     clock = clock or PlanningClock(options.time_limit, lambda: False)
     saved = opened(checkpoint_file, workload, specs, options)
     further = SearchOptions(seed=options.seed, threads=options.workers, effort="light")
@@ -133,12 +132,10 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
         status += "; no layers are fused: the calibration was measured on layers by themselves"
     if sparse:
         status += f"; no layers are fused: groups with sparse tensors are not modelled ({listed(sparse)})"
-    if packed:
-        status += "; no layers are fused: groups of tensors with bits of their own are not modelled"
     bound = run.least
     if bound is None and not mapped:
         results = tuple(with_bounds(results, run.late))
-        if not (run.late() or run.cut or options.calibration or packed or sparse_tensors(specs)):
+        if not (run.late() or run.cut or options.calibration or sparse_tensors(specs)):
             bound, lost = attempted("gap", lambda: least_value(workload, run.hardware, results, run.segments,
                                                                options.metric))
             status += f"; {lost}" if lost else ""

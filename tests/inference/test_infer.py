@@ -10,6 +10,7 @@ import pytest
 
 from fadiff_mapper import FadiffError, InferenceResult, infer
 from fadiff_mapper.api import load, read_model
+from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
 from fadiff_mapper.inference.infer import NOT_COUNTED, lengths_of
 from fadiff_mapper.inference.vector_cost import vector_cost
@@ -123,6 +124,23 @@ def test_files_have_every_number(tmp_path: Path) -> None:
     assert result.batches[0].tokens == 80
 
 
+def test_a_cache_that_does_not_fit_goes_to_the_next_memory(tmp_path: Path) -> None:
+    text = bundled_files.find("inference/tpu_v4i_like").read_text()
+    text = text.replace("depth: 67108864", "depth: 65536").replace("datawidth: 16, shared_bandwidth: 292.38", (
+        "datawidth: 16, depth: 16777216, shared_bandwidth: 292.38"))
+    before = "  - !Component                      # 614 GB/s"
+    ddr = ("  - !Component\n    name: DDR\n    class: DRAM\n"
+           "    attributes: {width: 16, datawidth: 16, shared_bandwidth: 10}\n")
+    text = text.replace(before, ddr + before)
+    (tmp_path / "tpu.yaml").write_text(text)
+    small, large = infer(TINY, tmp_path / "tpu.yaml", batch=(1, 64), prompt=128, generate=12).batches
+    assert (small.weights_in, small.cache_in, large.weights_in, large.cache_in) == ("DRAM", "DRAM", "DRAM", "DDR")
+    plain, = infer(TINY, TPU, batch=(64,), prompt=128, generate=12).batches  # a model that the GlobalBuffer holds
+    assert plain.cache_in == "GlobalBuffer"
+    least = 64 * 139 * 2 * 2 * 256 / 10 / CLOCK
+    assert plain.steps[-1][1] < least <= large.steps[-1][1] < 4 * least
+
+
 def test_one_token_has_no_further_steps() -> None:
     (outcome,) = infer(TINY, TPU, prompt=64, generate=1).batches
     assert (outcome.steps, outcome.tokens, outcome.seconds) == ((), 1, outcome.first_token_s)
@@ -148,7 +166,6 @@ def test_a_number_out_of_range_is_one_line(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_an_operation_that_no_unit_does_is_one_line(tmp_path: Path) -> None:
-    from fadiff_mapper.base import bundled_files
     text = bundled_files.find("inference/tpu_v4i_like").read_text().replace("exp: {mac: 6, add: 1}, ", "")
     (tmp_path / "tpu.yaml").write_text(text)
     with pytest.raises(FadiffError, match=r"\(softmax\): no unit of the design does exp .*found: VectorUnit with mac"):
@@ -157,7 +174,6 @@ def test_an_operation_that_no_unit_does_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_design_without_a_clock_needs_a_frequency(tmp_path: Path) -> None:
-    from fadiff_mapper.base import bundled_files
     text = bundled_files.find("inference/tpu_v4i_like").read_text()
     (tmp_path / "tpu.yaml").write_text(text.replace(", global_cycle_seconds: 9.523809523809524e-10", ""))
     with pytest.raises(FadiffError, match=r"the design has no clock; accepted: global_cycle_seconds .*--frequency"):

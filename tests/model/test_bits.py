@@ -170,7 +170,7 @@ def test_a_tile_takes_whole_words_of_each_tensor() -> None:
                                              '"Weights", which is read only; accepted: bits of partial sums of the '
                                              "output"),
     ({"Outputs": {"bits": 16, "partial": 8}}, "input: problem.instance.bits.Outputs.partial: found 8 bits; accepted: "
-                                              "at least the 16 bits of the element"),
+                                              "at least the 16 bits of an element"),
 ])
 def test_wrong_bits_are_one_line(bits: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError) as caught:

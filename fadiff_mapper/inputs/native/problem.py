@@ -8,8 +8,7 @@ computes another layer without a word; here such a key is an error.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
-from fractions import Fraction
+from dataclasses import asdict, replace
 from typing import Any
 
 from fadiff_mapper.base.errors import SpecError, listed, nearest
@@ -224,28 +223,24 @@ def with_bits(dataspaces: Iterable[DataSpace], widths: Map) -> tuple[DataSpace, 
 def _bits(value: Any, where: Where, space: DataSpace) -> Bits:
     """A number is the bits of an element without a scale factor."""
     if not isinstance(value, dict):
-        return Bits(Fraction(keys.BITS.read(value, where, STRICT)))
+        return Bits(keys.BITS.read(value, where, STRICT))
     reader = Reader(mapping(value, where), table=keys.ELEMENT)
     bits, scale, per, partial = map(reader.read, ("bits", "scale", "per", "partial"))
     reader.finish(" of the bits of a tensor")
     if partial is not None and not space.read_write:
         raise reader.at("partial").error(f'found partial sums of "{space.name}", which is read only',
                                          "bits of partial sums of the output")
-    if partial is not None and partial < bits:
-        raise reader.at("partial").error(f"found {partial} bits", f"at least the {bits} bits of the element")
-    return Bits(bits + Fraction(scale, per), None if partial is None else Fraction(partial))
+    if partial is not None and partial < (element := Bits(bits, scale, per).element):
+        raise reader.at("partial").error(f"found {partial} bits", f"at least the {float(element):g} bits of an element")
+    return Bits(bits, scale, per, partial)
 
 
 def literal_bits(dataspaces: Iterable[DataSpace]) -> dict[str, Any]:
-    """The bits of elements in an instance, with the least numbers that say the same; nothing where there are none."""
-    found: dict[str, Any] = {}
-    for space in dataspaces:
-        if space.bits is not None:
-            whole, rest = divmod(space.bits.element, 1)
-            parts = {"scale": rest.numerator, "per": rest.denominator} if rest else {}
-            parts |= {} if space.bits.partial is None else {"partial": int(space.bits.partial)}
-            found[space.name] = {"bits": whole, **parts} if parts else whole
-    return {"bits": found} if found else {}
+    """The bits of elements as an instance has them; nothing where there are none."""
+    found = {space.name: asdict(space.bits) for space in dataspaces if space.bits}
+    given = {name: {key: value for key, value in each.items() if value not in (None, 0) and (key, value) != ("per", 1)}
+             for name, each in found.items()}
+    return {"bits": {name: each if len(each) > 1 else each["bits"] for name, each in given.items()}} if given else {}
 
 
 def _density(value: Any, where: Where) -> Density:

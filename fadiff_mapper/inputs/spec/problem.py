@@ -43,10 +43,17 @@ def extent_along(rank: Sequence[Term], tile: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True)
 class Bits:
-    """Bits of the elements of a tensor, with the share of each element in the scale factor of its block."""
+    """Bits of the elements of a tensor."""
 
-    element: Fraction  # bits of an element
-    partial: Fraction | None = None  # bits of a partial sum; None: those of a word of the level, at least `element`
+    bits: int  # bits of an element
+    scale: int = 0  # bits of the scale factor that a block of elements shares
+    per: int = 1  # elements of such a block
+    partial: int | None = None  # bits of a partial sum; None: those of a word of the level, at least an element's
+
+    @property
+    def element(self) -> Fraction:
+        """Bits of an element with its share in the scale factor."""
+        return self.bits + Fraction(self.scale, self.per)
 
 
 @dataclass(frozen=True)
@@ -66,8 +73,14 @@ class DataSpace:
         """Words of so many bits that an element takes, or a partial sum of one."""
         if self.bits is None:
             return Fraction(1)
-        sums = self.bits.partial or max(self.bits.element, Fraction(word_bits))
-        return (sums if partial and self.read_write else self.bits.element) / word_bits
+        bits = self.bits.element
+        if partial and self.read_write:
+            bits = max(bits, Fraction(self.bits.partial or word_bits))
+        return bits / word_bits
+
+    def room(self, elements: int, word_bits: int, partial: bool = False) -> int:
+        """Whole words of so many bits in which so many elements lie, or partial sums."""
+        return elements if self.bits is None else math.ceil(elements * self.words(word_bits, partial))
 
     @cached_property
     def dimensions(self) -> frozenset[str]:

@@ -310,7 +310,7 @@ def _least_words(space: MapSpace, in_force: Sequence[Demand],
         not bypassed(level, ds.name) and ((level == outermost and ds.name in space.levels[level].keep)
                                           or all(bypassed(index, ds.name) for index in indices if index != level)))]
     bits = space.architecture.levels[level].word_bits
-    words = sum(math.ceil(math.prod(ds.tile_extents(tile)) * ds.words(bits, partial=True)) for ds in spaces)
+    words = sum(ds.room(math.prod(ds.tile_extents(tile)), bits, partial=True) for ds in spaces)
     return words, [ds.name for ds in spaces], tile
 
 
