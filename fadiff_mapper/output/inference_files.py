@@ -53,7 +53,7 @@ def record(result: InferenceResult) -> dict[str, Any]:
             "batch": outcome.batch, "time_to_first_token_s": outcome.first_token_s, "seconds": outcome.seconds,
             "time_per_token_s": per_token(outcome), "tokens_per_s": outcome.tokens_per_s,
             "joules_per_token": outcome.joules_per_token, "weight_words": outcome.weight_words,
-            "cache_words": outcome.cache_words,
+            "cache_words": outcome.cache_words, "weights_in": outcome.weights_in, "cache_in": outcome.cache_in,
             "not_counted": dict(zip(("operators", "operations"), result.uncounted().get(outcome.batch, (0, 0)),
                                     strict=True)),
             **{f"by_{name}": {key: {"seconds": seconds, "joules": joules} for (key,), (
