@@ -18,7 +18,7 @@ from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inference.blocks import ends_network, layer_network
 from fadiff_mapper.inference.language_model import LanguageModel
-from fadiff_mapper.inference.vector_cost import vector_cost
+from fadiff_mapper.inference.vector_cost import VectorCost, vector_cost
 from fadiff_mapper.inputs.native.arch import cycle_seconds
 from fadiff_mapper.inputs.native.problem import literal_bits, with_bits
 from fadiff_mapper.inputs.spec.problem import DataSpace
@@ -105,6 +105,8 @@ class InferenceResult:
     prompt: int
     generate: int
     cycle_s: float  # seconds of a cycle
+    macs_per_cycle: int  # multiply-accumulators of the design
+    words_per_cycle: float | None  # bandwidth of its outermost memory, reads and writes together; None is unlimited
     batches: tuple[BatchOutcome, ...]
     operators: tuple[OperatorShare, ...]  # of every mapped step
     mapped: tuple[Result, ...]  # the mapping of every distinct problem
@@ -169,8 +171,12 @@ def infer(model: LanguageModel, design: Design, *, batch: Sequence[int] = (1,), 
     operators = tuple(share for step in steps for share in _shares(step, results, homes, specs[0], tensors))
     outcomes = tuple(_outcome(model, number, prompt, generate, cycle_s, operators, [
         specs[0].arch.levels[level].name for level in homes[number]]) for number in batch)
-    return InferenceResult(model, specs[0].arch.name.removesuffix("_top_level"), prompt, generate, cycle_s, outcomes,
-                           operators, tuple(mapped))
+    arch = specs[0].arch
+    dram, ports = arch.levels[-1], (arch.levels[-1].read_bandwidth, arch.levels[-1].write_bandwidth)
+    bandwidth = dram.shared_bandwidth or (ports[0] + ports[1] if ports[0] and ports[1] else None)
+    return InferenceResult(model, arch.name.removesuffix("_top_level"), prompt, generate, cycle_s,
+                           arch.arithmetic.instances, bandwidth and bandwidth * dram.instances, outcomes, operators,
+                           tuple(mapped))
 
 
 TENSORS = ("Weights", "Cache", "Activations")
@@ -281,23 +287,23 @@ def _shares(step: _Step, results: dict[tuple[int, Hashable], Result], homes: Hom
         totals = {key: runs * value for key, value in each.items()}
         return OperatorShare(step.phase, step.batch, step.length, step.steps, step.layers, name, kind, unit, bound,
                              runs, **totals)  # type: ignore[arg-type]
-    for node in step.network.layers:
-        assert node.layer is not None
-        stats = results[_home(step, node.name, homes), node.layer.key].stats
-        yield share(node.name, node.op, str(stats.arithmetic["name"]), _bound(stats), step.count * node.layer.repeat,
-                    macs=node.layer.problem.computes, operations=0, cycles=stats.cycles, energy_pj=stats.energy_pj,
-                    outermost_words=stats.of("last_level_accesses"))
-    for operator in step.network.vector_operators():
-        number = sum(operator.operations.values())
-        words = operator.read + operator.written
-        if spec.arch.units:
-            cost = vector_cost(operator, _up_to(spec, _home(step, operator.node, homes)).arch, spec.tables,
-                               tensors["Activations"])
-            yield share(operator.node, operator.op, cost.unit, cost.bound, step.count, macs=0, operations=number,
-                        cycles=cost.cycles, energy_pj=cost.energy_pj, outermost_words=words)
-        else:
-            yield share(operator.node, operator.op, NOT_COUNTED, NOT_COUNTED, step.count, macs=0, operations=number,
-                        cycles=0, energy_pj=0, outermost_words=0)
+    vectors = {operator.node: operator for operator in step.network.vector_operators()}
+    for node in step.network.nodes:
+        operator = vectors.get(node.name)
+        if node.layer:
+            stats = results[_home(step, node.name, homes), node.layer.key].stats
+            yield share(node.name, node.op, str(stats.arithmetic["name"]), _bound(stats),
+                        step.count * node.layer.repeat, macs=node.layer.problem.computes, operations=0,
+                        cycles=stats.cycles, energy_pj=stats.energy_pj,
+                        outermost_words=stats.of("last_level_accesses"))
+        elif operator:
+            cost, words = VectorCost(NOT_COUNTED, 0, 0, NOT_COUNTED), 0
+            if spec.arch.units:
+                arch, words = _up_to(spec, _home(step, node.name, homes)).arch, operator.read + operator.written
+                cost = vector_cost(operator, arch, spec.tables, tensors["Activations"])
+            yield share(node.name, node.op, cost.unit, cost.bound, step.count, macs=0,
+                        operations=sum(operator.operations.values()), cycles=cost.cycles, energy_pj=cost.energy_pj,
+                        outermost_words=words)
 
 
 def _bound(stats: Stats) -> str:

@@ -119,6 +119,13 @@ def test_files_have_every_number(tmp_path: Path) -> None:
             for outcome in result.batches] == pytest.approx([outcome.seconds for outcome in result.batches])
     record = json.loads((tmp_path / "out" / "fadiff.inference.json").read_text())
     assert [entry["tokens_per_s"] for entry in record["batches"]] == [each.tokens_per_s for each in result.batches]
+    events = json.loads((tmp_path / "out" / "trace.json").read_text())["traceEvents"]
+    for outcome in result.batches:  # one behind the other, as long as the prefill and the last mapped step
+        own = [event for event in events if event["ph"] == "X" and event["pid"] == outcome.batch]
+        assert [event["ts"] + event["dur"] for event in own[:-1]] == pytest.approx([event["ts"] for event in own[1:]])
+        prefill = [event["dur"] for event in own if event["cat"] == "prefill"]
+        assert sum(prefill) == pytest.approx(outcome.first_token_s * 1e6)
+        assert sum(event["name"].endswith("mlp.down") for event in own) == 2 * 2  # layers and steps
     page = (tmp_path / "out" / "inference.html").read_text()
     assert f'value="{result.batches[0].first_token_s}"' in page
     assert result.batches[0].tokens == 80
@@ -158,6 +165,22 @@ def test_bits_of_elements_divide_what_memory_bounds(llama: InferenceResult) -> N
     words = {"Weights": 16, "Cache": 16, "Activations": 16}
     whole = infer(MODEL, TPU, batch=(1,), prompt=2048, generate=512, bits=words)
     assert whole.batches[0] == llama.batches[0]
+
+
+@pytest.mark.parametrize(("model", "design"), [
+    ("gemma2_9b", "tpu_v4i_like"), ("mixtral_8x7b", "tpu_v4i_like"), ("deepseek_v3", "tpu_v4i_like"),
+    ("gpt3_6b7", "fusemax_like"), ("gpt3_6b7", "mobile_npu")])
+def test_bundled_designs_run_all_operators_of_bundled_models(model: str, design: str) -> None:
+    result = infer(f"bundled:models/{model}", f"bundled:inference/{design}", prompt=128, generate=2, energy="estimate")
+    (outcome,) = result.batches
+    assert result.uncounted() == {}
+    assert all(share.cycles > 0 for share in result.operators)
+    assert result.words_per_cycle is not None
+    read = sum(share.steps * share.outermost_words for share in result.operators
+               if share.phase == "decode" and share.macs)
+    assert outcome.steps[0][1] >= read / result.words_per_cycle * result.cycle_s
+    if not any(layers.experts for layers in result.model.layers):  # of experts a token reads those that it uses
+        assert read >= outcome.weight_words - result.model.vocabulary * result.model.width * (not result.model.tied)
 
 
 def test_one_token_has_no_further_steps() -> None:
