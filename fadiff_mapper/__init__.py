@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         DesignResult,
         DesignSpace,
         FadiffError,
+        InferenceResult,
         InvalidMapping,
         Mapping,
         NetworkOptions,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         call_mapper,
         call_model,
         evaluate,
+        infer,
         load,
         load_layers,
         load_network,
@@ -49,10 +51,10 @@ if TYPE_CHECKING:
         search_design,
     )
 
-__all__ = ["DesignResult", "DesignSpace", "FadiffError", "InvalidMapping", "Mapping", "NetworkOptions",
-           "NetworkResult", "Result", "SearchOptions", "Spec", "SpecError", "Stats", "Workload", "__version__",
-           "call_mapper", "call_model", "evaluate", "load", "load_layers", "load_network", "map_layer", "map_layers",
-           "map_network", "read_calibration", "read_space", "save_network", "search_design"]
+__all__ = ["DesignResult", "DesignSpace", "FadiffError", "InferenceResult", "InvalidMapping", "Mapping",
+           "NetworkOptions", "NetworkResult", "Result", "SearchOptions", "Spec", "SpecError", "Stats", "Workload",
+           "__version__", "call_mapper", "call_model", "evaluate", "infer", "load", "load_layers", "load_network",
+           "map_layer", "map_layers", "map_network", "read_calibration", "read_space", "save_network", "search_design"]
 
 
 def __getattr__(name: str) -> "Any":

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from fadiff_mapper.design.space import DesignSpace, is_space, read_space
     from fadiff_mapper.dropin.calls import call_mapper, call_model
     from fadiff_mapper.dropin.shim import remove_launchers, write_launchers
+    from fadiff_mapper.inference.infer import InferenceResult
+    from fadiff_mapper.inference.language_model import LanguageModel, read_model
     from fadiff_mapper.inputs.load import Source, load, load_mapping, read_document, refuse_missing_energies
     from fadiff_mapper.inputs.load_layers import files_of
     from fadiff_mapper.inputs.spec.mapping import Mapping
@@ -61,6 +63,7 @@ _HOME = {
     "calibration.measured_points": ("read_measured",), "design.result": ("DesignResult",),
     "design.space": ("DesignSpace", "is_space", "read_space"), "dropin.calls": ("call_mapper", "call_model"),
     "dropin.shim": ("remove_launchers", "write_launchers"),
+    "inference.infer": ("InferenceResult",), "inference.language_model": ("LanguageModel", "read_model"),
     "inputs.load": ("load", "load_mapping", "read_document", "refuse_missing_energies"),
     "inputs.load_layers": ("files_of",), "inputs.spec.mapping": ("Mapping",), "model.stats": ("Stats",),
     "model.evaluate_spec": ("evaluate",), "network.options": ("NetworkOptions",),
@@ -80,13 +83,14 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["Calibration", "DesignResult", "DesignSpace", "FadiffError", "InvalidMapping", "Mapping", "NetworkOptions",
-           "NetworkResult", "Result", "SearchOptions", "Spec", "SpecError", "Stats", "Workload", "__version__",
-           "calibrate", "calibration_text", "call_mapper", "call_model", "evaluate", "examine", "explain_run",
-           "files_of", "is_space", "load", "load_layers", "load_mapping", "load_network", "map_layer", "map_layers",
-           "map_network", "network_text", "read_calibration", "read_document", "read_measured", "read_run",
-           "read_space", "real_model", "refuse_missing_energies", "remove_launchers", "require_coverage",
-           "save_network", "search_design", "verify", "write_launchers"]
+__all__ = ["Calibration", "DesignResult", "DesignSpace", "FadiffError", "InferenceResult", "InvalidMapping",
+           "LanguageModel", "Mapping", "NetworkOptions", "NetworkResult", "Result", "SearchOptions", "Spec",
+           "SpecError", "Stats", "Workload", "__version__", "calibrate", "calibration_text", "call_mapper",
+           "call_model", "evaluate", "examine", "explain_run", "files_of", "infer", "is_space", "load", "load_layers",
+           "load_mapping", "load_network", "map_layer", "map_layers", "map_network", "network_text",
+           "read_calibration", "read_document", "read_measured", "read_model", "read_run", "read_space", "real_model",
+           "refuse_missing_energies", "remove_launchers", "require_coverage", "save_network", "search_design",
+           "verify", "write_launchers"]
 
 SUMMARY = "fadiff.summary.json"
 """The file that a run of several problems has besides: their results side by side."""
@@ -96,7 +100,7 @@ CHECKPOINT = "fadiff.checkpoint.json"
 
 
 def load_layers(*files: Path_, jinja_data: AnyMapping[str, Any] | None = None, energy: str = "bundled",
-                strict: bool = True) -> dict[str, Spec]:
+                strict: bool = True, bits: AnyMapping[str, Any] | None = None) -> dict[str, Spec]:
     """Reads one spec for every problem among some files, each together with all files that are no problem.
 
     Args:
@@ -104,6 +108,7 @@ def load_layers(*files: Path_, jinja_data: AnyMapping[str, Any] | None = None, e
         jinja_data: Variables of the files' Jinja2 templates.
         energy: As in `load`.
         strict: As in `load`.
+        bits: As in `load`, in all problems.
 
     Returns:
         The specs by unique names, taken from the problems' files.
@@ -113,7 +118,7 @@ def load_layers(*files: Path_, jinja_data: AnyMapping[str, Any] | None = None, e
     """
     from fadiff_mapper.inputs import load_layers as reader
     return reader.load_layers(reader.files_of(list(map(str, files))), jinja_data=jinja_data, energy=energy,
-                              strict=strict)
+                              strict=strict, bits=bits)
 
 
 def map_layer(spec: Spec, options: SearchOptions | None = None, *, metric: str | Sequence[str] | None = None,
@@ -366,6 +371,55 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
         return result if output is None else write_open_folder(
             result, root, lambda: begun is not None and time_limit is not None and
             time.monotonic() > begun + time_limit)
+
+
+def infer(model: LanguageModel | Path_ | AnyMapping[str, Any], design: Design, *, batch: Sequence[int] = (1,),
+          prompt: int = 2048, generate: int = 512, frequency: float | None = None, metric: str = "edp", seed: int = 0,
+          jobs: int | None = None, energy: str = "bundled", strict: bool = True,
+          jinja_data: AnyMapping[str, Any] | None = None, output: Path_ | None = None,
+          stopped: Over = never) -> InferenceResult:
+    """Finds what the inference of a language model costs on a design: a prompt at once, then token after token.
+
+    Args:
+        model: A `config.json` of Hugging Face's transformers, `bundled:models/NAME`, a dict of the same keys, or what
+            `read_model` gave. Weights are not read.
+        design: As `arch_spec` of `map_network`; its compute units do what has no multiply-accumulates.
+        batch: Numbers of sequences, each an inference of its own.
+        prompt, generate: Tokens of a sequence, and tokens that are generated.
+        frequency: Cycles a second; None: `global_cycle_seconds` of the design.
+        metric: By which every problem is mapped: "edp", "energy" or "delay".
+        seed: The same seed gives the same mappings.
+        jobs: Threads at work; None: all cores.
+        energy, strict, jinja_data: As for `map_network`.
+        output: Folder for the tables, all numbers and the page.
+        stopped: Asked again and again; once true, the search ends with the best so far.
+
+    Returns:
+        Time to first token, time and energy of every further one, and the share of each operator, at every batch.
+
+    Raises:
+        SpecError: The model's description or the design is wrong.
+        FadiffError: A number is out of range, the prompt is longer than the model's context, no unit of the design does
+            an operation, the design has no clock, or the folder cannot be written to.
+    """
+    from fadiff_mapper.inference import infer as inference
+    from fadiff_mapper.inference.language_model import LanguageModel, read_model
+    from fadiff_mapper.inputs.load import read_document, source_files
+    from fadiff_mapper.output import INFERENCE_FILES
+    sources = [design] if isinstance(design, str | PathLike) else list(design) if isinstance(
+        design, list | tuple) and all(isinstance(each, str | PathLike) for each in design) else []
+    files = [*source_files(sources), *([model] if isinstance(model, str | PathLike) else [])]
+    described = model if isinstance(model, LanguageModel) else read_model(model)
+    with nullcontext() if output is None else _held(Path(output), {Path(output): INFERENCE_FILES}, files):
+        result = inference.infer(
+            described, read_document(*sources, jinja_data=jinja_data) if sources else design, batch=batch,
+            prompt=prompt, generate=generate, frequency=frequency, metric=metric, seed=seed, jobs=jobs, energy=energy,
+            strict=strict, stopped=stopped)
+        if output is not None:
+            from fadiff_mapper.base.atomic_files import write_files
+            from fadiff_mapper.output.inference_files import inference_files
+            write_files(Path(output), inference_files(result))
+        return result
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, Interconnect, StorageLevel
 from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
-from fadiff_mapper.inputs.spec.problem import DataSpace, Problem, Term
+from fadiff_mapper.inputs.spec.problem import Bits, DataSpace, Problem, Term
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,22 @@ def cases(draw: DrawFn, shapes: dict[str, tuple[DataSpace, ...]] | None = None, 
     nowhere = {space.name for space in spaces} - {name for level in levels for name in level.keep}
     levels = (*levels[:-1], replace(levels[-1], keep=levels[-1].keep | nowhere))
     return Case(arch, Problem("tiny", bounds, spaces), Mapping(levels))
+
+
+WIDTHS = st.none() | st.builds(
+    lambda parts, more: Bits(*parts, None if more is None else parts[0] + parts[1] + more),
+    st.sampled_from([(1, 0, 1), (4, 0, 1), (4, 8, 32), (8, 0, 1), (12, 0, 1), (33, 1, 3)]),
+    st.none() | st.integers(0, 30))
+"""Bits of the elements of a tensor, or none."""
+
+
+@st.composite
+def packed_cases(draw: DrawFn, shapes: dict[str, tuple[DataSpace, ...]] | None = None) -> Case:
+    """A case with words of some width at each level, and bits of some tensors."""
+    case = draw(cases(shapes))
+    levels = tuple(replace(level, word_bits=draw(st.sampled_from([8, 12, 32]))) for level in case.arch.levels)
+    spaces = tuple(replace(space, bits=draw(WIDTHS)) for space in case.problem.dataspaces)
+    return replace(case, arch=replace(case.arch, levels=levels), problem=replace(case.problem, dataspaces=spaces))
 
 
 @st.composite

@@ -19,7 +19,7 @@ ORDER = (
     "base", "kernel", "inputs.yaml", "inputs.spec", "inputs.native", "inputs.v04", "inputs.energy", "inputs",
     "workload", "workload.readers", "model", "calibration",
     "search.mapspace", "search.lower_bound", "search.explanation", "search",
-    "fusion", "network", "design", "gradient", "timeloop",
+    "fusion", "network", "inference", "design", "gradient", "timeloop",
     "output", "output.terminal", "dropin", "", "cli",
 )
 """The rooms: every folder imports from itself and from those before it, imports for type checking included."""

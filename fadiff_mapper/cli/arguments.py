@@ -44,6 +44,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     """Adds FILES and how they are read, for commands that read Timeloop files."""
     parser.add_argument("files", nargs="+", metavar="FILES")
     add_reading(parser)
+    add_bits(parser)
 
 
 def add_reading(parser: argparse.ArgumentParser, energy: str | None = "auto") -> None:
@@ -61,6 +62,14 @@ def add_reading(parser: argparse.ArgumentParser, energy: str | None = "auto") ->
                              "misspelt attributes; the numbers are then Timeloop's")
     parser.add_argument("--built-in-energies", action="store_const", dest="energy", const="built-in",
                         help="the same as --energy built-in")
+
+
+def add_bits(parser: argparse.ArgumentParser) -> None:
+    """Adds --bits, for commands that read problems."""
+    parser.add_argument("--bits", type=bits, metavar="NAME=N,...",
+                        help="bits of an element of each tensor, such as Weights=4,Inputs=8, in place of the input's; "
+                             "of a network of PyTorch or ONNX also auto, as its types say; a word of each level by "
+                             "default")
 
 
 def add_verify(parser: argparse.ArgumentParser) -> None:
@@ -111,7 +120,7 @@ def add_dimensions(parser: argparse.ArgumentParser) -> None:
 def sizes(options: argparse.Namespace) -> dict[str, Any]:
     """The arguments of `load_network` that `add_dimensions` adds."""
     return {"dims": dict(options.dims), "shapes": dict(options.shapes), "values": dict(options.values),
-            "busy_experts": options.busy_experts}
+            "busy_experts": options.busy_experts, "bits": options.bits}
 
 
 def add_vary(parser: argparse.ArgumentParser) -> None:
@@ -181,6 +190,16 @@ dimension = _named("NAME=N", positive)
 shape = _named("NAME=NxNxN", lambda value: tuple(positive(size) for size in value.split("x")))
 
 
+def bits(text: str) -> dict[str, float] | str:
+    """The type of an argument NAME=N,...: bits by tensor, which the reader of the input checks; or auto."""
+    if text == "auto":
+        return text
+    try:
+        return {name: float(value) for name, value in (part.split("=") for part in text.split(","))}
+    except ValueError:
+        raise argparse.ArgumentTypeError(f'found "{text}"; accepted: NAME=N,... with bits from 1 to 256') from None
+
+
 def number(text: str) -> tuple[str, int]:
     """The type of an argument NAME=N with any name and any whole number."""
     name, sign, value = text.rpartition("=")
@@ -211,6 +230,14 @@ def weights(text: str) -> tuple[float, ...]:
     return values
 
 
+def numbers(text: str) -> tuple[int, ...]:
+    """The type of an argument of whole numbers >= 1, separated by commas."""
+    values = tuple(int(part) if part.strip().isdecimal() else 0 for part in text.split(","))
+    if not all(values):
+        raise argparse.ArgumentTypeError(f'found "{text}"; accepted: whole numbers >= 1 separated by commas')
+    return values
+
+
 def shard(text: str) -> tuple[int, int]:
     """The type of an argument I/N with 1 <= I <= N."""
     own, _, shards = text.partition("/")
@@ -229,7 +256,7 @@ def reading_in_time(options: argparse.Namespace) -> AbstractContextManager[None]
 def load_input(options: argparse.Namespace) -> Spec:
     """Reads the input that `inputs` describes, as one spec. Raises SpecError."""
     spec = api.load(*api.files_of(options.files), jinja_data=dict(options.variables), energy=options.energy,
-                    strict=not options.lenient)
+                    strict=not options.lenient, bits=options.bits)
     refuse_missing_energies(options, [spec])
     return spec
 

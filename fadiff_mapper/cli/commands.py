@@ -107,7 +107,7 @@ def map_problems(options: argparse.Namespace) -> int:
         options.gap)
     with arguments.reading_in_time(options):
         specs = api.load_layers(*options.files, jinja_data=dict(options.variables), energy=options.energy,
-                                strict=not options.lenient)
+                                strict=not options.lenient, bits=options.bits)
         arguments.refuse_missing_energies(options, specs.values())
     program, names, start = api.real_model() if options.verify else None, list(specs), options.warm_start
     if start is not None and len(specs) > 1:
@@ -237,6 +237,7 @@ def add_design(commands: Commands) -> None:
     parser.add_argument("--store", metavar="FOLDER", help="the folder that keeps all that is evaluated; runs may share "
                         "it (default: store in the output folder)")
     arguments.add_reading(parser, energy=None)
+    arguments.add_bits(parser)
     arguments.add_vary(parser)
     parser.add_argument("--allow-partial", action="store_true",
                         help="design for what is understood, even where that is less than 90 %% of a network")
@@ -277,6 +278,38 @@ def design(options: argparse.Namespace) -> int:
     return INTERRUPTED if stopped() else CHECK_FAILED if any(differ) or not result.confirmed else DONE
 
 
+def add_infer(commands: Commands) -> None:
+    parser = commands.add_parser("infer", help="what the inference of a language model costs on a design")
+    parser.add_argument("model", metavar="MODEL", help="a config.json of Hugging Face's transformers (weights are not "
+                        "read), or bundled:models/NAME")
+    parser.add_argument("files", nargs="+", metavar="DESIGN", help="the files of the design")
+    parser.add_argument("-o", "--output", required=True, type=arguments.folder, metavar="DIR",
+                        help="folder for the results")
+    parser.add_argument("--batch", type=arguments.numbers, default=[1], metavar="N,N,...",
+                        help="sequences at once, each an inference of its own (default 1)")
+    parser.add_argument("--prompt", type=int, default=2048, metavar="N", help="tokens of a sequence (default 2048)")
+    parser.add_argument("--generate", type=int, default=512, metavar="N", help="tokens to generate (default 512)")
+    parser.add_argument("--frequency", type=float, metavar="HZ", help="cycles a second, in place of the design's")
+    parser.add_argument("--metric", choices=network_options.METRICS, default="edp", help="by which problems are mapped")
+    parser.add_argument("--seed", type=int, default=0, help="same seed, same answer (default 0)")
+    parser.add_argument("--jobs", type=arguments.jobs, metavar="N", help="threads (default: all cores)")
+    arguments.add_reading(parser)
+    parser.set_defaults(run=infer)
+
+
+def infer(options: argparse.Namespace) -> int:
+    """Maps all layers, writes tables and page, and prints the numbers of every batch."""
+    from fadiff_mapper.output.terminal.inference import print_inference
+    with interruptible() as stopped:
+        result = api.infer(
+            options.model, options.files, batch=options.batch, prompt=options.prompt, generate=options.generate,
+            frequency=options.frequency, metric=options.metric, seed=options.seed, jobs=options.jobs,
+            energy=options.energy, strict=not options.lenient, jinja_data=dict(options.variables),
+            output=options.output, stopped=stopped)
+    print_inference(result, options.output)
+    return INTERRUPTED if stopped() else DONE
+
+
 def add_calibrate(commands: Commands) -> None:
     parser = commands.add_parser(
         "calibrate", help="learn a correction of cycles from measured hardware",
@@ -313,6 +346,7 @@ def add_import(commands: Commands) -> None:
                     "modules are code, so they come in from Python only: fadiff_mapper.load_network(module, inputs).")
     parser.add_argument("model", metavar="MODEL")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the network file to write (YAML)")
+    arguments.add_bits(parser)
     arguments.add_dimensions(parser)
     parser.set_defaults(run=import_network)
 

@@ -19,7 +19,7 @@ from fadiff_mapper.base.standard_streams import say
 from fadiff_mapper.dropin.programs import MAPPER, MODEL, ProgramOutcome, ProgramSettings, read_arguments, run
 from fadiff_mapper.dropin.shim import command
 from fadiff_mapper.inputs.load import read_document
-from fadiff_mapper.inputs.native.arch import written_components, written_number
+from fadiff_mapper.inputs.native.arch import cycle_seconds
 from fadiff_mapper.inputs.yaml.expressions import Expression, Literal
 from fadiff_mapper.inputs.yaml.load import dump
 from fadiff_mapper.inputs.yaml.located import Map, Seq
@@ -74,8 +74,6 @@ def front_end_of(specification: Specification) -> str:
     return next((module.partition(version)[0] for version in VERSIONS if version in module), "")
 
 
-CYCLE_KEYS = ("GLOBAL_CYCLE_SECONDS", "global_cycle_seconds")
-"""Names of the variable, or attribute, that holds the seconds of a cycle."""
 DEFAULT_CYCLE = 1e-9
 """Seconds of a cycle where the input gives none."""
 
@@ -148,11 +146,9 @@ class OutputStats:
 def output_stats(done: ProgramOutcome) -> OutputStats:
     """The numbers of one run in the front end's units."""
     spec, stats = done.spec, done.stats
-    given = (spec.literal.get("variables") or {}, *(part.own for part in written_components(spec.arch).values()))
-    seconds = (written_number(attributes, key) for attributes in given for key in CYCLE_KEYS)
     return OutputStats(
         percent_utilization=stats.utilization * 100, computes=stats.computes, cycles=stats.cycles,
-        cycle_seconds=next((value for value in seconds if value), DEFAULT_CYCLE),
+        cycle_seconds=cycle_seconds(spec.arch, spec.literal) or DEFAULT_CYCLE,
         per_component_energy={name: pj * 1e-12 for name, pj in stats.component_energies().items()},
         per_component_area={name: um2 * 1e-12 for name, um2 in stats.areas_um2.items()},
         accesses={level["name"]: {  # over all instances and data spaces

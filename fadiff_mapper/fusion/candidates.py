@@ -440,7 +440,7 @@ def with_second_reads(hardware: Hardware, candidate: Candidate, costs: WordCosts
             return []
     home = hardware.level(group.links[0].stay.level)
     level = hardware.arch.levels[home]
-    if level.usable is not None and max(resident_words(kept, layer_steps(kept), level.name)) >= level.usable:
+    if level.usable is not None and max(resident_words(kept, layer_steps(kept), level)) >= level.usable:
         return []
     words = [other.words for other in segment.residuals if other.read in allowed]
     left_out = summed([costs.fetched(count) for count in words] or [NOTHING])

@@ -28,11 +28,11 @@ retained or recomputed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import compress
 from math import prod
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -40,7 +40,7 @@ from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, Hardware, S
 from fadiff_mapper.fusion.tile_steps import LayerSteps, StepClass, layer_steps, step_classes
 from fadiff_mapper.inputs.spec.mapping import Mapping as LayerMapping
 from fadiff_mapper.inputs.spec.problem import Problem
-from fadiff_mapper.model.access_counts import Counts
+from fadiff_mapper.model.access_counts import Counts, ElementWords
 from fadiff_mapper.model.energy_latency import Cost, cost
 from fadiff_mapper.model.evaluate import EXACT, evaluate_nest
 from fadiff_mapper.model.legality import Violation, violations
@@ -52,14 +52,23 @@ from fadiff_mapper.model.tiles import Usage
 NOC = "networks"
 """Among the components of a layer: the wires between all levels."""
 
-Batch = TypeVar("Batch", Counts, Usage)
+Batch = TypeVar("Batch", Counts, Usage, ElementWords)
 """Results of several mappings side by side, whose arrays have the axis B last."""
 
 
 def side_by_side(parts: Sequence[Batch]) -> Batch:
     """Several batches of one architecture and problem as one."""
-    return type(parts[0])(*(np.concatenate([getattr(part, array.name) for part in parts], axis=-1)
-                            for array in fields(parts[0])))
+    return of_arrays(parts, lambda arrays: np.concatenate(arrays, axis=-1))
+
+
+def of_arrays(parts: Sequence[Batch], made: Callable[[list[np.ndarray]], np.ndarray]) -> Batch:
+    """A batch whose arrays are made of those of several batches, one after the other."""
+    def one(values: list[Any]) -> Any:
+        if values[0] is None:
+            return None
+        return of_arrays(values, made) if isinstance(values[0], ElementWords) else made(values)
+
+    return type(parts[0])(*(one([getattr(part, array.name) for part in parts]) for array in fields(parts[0])))
 
 
 @dataclass(frozen=True)
@@ -84,8 +93,8 @@ class EvaluatedTile:
         return levels
 
     def kept_words(self) -> list[dict[str, float]]:
-        """For every level, innermost first, the data spaces that it keeps and their words."""
-        return kept_words(self.layer.problem, self.keep, self.size)
+        """For every level, innermost first, the data spaces that it keeps and the words of the level that they take."""
+        return kept_words(self.layer.problem, self.keep, self.layer.machine.whole_words(self.size))
 
 
 @dataclass(frozen=True)
@@ -153,7 +162,7 @@ def evaluate_tiles(hardware: Hardware, groups: Sequence[FusedGroup],
         result = evaluate_nest(prepared, pack([mapping for _, _, mapping in wanted], prepared.problem))
 
         def row_of(batch: Batch, row: int) -> Batch:
-            return type(batch)(*(getattr(batch, array.name)[..., row:row + 1].copy() for array in fields(batch)))
+            return of_arrays([batch], lambda arrays: arrays[0][..., row:row + 1].copy())
 
         for row, key in enumerate(wanted):
             known.tiles[key] = EvaluatedTile(
@@ -252,6 +261,11 @@ def fused_counts(hardware: Hardware, group: FusedGroup, index: int, step: StepCl
     if not (step.last_sum or group.spilled):    # all but the last step hand nothing outwards
         for level in levels[1:]:
             changed(level, t, updates=-float(counts.updates[level, t, 0]))
+    table = tile.layer.machine.element_words
+    if counts.words and table is not None and not (step.first_sum and step.last_sum):  # others add to the same sums
+        held, sent = counts.words.held.copy(), counts.words.sent.copy()
+        held[:, t] = sent[:, t] = table[1, :, t]
+        counts = replace(counts, words=replace(counts.words, held=held, sent=sent))
     return counts
 
 

@@ -25,6 +25,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, SecondRead, Shape
 from fadiff_mapper.fusion.group_cost import (
@@ -49,6 +51,7 @@ from fadiff_mapper.fusion.tile_steps import (
 )
 from fadiff_mapper.model.legality import Violation
 from fadiff_mapper.model.loop_nest import pack, project
+from fadiff_mapper.model.prepared_layer import element_shares
 from fadiff_mapper.model.tiles import tiles as box_sizes
 
 
@@ -320,10 +323,12 @@ def live_words(hardware: Hardware, group: FusedGroup, level: int, tiles: Sequenc
             for shape in {step.shape for step in classes}:
                 problem = layer.problem.resized(shape)
                 nest = pack([fused_mapping(hardware, group, index, layer.mappings[shape])], problem)
-                words[shape] = kept_words(problem, nest.keep[..., 0], box_sizes(nest, project(problem)).size[..., 0])
+                size = box_sizes(nest, project(problem)).size[..., 0]
+                words[shape] = kept_words(problem, nest.keep[..., 0],
+                                          np.ceil(size * element_shares(hardware.arch, problem)[1]))
             tiles.append(LayerTiles(steps, classes, words))
-    name = hardware.arch.levels[level].name
-    resident = resident_words(group, [layer.steps for layer in tiles], name)
+    name, bits = hardware.arch.levels[level].name, hardware.arch.levels[level].word_bits
+    resident = resident_words(group, [layer.steps for layer in tiles], hardware.arch.levels[level])
     staying, most = 0.0, 0.0
     for index, (layer, own) in enumerate(zip(group.layers, tiles, strict=True)):
         output = layer.problem.output.name
@@ -337,6 +342,9 @@ def live_words(hardware: Hardware, group: FusedGroup, level: int, tiles: Sequenc
             size = {space: words for space, words in kept[level].items() if space not in stays}
             if step.sums_stay(group) and [output in words for words in kept].index(True) == level:
                 sums = max(sums, size.pop(output))
+            elif output in stays and next(words for words in kept if output in words) is kept[level]:
+                space = layer.problem.output    # which lies there with the bits of finished elements, once added up
+                size[output] = kept[level][output] * float(1 - space.words(bits) / space.words(bits, partial=True))
             passing = max(passing, sum(size.values()))
         staying += sums
         most = max(most, passing * (2 if name in group.double_buffered else 1) + resident[index])

@@ -26,7 +26,7 @@ from math import inf
 from typing import Generic, TypeVar
 
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.prepared_layer import UNLIMITED, prepare_layer, word_energy
+from fadiff_mapper.model.prepared_layer import UNLIMITED, element_shares, prepare_layer, word_energy
 from fadiff_mapper.workload import Workload
 from fadiff_mapper.workload.producer_consumer import other_inputs
 
@@ -206,15 +206,16 @@ class WordCosts:
 
 
 def word_costs(spec: Spec) -> WordCosts:
-    """The costs of words for a layer on a design; pJ per word is pJ per access over words per access."""
+    """The costs of a layer's results, in its words, on a design; pJ per word is pJ per access over words per access."""
     machine = prepare_layer(spec.arch, spec.problem, spec.tables).machine
     energy = word_energy(machine)
+    share = element_shares(spec.arch, spec.problem)[0][:, spec.problem.dataspaces.index(spec.problem.output)]
     shared, read, written = (float(limit[-1, 0]) for limit in (
         machine.shared_bandwidth, machine.read_bandwidth, machine.write_bandwidth))
-    return WordCosts(tuple(map(float, energy.read[:, 0])), float(energy.update[-1, 0]),
-                     min(read, shared) * spec.arch.levels[-1].instances, min(shared, read, written),
-                     min(shared, read + written) * spec.arch.levels[-1].instances
-                     / float(machine.bandwidth_scale[-1].min() or 1.0))
+    instances, last = spec.arch.levels[-1].instances, float(share[-1])
+    return WordCosts(tuple(map(float, energy.read[:, 0] * share)), float(energy.update[-1, 0]) * last,
+                     min(read, shared) * instances / last, min(shared, read, written) / last,
+                     min(shared, read + written) * instances / float(machine.bandwidth_scale[-1].min() or 1.0) / last)
 
 
 def other_reads(workload: Workload, spec: Spec) -> OperatingPoint:

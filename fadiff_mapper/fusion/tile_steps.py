@@ -44,6 +44,7 @@ from itertools import accumulate, pairwise, product
 from typing import NamedTuple, TypeAlias
 
 from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, SecondRead, Shape, Stay, TileLoop
+from fadiff_mapper.inputs.spec.arch import StorageLevel
 from fadiff_mapper.inputs.spec.problem import DataSpace, Problem, Term, extent_along
 from fadiff_mapper.workload.window_slide import WindowSlide, composed
 
@@ -347,16 +348,19 @@ def intermediates(group: FusedGroup, all_steps: Sequence[LayerSteps], level: str
             [outlasting_words(*link) if link[1].stay.level == level else 0 for link in links])
 
 
-def resident_words(group: FusedGroup, all_steps: Sequence[LayerSteps], level: str) -> list[int]:
+def resident_words(group: FusedGroup, all_steps: Sequence[LayerSteps], level: StorageLevel) -> list[int]:
     """Words of a level that are occupied beside each layer's tile while that layer runs.
 
     For every layer: the operands that stay, of all layers, and the live intermediates. `all_steps` are those of the
     layers, first to last.
     """
-    operands = sum(operand_words(layer, name, group, steps)
+    operands = sum(space_of(layer.problem, name).room(operand_words(layer, name, group, steps), level.word_bits)
                    for layer, steps in zip(group.layers, all_steps, strict=True)
-                   for name, stay in layer.operands.items() if stay.level == level)
-    links = list(zip(*intermediates(group, all_steps, level), group.last_uses(), strict=True))
+                   for name, stay in layer.operands.items() if stay.level == level.name)
+    both = ([layer.problem.output.room(elements, level.word_bits)
+             for layer, elements in zip(group.layers, of_links, strict=False)]
+            for of_links in intermediates(group, all_steps, level.name))
+    links = list(zip(*both, group.last_uses(), strict=True))
     return [operands + sum(in_use if link <= index <= last else outlasting
                            for link, (in_use, outlasting, last) in enumerate(links)) for index in range(len(all_steps))]
 

@@ -93,7 +93,7 @@ def capacity(layer: PreparedLayer, limits: MachineLimits, nest: Nest, evaluation
         if usable is None or not torch.as_tensor(usable).any():
             continue
         # 1e-3 words keep the logarithm finite where a level keeps nothing
-        words = (evaluation.tile.size[index] * nest.keep[index]).sum(dim=0).clamp(min=1e-3)
+        words = (layer.machine.needed(evaluation.tile.size)[index] * nest.keep[index]).sum(dim=0).clamp(min=1e-3)
         total = total + excess(words, usable)
         if level.min_utilization:
             total = total + excess(usable * level.min_utilization / words, 1.0)

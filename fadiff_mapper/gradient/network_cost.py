@@ -123,8 +123,9 @@ def _family_costs(network: RelaxedNetwork, batch: FamilySites, into: torch.Tenso
     # Sigma scales the words, not how often the unfused layer sends a tile.
     sent = (evaluation.counts.reads[-1] * (~torch.tensor(layer.projection.read_write))[:, None]
             + evaluation.counts.updates[-1]) * evaluation.use.instances[-1]
+    held = layer.machine.needed(evaluation.tile.size)[network.home] * nest.keep[network.home]
     return SiteCosts(by_site(fused.energy), by_site(fused.cycles), by_site(own), by_site(evaluation.tile.below[-1]),
-                     by_site(evaluation.tile.size[network.home] * nest.keep[network.home]), by_site(sent) / sizes)
+                     by_site(held), by_site(sent) / sizes)
 
 
 def sigma_weighted_counts(evaluation: NestEvaluation, nest: Nest, links: LinkSigmas) -> Counts:

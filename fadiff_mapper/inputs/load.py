@@ -48,7 +48,7 @@ Source = str | os.PathLike[str] | AnyMapping[str, Any]
 
 
 def load(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None, energy: str = "bundled",
-         strict: bool = True) -> Spec:
+         strict: bool = True, bits: AnyMapping[str, Any] | None = None) -> Spec:
     """Reads Timeloop input in either dialect, v0.4 or the native one of Timeloop's binaries.
 
     Unlike on the command line, the default of `energy` runs no program and gives Timeloop's own numbers: the tables
@@ -61,6 +61,8 @@ def load(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None, energ
         energy: Where energies come from that no ERT in the input gives, one of `energy.choose_source.CHOICES`.
         strict: Whether input that Timeloop ignores or puts up with is an error; else it is a warning of the spec's,
             and the numbers are Timeloop's.
+        bits: Bits of an element by tensor, in place of those in the problem's instance, such as
+            `{"Weights": {"bits": 4, "scale": 8, "per": 32}, "Inputs": 8}`.
 
     Returns:
         One problem on one architecture, with the constraints, energy tables and mapping that the input gives.
@@ -70,7 +72,8 @@ def load(*sources: Source, jinja_data: AnyMapping[str, Any] | None = None, energ
         FadiffError: There is no bundled file of a name, or Accelergy is asked and fails.
     """
     check_choice(energy)
-    return read_spec(read_document(*sources, jinja_data=jinja_data), source_files(sources), energy, strict)
+    return read_spec(having_bits(read_document(*sources, jinja_data=jinja_data), bits), source_files(sources), energy,
+                     strict)
 
 
 def source_files(sources: Iterable[Source]) -> tuple[str, ...]:
@@ -92,6 +95,24 @@ def read_document(*sources: Source, jinja_data: AnyMapping[str, Any] | None = No
     if not sources or "" in sources:
         raise SpecError("load: no input; accepted: YAML files or one dict")
     return load_files(source_files(sources), jinja_data=jinja_data)
+
+
+def having_bits(document: Map, bits: AnyMapping[str, Any] | None) -> Map:
+    """The document with the bits of these tensors in the instance of its problem."""
+    if isinstance(bits, str):
+        raise SpecError(f"bits: found {bits}; accepted: bits of an element by tensor (of a network also auto)")
+    problem = document.get("problem")
+    if not bits or not isinstance(problem, Map):
+        return document
+    inside = isinstance(problem.get("instance"), Map)  # in the oldest form bounds lie beside `shape`
+    instance = problem["instance"] if inside else problem
+    written, given = instance.get("bits") or {}, with_places(dict(bits), Where("bits"))
+    places = written.places if isinstance(written, Map) else {}
+    places = {**places, **{name: given.at(name) for name in given}}
+    instance = instance.having({**instance, "bits": Map({**written, **given}, where=instance.at("bits"),
+                                                        places=places)})
+    return document.having({**document, "problem": problem.having({**problem, "instance": instance}) if inside
+                            else instance})
 
 
 def read_spec(document: Map, files: tuple[str, ...] = (), energy: str = "bundled", strict: bool = True,

@@ -10,7 +10,7 @@ from typing import Any
 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.inputs.load import read_spec
+from fadiff_mapper.inputs.load import having_bits, read_spec
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.yaml.load import combined, load_file
 from fadiff_mapper.inputs.yaml.located import Map
@@ -47,7 +47,8 @@ def files_of(names: Sequence[str]) -> list[Path]:
 
 
 def load_layers(files: Sequence[Path], *, jinja_data: Mapping[str, Any] | None = None,
-                energy: str = "bundled", strict: bool = True) -> dict[str, Spec]:
+                energy: str = "bundled", strict: bool = True,
+                bits: Mapping[str, Any] | None = None) -> dict[str, Spec]:
     """One spec for every problem among the files, each together with all files that are no problem.
 
     A file is a problem where its problem section has an instance. Where at most one file is, all files make one spec.
@@ -59,12 +60,13 @@ def load_layers(files: Sequence[Path], *, jinja_data: Mapping[str, Any] | None =
                 if isinstance(tree.get("problem"), Map) and "instance" in tree["problem"]]
     if len(problems) < 2:
         only = problems[0] if problems else None
-        return {only.stem if only else "": read_spec(combined(list(trees.values())), tuple(map(str, files)), energy,
-                                                     strict)}
+        return {only.stem if only else "": read_spec(having_bits(combined(list(trees.values())), bits),
+                                                     tuple(map(str, files)), energy, strict)}
     specs, others = {}, {*files}.difference(problems)
     for name, problem in zip(_names(problems), problems, strict=True):
         used = [file for file in files if file == problem or file in others]
-        specs[name] = read_spec(combined([trees[file] for file in used]), tuple(map(str, used)), energy, strict)
+        specs[name] = read_spec(having_bits(combined([trees[file] for file in used]), bits), tuple(map(str, used)),
+                                energy, strict)
     return specs
 
 

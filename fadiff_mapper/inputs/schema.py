@@ -18,7 +18,7 @@ TABLES: dict[str, Table] = {
     "attributes": {**keys.ARITHMETIC, **keys.NETWORK, **keys.MEMORY},
     "unit": keys.UNIT, "operation": keys.OPERATION,
     "problem": keys.PROBLEM, "shape": keys.SHAPE, "coefficient": keys.COEFFICIENT, "data space": keys.DATA_SPACE,
-    "instance": keys.INSTANCE, "density": keys.DENSITY,
+    "instance": keys.INSTANCE, "density": keys.DENSITY, "bits": keys.ELEMENT,
     "constraint": keys.CONSTRAINT,
     "directive": {name: key for table in keys.DIRECTIVES.values() for name, key in table.items()},
     "mapper": keys.MAPPER,
@@ -76,7 +76,8 @@ def _object(name: str, table: Table) -> dict[str, Any]:
     found = {"type": "object", "patternProperties": {"ignore": {}}, "additionalProperties": name in OPEN,
              "properties": {spelling: _or_null(key.kind.schema) for key in table.values()
                             for spelling in _spellings(key)}} | ({"allOf": required} if required else {})
-    return {"anyOf": [keys.SHARE.schema, found]} if name == "density" else found
+    number = {"density": keys.SHARE, "bits": keys.BITS}.get(name)
+    return {"anyOf": [number.schema, found]} if number else found
 
 
 def _spellings(key: Key) -> list[str]:

@@ -35,7 +35,8 @@ class Level(_Table): ...
 
 class Layer:
     def __init__(self, *, dims: int, ranks: Sequence[Sequence[Sequence[tuple[int, float]]]], written: Sequence[bool],
-                 levels: Sequence[Level], units: Sequence[Unit], bandwidth_scale: Sequence[float], held: Sequence[bool],
+                 levels: Sequence[Level], units: Sequence[Unit],
+                 element_words: Sequence[float], bandwidth_scale: Sequence[float], held: Sequence[bool],
                  multicast: Sequence[bool], linked: Sequence[bool], first_written: Sequence[bool],
                  coalesced: Sequence[bool], interconnects: Sequence[InterconnectTable], compute_energy: float,
                  network_latency: float) -> None: ...

@@ -60,6 +60,7 @@ inline DataSpace data_space_of(const RankTerms& ranks, bool written, int dims) {
         terms += rank.terms.size();
         space.ranks.push_back(rank);
     }
+    if (written) space.adding = ~space.relevant | space.shared;
     space.holed = written && (terms > ranks.size() || stretched
                               || std::size_t(__builtin_popcountll(space.relevant)) < ranks.size());
     return space;

@@ -22,6 +22,30 @@ static void refuse(int count, Mask broken, Lanes amount, double limit, Scores* s
     }
 }
 
+// Room for the difference of two sums.
+constexpr double MORE = 1 + 1e-9;
+
+// Words of the levels that elements take, of accesses that have been counted (model/access_counts.py, element_words).
+static void lay_element_words(const Layer& layer, Workspace& work) {
+    for (int t = 0; t < layer.tensors && layer.packed(); ++t) {
+        Mask apart = mask_of(false);  // receivers further out have sums of the same words
+        for (int level = layer.levels - 1; level >= 0; --level) {
+            const std::size_t cell = std::size_t(level) * layer.tensors + t;
+            const auto words = [&](Mask sums) { return select(sums, Lanes(layer.partial[cell]), Lanes(layer.whole[cell])); };
+            const Mask again = work.updates[cell] > work.part[cell] * MORE;
+            work.held[cell] = words(apart | again);
+            for (Dims left = layer.spaces[t].adding & work.pack.spatial_dims(level); left; left &= left - 1)
+                apart = apart | (work.pack.spatial(level, layer.dims)[__builtin_ctzll(left)] > 1.0);
+            work.sent[cell] = words(apart | again);
+        }
+    }
+}
+
+// Words of a level that elements of a data space take there.
+static Lanes in_words(const Layer& layer, const Workspace& work, std::size_t cell, Lanes elements) {
+    return layer.packed() ? elements * work.held[cell] / layer.per[cell] : elements;
+}
+
 // Every limit in Timeloop's order, as model/legality.py lists them; fills in legality and excess.
 static void check_limits(const Layer& layer, const RoomPack* room, const Workspace& work, Scores* scores) {
     const MappingPack& pack = work.pack;
@@ -39,8 +63,10 @@ static void check_limits(const Layer& layer, const RoomPack* room, const Workspa
             Lanes words = 0.0, counted = 0.0;
             for (int t = 0; t < layer.tensors; ++t) {
                 const std::size_t cell = std::size_t(unit - 1) * layer.tensors + t;
-                words += where(pack.keep[cell], work.tiles.size[cell]);
-                if (room) counted += where(pack.keep[cell] & room->counted[cell], work.tiles.size[cell]);
+                Lanes needed = work.tiles.size[cell];
+                if (layer.packed()) needed = ceil(needed * layer.partial[cell] / layer.per[cell]);
+                words += where(pack.keep[cell], needed);
+                if (room) counted += where(pack.keep[cell] & room->counted[cell], needed);
             }
             // Where tensors of other layers lie in it, a tile must fit by itself, and its counted part beside these.
             check(room ? larger(words, counted + larger(usable - room->words[unit - 1], 0.0)) : words, usable);
@@ -203,7 +229,8 @@ static Lanes level_cycles(const Layer& layer, int level, const Workspace& work) 
     Lanes read = 0.0, write = 0.0;
     for (int t = 0; t < layer.tensors; ++t) {
         const std::size_t cell = std::size_t(level) * layer.tensors + t;
-        Lanes reads = work.reads[cell], writes = work.updates[cell] + work.fills[cell];
+        Lanes reads = in_words(layer, work, cell, work.reads[cell]);
+        Lanes writes = in_words(layer, work, cell, work.updates[cell]) + in_words(layer, work, cell, work.fills[cell]);
         if (work.residual) {  // of an average instance
             const Lanes busy = work.tiles.instances(level) / work.used[level];
             reads = ceil(reads / busy), writes = ceil(writes / busy);
@@ -228,10 +255,12 @@ static Lanes level_energy(const Layer& layer, int level, Lanes busy, const Works
     for (int t = 0; t < layer.tensors; ++t) {
         const std::size_t cell = std::size_t(level) * layer.tensors + t;
         if (!work.pack.keep[cell].any()) continue;
-        const Lanes reads = work.reads[cell], fills = work.fills[cell], updates = work.updates[cell];
+        const Lanes reads = in_words(layer, work, cell, work.reads[cell]), fills = in_words(layer, work, cell, work.fills[cell]),
+                    updates = in_words(layer, work, cell, work.updates[cell]);
         const Lanes access = (blocks(reads) * layer.level[level].read + blocks(fills) * layer.level[level].fill
                               + blocks(updates) * layer.level[level].update) / members;
-        const Lanes addresses = fills + (layer.spaces[t].written ? updates : reads);
+        const Lanes addresses = in_words(layer, work, cell, work.fills[cell] + (
+            layer.spaces[t].written ? work.updates[cell] : work.reads[cell]));
         energy += access * instances + addresses * layer.level[level].address * clusters;
     }
     Lanes leaking = instances;  // instances in use, and their neighbours behind the same power gate
@@ -308,7 +337,11 @@ static void add_up(const Layer& layer, const Workspace& work, Scores* scores) {
         double wires = 0;
         if (layer.priced)
             for (const Interconnect& one : layer.interconnects)
-                for (int t = 0; t < layer.tensors; ++t) wires += interconnect_energy(layer, work, one, t, lane);
+                for (int t = 0; t < layer.tensors; ++t) {
+                    const std::size_t cell = std::size_t(one.level) * layer.tensors + t;
+                    const double energy = interconnect_energy(layer, work, one, t, lane);
+                    wires += layer.packed() ? energy * (work.sent[cell][lane] / layer.per[cell]) : energy;
+                }
         scores[lane].energy = layer.priced ? energy[lane] + wires : energy[lane];
         scores[lane].cycles = busy[lane] + layer.network_latency;
         scores[lane].last_level_accesses = accessed[lane];
@@ -326,6 +359,7 @@ static unsigned count_and_add_up(const Layer& layer, Workspace& work, unsigned l
     divide_tiles(layer, work);
     const unsigned untouched = refuse_untouched(layer, work, lanes, scores);
     count_accesses(layer, work);
+    lay_element_words(layer, work);
     add_up(layer, work, scores);
     return untouched;
 }

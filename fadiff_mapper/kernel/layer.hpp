@@ -59,6 +59,7 @@ struct DataSpace {
     Dims shared = 0;           // dimensions that share a rank with another dimension
     bool windowed = false;     // some rank is a sum of several dimensions
     bool written = false;      // an output
+    Dims adding = 0;           // dimensions whose loops may add up words of an output
     bool holed = false;        // an output whose tiles may leave holes or overlap (model/legality.py, outputs_with_holes)
 };
 
@@ -80,6 +81,8 @@ struct Layer {
     std::vector<Level> level;
     std::vector<Unit> units;                  // [L + 1]; limits: the arithmetic first, then the levels
     std::vector<double> bandwidth_scale;      // [L][T]
+    std::vector<double> whole, partial, per;  // [L][T]; words of the level per element, and per partial sum, whole numbers over
+                                              // `per`; none: one each
     double compute_energy = 0, network_latency = 0;
 
     // Reuse over the boundary below each level, and by the level; [L][T].
@@ -89,6 +92,13 @@ struct Layer {
     bool priced = false;                      // some interconnect costs energy: hops are counted
 
     int places() const { return 2 * levels; }
+    bool packed() const { return !per.empty(); }
+
+    // Words of a level that elements of a data space take there, or partial sums of as many.
+    double in_words(int level, int t, double elements, bool sums = false) const {
+        const std::size_t cell = std::size_t(level) * tensors + t;
+        return packed() ? elements * (sums ? partial : whole)[cell] / per[cell] : elements;
+    }
 };
 
 // One mapping of a layer. Places run from the innermost loops outwards: 2 l are the spatial loops of level l (the

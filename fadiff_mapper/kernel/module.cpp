@@ -17,7 +17,7 @@ using Flags = std::vector<std::uint8_t>;
 
 static std::unique_ptr<ScoredLayer> layer_of(
     int dims, const std::vector<RankTerms>& ranks, const std::vector<bool>& written,
-    const std::vector<Level>& levels, const std::vector<Unit>& units, const std::vector<double>& bandwidth_scale,
+    const std::vector<Level>& levels, const std::vector<Unit>& units, const std::vector<double>& element_words, const std::vector<double>& bandwidth_scale,
     const Flags& held, const Flags& multicast, const Flags& linked, const Flags& first_written, const Flags& coalesced,
     const std::vector<Interconnect>& interconnects, double compute_energy, double network_latency) {
     auto layer = std::make_unique<ScoredLayer>();
@@ -31,6 +31,12 @@ static std::unique_ptr<ScoredLayer> layer_of(
     need(bandwidth_scale.size() == cells, "bandwidth_scale", ": wrong length");
     for (const Flags* flags : {&held, &multicast, &linked, &first_written, &coalesced})
         need(flags->size() == cells, "held, multicast, linked, first_written, coalesced", ": wrong length");
+    need(element_words.empty() || element_words.size() == 3 * cells, "element_words", ": wrong length");
+    if (!element_words.empty()) {
+        const auto first = element_words.begin();
+        layer->whole.assign(first, first + cells), layer->partial.assign(first + cells, first + 2 * cells);
+        layer->per.assign(first + 2 * cells, element_words.end());
+    }
     layer->units = units, layer->level = levels, layer->bandwidth_scale = bandwidth_scale;
     layer->compute_energy = compute_energy, layer->network_latency = network_latency;
     layer->held = held, layer->multicast = multicast, layer->linked = linked;
@@ -79,7 +85,7 @@ static void add_layers(py::module_& module) {
     py::class_<Layer>(module, "AnyLayer");
     py::class_<ScoredLayer, Layer>(module, "Layer")
         .def(py::init(&layer_of), py::kw_only(), py::arg("dims"), py::arg("ranks"), py::arg("written"), py::arg("levels"),
-             py::arg("units"), py::arg("bandwidth_scale"), py::arg("held"), py::arg("multicast"), py::arg("linked"),
+             py::arg("units"), py::arg("element_words"), py::arg("bandwidth_scale"), py::arg("held"), py::arg("multicast"), py::arg("linked"),
              py::arg("first_written"), py::arg("coalesced"), py::arg("interconnects"), py::arg("compute_energy"),
              py::arg("network_latency"));
 }

@@ -183,25 +183,23 @@ double Prover::begin(const Scheme& scheme) {
 void Prover::charge(const Crossing& crossing, const Words& words, double& energy, double* reads, double* writes,
                     double& accessed) const {
     const int inner = crossing.inner, outer = crossing.outer;
-    const auto pay = [&](int level, double amount, double price, bool address) {
-        const double block = layer_.level[level].block;
+    const auto pay = [&](int level, double elements, double price, bool address, bool sums, double* asked_for) {
+        const double block = layer_.level[level].block, amount = layer_.in_words(level, crossing.tensor, elements, sums);
         energy += per_block_[level] * (std::ceil(amount / block - 1e-9) * price + (address ? amount * layer_.level[level].address : 0));
-        if (level == levels_ - 1) accessed += amount * used_[level];
+        asked_for[level] += amount * layer_.bandwidth_scale[std::size_t(level) * tensors_ + crossing.tensor];
+        if (level == levels_ - 1) accessed += elements * used_[level];
     };
     // Timeloop rounds averages over windows; other words are whole numbers.
     const double sent = std::ceil(words.sent * crossing.scatter - 0.5 - 1e-6);
     const double received = words.loose ? std::max(std::ceil(words.received - 1 - 1e-6), 0.0) : std::floor(words.received + 1e-6);
     const double asked = crossing.written ? std::max(sent - crossing.first_outer, 0.0) : sent;
-    pay(outer, asked, layer_.level[outer].read, !crossing.written);
-    reads[outer] += asked * layer_.bandwidth_scale[std::size_t(outer) * tensors_ + crossing.tensor];
-    if (crossing.written) {
-        pay(outer, sent, layer_.level[outer].update, true);
-        writes[outer] += sent * layer_.bandwidth_scale[std::size_t(outer) * tensors_ + crossing.tensor];
-    }
+    // where words come up more than once they are partial sums (MORE in evaluate.cpp)
+    const bool sums = crossing.written && asked > crossing.first_outer * 1e-9;
+    pay(outer, asked, layer_.level[outer].read, !crossing.written, sums, reads);
+    if (crossing.written) pay(outer, sent, layer_.level[outer].update, true, sums, writes);
     if (inner < 0) return;
     const double filled = crossing.written ? std::max(received - crossing.first_inner, 0.0) : received;
-    pay(inner, filled, layer_.level[inner].fill, true);
-    writes[inner] += filled * layer_.bandwidth_scale[std::size_t(inner) * tensors_ + crossing.tensor];
+    pay(inner, filled, layer_.level[inner].fill, true, crossing.written, writes);
 }
 
 // Words over a crossing of which all loops outside the receiver are decided; at least as many for every order of loops
@@ -274,7 +272,7 @@ Prover::Words Prover::least_words(const Crossing& crossing, const Frame& frame, 
     if (plain_[t]) {
         const double words = volume(layer_.spaces[t], tile) / inside, room = layer_.level[crossing.inner].usable;
         // where the receiver cannot hold its share, a loop inside moves it, and all loops outside repeat that
-        const double times = room >= 0 && words > room ? frame.outside : visits;
+        const double times = room >= 0 && layer_.in_words(crossing.inner, t, words, true) > room ? frame.outside : visits;
         return {words * times, words * times, false};
     }
     double grown[64], repeated = visits, apart = 1;
@@ -342,11 +340,11 @@ const std::vector<Prover::Order>& Prover::orders(int level, Dims looping) {
         order.insert(order.end(), middle.begin(), middle.end());
         order.insert(order.end(), outer.begin(), outer.end());
         Order one{order, std::vector<Dims>(tensors_)};
-        int mover = -1;
+        int mover = 0;
         for (int t : moved)
             for (std::uint8_t d : order) {
                 if (layer_.spaces[t].relevant >> d & 1) {
-                    if (shared_[t] >> d & 1) mover = mover * dims_ + d;
+                    if (shared_[t] >> d & 1) mover = mover * (dims_ + 1) + d + 1;
                     break;
                 }
                 one.idle[t] |= Dims(1) << d;
@@ -415,7 +413,7 @@ bool Prover::enter(int level, const double* factor, const Order& order) {
     if (layer_.level[inner].usable >= 0) {
         double words = 0;
         for (int t = 0; t < tensors_; ++t)
-            if (scheme_.keep[std::size_t(inner) * tensors_ + t]) words += volume(layer_.spaces[t], frame.tile.data());
+            if (scheme_.keep[std::size_t(inner) * tensors_ + t]) words += layer_.in_words(inner, t, volume(layer_.spaces[t], frame.tile.data()), true);
         if (words > layer_.level[inner].usable) return false;
     }
     frame.outside = outer.outside * iterations;
@@ -454,7 +452,7 @@ bool Prover::start(const std::vector<LevelLoops>& outer) {
     const double room = layer_.level[levels_ - 1].usable;
     double words = 0;
     for (int t = 0; t < tensors_; ++t)
-        if (scheme_.keep[std::size_t(levels_ - 1) * tensors_ + t]) words += volume(layer_.spaces[t], bounds_.data());
+        if (scheme_.keep[std::size_t(levels_ - 1) * tensors_ + t]) words += layer_.in_words(levels_ - 1, t, volume(layer_.spaces[t], bounds_.data()), true);
     if (room >= 0 && words > room) return false;
     for (std::size_t i = 0; i < outer.size(); ++i) {
         const int level = levels_ - 1 - int(i);

@@ -27,6 +27,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, Ranks, all_active, array_namespace
 from fadiff_mapper.model.reuse import Reuse, full_reuse
 from fadiff_mapper.model.tiles import Tiles, product, rank_extent, total
@@ -53,8 +55,24 @@ class Delivery:
 
 
 @dataclass(frozen=True)
+class ElementWords:
+    """Words of each level that an element takes where tensors have bits of their own, [L, T, B]: whole numbers / `per`.
+
+    Elements lie one right behind the other, across the words of a level.
+    """
+
+    held: Array  # In the level, when accessed; partial sums have a width of their own, see `element_words`
+    sent: Array  # On the way between the level and its receivers
+    per: Array   # What both are divided by
+
+    def of(self, elements: Array) -> Array:
+        """The words of the levels that elements [L, T, B] take."""
+        return elements * self.held / self.per
+
+
+@dataclass(frozen=True)
 class Counts:
-    """Accesses of one instance over the whole run, in words, [L, T, B]; 0 where a data space is not kept."""
+    """Accesses of one instance over the whole run, in words of tensors, [L, T, B]; 0 where a data space is not kept."""
 
     reads: Array                # Words read and sent inwards; outputs are read back to go on accumulating. Draining a
                                 # finished sum outwards costs no read here: Timeloop does not count it
@@ -62,6 +80,33 @@ class Counts:
     updates: Array              # Words of outputs written that arrive from below; 0 for operands
     partition: Array            # Words of the data space that the instance is responsible for (kept or not)
     address_generations: Array  # Addresses generated: fills, and updates of outputs or reads of operands
+    words: ElementWords | None = None  # Words of the levels that the words of tensors above take; None: one each
+
+
+MORE = 1 + 1e-9
+"""Words that come up to a level over those of its partition from which on some come up again: room for rounding."""
+
+
+def element_words(counts: Counts, nest: Nest, projection: Projection, whole: np.ndarray, partial: np.ndarray,
+                  per: np.ndarray) -> ElementWords:
+    """The words of the levels that elements take, from those of finished elements, `whole / per`, and of partial sums,
+    `partial / per`, [L, T, 1] each.
+
+    A level holds partial sums of an output where more words come up to it than it is responsible for, so that some are
+    added up there or read back, and where a spatial loop further out adds words of several instances up. Its receivers
+    send partial sums where a spatial loop of its own does, too.
+    """
+    xp = array_namespace(nest.temporal)
+    adding = xp.any(xp.asarray(projection.adding)[None, :, :, None] & (nest.spatial > 1)[:, None], axis=2)
+    apart, held, sent = xp.zeros_like(adding[0]), list[Array](), list[Array]()
+    for level in reversed(range(len(whole))):
+        again = counts.updates[level] > counts.partition[level] * MORE
+        held.append(apart | again)
+        apart = apart | adding[level]
+        sent.append(apart | again)
+    in_level, on_the_way = (xp.where(xp.stack(sums[::-1]), xp.asarray(partial), xp.asarray(whole))
+                            for sums in (held, sent))
+    return ElementWords(in_level, on_the_way, xp.asarray(per) + 0 * nest.temporal[:, :1])
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ energy, extended to vector accesses, clusters, address generation and leakage as
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fadiff_mapper.model.access_counts import Counts, Rounding
 from fadiff_mapper.model.loop_nest import Array, array_namespace
@@ -37,12 +37,15 @@ class Cost:
 def cost(counts: Counts, use: Usage, machine: Machine, computes: Array | float, rounding: Rounding) -> Cost:
     """Cycles and energy of a batch.
 
-    Accesses spread evenly over the compute cycles; block sizes play no role for bandwidths, as in Timeloop. They are
-    paid per block of words, rounded up over the whole run (FADiff eq. (19), per vector access instead of per word), and
-    the energy of an access is shared by the used members of a cluster. `computes` are the multiply-accumulates of the
-    problem, a number or [B].
+    Words of tensors with bits of their own are counted in words of the levels. Accesses spread evenly over the compute
+    cycles; block sizes play no role for bandwidths, as in Timeloop. They are paid per block of words, rounded up over
+    the whole run (FADiff eq. (19), per vector access instead of per word), and the energy of an access is shared by the
+    used members of a cluster. `computes` are the multiply-accumulates of the problem, a number or [B].
     """
     xp = array_namespace(counts.reads)
+    if counts.words is not None:
+        counts = replace(counts, **{name: counts.words.of(getattr(counts, name)) for name in (
+            "reads", "fills", "updates", "address_generations")})
     reads, writes = counts.reads, counts.updates + counts.fills
     if isinstance(use, AverageUsage):  # an average instance is asked for less, where some are idle
         busy = (use.laid_out / use.instances)[:, None]

@@ -24,6 +24,7 @@ from fadiff_mapper.model.access_counts import (
     Rounding,
     accesses,
     bypassed,
+    element_words,
     from_outside,
     holding,
     sum_kinds,
@@ -132,6 +133,8 @@ def evaluate_with(layer: PreparedLayer, nest: Nest, active: Active, traffic: Cal
     raw = traffic(tile)
     tally = bypassed(raw, held.keep, layer.reuse)
     counts = accesses(held, layer.projection, tile, raw, tally, use.instances, rounding, active, layer.reuse)
+    if layer.machine.element_words is not None:
+        counts = replace(counts, words=element_words(counts, nest, layer.projection, *layer.machine.element_words))
     return Evaluation(tile, use, counts, lambda: cost(counts, use, layer.machine, use.computes, rounding), nest,
                       held.keep, raw, tally)
 
@@ -175,7 +178,8 @@ def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, ro
     with np.errstate(divide="ignore", invalid="ignore"):
         found = evaluate_with(layer, nest, active, lambda _: raw, rounding, use)
         network = interconnect_use(layer.interconnects, layer.projection, found.held, found.tally,
-                                   found.counts.partition, found.use.instances) if with_hops else None
+                                   found.counts.partition, found.use.instances,
+                                   found.counts.words) if with_hops else None
         # outputs that may have untouched words: none of all usual layers without residuals
         outputs = (np.flatnonzero(layer.projection.read_write).tolist() if nest.residual
                    else outputs_with_holes(layer.projection))
@@ -185,7 +189,8 @@ def evaluate_nest(layer: PreparedLayer, nest: Nest, *, details: bool = False, ro
             touched = sum_kinds(found.tally.words) + from_outside(found.tally.links) / found.use.instances[:, None]
             first += untouched_sums(outputs, found.held, layer.arch, touched, found.counts.partition)
     return replace(found, network=network, first_checks=first, limit=lambda: limits(
-        replace(nest, keep=found.held), found.tile.size * found.held, found.use, layer.arch, room))
+        replace(nest, keep=found.held), np.ceil(layer.machine.needed(found.tile.size)) * found.held, found.use,
+        layer.arch, room))
 
 
 def evaluate_one(arch: Architecture, problem: Problem, tables: Tables, mapping: Mapping, *, details: bool = False,

@@ -14,7 +14,7 @@ from fadiff_mapper.inputs.native.tables import areas
 from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, Interconnect, NamedInterconnect, StorageLevel
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.tables import Tables, argued_energies
-from fadiff_mapper.model.access_counts import Delivery
+from fadiff_mapper.model.access_counts import Delivery, ElementWords
 from fadiff_mapper.model.loop_nest import Projection
 from fadiff_mapper.model.tiles import total as sum_of
 
@@ -138,13 +138,15 @@ class InterconnectUse:
 
 
 def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Projection, keep: np.ndarray,
-                     tally: Delivery, partition: np.ndarray, instances: np.ndarray) -> InterconnectUse:
+                     tally: Delivery, partition: np.ndarray, instances: np.ndarray,
+                     packed: ElementWords | None = None) -> InterconnectUse:
     """Traffic and energy of the interconnects from the tally after bypassing.
 
     Where a level cannot reduce, its partial sums travel back as well, all but the first of each word of its partition:
     2 * words - partition. Hops were counted before bypassing, which changes the words, not the sum of words times hops.
     Outside the outermost level that keeps a data space nothing travels. `tally` is the traffic after bypassing, with
-    hops; `partition` [L, T, B] the words that one instance is responsible for; `instances` [L, B] are in use.
+    hops; `partition` [L, T, B] the words that one instance is responsible for; `instances` [L, B] are in use. Where
+    tensors have bits of their own, a word costs its share of a word of the level outside, `packed`.
     """
     assert tally.hop_words is not None
     levels = [noc.level for noc in interconnects]
@@ -189,6 +191,9 @@ def interconnect_use(interconnects: Sequence[PricedInterconnect], projection: Pr
     links = tally.links[levels] * (price("hop") + 2 * price("router")) * wires
     adders = reductions * price("adder")
     spent = (energy + links + adders) * np.where(trees[:, None], 1.0, instances[levels])[:, None]
+    if packed is not None:
+        share = (packed.sent / packed.per)[levels]
+        energy, links, adders, spent = energy * share, links * share, adders * share, spent * share
     # one by one: the order in which `sum` adds depends on how many mappings there are, and so would the last bit
     everything = sum_of([spent[n, t] for n in range(len(spent)) for t in range(spent.shape[1])])
     hops = np.where(total > 0, travelled / np.where(total > 0, total, 1), 0)

@@ -234,6 +234,15 @@ class Projection:
         """`relevant` in a form that can be a key."""
         return tuple(map(tuple, self.relevant.tolist()))
 
+    @cached_property
+    def adding(self) -> np.ndarray:
+        """Whether loops over a dimension may add up words of an output, [T, D]; none adds up words of an operand."""
+        adding = ~self.relevant
+        for t, written in enumerate(self.read_write):
+            adding[t, list(self.shared_dims(t))] = True
+            adding[t] &= written
+        return adding
+
     def shared_dims(self, dataspace: int) -> tuple[int, ...]:
         """Indices of the dimensions that share a rank of this data space with another dimension."""
         return tuple(sorted({d for rank in self.ranks[dataspace] if len(rank) > 1 for d, _ in rank}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -46,6 +47,24 @@ class Machine:
     network_latency: float         # Cycles to fill and drain all interconnects
     gate: tuple[int, ...]          # For each level the index of the level whose instances are its power gates
     gated: Array                   # [L, 1]. Instances of each level behind one power gate
+    # [3, L, T, 1]. Words of each level that an element of each data space takes, and that a partial sum takes, both as
+    # whole numbers over the third; None: one word each
+    element_words: np.ndarray | None = None
+
+    def needed(self, size: Array) -> Array:
+        """Words of the levels that tiles of `size` [L, T, B] take, not rounded up to whole ones.
+
+        The room of an output is that of its partial sums.
+        """
+        if self.element_words is None:
+            return size
+        _, partial, per = map(array_namespace(size).asarray, self.element_words)
+        return size * partial / per
+
+    def whole_words(self, size: np.ndarray) -> np.ndarray:
+        """Whole words of the levels that tiles of one mapping, [L, T], take."""
+        words: np.ndarray = np.ceil(self.needed(size[..., None]))[..., 0]
+        return words
 
 
 def machine(arch: Architecture, problem: Problem, energies: Sequence[ComponentEnergy],
@@ -69,7 +88,30 @@ def machine(arch: Architecture, problem: Problem, energies: Sequence[ComponentEn
         np.array([[level.bandwidth_scale.get(name, 1.0) for name in problem.dataspace_names()] for level in levels],
                  dtype=np.float64)[..., None],
         compute_energy, arch.interconnect_latency(), gate,
-        column(level.instances / levels[g].instances for level, g in zip(levels, gate, strict=True)))
+        column(level.instances / levels[g].instances for level, g in zip(levels, gate, strict=True)),
+        words_of_elements(arch, problem))
+
+
+def words_of_elements(arch: Architecture, problem: Problem) -> np.ndarray | None:
+    """`Machine.element_words`."""
+    if all(space.bits is None for space in problem.dataspaces):
+        return None
+    table = np.empty((3, len(arch.levels), len(problem.dataspaces), 1))
+    for level, t in np.ndindex(table.shape[1:3]):
+        space, bits = problem.dataspaces[t], arch.levels[level].word_bits
+        whole, partial = space.words(bits), space.words(bits, partial=True)
+        per = math.lcm(whole.denominator, partial.denominator)
+        table[:, level, t, 0] = int(whole * per), int(partial * per), per
+    return table
+
+
+def element_shares(arch: Architecture, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Words of each level that an element of each data space takes, and that a partial sum takes, [L, T] each."""
+    table = words_of_elements(arch, problem)
+    if table is None:
+        return (np.ones((len(arch.levels), len(problem.dataspaces))),) * 2
+    whole, partial, per = table[..., 0]
+    return whole / per, partial / per
 
 
 class WordEnergy(NamedTuple):
@@ -145,6 +187,7 @@ class PreparedLayer:
             dims=projection.relevant.shape[1], ranks=[[list(rank) for rank in ranks] for ranks in projection.ranks],
             written=list(projection.read_write), levels=[constants(*level) for level in enumerate(arch.levels)],
             units=[_kernel.Unit(instances=unit.instances, mesh_x=unit.mesh_x, mesh_y=unit.mesh_y) for unit in units],
+            element_words=[] if machine.element_words is None else machine.element_words.ravel().tolist(),
             bandwidth_scale=machine.bandwidth_scale.ravel().tolist(),
             **{name: getattr(reuse, name).ravel().tolist() for name in (
                 "held", "multicast", "linked", "first_written", "coalesced")},

@@ -171,6 +171,8 @@ def prepare_sparse(layer: PreparedLayer, sparse: SparseOptimizations | None, tab
     `sparse` is None where the input has no such section. Raises FadiffError for a banded tensor that is no square
     matrix, on which Timeloop aborts.
     """
+    if layer.machine.element_words is not None:
+        raise FadiffError("bits: found together with densities or sparse optimizations; accepted: one of them")
     sparse = sparse or SparseOptimizations((LevelOptimizations(),) * len(layer.arch.levels), applied=False)
     densities = [(layer.problem.density(space.name), space.tile_extents(layer.problem.bounds))
                  for space in layer.problem.dataspaces]

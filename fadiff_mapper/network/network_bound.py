@@ -41,7 +41,7 @@ from fadiff_mapper.fusion.prices import NOTHING, OperatingPoint, WordCosts, othe
 from fadiff_mapper.fusion.segments import Segment, chains, over_all_runs
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import compute_energy
-from fadiff_mapper.model.prepared_layer import word_energy
+from fadiff_mapper.model.prepared_layer import element_shares, word_energy
 from fadiff_mapper.network.group_least import GroupRoom, LayerLink, first_traffic, later_traffic
 from fadiff_mapper.network.one_design import by_node, repeats_of
 from fadiff_mapper.search.lower_bound import residual_lower_bound
@@ -222,13 +222,13 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
             needs = pairs[first:max(other.read.behind, first + 1)]
             if len(needs) <= len(needed.get((other.node, other.words), needs)):
                 needed[other.node, other.words] = needs
-    costs = word_costs(layers[0])
+    costs, packed = word_costs(layers[0]), any(space.bits for spec in layers for space in spec.problem.dataspaces)
     for (_, words), needs in needed.items():
         saved = costs.fetched(words)
-        less = min(words * costs.read[level] for level in levels)
+        less = 0.0 if packed else min(words * costs.read[level] for level in levels)
         share = OperatingPoint((saved.energy_pj - less) / len(needs), saved.cycles / len(needs))
         credits |= {pair: summed([credits[pair], share]) for pair in needs}
-    room = group_room(hardware, levels, specs)
+    room = {} if packed else group_room(hardware, levels, specs)  # which counts a word per element
     before, after = ({pair[k]: pair[1 - k] for pair in credits} for k in (1, 0))
     fused: dict[str, dict[tuple[bool, bool], LeastInGroup]] = {name: {} for name in specs}
     known: dict[tuple[object, ...], LeastInGroup] = {}
@@ -340,7 +340,7 @@ def _least_in_group(spec: Spec, levels: Sequence[int], handed: Mapping[str, bool
         copied = 0.0    # finished sums are read once more where they lie, unless the home itself may add them up
         inside = [level for level in range(home) if output.name not in spec.constraints.levels[level].bypass]
         if output.name in handed and any(output.name in spec.constraints.levels[level].keep for level in inside):
-            read = word_energy(task.layer.machine).read
+            read = word_energy(task.layer.machine).read * element_shares(spec.arch, spec.problem)[0]
             copied = min(float(read[level].min()) for level in inside) * spec.problem.tensor_size(output)
         points.append(LeastLayer(runs * (bound.energy + copied), runs * bound.delay))
     return LeastLayer(min(point.energy_pj for point in points), min(point.cycles for point in points))

@@ -362,7 +362,7 @@ def _tile_shapes(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
     # words of every level that are left for each layer's tile, beside all that lies there while it runs
     rooms: list[list[float]] = [[] for _ in group.layers]
     for level in hardware.arch.levels:
-        for left, words in zip(rooms, resident_words(group, all_steps, level.name), strict=True):
+        for left, words in zip(rooms, resident_words(group, all_steps, level), strict=True):
             left.append(inf if level.usable is None else max(level.usable - words, 0.0))
     if goes_on[-1]:     # partial sums of the last layer take room from the others, as if spread over all instances
         sums_at, problem = sum_level(specs[-1]), group.layers[-1].problem

@@ -12,13 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from collections.abc import Mapping as AnyMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import listed, nearest
-from fadiff_mapper.inputs.native.problem import read_problem
+from fadiff_mapper.inputs.native.problem import literal_bits, read_problem, with_bits
 from fadiff_mapper.inputs.spec.problem import DataSpace, Problem
 from fadiff_mapper.inputs.yaml.load import load_files
 from fadiff_mapper.inputs.yaml.located import Map
@@ -75,6 +75,13 @@ class Operator:
         """Multiply-accumulates of all runs."""
         return self.problem.computes * self.repeat
 
+    def with_bits(self, widths: Map) -> Operator:
+        """The operator with other bits of elements, by data space as in an instance; others may be named, too."""
+        problem = replace(self.problem, dataspaces=with_bits(self.problem.dataspaces, widths))
+        instance = {key: value for key, value in self.literal["instance"].items() if key != "bits"}
+        return replace(self, problem=problem, literal={
+            **self.literal, "instance": {**instance, **literal_bits(problem.dataspaces)}})
+
     @property
     def key(self) -> Hashable:
         """Equal for operators that have the same mappings at the same cost: same bounds, projections and densities."""
@@ -113,11 +120,12 @@ class Operator:
 
 
 def make_operator(op: str, dims: AnyMapping[str, int], stride: Shape | None = None, dilation: Shape | None = None,
-                  repeat: int = 1, where: Where | None = None, densities: Map | None = None) -> Operator:
+                  repeat: int = 1, where: Where | None = None, densities: Map | None = None,
+                  bits: Map | None = None) -> Operator:
     """An operator from a template, a key of `TEMPLATES`, with the bound of every dimension, `repeat` runs back to back.
 
     Stride and dilation of the windows are along the sliding axes, P and Q, or Z, P and Q; 1 along all of them if None.
-    `densities` are by tensor, as in the instance of a Timeloop problem.
+    `densities` and `bits` are by tensor, as in the instance of a Timeloop problem.
 
     Raises:
         SpecError: the template is unknown, a dimension is missing, unknown or not positive, or there are more or fewer
@@ -134,7 +142,7 @@ def make_operator(op: str, dims: AnyMapping[str, int], stride: Shape | None = No
     coefficients = {axis[column]: value for column, values in ((2, stride or ones), (3, dilation or ones))
                     for axis, value in zip(axes, values, strict=True)}
     places = dims.places if isinstance(dims, Map) else {}
-    given = {"densities": densities} if densities else {}
+    given = {key: value for key, value in (("densities", densities), ("bits", bits)) if value}
     instance = Map({**dims, **coefficients, **given}, where=where, places=places)
     problem, literal = read_problem(Map({"shape": _shape(TEMPLATES[op]), "instance": instance}, where=where), where)
     return Operator(op, problem, VIEWS[op], repeat, literal)

@@ -12,7 +12,7 @@ from fadiff_validation.random_mappings import constrained_nests
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from small_specs import product, whole_space
-from strategies import SHAPES, Case, cases, forgetful_cases
+from strategies import SHAPES, Case, cases, forgetful_cases, packed_cases
 
 from fadiff_mapper import load
 from fadiff_mapper.base import bundled_files
@@ -54,8 +54,9 @@ PRICES = Tables(ert=tuple(EnergyTable(f"tiny.{name}", actions) for name, actions
     ("L2", {"read": 50.0, "write": 70.0, "leak": 0.1}), ("MAC", {"compute": 0.5}))))
 
 
-@given(cases(SHAPES) | forgetful_cases(SHAPES), st.lists(st.integers(1, 60), min_size=3, max_size=3),
-       st.booleans(), st.sampled_from((least_traffic.MOST_TILES, 200, 30)))
+@given(cases(SHAPES) | forgetful_cases(SHAPES) | packed_cases(SHAPES),
+       st.lists(st.integers(1, 60), min_size=3, max_size=3), st.booleans(),
+       st.sampled_from((least_traffic.MOST_TILES, 200, 30)))
 def test_no_mapping_on_any_small_machine_is_below_the_bound(case: Case, sizes: list[int], free: bool,
                                                             most: int) -> None:
     """Any choice of what is kept; any fan-outs, windows, strides, links, memories; tiles one by one or in groups."""

@@ -12,12 +12,15 @@ from fadiff_validation.random_mappings import random_nests
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sparse_inputs import skipping_product
-from strategies import SHAPES, Case, cases
+from strategies import SHAPES, Case, cases, packed_cases
 
 from fadiff_mapper import FadiffError, load, map_layer
 from fadiff_mapper.base.bundled_files import designs, find
 from fadiff_mapper.cli import main
+from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLevel
 from fadiff_mapper.inputs.spec.constraints import Constraints, LevelConstraints
+from fadiff_mapper.inputs.spec.mapping import LevelMapping, Mapping
+from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import METRICS, Spec
 from fadiff_mapper.inputs.spec.tables import EnergyTable, Tables
 from fadiff_mapper.model.evaluate import Scores, score
@@ -80,8 +83,8 @@ def tiny(case: Case, sizes: list[int], free: bool) -> MappingTask:
                        build_mapspace(arch, case.problem, Constraints((*inner, said[-1]))))
 
 
-machines = given(cases(SHAPES), st.lists(st.integers(1, 60), min_size=3, max_size=3), st.booleans(),
-                 st.sampled_from(METRICS))
+machines = given(cases(SHAPES) | packed_cases(SHAPES), st.lists(st.integers(1, 60), min_size=3, max_size=3),
+                 st.booleans(), st.sampled_from(METRICS))
 
 
 @machines
@@ -115,6 +118,18 @@ def held(task: MappingTask, nest: Nest, metric: str, value: float) -> None:
                     if factors == nest.temporal[level, :, 0].tolist()]
         assert min(bound for bound, _ in children) <= value * (1 + 1e-9)
         parts = [outer for bound, outer in children if bound <= value * (1 + 1e-9)]
+
+
+def test_the_last_dimension_may_be_the_one_that_slides_a_window() -> None:
+    loops = {level: dict.fromkeys("CPQRS", 1) | own for level, own in enumerate(({"Q": 2}, {}, {"C": 2, "S": 2}))}
+    levels = tuple(LevelMapping(loops[level], tuple("PQRSC"), dict.fromkeys("CPQRS", 1), tuple("CPQRS"), 5,
+                                frozenset(kept)) for level, kept in enumerate(((), ("Inputs",), (
+                                    "Weights", "Inputs", "Outputs"))))
+    arch = Architecture("tiny", tuple(StorageLevel(f"L{level}", "SRAM", 1, 1, 1, 8, 1, 1, None) for level in range(3)),
+                        Arithmetic("MAC", "mac", 1, 1, 1, 8))
+    case = Case(arch, Problem("tiny", {"C": 2, "P": 1, "Q": 2, "R": 1, "S": 2}, SHAPES["strided"]), Mapping(levels))
+    task, nest = tiny(case, [1, 4, 1], free=False), pack([case.mapping], case.problem)
+    held(task, nest, "edp", values(score(task.layer, nest), "edp")[0])
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[tuple[Callable[..., object], ...], dict[str, str]]] = 
     "map": ((fm.load, fm.map_layer, fm.SearchOptions, fm.read_calibration, fm.Result), {"jobs": "threads"}),
     "network": ((fm.load_network, fm.load, fm.map_network, fm.NetworkOptions, fm.read_calibration, fm.NetworkResult),
                 {"jobs": "threads"}),
+    "infer": ((fm.infer,), {"files": "design"}),
     "design": ((fm.load_network, fm.read_space, fm.search_design, fm.read_calibration, fm.DesignResult), {}),
 }
 """Command -> what does the same in Python, with names that differ for it alone."""

@@ -20,6 +20,6 @@ def test_a_tutorial_prints_what_it_shows(page: Path, tmp_path: Path, monkeypatch
     run_page(page)
 
 
-def test_there_are_six_tutorials() -> None:
-    assert [page.stem for page in PAGES] == ["descend_by_gradient", "design_a_machine", "evaluate_by_hand",
-                                             "fuse_mobilenet", "in_timeloops_place", "map_a_layer"]
+def test_there_are_seven_tutorials() -> None:
+    assert [page.stem for page in PAGES] == ["cost_of_an_inference", "descend_by_gradient", "design_a_machine",
+                                             "evaluate_by_hand", "fuse_mobilenet", "in_timeloops_place", "map_a_layer"]

@@ -85,7 +85,7 @@ def test_it_takes_room_while_every_layer_up_to_the_sum_runs() -> None:
     kept, apart = residual(12, ""), residual(12, "", None)
     tensor = CHANNELS * ROWS
     assert (kept.last_uses(), apart.last_uses()) == ([2, 2], [1, 2])
-    words = [resident_words(fused, layer_steps(fused), "Scratchpad") for fused in (kept, apart)]
+    words = [resident_words(fused, layer_steps(fused), hardware().arch.levels[scratchpad()]) for fused in (kept, apart)]
     assert [more - less for more, less in zip(*words, strict=True)] == [0, 0, tensor]
     assert live_words(hardware(), kept, scratchpad()) >= live_words(hardware(), apart, scratchpad())
 

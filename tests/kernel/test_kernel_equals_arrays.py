@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kernel_parts import parts as kernel_parts
 from kernel_parts import scores_of
-from strategies import Case, batches, cases, switched_cases
+from strategies import WIDTHS, Case, batches, cases, switched_cases
 
 from fadiff_mapper import load
 from fadiff_mapper.base.bundled_files import designs, find
@@ -123,7 +123,8 @@ def levels(draw: st.DrawFn, level: StorageLevel, gates: list[str], names: tuple[
                     energy_per_ingress=draw(ENERGIES), fill_latency=draw(st.integers(0, 3)),
                     drain_latency=draw(st.integers(0, 3)), reduction_supported=draw(st.booleans()))
     return replace(
-        level, size=draw(st.sampled_from([None, 4, 24, 160])), multiple_buffering=draw(st.sampled_from([1.0, 2.0])),
+        level, word_bits=draw(st.sampled_from([8, 12, 32])), size=draw(st.sampled_from([None, 4, 24, 160])),
+        multiple_buffering=draw(st.sampled_from([1.0, 2.0])),
         min_utilization=draw(st.sampled_from([0.0, 0.0, 0.25])), block_size=draw(st.sampled_from([1, 4])),
         cluster_size=draw(st.sampled_from([n for n in (1, 2, 3) if level.instances % n == 0])),
         read_bandwidth=draw(RATES), write_bandwidth=draw(RATES), shared_bandwidth=draw(RATES),
@@ -150,9 +151,11 @@ def layers(draw: st.DrawFn) -> tuple[PreparedLayer, Nest]:
     several: list[Case]
     several = draw(batches() | st.builds(lambda case: [case], cases() | switched_cases()))
     one = several[0]
-    arch, tables = draw(priced_designs(one.arch, one.problem.dataspace_names()))
-    layer = prepare_layer(arch, one.problem, tables, reuse_of(one.mapping, one.problem.dataspace_names()))
-    return layer, pack([case.mapping for case in several], one.problem)
+    problem = replace(one.problem, dataspaces=tuple(replace(space, bits=draw(WIDTHS))
+                                                    for space in one.problem.dataspaces))
+    arch, tables = draw(priced_designs(one.arch, problem.dataspace_names()))
+    layer = prepare_layer(arch, problem, tables, reuse_of(one.mapping, problem.dataspace_names()))
+    return layer, pack([case.mapping for case in several], problem)
 
 
 @given(layers())

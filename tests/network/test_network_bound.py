@@ -122,7 +122,7 @@ def fits(run: PlanningRun, group: FusedGroup) -> bool:
     if group.steps > 2000 or structure_violations(run.hardware, group):
         return False
     levels = [run.hardware.arch.levels[run.hardware.level(name)] for name in homes(run.hardware)]
-    return all(level.usable is None or max(resident_words(group, layer_steps(group), level.name)) < level.usable
+    return all(level.usable is None or max(resident_words(group, layer_steps(group), level)) < level.usable
                for level in levels)
 
 

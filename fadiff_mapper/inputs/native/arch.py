@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
@@ -419,3 +420,15 @@ def written_number(attributes: dict[str, Any], key: str) -> float | None:
     """An attribute as a number; None where it is not written. Raises SpecError where it is no number."""
     value = attributes.get(key)
     return None if value is None else number()(value, Where("architecture", path=key))
+
+
+CYCLE_KEYS = ("GLOBAL_CYCLE_SECONDS", "global_cycle_seconds")
+"""Names of the variable, or attribute, that holds the seconds of a cycle."""
+
+
+def cycle_seconds(arch: Architecture, literal: AnyMapping[str, Any]) -> float | None:
+    """Seconds of a cycle, from the variables of an input or the attributes of its components; None where neither says.
+    """
+    given = (literal.get("variables") or {}, *(part.attributes for part in written_components(arch).values()))
+    numbers = (written_number(attributes, key) for attributes in given for key in CYCLE_KEYS)
+    return next((value for value in numbers if value), None)

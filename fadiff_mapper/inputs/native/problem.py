@@ -7,12 +7,14 @@ computes another layer without a word; here such a key is an error.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import asdict, replace
 from typing import Any
 
 from fadiff_mapper.base.errors import SpecError, listed, nearest
 from fadiff_mapper.inputs.native.hyphens import underscored
 from fadiff_mapper.inputs.spec import keys
-from fadiff_mapper.inputs.spec.problem import DataSpace, Problem, Term, single_letter
+from fadiff_mapper.inputs.spec.problem import Bits, DataSpace, Problem, Term, single_letter
 from fadiff_mapper.inputs.spec.sparse_optimizations import BANDED, FIXED, Density
 from fadiff_mapper.inputs.yaml.leniency import STRICT, Leniency, Oddity
 from fadiff_mapper.inputs.yaml.located import Map, Reader, Seq, known, mapping, readers, sequence, text
@@ -152,7 +154,10 @@ def read_problem(node: Any, where: Where, leniency: Leniency = STRICT,
             known(space, names, by_name.at(space), "data space")
         densities = {str(space): _density(value, by_name.at(space)) for space, value in by_name.items()
                      if value is not None}
-    problem = Problem(name=name, bounds=bounds, dataspaces=tuple(dataspaces), densities=densities)
+    widths = given.read("bits", Map(where=instance.where))
+    for space in widths:
+        known(space, names, widths.at(space), "data space")
+    problem = Problem(name=name, bounds=bounds, dataspaces=with_bits(dataspaces, widths), densities=densities)
     if problem.computes > MOST_COMPUTES:
         raise instance.where.error(f"{problem.computes} multiply-accumulates",
                                    f"at most {MOST_COMPUTES} (2^53), beyond which counts are not exact")
@@ -179,7 +184,7 @@ def _literal(problem: Problem, defaults: dict[str, int], coefficients: dict[str,
         {"name": ds.name, "projection": [[[term.dimension] if term.name is None else [term.dimension, term.name]
                                           for term in rank] for rank in ds.ranks]}
         | ({"read_write": True} if ds.read_write else {}) for ds in problem.dataspaces]
-    instance: dict[str, Any] = {**problem.bounds, **coefficients}
+    instance: dict[str, Any] = {**problem.bounds, **coefficients, **literal_bits(problem.dataspaces)}
     if problem.densities:
         instance["densities"] = {
             name: {"distribution": BANDED, "band_width": density.band_width} if density.distribution == BANDED
@@ -207,6 +212,35 @@ def _dropped(instance: Map, names: list[str]) -> list[str]:
     Timeloop's Python front end writes an empty `densities` into every instance.
     """
     return [str(key) for key in instance if key not in names and key not in ("name", *keys.INSTANCE)]
+
+
+def with_bits(dataspaces: Iterable[DataSpace], widths: Map) -> tuple[DataSpace, ...]:
+    """Data spaces with the bits of their elements as an instance gives them by name; others keep theirs."""
+    return tuple(replace(space, bits=_bits(widths[space.name], widths.at(space.name), space))
+                 if widths.get(space.name) is not None else space for space in dataspaces)
+
+
+def _bits(value: Any, where: Where, space: DataSpace) -> Bits:
+    """A number is the bits of an element without a scale factor."""
+    if not isinstance(value, dict):
+        return Bits(keys.BITS.read(value, where, STRICT))
+    reader = Reader(mapping(value, where), table=keys.ELEMENT)
+    bits, scale, per, partial = map(reader.read, ("bits", "scale", "per", "partial"))
+    reader.finish(" of the bits of a tensor")
+    if partial is not None and not space.read_write:
+        raise reader.at("partial").error(f'found partial sums of "{space.name}", which is read only',
+                                         "bits of partial sums of the output")
+    if partial is not None and partial < (element := Bits(bits, scale, per).element):
+        raise reader.at("partial").error(f"found {partial} bits", f"at least the {float(element):g} bits of an element")
+    return Bits(bits, scale, per, partial)
+
+
+def literal_bits(dataspaces: Iterable[DataSpace]) -> dict[str, Any]:
+    """The bits of elements as an instance has them; nothing where there are none."""
+    found = {space.name: asdict(space.bits) for space in dataspaces if space.bits}
+    given = {name: {key: value for key, value in each.items() if value not in (None, 0) and (key, value) != ("per", 1)}
+             for name, each in found.items()}
+    return {"bits": {name: each if len(each) > 1 else each["bits"] for name, each in given.items()}} if given else {}
 
 
 def _density(value: Any, where: Where) -> Density:

@@ -17,6 +17,8 @@ from fadiff_mapper.inputs.yaml.leniency import Leniency, Oddity
 from fadiff_mapper.inputs.yaml.located import REQUIRED, Key, Kind
 from fadiff_mapper.inputs.yaml.place import Where
 
+MOST_BITS = 256
+"""Bits of an element; published number formats have 64 at most."""
 OTHER_BASES = re.compile(r"\+?0(?:[xX](?P<hexadecimal>[0-9a-fA-F]+)|(?P<octal>[0-7]+))")
 """Whole numbers that are not decimal, as C writes them."""
 
@@ -107,6 +109,13 @@ def _share(value: Any, where: Where) -> float:
     return share
 
 
+def _bits(value: Any, where: Where) -> int:
+    bits = located.number()(value, where)
+    if bits not in range(1, MOST_BITS + 1):
+        raise where.error(f"found {bits:g}", f"a whole number from 1 to {MOST_BITS}")
+    return int(bits)
+
+
 def _ratio(value: Any, where: Where, leniency: Leniency) -> float:
     """The bandwidth that a word of a data space takes. Text that is no number, such as "1 / X", is 0 for Timeloop."""
     try:
@@ -122,6 +131,7 @@ def _ratio(value: Any, where: Where, leniency: Leniency) -> float:
 WORD_BITS = Kind(_word_bits, "whole number >= 1", {"type": ["number", "string"], "minimum": 1})
 BANDWIDTH = kind(_bandwidth, "number > 0, or inf", type=["number", "string"], exclusiveMinimum=0)
 SHARE = kind(_share, "number from 0 to 1", type=["number", "string"], minimum=0, maximum=1)
+BITS = kind(_bits, f"whole number from 1 to {MOST_BITS}", type=["number", "string"], minimum=1, maximum=MOST_BITS)
 RATIO = Kind(_ratio, "number >= 0", {"type": ["number", "string"], "minimum": 0})
 
 
@@ -254,7 +264,13 @@ DATA_SPACE = _table(
 INSTANCE = _table(
     ("commonDensity", kind(located.anything, "[density](#density)", **{"$ref": "#/$defs/density"}), None,
      "density of every data space"),
-    ("densities", MAP, None, "[density](#density) by data space"))
+    ("densities", MAP, None, "[density](#density) by data space"),
+    ("bits", MAP, None, "[bits](#bits) of an element by data space; a word of each level where none are given"))
+ELEMENT = _table(
+    ("bits", BITS, REQUIRED, "bits of an element"),
+    ("scale", BITS, 0, "bits of the scale factor that a block of elements shares"),
+    ("per", count(1), 1, "elements of such a block"),
+    ("partial", BITS, None, "of the output: bits of a partial sum; by default a word of the level, or `bits` if more"))
 DENSITY = _table(
     ("distribution", TEXT, REQUIRED, "`fixed`, `fixed_structured`, `hypergeometric`, `banded` or `diagonal`"),
     ("density", SHARE, None, "share of nonzeros; not of a banded tensor"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property, reduce
 from operator import add
 from typing import Any
@@ -41,12 +42,45 @@ def extent_along(rank: Sequence[Term], tile: Mapping[str, Any]) -> Any:
 
 
 @dataclass(frozen=True)
+class Bits:
+    """Bits of the elements of a tensor."""
+
+    bits: int  # bits of an element
+    scale: int = 0  # bits of the scale factor that a block of elements shares
+    per: int = 1  # elements of such a block
+    partial: int | None = None  # bits of a partial sum; None: those of a word of the level, at least an element's
+
+    @property
+    def element(self) -> Fraction:
+        """Bits of an element with its share in the scale factor."""
+        return self.bits + Fraction(self.scale, self.per)
+
+
+@dataclass(frozen=True)
 class DataSpace:
     """A tensor of the problem."""
 
     name: str  # name of the tensor
     ranks: tuple[tuple[Term, ...], ...]  # the projection: each rank is the sum of its terms
     read_write: bool = False  # whether the tensor is accumulated, as the output is
+    bits: Bits | None = None  # bits of its elements; None: an element is a word of whatever level
+
+    def __repr__(self) -> str:  # bits only where given: seeds and checkpoints are made of this text
+        given = "" if self.bits is None else f", bits={self.bits!r}"
+        return f"DataSpace(name={self.name!r}, ranks={self.ranks!r}, read_write={self.read_write!r}{given})"
+
+    def words(self, word_bits: int, partial: bool = False) -> Fraction:
+        """Words of so many bits that an element takes, or a partial sum of one."""
+        if self.bits is None:
+            return Fraction(1)
+        bits = self.bits.element
+        if partial and self.read_write:
+            bits = max(bits, Fraction(self.bits.partial or word_bits))
+        return bits / word_bits
+
+    def room(self, elements: int, word_bits: int, partial: bool = False) -> int:
+        """Whole words of so many bits in which so many elements lie, or partial sums."""
+        return elements if self.bits is None else math.ceil(elements * self.words(word_bits, partial))
 
     @cached_property
     def dimensions(self) -> frozenset[str]:

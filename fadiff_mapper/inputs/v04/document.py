@@ -187,7 +187,7 @@ def _named_values(reader: Reader, leniency: Leniency) -> tuple[Map, Map, Names]:
             written.having({key: value for key, value in written.items() if key not in INSTANCE}), names))
         known = {**names, **instance}
         instance.update({key: densities(written[key], written.at(key))
-                         for key in ("densities", "commonDensity") if written.get(key) not in (None, {})})
+                         for key in ("densities", "commonDensity", "bits") if written.get(key) not in (None, {})})
         problem = problem.having({**problem, "instance": instance})
     document = {"variables": variables, "problem": {**problem, "instance": {"densities": {}, **instance}}}
     return variables, problem, {**variables, "variables": variables, "spec": document}

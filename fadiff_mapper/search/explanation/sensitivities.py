@@ -243,7 +243,7 @@ def shadow_prices(layer: PreparedLayer, nest: Nest, metric: str = "edp", over: O
             smooth = evaluate_smooth(layer, near, active_parts(nest))
             part = (outermost_accesses(smooth.counts, smooth.use) if metric == "last_level_accesses"
                     else np.ones_like(smooth.cost.energy) if metric == "delay" else smooth.cost.energy)
-            asked = {"capacity": (smooth.tile.size * near.keep).sum(axis=1),
+            asked = {"capacity": (layer.machine.needed(smooth.tile.size) * near.keep).sum(axis=1),
                      "fan-out X": smooth.use.expansion_x, "fan-out Y": smooth.use.expansion_y}
             functions = np.log(np.stack([part, smooth.use.compute_cycles, *smooth.cost.level_cycles,
                                          *(asked[limit.resource][limit.unit] for limit in limits)]))

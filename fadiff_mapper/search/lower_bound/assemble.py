@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from fadiff_mapper.base.deadline import Over, in_time, never
-from fadiff_mapper.model.prepared_layer import UNLIMITED, PreparedLayer, word_energy
+from fadiff_mapper.model.prepared_layer import UNLIMITED, PreparedLayer, element_shares, word_energy
 from fadiff_mapper.model.sparse_design import SparseDesign
 from fadiff_mapper.search.lower_bound.least_shares import LeastShares, least_shares, with_room_at_most
 from fadiff_mapper.search.lower_bound.least_traffic import (
@@ -255,17 +255,17 @@ def _energies(layer: PreparedLayer, inputs: BoundInputs, shares: LeastShares) ->
     shared = np.minimum(1.0, machine.clusters / inputs.instances[:, None])
     written = np.array(layer.projection.read_write)
     address = machine.addr_gen * shared
-    each = np.ones((len(shared), len(written)))
-    return AccessPrices((word.read * shared + address * ~written) * shares.reads,
-                        (word.fill * shared + address) * each * shares.fills,
-                        (word.update * shared + address * written) * shares.updates)
+    whole, partial = element_shares(layer.arch, layer.problem)  # outputs that are read or filled are partial sums
+    updates = (word.update * shared + address * written) * shares.updates
+    return AccessPrices((word.read * shared + address * ~written) * shares.reads * partial,
+                        (word.fill * shared + address) * shares.fills * partial, updates * whole, updates * partial)
 
 
 def _outermost(layer: PreparedLayer) -> AccessPrices:
     """Prices that count the words of the outermost level, all actions alike."""
     each = np.zeros((len(layer.arch.levels), len(layer.problem.dataspaces)))
     each[-1] = 1.0
-    return AccessPrices(each, each, each)
+    return AccessPrices(each, each, each, each)
 
 
 def _compute_and_leakage(layer: PreparedLayer, inputs: BoundInputs, macs: np.ndarray,
@@ -296,6 +296,7 @@ def _cycle_limits(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice,
     result = [Addend(layer.arch.arithmetic.name, layer.problem.computes * shares.computes / macs,
                      f"{layer.problem.computes} multiply-accumulates on at most {int(macs.max())} units at once")]
     nothing = np.zeros((len(layer.arch.levels), len(layer.problem.dataspaces)))
+    whole, partial = element_shares(layer.arch, layer.problem)
     for level, unit in enumerate(layer.arch.levels):
         for port, limit, reads, writes in (("read", machine.read_bandwidth, 1, 0),
                                            ("write", machine.write_bandwidth, 0, 1),
@@ -305,7 +306,8 @@ def _cycle_limits(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice,
                 each = nothing.copy()
                 each[level] = machine.bandwidth_scale[level, :, 0] / (rate * inputs.instances[level])
                 addends = least_total(layer, inputs, choice, AccessPrices(
-                    each * reads * shares.reads, each * writes * shares.fills, each * writes * shares.updates))
+                    each * reads * shares.reads * partial, each * writes * shares.fills * partial,
+                    *(each * writes * shares.updates * words for words in (whole, partial))))
                 cycles = sum((addend.value for addend in addends), np.zeros_like(macs))
                 result.append(Addend(unit.name, cycles, f"{port} bandwidth of {unit.name}: {rate:g} words/cycle "
                                                         f"on {inputs.instances[level]:g} instances"))

@@ -26,7 +26,7 @@ from itertools import pairwise
 import numpy as np
 
 from fadiff_mapper.inputs.spec.problem import DataSpace, extent_along
-from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.model.prepared_layer import PreparedLayer, element_shares
 from fadiff_mapper.search.lower_bound.parallel import Parallelism, Spread, most_instances, spread_of
 from fadiff_mapper.search.mapspace import MapSpace, reachable
 
@@ -259,6 +259,7 @@ class BoundInputs:
     tiles: tuple[JointTiles | None, ...]  # For each level its joint tiles; None where there are too many, or where the
                                           # level has no capacity
     spread: Spread                        # The reach of the spatial loops
+    share: np.ndarray                     # Words of each level that an element of a tile takes, [L, T]
 
 
 def bound_inputs(space: MapSpace, tiled: bool = True, in_steps: bool = False) -> BoundInputs:
@@ -285,7 +286,7 @@ def bound_inputs(space: MapSpace, tiled: bool = True, in_steps: bool = False) ->
         tuple(frozenset(index[rank[0]] for rank in own if len(rank) == 1) for own in ranks), windowed, lost,
         tuple(tiles if limited else None for tiles, limited in zip(joint_tiles(space), bounded, strict=True))
         if tiled else (None,) * len(bounded),
-        spread)
+        spread, element_shares(space.architecture, problem)[1])
 
 
 @dataclass(frozen=True)
@@ -359,7 +360,7 @@ def _alternatives(inputs: BoundInputs, keepers: Keepers, keys: Sequence[tuple[in
     if tiles is None:
         return once
     kept = [t for t, levels in enumerate(keepers) if top in levels]
-    fits = tiles.words[kept].sum(axis=0) <= inputs.capacity[top] * (1 + 1e-12)
+    fits = (tiles.words[kept] * inputs.share[top, kept, None]).sum(axis=0) <= inputs.capacity[top] * (1 + 1e-12)
     if not fits.any() or (fits & (tiles.visits == 1)).any():  # nothing is known, or everything fits at once
         return once
     tiles = tiles.take(np.flatnonzero(fits))
@@ -368,7 +369,7 @@ def _alternatives(inputs: BoundInputs, keepers: Keepers, keys: Sequence[tuple[in
     # Where the innermost loop outside does not move a data space, every word is sent once; or as if it moved, where a
     # level further in cannot hold what the joint tile touches.
     stationary = [float(inputs.touched[t]) if level == top or inputs.windowed[t] else
-                  np.where(tiles.words[t] > inputs.capacity[level], row, inputs.touched[t])
+                  np.where(tiles.words[t] * inputs.share[level, t] > inputs.capacity[level], row, inputs.touched[t])
                   for (t, level), row in zip(keys, moved, strict=True)]
     # The loops that may be the innermost one of several iterations outside, and for which joint tiles, [N]. Loops that
     # move the same data spaces and slide none bring equal words; the first one stands for all of them.
@@ -457,6 +458,7 @@ class AccessPrices:
     read: np.ndarray    # Price of a word read, [L, T]
     fill: np.ndarray    # Price of a word filled, [L, T]
     update: np.ndarray  # Price of a word updated, [L, T]
+    sums: np.ndarray    # The same of a level where words are updated more than once, [L, T]; no less
 
 
 @dataclass(frozen=True)
@@ -505,14 +507,15 @@ def least_total(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, p
                 apart = inputs.spread.apart[outer][t]
                 copies *= math.prod(most for space, most in inputs.spread.widest[outer].items() if space not in apart)
             first = inputs.touched[t] * min(copies, inputs.instances[level])
-            value = prices.update[level, t] * words + prices.read[level, t] * np.maximum(words - first, 0)
+            update = np.where(words > first * (1 + 1e-9), prices.sums[level, t], prices.update[level, t])
+            value = update * words + prices.read[level, t] * np.maximum(words - first, 0)
         else:
             value = prices.read[level, t] * np.maximum(words - 0.5 * inputs.lost[t, level], 0)
         result.append(Addend(where, value, source))
     across = choice.crossings
     fill, read = prices.fill[across.inner, across.tensor], prices.read[across.outer, across.tensor]
     written = np.array(layer.projection.read_write)[across.tensor]
-    update = prices.update[across.outer, across.tensor] * written
+    update, sums = (of[across.outer, across.tensor] * written for of in (prices.update, prices.sums))
     if not (fill.any() or read.any() or update.any()):
         return result
     once, fewer = across.once, across.unshared
@@ -522,9 +525,10 @@ def least_total(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice, p
 
     def cost(words: np.ndarray) -> np.ndarray:  # of the first len(words) crossings, in any number of alternatives
         c, words = len(words), words.reshape(len(words), -1)
-        parts = ((update, words), (fill, np.maximum(words - no_fill[:c, None], 0)),
+        updated = np.where(words > once[:c, None] * (1 + 1e-9), sums[:c, None], update[:c, None]) * words
+        parts = ((fill, np.maximum(words - no_fill[:c, None], 0)),
                  (read, np.maximum(words / fewer[:c, None] - no_read[:c, None], 0)))
-        return np.asarray(sum(price[:c, None] * amount for price, amount in parts))
+        return np.asarray(sum((price[:c, None] * amount for price, amount in parts), updated))
 
     words = cheapest(across, cost)
     values = cost(words)[:, 0]

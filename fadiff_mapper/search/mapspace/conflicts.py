@@ -309,7 +309,9 @@ def _least_words(space: MapSpace, in_force: Sequence[Demand],
     spaces = [ds for ds in space.problem.dataspaces if (level, "keep", ds.name) in told or (
         not bypassed(level, ds.name) and ((level == outermost and ds.name in space.levels[level].keep)
                                           or all(bypassed(index, ds.name) for index in indices if index != level)))]
-    return sum(math.prod(ds.tile_extents(tile)) for ds in spaces), [ds.name for ds in spaces], tile
+    bits = space.architecture.levels[level].word_bits
+    words = sum(ds.room(math.prod(ds.tile_extents(tile)), bits, partial=True) for ds in spaces)
+    return words, [ds.name for ds in spaces], tile
 
 
 def _capacity_conflicts(space: MapSpace, claims: Sequence[Demand], level: int, over: Over) -> Iterator[str]:

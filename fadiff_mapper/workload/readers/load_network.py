@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.extras import installed
 from fadiff_mapper.base.rare_collections import rare_collections
+from fadiff_mapper.inputs.yaml.located import Map, known, with_places
+from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Workload, build_workload
 from fadiff_mapper.workload.rewrites import spread_over
 
@@ -25,7 +28,8 @@ ACCEPTED = ("a network file (YAML), a folder of Timeloop problems with edges.yam
 def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
                  example_kwargs: Mapping[str, Any] | None = None, dims: Mapping[str, int] | None = None,
                  shapes: Mapping[str, Sequence[int]] | None = None, values: Mapping[str, int] | None = None,
-                 busy_experts: int | None = None, name: str | None = None) -> Workload:
+                 busy_experts: int | None = None, name: str | None = None,
+                 bits: Mapping[str, Any] | str | None = None) -> Workload:
     """Reads a network. Files are data: weights are not read, nothing is executed.
 
     Args:
@@ -40,6 +44,7 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
         busy_experts: for a network with mixtures of experts, the number of experts over which rows are spread evenly;
             by default what a file says, and of a module all of them.
         name: name of the network; by default the name of the file, graph or class.
+        bits: bits of an element by tensor of the layers' problems (see `load`), in place of those in a file.
 
     Returns:
         The checked network.
@@ -48,6 +53,11 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
         SpecError: a mistake in the source, with its place.
         FadiffError: a source of another kind.
     """
+    given = with_places(dict(bits), Where("bits")) if isinstance(bits, Mapping) else None
+    if given is not None:
+        return with_bits(load_network(
+            source, example_inputs, example_kwargs=example_kwargs, dims=dims, shapes=shapes, values=values,
+            busy_experts=busy_experts, name=name), given)
     if isinstance(source, str | os.PathLike):
         read = _from_path(os.fspath(source), (dims or {}, _checked(shapes), values or {}), name)
         return read if busy_experts is None else build_workload(
@@ -65,6 +75,15 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
                           Given(dims or {}, _checked(shapes), values or {}))
     raise FadiffError(f"a network: found {source_type.__name__}; accepted: {ACCEPTED}, an onnx.ModelProto, a "
                       "torch.nn.Module with example inputs, a torch.export.ExportedProgram")
+
+
+def with_bits(network: Workload, bits: Map) -> Workload:
+    """A network with other bits of elements, by data space. Raises SpecError for a name that no layer has."""
+    names = {space.name: None for node in network.layers if node.layer for space in node.layer.problem.dataspaces}
+    for name in bits:
+        known(name, names, bits.at(name), "data space")
+    nodes = [replace(node, layer=node.layer.with_bits(bits)) if node.layer else node for node in network.nodes]
+    return build_workload(network.name, nodes, network.outputs, folded=network.folded)
 
 
 def _checked(shapes: Mapping[str, Sequence[int]] | None) -> dict[str, tuple[int, ...]]:

@@ -55,7 +55,7 @@ def read_network(path: Path) -> Workload:
             dims, (stride, dilation) = reader.take("dims", mapping), (
                 reader.take(key, _per_axis(op), None) for key in ("stride", "dilation"))
             operators[identity] = make_operator(op, dims, stride, dilation, repeat, reader.at("dims"),
-                                                reader.take("densities", mapping, None))
+                                                *(reader.take(key, mapping, None) for key in ("densities", "bits")))
         reader.finish(" of a shape")
     graph = section.take("graph", sequence)
     given = section.take("inputs", mapping, Map({"input": None}, where=where))
@@ -214,9 +214,9 @@ def network_text(network: Workload) -> str:
     for identity, (layer, count) in shapes.items():
         own: dict[str, Any] = {"problem": layer.literal}
         if layer.op != "problem":
-            densities = layer.literal.get("instance", {}).get("densities")
-            own = {"dims": dict(layer.problem.bounds), "stride": list(layer.strides), "dilation": list(
-                layer.dilations)} | ({"densities": densities} if densities else {})
+            own = {"dims": dict(layer.problem.bounds), "stride": list(layer.strides), "dilation": list(layer.dilations)}
+            own |= {key: layer.literal["instance"][key] for key in ("densities", "bits")
+                    if layer.literal.get("instance", {}).get(key)}
         body["shapes"].append({"id": identity, "op": layer.op, "count": count, "repeat": layer.repeat} | own)
     for node in network.nodes:      # without keys that have their default
         if node.op == INPUT:

@@ -1,0 +1,117 @@
+"""The optima that AccelForge's regression test records, beside our plans of the same products on the same machines.
+
+    python benchmarks/accelforge_optima.py [-o FILE]
+
+`accelforge_optima.json` has the recorded figures and the energies of a bit behind them; `accelforge_designs.yaml.jinja`
+states the machines for Timeloop. Both sides minimise the energy-delay product, with every layer by itself and with
+fusion; figures of the recorded optima are those of their matrix products alone, without copies and softmax.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import jinja2
+import yaml
+from provenance import add_output, heading, markdown, row
+
+from fadiff_mapper import load_network, map_network
+
+FOLDER = Path(__file__).parent
+
+CLOCK = {"tpu_v4i": 1.05e9, "simba": 2.5e9, "eyeriss": 200e6}
+"""Hz: multiply-accumulates of a unit in a second."""
+
+INSTANCES = {"tpu_v4i": {"LocalBuffer": 4, "Register": 65536},
+             "simba": {"InputBuffer": 16, "WeightBuffer": 16, "AccumulationBuffer": 16, "Register": 1024},
+             "eyeriss": {"InputScratchpad": 168, "WeightScratchpad": 168, "OutputScratchpad": 168}}
+
+CHAINS = {"matmuls": (2, 64), "three_matmuls_annotated": (3, 128)}
+"""Products of a chain of square matrices, and their side; values of 8 bits."""
+
+BLOCKS = {"gpt3_6.7B": (4096, 32), "gpt3_175B": (12288, 96)}
+"""Width and heads of a block that reads 2,048 tokens; values of 16 bits."""
+
+Graph = list[dict[str, Any]]
+
+
+def network(name: str) -> dict[str, Any]:
+    """The network file of a workload."""
+    shapes: dict[str, dict[str, Any]] = {}
+
+    def product(rows: int, summed: int, columns: int, runs: int = 1) -> str:
+        shape = f"gemm_{rows}_{summed}_{columns}_x{runs}"
+        bounds = {"N": rows, "M": columns, "C": summed, "P": 1, "Q": 1, "R": 1, "S": 1}
+        shapes.setdefault(shape, {"id": shape, "op": "gemm", "count": 0, "repeat": runs, "dims": bounds})["count"] += 1
+        return shape
+
+    graph: Graph
+    if name in CHAINS:
+        number, side = CHAINS[name]
+        names = ["input", *(f"product{index}" for index in range(number))]
+        graph = [{"name": own, "shape": product(side, side, side), "from": [before]}
+                 for before, own in pairwise(names)]
+        extents = [side, side]
+    else:
+        (wide, heads), tokens = BLOCKS[name], 2048
+        deep, extents = wide // heads, [tokens, wide]
+        graph = [{"name": own, "shape": product(tokens, wide, wide), "from": ["input"]} for own in "QKV"]
+        graph += [{"name": "QK", "shape": product(tokens, deep, tokens, heads), "from": ["Q"], "weights_from": "K"},
+                  {"name": "softmax", "op": "softmax", "from": ["QK"]},
+                  {"name": "AV", "shape": product(tokens, tokens, deep, heads), "from": ["softmax"],
+                   "weights_from": "V"},
+                  {"name": "Z", "shape": product(tokens, wide, wide), "from": ["AV"]},
+                  {"name": "FFA", "shape": product(tokens, wide, 4 * wide), "from": ["Z"]},
+                  {"name": "FFB", "shape": product(tokens, 4 * wide, wide), "from": ["FFA"]}]
+    return {"workload": {"version": 1, "name": name.replace(".", "_"), "inputs": {"input": extents},
+                         "shapes": list(shapes.values()), "graph": graph}}
+
+
+def design(name: str, energies: dict[str, Any], bits: int) -> str:
+    """A machine in Timeloop's v0.4 format, for values of so many bits."""
+    environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
+    template = environment.from_string((FOLDER / "accelforge_designs.yaml.jinja").read_text("utf-8"))
+    return template.render(design=name, energies=energies, bits=bits, clock=CLOCK[name],
+                           instances=dict.fromkeys(energies, 1) | INSTANCES[name])
+
+
+def main() -> None:
+    """Prints one line for each machine, workload and mode."""
+    parser = argparse.ArgumentParser(description="AccelForge's recorded optima beside our plans")
+    add_output(parser)
+    known = json.loads((FOLDER / "accelforge_optima.json").read_text("utf-8"))
+    optima = {(each["design"], each["workload"], each["fusion"]): each for each in known["optima"]}
+    with markdown(parser.parse_args().output) as write, TemporaryDirectory() as folder:
+        write(heading("machine", "workload", "fusion", "AccelForge, J", "ours, J", "AccelForge, s", "ours, s",
+                      "EDP over AccelForge's", "saved by fusion, AccelForge and ours", "s of planning"))
+        for machine, workload in dict.fromkeys(key[:2] for key in optima):
+            files = {"network.yaml": yaml.safe_dump(network(workload), sort_keys=False),
+                     "design.yaml": design(machine, known["designs"][machine], 8 if workload in CHAINS else 16)}
+            for file, text in files.items():
+                (Path(folder) / file).write_text(text, "utf-8")
+            begun = time.monotonic()
+            plan = map_network(load_network(Path(folder) / "network.yaml"), Path(folder) / "design.yaml")
+            seconds = time.monotonic() - begun
+            theirs, ours = {}, {}
+            for mode, stats in (("unfused", plan.unfused_stats), ("fused", plan.stats)):
+                known_one = optima[machine, workload, mode]
+                theirs[mode] = [known_one[f"{what}"] - known_one[f"no_product_{what}"]
+                                for what in ("energy_j", "latency_s")]
+                ours[mode] = [stats.energy_pj / 1e12, stats.cycles / CLOCK[machine]]
+                edp, their_edp = (one[mode][0] * one[mode][1] for one in (ours, theirs))
+                saved = "" if mode == "unfused" else " and ".join(
+                    f"{1 - one['fused'][0] * one['fused'][1] / one['unfused'][0] / one['unfused'][1]:.1%}"
+                    for one in (theirs, ours))
+                write(row(machine, workload, mode, f"{theirs[mode][0]:.4g}", f"{ours[mode][0]:.4g}",
+                          f"{theirs[mode][1]:.4g}", f"{ours[mode][1]:.4g}", f"{edp / their_edp:.3f}", saved,
+                          f"{seconds:.1f}"))
+
+
+if __name__ == "__main__":
+    main()

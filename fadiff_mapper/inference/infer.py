@@ -1,0 +1,303 @@
+"""The inference of a language model on a design: a prompt at once, then token after token.
+
+Every distinct problem of all layers, batches and lengths is mapped once, by itself; equal layers are counted. Operators
+run in turn, each with its tiles double-buffered, so that the slowest of unit and memories sets its time. Lengths of the
+cache between mapped ones are interpolated: all costs of a step are weighed sums of those of mapped steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fadiff_mapper.base.deadline import Over, never
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.inference.blocks import ends_network, layer_network
+from fadiff_mapper.inference.language_model import LanguageModel
+from fadiff_mapper.inference.vector_cost import vector_cost
+from fadiff_mapper.inputs.native.arch import cycle_seconds
+from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.model.stats import Stats
+from fadiff_mapper.network.one_design import Design, specs_of
+from fadiff_mapper.search.map_layers import map_layers
+from fadiff_mapper.search.options import SearchOptions
+from fadiff_mapper.search.result import Result
+from fadiff_mapper.workload import Workload
+
+PAGE = 128
+"""Tokens of which mapped lengths of a cache are multiples: as many as a usual array is wide."""
+MAPPED_LENGTHS = 3  # lengths of the cache that are mapped: first, middle, last
+NOT_COUNTED = "not counted"
+"""The unit of operators of a design that has no units."""
+
+
+@dataclass(frozen=True)
+class OperatorShare:
+    """One operator of one step, all its runs in all layers that are alike."""
+
+    phase: str  # "prefill" or "decode"
+    batch: int  # sequences
+    length: int  # tokens that the last new token attends to, itself included
+    steps: float  # steps that this one stands for, by interpolation
+    layers: str  # the kind of layers, or "ends"
+    operator: str  # its name
+    kind: str  # its operation; a template for multiply-accumulates
+    unit: str  # where it runs
+    bound: str  # what sets its time: the unit, or a memory
+    runs: int
+    macs: int  # multiply-accumulates of all runs
+    operations: int  # other operations of all runs
+    cycles: float  # of all runs
+    energy_pj: float  # of all runs
+    outermost_words: float  # words that the outermost memory reads and writes
+
+
+@dataclass(frozen=True)
+class BatchOutcome:
+    """The inference of so many sequences at once; seconds and joules of the whole batch."""
+
+    batch: int
+    first_token_s: float  # of the prefill, which gives the first token
+    first_token_j: float
+    steps: tuple[tuple[int, float, float], ...]  # further tokens: length, seconds, joules
+    weight_words: int  # words of all weights
+    cache_words: int  # words that are cached behind the last token
+    weights_in: str  # the memory that holds weights and what passes between operators
+    cache_in: str  # the memory that holds the cache
+
+    @property
+    def seconds(self) -> float:
+        return self.first_token_s + sum(seconds for _, seconds, _ in self.steps)
+
+    @property
+    def joules(self) -> float:
+        return self.first_token_j + sum(joules for *_, joules in self.steps)
+
+    @property
+    def tokens(self) -> int:
+        """Generated tokens of all sequences."""
+        return self.batch * (1 + len(self.steps))
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Generated tokens a second, the time of the prefill included."""
+        return self.tokens / self.seconds
+
+    @property
+    def joules_per_token(self) -> float:
+        return self.joules / self.tokens
+
+
+@dataclass(frozen=True)
+class InferenceResult:
+    """The costs of a model's inference on a design."""
+
+    model: LanguageModel
+    design: str  # name of the design
+    prompt: int
+    generate: int
+    cycle_s: float  # seconds of a cycle
+    batches: tuple[BatchOutcome, ...]
+    operators: tuple[OperatorShare, ...]  # of every mapped step
+    mapped: tuple[Result, ...]  # the mapping of every distinct problem
+
+    def uncounted(self) -> dict[int, tuple[int, int]]:
+        """Batch -> operators and operations of a whole inference that no unit does, and that cost nothing here."""
+        found: dict[int, tuple[int, int]] = {}
+        for share in self.operators:
+            if share.unit == NOT_COUNTED:
+                before = found.get(share.batch, (0, 0))
+                found[share.batch] = (before[0] + round(share.steps * share.runs),
+                                      before[1] + round(share.steps * share.operations))
+        return found
+
+    def shares(self, batch: int, *names: str) -> dict[tuple[str, ...], tuple[float, float]]:
+        """Seconds and joules of a whole inference by some fields of operators, such as "bound"; largest first."""
+        found: dict[tuple[str, ...], tuple[float, float]] = {}
+        for share in self.operators:
+            if share.batch == batch:
+                key = tuple(str(getattr(share, name)) for name in names)
+                seconds, joules = found.get(key, (0.0, 0.0))
+                found[key] = (seconds + share.steps * share.cycles * self.cycle_s,
+                              joules + share.steps * share.energy_pj * 1e-12)
+        return dict(sorted(found.items(), key=lambda entry: -entry[1][0]))
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A network that is run so often in each of so many steps."""
+
+    phase: str
+    batch: int
+    length: int
+    steps: float
+    layers: str
+    network: Workload
+    count: int
+
+
+def infer(model: LanguageModel, design: Design, *, batch: Sequence[int] = (1,), prompt: int = 2048, generate: int = 512,
+          frequency: float | None = None, metric: str = "edp", seed: int = 0, jobs: int | None = None,
+          energy: str = "bundled", strict: bool = True, stopped: Over = never) -> InferenceResult:
+    """Finds time and energy of an inference; arguments and errors are those of `api.infer`."""
+    _check(model, batch, prompt, generate, frequency)
+    steps = [step for number in batch for step in _steps(model, number, prompt, generate)]
+    every = Workload(model.name, tuple(node for step in steps for node in step.network.layers), ())
+    specs = specs_of(every, design, energy, strict, stopped)
+    cycle_s = 1 / frequency if frequency else cycle_seconds(specs[0].arch, specs[0].literal)
+    if cycle_s is None:
+        raise FadiffError("the design has no clock; accepted: global_cycle_seconds among the attributes of its "
+                          "outermost container, or --frequency HZ")
+    homes = {number: _homes(model, number, prompt + generate - 1, steps, specs[0]) for number in batch}
+    spec_of = {entry.layer.key: spec for entry, spec in zip(every.distinct(), specs, strict=True)}
+    wanted = list(dict.fromkeys((_home(step, node.name, homes), node.layer.key) for step in steps
+                                for node in step.network.layers if node.layer))
+    mapped = map_layers([_up_to(spec_of[key], level) for level, key in wanted],
+                        SearchOptions((metric,), seed, threads=jobs), stopped=stopped, bounds=False)
+    results = dict(zip(wanted, mapped, strict=True))
+    operators = tuple(share for step in steps for share in _shares(step, results, homes, specs[0]))
+    outcomes = tuple(_outcome(model, number, prompt, generate, cycle_s, operators, [
+        specs[0].arch.levels[level].name for level in homes[number]]) for number in batch)
+    return InferenceResult(model, specs[0].arch.name.removesuffix("_top_level"), prompt, generate, cycle_s, outcomes,
+                           operators, tuple(mapped))
+
+
+ATTENTION = ("attention.scores", "attention.cap", "attention.softmax", "attention.values")
+"""The nodes that work on the cache, and so from the memory that holds it."""
+
+Homes = dict[int, tuple[int, int]]
+"""Batch -> the levels that hold weights (with what passes between operators) and cache."""
+
+
+def _homes(model: LanguageModel, batch: int, length: int, steps: Sequence[_Step], spec: Spec) -> tuple[int, int]:
+    """The innermost memory that holds all weights and the largest operator's tensors, and the innermost one, from there
+    on, that holds the cache as well; the outermost one holds whatever others do not."""
+    passing = max(sum(math.prod(shapes[name] or ()) for name in {node.name, *node.inputs})
+                  for step in steps if step.batch == batch
+                  for shapes in [{node.name: node.shape for node in step.network.nodes}] for node in step.network.nodes)
+    cache, taken = cached_words(model, batch, length), weight_words(model) + passing
+    outermost, levels, first = len(spec.arch.levels) - 1, spec.arch.levels, None
+    for index, level in enumerate(levels[:-1]):
+        names = (None, *(inner.name for inner in levels[:index + 1]))
+        if level.is_dummy or level.usable is None or spec.sparse or spec.constraints.levels[index].bypass or any(
+                inner.power_gated_at not in names for inner in levels[:index + 1]):
+            continue  # it cannot be the outermost memory of a design
+        room = level.usable * level.instances
+        if first is None and room >= taken:
+            first, room = index, room - taken
+        if first is not None and room >= cache:
+            return first, index
+    return outermost if first is None else first, outermost
+
+
+def _home(step: _Step, node: str, homes: Homes) -> int:
+    """The level from which a node of a step runs."""
+    return homes[step.batch][node in ATTENTION]
+
+
+def _up_to(spec: Spec, level: int) -> Spec:
+    """The problem on the design without the memories further out."""
+    named = tuple(one for one in spec.arch.named_interconnects if max(one.inwards or 0, one.outwards or 0) <= level)
+    return replace(spec, arch=replace(spec.arch, levels=spec.arch.levels[:level + 1], named_interconnects=named),
+                   constraints=replace(spec.constraints, levels=spec.constraints.levels[:level + 1]))
+
+
+def _check(model: LanguageModel, batch: Sequence[int], prompt: int, generate: int, frequency: float | None) -> None:
+    for name, values in (("batch", batch), ("prompt", [prompt]), ("generate", [generate])):
+        for value in values or [0]:
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise FadiffError(f"{name}: found {value}; accepted: a whole number >= 1")
+    if len(set(batch)) < len(batch):
+        raise FadiffError(f"batch: found {', '.join(map(str, batch))}; accepted: each number once")
+    if frequency is not None and not 0 < frequency < float("inf"):
+        raise FadiffError(f"frequency: found {frequency}; accepted: cycles a second > 0")
+    if prompt + generate > model.context:
+        raise FadiffError(f"prompt: found {prompt} tokens and {generate} to generate, {model.name} is made for "
+                          f"{model.context}; accepted: at most so many together")
+
+
+def lengths_of(model: LanguageModel, prompt: int, generate: int) -> tuple[int, ...]:
+    """The lengths of the cache that are mapped: multiples of `PAGE`, around those of all steps, and windows within."""
+    if generate == 1:
+        return ()
+    first, last = (max((prompt + 1) // PAGE, 1) * PAGE, -(-(prompt + generate - 1) // PAGE) * PAGE)
+    found = {round(length / PAGE) * PAGE for length in np.linspace(first, max(first, last), MAPPED_LENGTHS)}
+    return tuple(sorted(found | {layers.window for layers in model.layers
+                                 if layers.window is not None and first < layers.window < last}))
+
+
+def _steps(model: LanguageModel, batch: int, prompt: int, generate: int) -> Iterator[_Step]:
+    for layers in model.layers:
+        yield _Step("prefill", batch, prompt, 1, layers.name, layer_network(model, layers, batch, prompt, 0),
+                    layers.count)
+    yield _Step("prefill", batch, prompt, 1, "ends", ends_network(model, batch, prompt), 1)
+    lengths, further = lengths_of(model, prompt, generate), np.arange(prompt + 1, prompt + generate)
+    for index, length in enumerate(lengths):
+        steps = float(np.interp(further, lengths, np.eye(len(lengths))[index]).sum())
+        for layers in model.layers:
+            yield _Step("decode", batch, length, steps, layers.name,
+                        layer_network(model, layers, batch, 1, length - 1), layers.count)
+        yield _Step("decode", batch, length, steps, "ends", ends_network(model, batch, 1), 1)
+
+
+def _shares(step: _Step, results: dict[tuple[int, Hashable], Result], homes: Homes,
+            spec: Spec) -> Iterator[OperatorShare]:
+    def share(name: str, kind: str, unit: str, bound: str, runs: int, **each: float) -> OperatorShare:
+        totals = {key: runs * value for key, value in each.items()}
+        return OperatorShare(step.phase, step.batch, step.length, step.steps, step.layers, name, kind, unit, bound,
+                             runs, **totals)  # type: ignore[arg-type]
+    for node in step.network.layers:
+        assert node.layer is not None
+        stats = results[_home(step, node.name, homes), node.layer.key].stats
+        yield share(node.name, node.op, str(stats.arithmetic["name"]), _bound(stats), step.count * node.layer.repeat,
+                    macs=node.layer.problem.computes, operations=0, cycles=stats.cycles, energy_pj=stats.energy_pj,
+                    outermost_words=stats.of("last_level_accesses"))
+    for operator in step.network.vector_operators():
+        number = sum(operator.operations.values())
+        words = operator.read + operator.written
+        if spec.arch.units:
+            cost = vector_cost(operator, _up_to(spec, _home(step, operator.node, homes)).arch, spec.tables)
+            yield share(operator.node, operator.op, cost.unit, cost.bound, step.count, macs=0, operations=number,
+                        cycles=cost.cycles, energy_pj=cost.energy_pj, outermost_words=words)
+        else:
+            yield share(operator.node, operator.op, NOT_COUNTED, NOT_COUNTED, step.count, macs=0, operations=number,
+                        cycles=0, energy_pj=0, outermost_words=0)
+
+
+def _bound(stats: Stats) -> str:
+    """What sets the time of a mapping: the memory that takes longest, or the arithmetic where none takes longer."""
+    slowest = max(stats.levels, key=lambda level: level["cycles"])
+    return str((slowest if slowest["cycles"] > stats.arithmetic["cycles"] else stats.arithmetic)["name"])
+
+
+def _outcome(model: LanguageModel, batch: int, prompt: int, generate: int, cycle_s: float,
+             operators: Sequence[OperatorShare], homes: Sequence[str]) -> BatchOutcome:
+    def sums(phase: str, length: int) -> tuple[float, float]:
+        own = [share for share in operators if (share.phase, share.batch, share.length) == (phase, batch, length)]
+        return sum(share.cycles for share in own) * cycle_s, sum(share.energy_pj for share in own) * 1e-12
+    lengths, further = lengths_of(model, prompt, generate), np.arange(prompt + 1, prompt + generate)
+    curves = [np.interp(further, lengths, [sums("decode", length)[index] for length in lengths])
+              for index in range(2)] if lengths else [further, further]
+    return BatchOutcome(batch, *sums("prefill", prompt), tuple(
+        (int(length), float(seconds), float(joules)) for length, seconds, joules in zip(further, *curves, strict=True)),
+        weight_words(model), cached_words(model, batch, prompt + generate - 1), *homes)
+
+
+def cached_words(model: LanguageModel, batch: int, length: int) -> int:
+    """Words that all layers cache of sequences of so many tokens; a window bounds what a layer keeps."""
+    return sum(layers.count * batch * min(length, layers.window or length) * model.cached_words
+               for layers in model.layers)
+
+
+def weight_words(model: LanguageModel) -> int:
+    """Words of all weights: matrices of layers, those of all experts included, embedding and head."""
+    words = model.vocabulary * model.width * (1 if model.tied else 2)
+    for layers in model.layers:
+        for node in layer_network(model, layers, 1, 1, 1).layers:
+            if node.layer is not None and "Weights" not in node.operands:
+                words += (layers.count * math.prod(node.layer.tensor_shape("Weights")) // node.layer.repeat
+                          * (node.experts or node.layer.repeat))
+    return words

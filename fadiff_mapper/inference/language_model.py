@@ -1,0 +1,179 @@
+"""Language models from the `config.json` of Hugging Face's transformers; weights are not read.
+
+Keys and their defaults follow the configuration classes of github.com/huggingface/transformers (src/transformers).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fadiff_mapper.base import bundled_files
+from fadiff_mapper.base.errors import listed
+from fadiff_mapper.inputs.yaml.load import load_file
+from fadiff_mapper.inputs.yaml.located import (
+    Map,
+    Reader,
+    boolean,
+    integer,
+    one_of,
+    sequence,
+    text,
+    with_places,
+)
+from fadiff_mapper.inputs.yaml.place import Where
+
+
+@dataclass(frozen=True)
+class Latent:
+    """Attention over latent vectors (DeepSeek): extents of queries and of what is cached of a token."""
+
+    queries: int  # of the latent queries; 0 where queries are not compressed
+    cached: int  # of the latent vector that stands for keys and values
+    plain: int  # of a head without positions
+    turned: int  # of a head with rotary positions, and of the key that all heads share
+    value: int  # of a head's values
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Decoder layers that are alike."""
+
+    name: str  # such as "dense", "experts" or "windowed"
+    count: int
+    inner: int  # extent within the feed-forward part, of one expert where there are several
+    window: int | None = None  # tokens that a token attends to; None: all before it
+    experts: int = 0  # experts; 0 for a dense feed-forward part
+    used: int = 0  # experts that each token uses
+    shared: int = 0  # extent of the experts that all tokens use
+
+
+@dataclass(frozen=True)
+class LanguageModel:
+    """The extents of a decoder, and what its layers consist of."""
+
+    name: str
+    width: int  # channels between layers
+    heads: int  # query heads
+    shared: int  # heads of keys and values
+    size: int  # channels of a head
+    layers: tuple[Layers, ...]
+    vocabulary: int
+    context: int  # tokens that it is made for
+    norm: str = "rmsnorm"  # or "layernorm"
+    activation: str = "silu"  # a pointwise operation of `workload.node.KINDS`
+    gated: bool = True  # whether a product with a gate precedes the last product of a feed-forward part
+    rotary: bool = True  # else positions are added to the embedding
+    head_norms: bool = False  # whether queries and keys are normalised within heads
+    sandwich: bool = False  # whether attention and feed-forward parts are normalised behind, too
+    capped: bool = False  # whether scores, and logits, pass through a tanh
+    tied: bool = False  # whether the embedding is the head's matrix, too
+    latent: Latent | None = None
+
+    @property
+    def cached_words(self) -> int:
+        """Words that one layer caches of a token."""
+        return self.latent.cached + self.latent.turned if self.latent else 2 * self.shared * self.size
+
+
+FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "mixtral", "deepseek_v3", "gpt2")
+"""Accepted values of `model_type`."""
+ACTIVATIONS = {"silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_new": "gelu", "gelu_pytorch_tanh": "gelu",
+               "gelu_fast": "gelu", "relu": "relu"}
+MATTERS = re.compile(r"num_|^n_|_size|_dim|_rank|layer|head|expert|window|config|quant|ratio|factor|moe|cache")
+"""Keys with such words may bear on a cost; unknown ones are errors, all others are left alone."""
+HARMLESS = ("transformers_version", "use_cache", "cache_implementation", "layer_norm_eps", "layer_norm_epsilon",
+            "initializer_range", "router_aux_loss_coef", "output_router_logits", "aux_loss_alpha", "seq_aux", "ep_size",
+            "moe_layer_freq", "n_group", "topk_group", "topk_method", "num_nextn_predict_layers",
+            "routed_scaling_factor", "norm_topk_prob",
+            "router_jitter_noise", "rope_theta", "rope_scaling", "pretraining_tp", "hidden_dropout",
+            "attn_pdrop", "embd_pdrop", "resid_pdrop", "summary_proj_to_labels", "scale_attn_weights", "n_ctx",
+            "scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "task_specific_params", "use_sliding_window",
+            "max_window_layers", "num_experts_per_token", "query_pre_attn_scalar", "hidden_activation")
+"""Keys with such words that bear on no cost, or are read together with another one."""
+BOUND = 2 ** 31  # of an extent: a plain safety limit
+
+
+def read_model(source: str | os.PathLike[str] | Mapping[str, Any]) -> LanguageModel:
+    """Reads a model from a `config.json`, a bundled description (`bundled:models/NAME`), or a dict of the same keys.
+
+    Raises SpecError for an unknown family, a missing key, an extent out of range, or an unknown key that may bear on
+    the cost (`MATTERS`); FadiffError where there is no such file.
+    """
+    if isinstance(source, Mapping):
+        node = with_places(dict(source), Where("model"))
+        assert isinstance(node, Map)
+        title = ""
+    else:
+        path = bundled_files.one_path(source)
+        node, title = load_file(path), path.parent.name if path.name == "config.json" else path.stem
+    reader = Reader(node)
+    family = reader.take("model_type", one_of(*FAMILIES))
+
+    def extent(name: str | tuple[str, ...], *default: Any) -> int:
+        found: int = reader.take(name, integer(1), *default)
+        if found >= BOUND:
+            raise node.where.error(f"{name} is {found}", "less than 2^31")
+        return found
+    gpt = family == "gpt2"
+    width = extent("n_embd" if gpt else "hidden_size")
+    heads, depth = (extent(name) for name in (("n_head", "n_layer") if gpt else (
+        "num_attention_heads", "num_hidden_layers")))
+    shared = heads if gpt else extent("num_key_value_heads", heads)
+    if heads % shared:
+        raise reader.at("num_key_value_heads").error(f"{shared} heads of keys and values for {heads} of queries",
+                                                     "a divisor of num_attention_heads")
+    size = extent("head_dim", width // heads)
+    inner = extent("n_inner", 4 * width) if gpt else extent("intermediate_size")
+    activation = ACTIVATIONS[reader.take(("activation_function", "hidden_activation", "hidden_act"),
+                                         one_of(*ACTIVATIONS), "gelu" if gpt else "silu")]
+    latent = None
+    if family == "deepseek_v3":
+        latent = Latent(reader.take("q_lora_rank", integer(1), 0), *(int(extent(name)) for name in (
+            "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")))
+    layers = _layers(reader, family, depth, inner)
+    model = LanguageModel(
+        reader.take("_name_or_path", text, title) or title or family, width, heads, shared, size, layers,
+        extent("vocab_size"), extent(("n_positions", "max_position_embeddings")), "layernorm" if gpt else "rmsnorm",
+        activation, not gpt, not gpt, family == "qwen3", family == "gemma2", family == "gemma2",
+        reader.take("tie_word_embeddings", boolean, gpt or family.startswith("gemma")), latent)
+    for key in node:
+        if key not in (*reader.asked, *HARMLESS) and MATTERS.search(str(key)) and node[key] not in (None, False, 0):
+            raise node.at(key).error(f'the key "{key}" is not known of a {family}, and may bear on the cost',
+                                     f"{listed(reader.asked)}; or the key left out, where it does not")
+    return model
+
+
+def _layers(reader: Reader, family: str, depth: int, inner: int) -> tuple[Layers, ...]:
+    """The layers by kind: those with experts, and those whose attention has a window."""
+    if family == "deepseek_v3":
+        experts, used = reader.take("n_routed_experts", integer(1)), reader.take("num_experts_per_tok", integer(1))
+        each, always = reader.take("moe_intermediate_size", integer(1)), reader.take("n_shared_experts", integer(0), 1)
+        dense = min(reader.take("first_k_dense_replace", integer(0), 0), depth)
+        found = (Layers("dense", dense, inner),
+                 Layers("experts", depth - dense, each, None, experts, _used(reader, used, experts), each * always))
+        return tuple(layers for layers in found if layers.count)
+    window: int | None = reader.take("sliding_window", integer(1), 0) or None
+    if not reader.take("use_sliding_window", boolean, not family.startswith("qwen")):
+        window = None
+    before = reader.take("max_window_layers", integer(0), 0) if family.startswith("qwen") else 0
+    if family == "mixtral":
+        experts, used = reader.take("num_local_experts", integer(1)), reader.take("num_experts_per_tok", integer(1))
+        return (Layers("experts", depth, inner, window, experts, _used(reader, used, experts)),)
+    kinds = reader.take("layer_types", lambda value, where: [
+        one_of("full_attention", "sliding_attention")(item, at) for item, at in sequence(value, where).placed()], None)
+    if kinds is not None and len(kinds) != depth:
+        raise reader.at("layer_types").error(f"{len(kinds)} entries for {depth} layers", "one for each layer")
+    windowed = (0 if window is None else kinds.count("sliding_attention") if kinds else
+                (depth + 1) // 2 if family == "gemma2" else max(depth - before, 0))
+    found = (Layers("windowed", windowed, inner, window), Layers("dense", depth - windowed, inner))
+    return tuple(layers for layers in found if layers.count)
+
+
+def _used(reader: Reader, used: int, experts: int) -> int:
+    if used > experts:
+        raise reader.at("num_experts_per_tok").error(f"{used} experts of {experts}", f"at most {experts}")
+    return used

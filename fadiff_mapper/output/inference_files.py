@@ -1,0 +1,122 @@
+"""The files of an inference: a table of operators, the curve of every batch, all numbers, and a page."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, astuple, fields
+from typing import Any
+
+from fadiff_mapper.base.text_formats import csv_text, json_text
+from fadiff_mapper.inference.infer import BatchOutcome, InferenceResult, OperatorShare
+from fadiff_mapper.output.drawing import (
+    COLOURS,
+    Dot,
+    Drawing,
+    Label,
+    Rect,
+    Shape,
+    Stroke,
+    axis_of,
+    level_line,
+    round_ticks,
+    tint,
+    upright_line,
+)
+from fadiff_mapper.output.network_page import page_template
+from fadiff_mapper.output.run_files import versions
+
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1080.0, 320.0, 92.0, 980.0, 22.0, 276.0
+"""Pixels of the drawing of curves, and of the edges of its field."""
+NAMES, ROW, BAR, VALUE = 176.0, 24.0, 12.0, 110.0  # pixels of the drawing of shares: names, a row, a bar, a number
+MOST_OPERATORS = 24  # operators in the table of the page; the CSV has all
+
+
+def inference_files(result: InferenceResult) -> dict[str, str]:
+    """Name -> text of every file.
+
+    operators.csv has a row for each operator of each mapped step (all runs in all layers that are alike), tokens.csv
+    one for each generated token of each batch.
+    """
+    return {
+        "operators.csv": csv_text([field.name for field in fields(OperatorShare)], map(astuple, result.operators)),
+        "tokens.csv": csv_text(("batch", "length", "seconds", "joules"), (
+            (outcome.batch, *step) for outcome in result.batches for step in (
+                (result.prompt, outcome.first_token_s, outcome.first_token_j), *outcome.steps))),
+        "fadiff.inference.json": json_text(record(result)) + "\n", "inference.html": inference_html(result)}
+
+
+def record(result: InferenceResult) -> dict[str, Any]:
+    """All numbers as plain values: seconds, joules and words of the whole batch."""
+    return {
+        "model": asdict(result.model), "design": result.design, "prompt": result.prompt, "generate": result.generate,
+        "cycle_s": result.cycle_s, "versions": versions(),
+        "batches": [{
+            "batch": outcome.batch, "time_to_first_token_s": outcome.first_token_s, "seconds": outcome.seconds,
+            "time_per_token_s": per_token(outcome), "tokens_per_s": outcome.tokens_per_s,
+            "joules_per_token": outcome.joules_per_token, "weight_words": outcome.weight_words,
+            "cache_words": outcome.cache_words, "weights_in": outcome.weights_in, "cache_in": outcome.cache_in,
+            "not_counted": dict(zip(("operators", "operations"), result.uncounted().get(outcome.batch, (0, 0)),
+                                    strict=True)),
+            **{f"by_{name}": {key: {"seconds": seconds, "joules": joules} for (key,), (
+                seconds, joules) in result.shares(outcome.batch, name).items()} for name in (
+                    "bound", "unit", "operator")}} for outcome in result.batches]}
+
+
+def per_token(outcome: BatchOutcome) -> tuple[float, float] | None:
+    """Seconds of the first and the last token behind the prefill; None where there is none."""
+    return (outcome.steps[0][1], outcome.steps[-1][1]) if outcome.steps else None
+
+
+def draw_curves(result: InferenceResult) -> Drawing | None:
+    """Milliseconds per token against the length of the cache, a line for each batch; None without further tokens."""
+    curves = [(outcome, [(length, 1e3 * seconds) for length, seconds, _ in outcome.steps])
+              for outcome in result.batches if outcome.steps]
+    if not curves:
+        return None
+    low, high = result.prompt, result.prompt + result.generate
+    y = axis_of([value for _, curve in curves for _, value in curve], BOTTOM, TOP)
+    scale = (RIGHT - LEFT) / (high - low)
+    shapes: list[Shape] = [level_line(LEFT, BOTTOM, RIGHT, "rule"), upright_line(LEFT, TOP, BOTTOM, "rule")]
+    for tick in y.ticks():
+        shapes += [level_line(LEFT, y.at(tick), RIGHT, "grid"),
+                   Label(LEFT - 8, y.at(tick) + 4, f"{tick:.4g}", "value", "end")]
+    shapes += [Label(LEFT + (tick - low) * scale, BOTTOM + 16, f"{tick:g}", "value", "middle")
+               for tick in round_ticks(low, high)]
+    shapes += [Label(RIGHT, BOTTOM + 34, "tokens before", "head", "end"), Label(4, TOP - 8, "ms per token", "head")]
+    for outcome, curve in curves:
+        points = [(LEFT + (length - low) * scale, y.at(value)) for length, value in curve]
+        shapes.append(Stroke("M" + "L".join(f"{x:.1f} {at:.1f}" for x, at in points), "course"))
+        (x, at), value = points[-1], curve[-1][1]
+        shapes += [Dot(x, at, 3, "chosen", f"batch {outcome.batch}: {value:.4g} ms"),
+                   Label(x + 8, at + 4, f"batch {outcome.batch}", "value")]
+    return Drawing(WIDTH, HEIGHT, "milliseconds per token over the length of the cache", tuple(shapes))
+
+
+def draw_bounds(result: InferenceResult) -> tuple[Drawing, list[tuple[str, str]]]:
+    """The share of time that each unit and memory bounds, a bar for each phase of each batch; and its legend."""
+    rows = [(f"batch {outcome.batch}, {phase}", {
+        bound: seconds for (own, bound), (seconds, _) in result.shares(outcome.batch, "phase", "bound").items()
+        if own == phase and seconds}) for outcome in result.batches for phase in ("prefill", "decode")]
+    rows = [(name, parts) for name, parts in rows if parts]
+    names = list(dict.fromkeys(name for _, parts in rows for name in parts))
+    shapes: list[Shape] = []
+    for row, (name, parts) in enumerate(rows):
+        top, whole, at = row * ROW, sum(parts.values()), NAMES
+        shapes.append(Label(NAMES - 12, top + 15, name, "name", "end"))
+        for part, seconds in parts.items():
+            length = seconds / whole * (WIDTH - NAMES - VALUE)
+            shapes.append(Rect(at, top + (ROW - BAR) / 2, length, BAR, tint("part", names.index(part)),
+                               f"{part}: {seconds / whole:.1%}"))
+            at += length
+        shapes.append(Label(at + 6, top + 15, f"{whole:.4g} s", "value"))
+    legend = [(name, tint("part", index)) for index, name in enumerate(names)]
+    return Drawing(WIDTH, len(rows) * ROW + 6, "what bounds the time", tuple(shapes)), legend
+
+
+def inference_html(result: InferenceResult) -> str:
+    """The page as text: HTML in which every number of the tables is in a `data` element with an exact `value`."""
+    bounds, legend = draw_bounds(result)
+    operators = [(outcome, list(result.shares(outcome.batch, "phase", "operator", "unit").items())[:MOST_OPERATORS])
+                 for outcome in result.batches]
+    return page_template("inference.html.jinja").render(
+        result=result, versions=versions(), colours=COLOURS, curves=draw_curves(result), bounds=bounds, legend=legend,
+        operators=operators, per_token=per_token, uncounted=result.uncounted())

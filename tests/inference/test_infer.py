@@ -1,0 +1,187 @@
+"""Inference against rooflines, independent counts and mapped lengths; bad input is one line and writes nothing."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from fadiff_mapper import FadiffError, InferenceResult, infer
+from fadiff_mapper.api import load, read_model
+from fadiff_mapper.base import bundled_files
+from fadiff_mapper.cli import main
+from fadiff_mapper.inference.infer import NOT_COUNTED, lengths_of
+from fadiff_mapper.inference.vector_cost import vector_cost
+from fadiff_mapper.output import INFERENCE_FILES
+from fadiff_mapper.workload.node import Node
+from fadiff_mapper.workload.operations import vector_operator
+
+MODEL, TPU = "bundled:models/llama3_8b", "bundled:inference/tpu_v4i_like"
+LAYER = "bundled:layers/llama3_8b_decode/fc_4096_1024"
+CLOCK, DRAM, MACS = 1.05e9, 292.38, 4 * 128 * 128  # cycles a second, words and multiply-accumulates a cycle
+TINY = {"model_type": "llama", "hidden_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "intermediate_size": 512, "vocab_size": 1000, "max_position_embeddings": 1024}
+
+
+@pytest.fixture(scope="module")
+def llama() -> InferenceResult:
+    return infer(MODEL, TPU, batch=(1, 64), prompt=2048, generate=512)
+
+
+def test_decode_is_at_the_roofline_of_memory(llama: InferenceResult) -> None:
+    """A token reads every weight but the embedding's, and the cache: 7.5 G words and 128 k words a token before."""
+    for outcome, within in zip(llama.batches, (1.1, 2.0), strict=True):  # scores of many sequences add their own time
+        length, seconds, _ = outcome.steps[-1]
+        weights = outcome.weight_words - 128256 * 4096
+        least = (weights + outcome.batch * length * 2 * 8 * 128 * 32) / DRAM / CLOCK
+        assert length == 2048 + 511
+        assert least <= seconds <= within * least
+
+
+def test_prefill_is_at_the_roofline_of_the_array(llama: InferenceResult) -> None:
+    """Products of 2,048 tokens are bound by the array, but for attention, whose scores go to DRAM and back."""
+    products = [share for share in llama.operators if share.phase == "prefill" and share.macs and share.batch == 1]
+    macs = sum(share.macs for share in products)
+    assert macs == 32 * 481_036_337_152 + 4096 * 128256
+    assert macs / MACS <= sum(share.cycles for share in products) <= 1.25 * macs / MACS
+    whole = sum(share.cycles for share in llama.operators if share.phase == "prefill" and share.batch == 1)
+    assert llama.batches[0].first_token_s == pytest.approx(whole / CLOCK)
+
+
+def test_operations_equal_a_formula_of_the_model(llama: InferenceResult) -> None:
+    def operations(rows: int, scores: int) -> int:
+        """Of a layer: two norms, rotary queries and keys of 40 heads, the softmax, silu and its product, two sums."""
+        norms = 2 * rows * (3 * 4096 + 4)
+        rotary = rows * 40 * (3 * 128 + 64)
+        return norms + rotary + 5 * scores + rows * 14336 * 5 + 2 * rows * 4096
+    for step, rows, scores in ((("prefill", 1, 2048), 2048, 32 * 2048 ** 2),
+                               (("decode", 64, 2560), 64, 64 * 32 * 2560)):
+        found = sum(share.operations for share in llama.operators if share.layers == "dense"
+                    and (share.phase, share.batch, share.length) == step)
+        assert found == 32 * operations(rows, scores)
+
+
+def test_lengths_between_mapped_ones_are_within_one_percent_of_mapped_ones(llama: InferenceResult) -> None:
+    assert lengths_of(llama.model, 2048, 512) == (2048, 2304, 2560)
+    for length in (2176, 2432):
+        exact = infer(MODEL, TPU, batch=(1, 64), prompt=length - 1, generate=2)
+        assert lengths_of(llama.model, length - 1, 2) == (length,)
+        for ours, mapped in zip(llama.batches, exact.batches, strict=True):
+            between = next(step for step in ours.steps if step[0] == length)
+            assert between[1:] == pytest.approx(mapped.steps[0][1:], rel=0.01)
+
+
+def test_shares_add_up_to_the_whole(llama: InferenceResult) -> None:
+    for outcome in llama.batches:
+        for names in (("bound",), ("unit",), ("phase", "operator")):
+            shares = llama.shares(outcome.batch, *names).values()
+            assert sum(seconds for seconds, _ in shares) == pytest.approx(outcome.seconds)
+            assert sum(joules for _, joules in shares) == pytest.approx(outcome.joules)
+    assert llama.uncounted() == {}
+    assert {key for (key,) in llama.shares(1, "unit")} == {"MAC", "VectorUnit"}
+
+
+def test_an_operator_takes_the_time_of_the_slowest_and_the_energy_of_all() -> None:
+    spec = load(TPU, LAYER)
+    softmax = vector_operator(Node("s", "softmax", ("x",), (1000, 2924), axes=(-1,)), [(1000, 2924)])
+    cost, points = vector_cost(softmax, spec.arch, spec.tables), 1000 * 2924
+    assert (cost.unit, cost.bound) == ("VectorUnit", "VectorUnit")  # 1 max, 2 add, 1 exp of 7 cycles, 1 div of 4
+    assert cost.cycles == points * (1 + 2 + 7 + 4) / 128
+    dram, buffer = 2 * 112.48, 2 * 30.08 + 2 * 37.76  # in and out, each written and read again on the way
+    assert cost.energy_pj == pytest.approx(points * (0.00014 + 2 * 0.0408 + 0.545 + 0.177 + dram + buffer))
+    sums = vector_operator(Node("a", "add", ("x", "y"), (1000,)), [(1000,), (1000,)])
+    assert vector_cost(sums, spec.arch, spec.tables).cycles == pytest.approx(3000 / 292.38)  # DRAM, shared
+    assert vector_cost(sums, spec.arch, spec.tables).bound == "DRAM"
+
+
+def test_operations_without_a_unit_are_named_and_cost_nothing(tmp_path: Path,
+                                                              capsys: pytest.CaptureFixture[str]) -> None:
+    result = infer(TINY, "bundled:arch/weight_stationary", prompt=128, generate=2)
+    (operators, operations), = result.uncounted().values()
+    assert operators > 0
+    assert operations == sum(round(share.steps * share.operations) for share in result.operators)
+    assert all(share.cycles == 0 for share in result.operators if share.unit == NOT_COUNTED)
+    (tmp_path / "config.json").write_text(json.dumps(TINY))
+    assert main(["infer", str(tmp_path / "config.json"), "bundled:arch/weight_stationary", "--prompt", "128",
+                 "--generate", "2", "-o", str(tmp_path / "out")]) == 0
+    assert f"not counted at batch 1: {operations:,} operations of" in " ".join(capsys.readouterr().out.split())
+
+
+def test_files_have_every_number(tmp_path: Path) -> None:
+    result = infer(TINY, TPU, batch=[2, 1], prompt=100, generate=40, frequency=1e9, output=tmp_path / "out")
+    assert {path.name for path in (tmp_path / "out").iterdir()} - {".fadiff.lock"} == set(INFERENCE_FILES)
+    rows = list(csv.DictReader((tmp_path / "out" / "operators.csv").open()))
+    assert len(rows) == len(result.operators)
+    tokens = list(csv.DictReader((tmp_path / "out" / "tokens.csv").open()))
+    assert [sum(float(row["seconds"]) for row in tokens if row["batch"] == str(outcome.batch))
+            for outcome in result.batches] == pytest.approx([outcome.seconds for outcome in result.batches])
+    record = json.loads((tmp_path / "out" / "fadiff.inference.json").read_text())
+    assert [entry["tokens_per_s"] for entry in record["batches"]] == [each.tokens_per_s for each in result.batches]
+    page = (tmp_path / "out" / "inference.html").read_text()
+    assert f'value="{result.batches[0].first_token_s}"' in page
+    assert result.batches[0].tokens == 80
+
+
+def test_a_cache_that_does_not_fit_goes_to_the_next_memory(tmp_path: Path) -> None:
+    text = bundled_files.find("inference/tpu_v4i_like").read_text()
+    text = text.replace("depth: 67108864", "depth: 65536").replace("datawidth: 16, shared_bandwidth: 292.38", (
+        "datawidth: 16, depth: 16777216, shared_bandwidth: 292.38"))
+    before = "  - !Component                      # 614 GB/s"
+    ddr = ("  - !Component\n    name: DDR\n    class: DRAM\n"
+           "    attributes: {width: 16, datawidth: 16, shared_bandwidth: 10}\n")
+    text = text.replace(before, ddr + before)
+    (tmp_path / "tpu.yaml").write_text(text)
+    small, large = infer(TINY, tmp_path / "tpu.yaml", batch=(1, 64), prompt=128, generate=12).batches
+    assert (small.weights_in, small.cache_in, large.weights_in, large.cache_in) == ("DRAM", "DRAM", "DRAM", "DDR")
+    plain, = infer(TINY, TPU, batch=(64,), prompt=128, generate=12).batches  # a model that the GlobalBuffer holds
+    assert plain.cache_in == "GlobalBuffer"
+    least = 64 * 139 * 2 * 2 * 256 / 10 / CLOCK
+    assert plain.steps[-1][1] < least <= large.steps[-1][1] < 4 * least
+
+
+def test_one_token_has_no_further_steps() -> None:
+    (outcome,) = infer(TINY, TPU, prompt=64, generate=1).batches
+    assert (outcome.steps, outcome.tokens, outcome.seconds) == ((), 1, outcome.first_token_s)
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["--batch", "0"], 'argument --batch: found "0"; accepted: whole numbers >= 1'),
+    (["--batch", "1,1"], "batch: found 1, 1; accepted: each number once"),
+    (["--prompt", "8000"], "prompt: found 8000 tokens and 512 to generate, llama3_8b is made for 8192"),
+    (["--generate", "0"], "generate: found 0; accepted: a whole number >= 1"),
+    (["--frequency", "0"], "frequency: found 0.0; accepted: cycles a second > 0"),
+])
+def test_a_number_out_of_range_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str],
+                                           message: str) -> None:
+    try:
+        code = main(["infer", MODEL, TPU, "-o", str(tmp_path / "out"), *arguments])
+    except SystemExit as error:
+        code = int(error.code or 0)
+    error = capsys.readouterr().err
+    assert (code, error.count("\n")) == (2, 1)
+    assert message in error
+    assert not list((tmp_path / "out").glob("*.csv"))
+
+
+def test_an_operation_that_no_unit_does_is_one_line(tmp_path: Path) -> None:
+    text = bundled_files.find("inference/tpu_v4i_like").read_text().replace("exp: {mac: 6, add: 1}, ", "")
+    (tmp_path / "tpu.yaml").write_text(text)
+    with pytest.raises(FadiffError, match=r"\(softmax\): no unit of the design does exp .*found: VectorUnit with mac"):
+        infer(TINY, tmp_path / "tpu.yaml", prompt=64, generate=1, output=tmp_path / "out")
+    assert not list((tmp_path / "out").glob("*.csv"))
+
+
+def test_a_design_without_a_clock_needs_a_frequency(tmp_path: Path) -> None:
+    text = bundled_files.find("inference/tpu_v4i_like").read_text()
+    (tmp_path / "tpu.yaml").write_text(text.replace(", global_cycle_seconds: 9.523809523809524e-10", ""))
+    with pytest.raises(FadiffError, match=r"the design has no clock; accepted: global_cycle_seconds .*--frequency"):
+        infer(TINY, tmp_path / "tpu.yaml", prompt=64, generate=1)
+    given = infer(TINY, tmp_path / "tpu.yaml", prompt=64, generate=1, frequency=1.05e9)
+    assert given.batches[0].seconds == pytest.approx(infer(TINY, TPU, prompt=64, generate=1).batches[0].seconds)
+
+
+def test_a_model_is_read_once_for_many_designs() -> None:
+    model = read_model(TINY)
+    assert infer(model, TPU, prompt=64, generate=1).model is model
