@@ -376,8 +376,8 @@ def search_design(space: DesignSpace | Source | Sequence[Source], networks: Any,
 def infer(model: LanguageModel | Path_ | AnyMapping[str, Any], design: Design, *, batch: Sequence[int] = (1,),
           prompt: int = 2048, generate: int = 512, frequency: float | None = None, metric: str = "edp", seed: int = 0,
           jobs: int | None = None, energy: str = "bundled", strict: bool = True,
-          jinja_data: AnyMapping[str, Any] | None = None, output: Path_ | None = None,
-          stopped: Over = never) -> InferenceResult:
+          bits: AnyMapping[str, Any] | None = None, jinja_data: AnyMapping[str, Any] | None = None,
+          output: Path_ | None = None, stopped: Over = never) -> InferenceResult:
     """Finds what the inference of a language model costs on a design: a prompt at once, then token after token.
 
     Args:
@@ -391,6 +391,8 @@ def infer(model: LanguageModel | Path_ | AnyMapping[str, Any], design: Design, *
         seed: The same seed gives the same mappings.
         jobs: Threads at work; None: all cores.
         energy, strict, jinja_data: As for `map_network`.
+        bits: Bits of an element of `Weights`, `Cache` and `Activations`, such as `{"Weights": {"bits": 4, "scale": 16,
+            "per": 128}, "Cache": 8}`, as in `load`; a word of every memory where none are given.
         output: Folder for the tables, all numbers and the page.
         stopped: Asked again and again; once true, the search ends with the best so far.
 
@@ -414,7 +416,7 @@ def infer(model: LanguageModel | Path_ | AnyMapping[str, Any], design: Design, *
         result = inference.infer(
             described, read_document(*sources, jinja_data=jinja_data) if sources else design, batch=batch,
             prompt=prompt, generate=generate, frequency=frequency, metric=metric, seed=seed, jobs=jobs, energy=energy,
-            strict=strict, stopped=stopped)
+            strict=strict, bits=bits, stopped=stopped)
         if output is not None:
             from fadiff_mapper.base.atomic_files import write_files
             from fadiff_mapper.output.inference_files import inference_files

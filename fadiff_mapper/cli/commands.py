@@ -289,6 +289,9 @@ def add_infer(commands: Commands) -> None:
                         help="sequences at once, each an inference of its own (default 1)")
     parser.add_argument("--prompt", type=int, default=2048, metavar="N", help="tokens of a sequence (default 2048)")
     parser.add_argument("--generate", type=int, default=512, metavar="N", help="tokens to generate (default 512)")
+    parser.add_argument("--bits", type=arguments.bits, metavar="NAME=N,...",
+                        help="bits of an element of Weights, Cache and Activations, such as Weights=4,Cache=8; a word "
+                             "of each memory by default")
     parser.add_argument("--frequency", type=float, metavar="HZ", help="cycles a second, in place of the design's")
     parser.add_argument("--metric", choices=network_options.METRICS, default="edp", help="by which problems are mapped")
     parser.add_argument("--seed", type=int, default=0, help="same seed, same answer (default 0)")
@@ -304,8 +307,8 @@ def infer(options: argparse.Namespace) -> int:
         result = api.infer(
             options.model, options.files, batch=options.batch, prompt=options.prompt, generate=options.generate,
             frequency=options.frequency, metric=options.metric, seed=options.seed, jobs=options.jobs,
-            energy=options.energy, strict=not options.lenient, jinja_data=dict(options.variables),
-            output=options.output, stopped=stopped)
+            energy=options.energy, strict=not options.lenient, bits=options.bits,
+            jinja_data=dict(options.variables), output=options.output, stopped=stopped)
     print_inference(result, options.output)
     return INTERRUPTED if stopped() else DONE
 

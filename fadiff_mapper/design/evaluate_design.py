@@ -40,7 +40,7 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.v04.document import translated_architecture
 from fadiff_mapper.inputs.yaml.leniency import Leniency
 from fadiff_mapper.model.evaluate_spec import is_sparse
-from fadiff_mapper.network.network_bound import LeastLayer, network_least
+from fadiff_mapper.network.network_bound import LeastLayer, least_work, network_least
 from fadiff_mapper.network.one_design import with_problem
 from fadiff_mapper.network.options import LONGEST
 from fadiff_mapper.network.result import NetworkResult, network_result
@@ -166,6 +166,17 @@ class DesignBench:
     def segments(self) -> tuple[Sequence[Segment], ...]:
         """All groups that could be fused in each network, on any design."""
         return tuple(segments(network, LONGEST) if self.question.fuse else () for network in self.question.networks)
+
+    @cached_property
+    def least_loads(self) -> tuple[float, ...]:
+        """How often all of each layer's work is done at least, in all networks together, times their weights."""
+        runs = [0.0] * len(self.question.layers)
+        for network, weight, numbers, groups in zip(self.question.networks, self.question.weights, self.question.runs,
+                                                    self.segments, strict=True):
+            work = least_work(groups)
+            for entry, number in zip(network.distinct(), numbers, strict=True):
+                runs[number.layer] += weight * number.times * min(work.get(node, 1.0) for node in entry.nodes)
+        return tuple(runs)
 
     @cached_property
     def plans(self) -> KeptPlans:
@@ -398,8 +409,8 @@ def evaluate_design(bench: DesignBench, point: Point, rivals: Sequence[tuple[flo
     area = design_area_mm2(specs[0])
     if broken := broken_limit(question.space, point, specs[0], area):
         return refused(broken, area)
-    least = None if question.fuse or question.calibration or is_sparse(specs[0]) else sum(
-        (arithmetic_bound(spec).times(count) for spec, count in zip(specs, question.loads, strict=True)),
+    least = None if question.calibration or is_sparse(specs[0]) else sum(
+        (arithmetic_bound(spec).times(count) for spec, count in zip(specs, bench.least_loads, strict=True)),
         LeastFigures(0.0, 0.0, 0.0))
     if least is None or not loses(question, least, area, rivals):
         try:

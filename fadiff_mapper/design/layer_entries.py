@@ -208,7 +208,7 @@ class LeastFigures:
 
 
 def arithmetic_bound(spec: Spec) -> LeastFigures:
-    """The bound of an unfused layer by its multiply-accumulates only; a group may leave some of them out."""
+    """The bound of a layer by its multiply-accumulates only, as far as they are done."""
     energy = spec.problem.computes * compute_energy(spec.arch.arithmetic, spec.tables)[0]
     cycles = spec.problem.computes / spec.arch.arithmetic.instances
     return LeastFigures(energy, cycles, sqrt(energy * cycles))

@@ -8,8 +8,9 @@ cache between mapped ones are interpolated: all costs of a step are weighed sums
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -17,15 +18,19 @@ from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inference.blocks import ends_network, layer_network
 from fadiff_mapper.inference.language_model import LanguageModel
-from fadiff_mapper.inference.vector_cost import vector_cost
+from fadiff_mapper.inference.vector_cost import VectorCost, vector_cost
 from fadiff_mapper.inputs.native.arch import cycle_seconds
+from fadiff_mapper.inputs.native.problem import literal_bits, with_bits
+from fadiff_mapper.inputs.spec.problem import DataSpace
 from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.yaml.located import Map, known, mapping
+from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.network.one_design import Design, specs_of
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.result import Result
-from fadiff_mapper.workload import Workload
+from fadiff_mapper.workload import Node, Operator, Workload
 
 PAGE = 128
 """Tokens of which mapped lengths of a cache are multiples: as many as a usual array is wide."""
@@ -100,6 +105,8 @@ class InferenceResult:
     prompt: int
     generate: int
     cycle_s: float  # seconds of a cycle
+    macs_per_cycle: int  # multiply-accumulators of the design
+    words_per_cycle: float | None  # bandwidth of its outermost memory, reads and writes together; None is unlimited
     batches: tuple[BatchOutcome, ...]
     operators: tuple[OperatorShare, ...]  # of every mapped step
     mapped: tuple[Result, ...]  # the mapping of every distinct problem
@@ -141,30 +148,39 @@ class _Step:
 
 def infer(model: LanguageModel, design: Design, *, batch: Sequence[int] = (1,), prompt: int = 2048, generate: int = 512,
           frequency: float | None = None, metric: str = "edp", seed: int = 0, jobs: int | None = None,
-          energy: str = "bundled", strict: bool = True, stopped: Over = never) -> InferenceResult:
+          energy: str = "bundled", strict: bool = True, bits: Mapping[str, Any] | None = None,
+          stopped: Over = never) -> InferenceResult:
     """Finds time and energy of an inference; arguments and errors are those of `api.infer`."""
     _check(model, batch, prompt, generate, frequency)
-    steps = [step for number in batch for step in _steps(model, number, prompt, generate)]
+    tensors = _tensors(bits or {})
+    steps = [replace(step, network=_with_bits(step.network, tensors)) for number in batch
+             for step in _steps(model, number, prompt, generate)]
     every = Workload(model.name, tuple(node for step in steps for node in step.network.layers), ())
     specs = specs_of(every, design, energy, strict, stopped)
     cycle_s = 1 / frequency if frequency else cycle_seconds(specs[0].arch, specs[0].literal)
     if cycle_s is None:
         raise FadiffError("the design has no clock; accepted: global_cycle_seconds among the attributes of its "
                           "outermost container, or --frequency HZ")
-    homes = {number: _homes(model, number, prompt + generate - 1, steps, specs[0]) for number in batch}
+    homes = {number: _homes(model, number, prompt + generate - 1, steps, specs[0], tensors) for number in batch}
     spec_of = {entry.layer.key: spec for entry, spec in zip(every.distinct(), specs, strict=True)}
     wanted = list(dict.fromkeys((_home(step, node.name, homes), node.layer.key) for step in steps
                                 for node in step.network.layers if node.layer))
     mapped = map_layers([_up_to(spec_of[key], level) for level, key in wanted],
                         SearchOptions((metric,), seed, threads=jobs), stopped=stopped, bounds=False)
     results = dict(zip(wanted, mapped, strict=True))
-    operators = tuple(share for step in steps for share in _shares(step, results, homes, specs[0]))
+    operators = tuple(share for step in steps for share in _shares(step, results, homes, specs[0], tensors))
     outcomes = tuple(_outcome(model, number, prompt, generate, cycle_s, operators, [
         specs[0].arch.levels[level].name for level in homes[number]]) for number in batch)
-    return InferenceResult(model, specs[0].arch.name.removesuffix("_top_level"), prompt, generate, cycle_s, outcomes,
-                           operators, tuple(mapped))
+    arch = specs[0].arch
+    dram, ports = arch.levels[-1], (arch.levels[-1].read_bandwidth, arch.levels[-1].write_bandwidth)
+    bandwidth = dram.shared_bandwidth or (ports[0] + ports[1] if ports[0] and ports[1] else None)
+    return InferenceResult(model, arch.name.removesuffix("_top_level"), prompt, generate, cycle_s,
+                           arch.arithmetic.instances, bandwidth and bandwidth * dram.instances, outcomes, operators,
+                           tuple(mapped))
 
 
+TENSORS = ("Weights", "Cache", "Activations")
+"""The tensors whose elements may have bits of their own."""
 ATTENTION = ("attention.scores", "attention.cap", "attention.softmax", "attention.values")
 """The nodes that work on the cache, and so from the memory that holds it."""
 
@@ -172,23 +188,45 @@ Homes = dict[int, tuple[int, int]]
 """Batch -> the levels that hold weights (with what passes between operators) and cache."""
 
 
-def _homes(model: LanguageModel, batch: int, length: int, steps: Sequence[_Step], spec: Spec) -> tuple[int, int]:
+def _tensors(bits: Mapping[str, Any]) -> dict[str, DataSpace]:
+    """Weights, Cache and Activations as data spaces with these bits of elements; without, an element is a word."""
+    given = mapping(dict(bits) if isinstance(bits, Mapping) else bits, Where("bits"))
+    for name in given:
+        known(name, TENSORS, given.at(name), "tensor")
+    return {space.name: space for space in with_bits([DataSpace(name, ()) for name in TENSORS], given)}
+
+
+def _with_bits(network: Workload, tensors: dict[str, DataSpace]) -> Workload:
+    """The network with the bits of elements in every problem; keys and values are the cache's."""
+    def of(node: Node, layer: Operator) -> Node:
+        right = ("Weights" if "Weights" not in node.operands else "Cache" if node.name in ATTENTION else "Activations")
+        spaces = tuple(replace(space, bits=tensors[right if space.name == "Weights" else "Activations"].bits)
+                       for space in layer.problem.dataspaces)
+        widths = Map(literal_bits(spaces).get("bits", {}), where=Where("bits"))
+        return replace(node, layer=layer.with_bits(widths))
+    if all(space.bits is None for space in tensors.values()):
+        return network
+    return replace(network, nodes=tuple(of(node, node.layer) if node.layer else node for node in network.nodes))
+
+
+def _homes(model: LanguageModel, batch: int, length: int, steps: Sequence[_Step], spec: Spec,
+           tensors: dict[str, DataSpace]) -> tuple[int, int]:
     """The innermost memory that holds all weights and the largest operator's tensors, and the innermost one, from there
     on, that holds the cache as well; the outermost one holds whatever others do not."""
     passing = max(sum(math.prod(shapes[name] or ()) for name in {node.name, *node.inputs})
                   for step in steps if step.batch == batch
                   for shapes in [{node.name: node.shape for node in step.network.nodes}] for node in step.network.nodes)
-    cache, taken = cached_words(model, batch, length), weight_words(model) + passing
+    elements = {"Weights": weight_words(model), "Cache": cached_words(model, batch, length), "Activations": passing}
     outermost, levels, first = len(spec.arch.levels) - 1, spec.arch.levels, None
     for index, level in enumerate(levels[:-1]):
         names = (None, *(inner.name for inner in levels[:index + 1]))
         if level.is_dummy or level.usable is None or spec.sparse or spec.constraints.levels[index].bypass or any(
                 inner.power_gated_at not in names for inner in levels[:index + 1]):
             continue  # it cannot be the outermost memory of a design
-        room = level.usable * level.instances
-        if first is None and room >= taken:
-            first, room = index, room - taken
-        if first is not None and room >= cache:
+        words = {name: number * tensors[name].words(level.word_bits) for name, number in elements.items()}
+        room = level.usable * level.instances - (words["Weights"] + words["Activations"] if first is None else 0)
+        first = index if first is None and room >= 0 else first
+        if first is not None and room >= words["Cache"]:
             return first, index
     return outermost if first is None else first, outermost
 
@@ -243,28 +281,29 @@ def _steps(model: LanguageModel, batch: int, prompt: int, generate: int) -> Iter
         yield _Step("decode", batch, length, steps, "ends", ends_network(model, batch, 1), 1)
 
 
-def _shares(step: _Step, results: dict[tuple[int, Hashable], Result], homes: Homes,
-            spec: Spec) -> Iterator[OperatorShare]:
+def _shares(step: _Step, results: dict[tuple[int, Hashable], Result], homes: Homes, spec: Spec,
+            tensors: dict[str, DataSpace]) -> Iterator[OperatorShare]:
     def share(name: str, kind: str, unit: str, bound: str, runs: int, **each: float) -> OperatorShare:
         totals = {key: runs * value for key, value in each.items()}
         return OperatorShare(step.phase, step.batch, step.length, step.steps, step.layers, name, kind, unit, bound,
                              runs, **totals)  # type: ignore[arg-type]
-    for node in step.network.layers:
-        assert node.layer is not None
-        stats = results[_home(step, node.name, homes), node.layer.key].stats
-        yield share(node.name, node.op, str(stats.arithmetic["name"]), _bound(stats), step.count * node.layer.repeat,
-                    macs=node.layer.problem.computes, operations=0, cycles=stats.cycles, energy_pj=stats.energy_pj,
-                    outermost_words=stats.of("last_level_accesses"))
-    for operator in step.network.vector_operators():
-        number = sum(operator.operations.values())
-        words = operator.read + operator.written
-        if spec.arch.units:
-            cost = vector_cost(operator, _up_to(spec, _home(step, operator.node, homes)).arch, spec.tables)
-            yield share(operator.node, operator.op, cost.unit, cost.bound, step.count, macs=0, operations=number,
-                        cycles=cost.cycles, energy_pj=cost.energy_pj, outermost_words=words)
-        else:
-            yield share(operator.node, operator.op, NOT_COUNTED, NOT_COUNTED, step.count, macs=0, operations=number,
-                        cycles=0, energy_pj=0, outermost_words=0)
+    vectors = {operator.node: operator for operator in step.network.vector_operators()}
+    for node in step.network.nodes:
+        operator = vectors.get(node.name)
+        if node.layer:
+            stats = results[_home(step, node.name, homes), node.layer.key].stats
+            yield share(node.name, node.op, str(stats.arithmetic["name"]), _bound(stats),
+                        step.count * node.layer.repeat, macs=node.layer.problem.computes, operations=0,
+                        cycles=stats.cycles, energy_pj=stats.energy_pj,
+                        outermost_words=stats.of("last_level_accesses"))
+        elif operator:
+            cost, words = VectorCost(NOT_COUNTED, 0, 0, NOT_COUNTED), 0
+            if spec.arch.units:
+                arch, words = _up_to(spec, _home(step, node.name, homes)).arch, operator.read + operator.written
+                cost = vector_cost(operator, arch, spec.tables, tensors["Activations"])
+            yield share(node.name, node.op, cost.unit, cost.bound, step.count, macs=0,
+                        operations=sum(operator.operations.values()), cycles=cost.cycles, energy_pj=cost.energy_pj,
+                        outermost_words=words)
 
 
 def _bound(stats: Stats) -> str:

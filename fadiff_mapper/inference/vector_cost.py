@@ -11,8 +11,11 @@ from dataclasses import dataclass
 
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.inputs.spec.arch import Architecture, ComputeUnit, StorageLevel
+from fadiff_mapper.inputs.spec.problem import DataSpace
 from fadiff_mapper.inputs.spec.tables import Tables, storage_energy
 from fadiff_mapper.workload.operations import VectorOperator
+
+WORD = DataSpace("Activations", ())  # a tensor whose elements are words
 
 
 @dataclass(frozen=True)
@@ -25,8 +28,11 @@ class VectorCost:
     bound: str  # what sets the time: the unit or a memory
 
 
-def vector_cost(operator: VectorOperator, arch: Architecture, tables: Tables) -> VectorCost:
+def vector_cost(operator: VectorOperator, arch: Architecture, tables: Tables,
+                element: DataSpace = WORD) -> VectorCost:
     """The cost of an operator on the unit that is fastest, of equally fast ones on the one that takes least energy.
+
+    `element` has the bits of the elements that pass through the memories; by default one is a word of every memory.
 
     Raises FadiffError where no unit of the design can do all its operations.
     """
@@ -37,10 +43,12 @@ def vector_cost(operator: VectorOperator, arch: Architecture, tables: Tables) ->
         raise FadiffError(f"{operator.node} ({operator.op}): no unit of the design does {listed(sorted(lacking))} "
                           f"beside its other operations (found: {found}); accepted: a unit with "
                           f"{listed(sorted(operator.operations))}")
-    return min((_on(operator, unit, arch, tables) for unit in able), key=lambda cost: (cost.cycles, cost.energy_pj))
+    costs = [_on(operator, unit, arch, tables, element) for unit in able]
+    return min(costs, key=lambda cost: (cost.cycles, cost.energy_pj))
 
 
-def _on(operator: VectorOperator, unit: ComputeUnit, arch: Architecture, tables: Tables) -> VectorCost:
+def _on(operator: VectorOperator, unit: ComputeUnit, arch: Architecture, tables: Tables,
+        element: DataSpace) -> VectorCost:
     operations = operator.operations
     busy = {unit.name: sum(number * unit.operations[name].cycles for name, number in operations.items())
             / (unit.lanes * unit.instances)}
@@ -48,9 +56,9 @@ def _on(operator: VectorOperator, unit: ComputeUnit, arch: Architecture, tables:
     outermost = arch.levels[-1]
     for level in arch.levels[unit.level:]:
         if not level.is_dummy:
-            passes = level is not outermost
-            reads, fills = operator.read + passes * operator.written, passes * operator.read
-            updates = operator.written
+            passes, size = level is not outermost, float(element.words(level.word_bits))
+            reads, fills = size * (operator.read + passes * operator.written), size * passes * operator.read
+            updates = size * operator.written
             price = storage_energy(level, tables)
             energy += (reads * price.read + fills * price.fill + updates * price.update) / level.block_size
             busy[level.name] = _cycles(level, reads, fills + updates)
@@ -58,7 +66,7 @@ def _on(operator: VectorOperator, unit: ComputeUnit, arch: Architecture, tables:
     return VectorCost(unit.name, busy[bound], energy, bound)
 
 
-def _cycles(level: StorageLevel, reads: int, writes: int) -> float:
+def _cycles(level: StorageLevel, reads: float, writes: float) -> float:
     """Cycles in which all instances of a memory read and write so many words."""
     return max((words / (bandwidth * level.instances) for words, bandwidth in (
         (reads, level.read_bandwidth), (writes, level.write_bandwidth), (reads + writes, level.shared_bandwidth))

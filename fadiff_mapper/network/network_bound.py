@@ -200,17 +200,12 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
     forms: dict[str, dict[bool, None]] = {name: {} for name in specs}   # whether all runs of a layer are one problem
     reads: dict[str, str] = {}
     written: dict[str, bool] = {}
-    part: dict[str, float] = {}     # of a layer's work that a group has to do: strides may leave out points at the end
+    part = least_work(segments)
     links: dict[tuple[str, str, bool], LayerLink] = {}  # by the layers, and whether they are problems of all their runs
     for segment in segments:
-        for index, ((maker, taker), link) in enumerate(zip(pairwise(segment.nodes), segment.links, strict=True)):
+        for (maker, taker), link in zip(pairwise(segment.nodes), segment.links, strict=True):
             reads[taker] = link.tensor
             written[maker] = link.written_whole and maker not in inside
-            problem, reader = segment.problems[index:index + 2]
-            spans = [(slides.read(range(reader.bounds[link.dims[own]])), problem.bounds[own])
-                     for own, slides in segment.slides[index].items()]
-            read = prod((min(points.stop, extent) - max(points.start, 0)) / extent for points, extent in spans)
-            part[maker] = min(part.get(maker, 1.0), read)
         for name in segment.nodes:
             forms[name][segment.batched] = None
         pairs = tuple(pairwise(segment.nodes))
@@ -265,6 +260,19 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
             for values in ([one.energy_pj for one in found], [one.cycles for one in found])))
     return NetworkLeast([names for names, _ in chains(workload)], alone, fused, credits,
                         other_reads(workload, layers[0]))
+
+
+def least_work(segments: Sequence[Segment]) -> dict[str, float]:
+    """The part of a layer's work that groups have to do, by name: strides may leave out points at the end."""
+    part: dict[str, float] = {}
+    for segment in segments:
+        for maker, problem, reader, link, windows in zip(
+                segment.nodes, segment.problems, segment.problems[1:], segment.links, segment.slides, strict=False):
+            spans = [(slides.read(range(reader.bounds[link.dims[own]])), problem.bounds[own])
+                     for own, slides in windows.items()]
+            read = prod((min(points.stop, extent) - max(points.start, 0)) / extent for points, extent in spans)
+            part[maker] = min(part.get(maker, 1.0), read)
+    return part
 
 
 def group_room(hardware: Hardware, levels: Sequence[int], specs: Mapping[str, Spec]) -> dict[str, GroupRoom]:

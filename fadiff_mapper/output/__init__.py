@@ -9,6 +9,6 @@ PLAN_FILES = ("plan.yaml", "fadiff.network.json", "report.html")  # the files of
 RUN_FILES = ("architecture.yaml", "front.csv", "designs.csv", "fadiff.design.json", "design.html")
 """The files of a search of designs outside its subfolders."""
 
-INFERENCE_FILES = ("operators.csv", "tokens.csv", "fadiff.inference.json", "inference.html")
+INFERENCE_FILES = ("operators.csv", "tokens.csv", "fadiff.inference.json", "trace.json", "inference.html")
 
 STORE = "store"  # the subfolder with all evaluated designs, from which a killed search of designs continues

@@ -9,6 +9,7 @@ from fadiff_mapper.base.text_formats import csv_text, json_text
 from fadiff_mapper.inference.infer import BatchOutcome, InferenceResult, OperatorShare
 from fadiff_mapper.output.drawing import (
     COLOURS,
+    COUNT,
     Dot,
     Drawing,
     Label,
@@ -19,6 +20,7 @@ from fadiff_mapper.output.drawing import (
     level_line,
     round_ticks,
     tint,
+    unit_for,
     upright_line,
 )
 from fadiff_mapper.output.network_page import page_template
@@ -34,14 +36,15 @@ def inference_files(result: InferenceResult) -> dict[str, str]:
     """Name -> text of every file.
 
     operators.csv has a row for each operator of each mapped step (all runs in all layers that are alike), tokens.csv
-    one for each generated token of each batch.
+    one for each generated token of each batch; trace.json shows the prefill and the last mapped step in time.
     """
     return {
         "operators.csv": csv_text([field.name for field in fields(OperatorShare)], map(astuple, result.operators)),
         "tokens.csv": csv_text(("batch", "length", "seconds", "joules"), (
             (outcome.batch, *step) for outcome in result.batches for step in (
                 (result.prompt, outcome.first_token_s, outcome.first_token_j), *outcome.steps))),
-        "fadiff.inference.json": json_text(record(result)) + "\n", "inference.html": inference_html(result)}
+        "fadiff.inference.json": json_text(record(result)) + "\n", "trace.json": json_text(trace(result)) + "\n",
+        "inference.html": inference_html(result)}
 
 
 def record(result: InferenceResult) -> dict[str, Any]:
@@ -59,6 +62,40 @@ def record(result: InferenceResult) -> dict[str, Any]:
             **{f"by_{name}": {key: {"seconds": seconds, "joules": joules} for (key,), (
                 seconds, joules) in result.shares(outcome.batch, name).items()} for name in (
                     "bound", "unit", "operator")}} for outcome in result.batches]}
+
+
+def trace(result: InferenceResult) -> dict[str, Any]:
+    """The prefill and the last mapped step of every batch in Chrome's trace event format, which Perfetto opens.
+
+    A process is a batch, a thread a unit; operators of all layers run in turn, times in microseconds.
+    """
+    counts = {layers.name: layers.count for layers in result.model.layers}
+    units = list(dict.fromkeys(share.unit for share in result.operators))
+    events: list[dict[str, Any]] = []
+    for outcome in result.batches:
+        names = [("process_name", 0, f"batch {outcome.batch}"),
+                 *(("thread_name", number, unit) for number, unit in enumerate(units))]
+        events += [{"name": kind, "ph": "M", "pid": outcome.batch, "tid": thread, "args": {"name": name}}
+                   for kind, thread, name in names]
+        now = 0.0
+        for phase in ("prefill", "decode"):
+            every = [share for share in result.operators if (share.batch, share.phase) == (outcome.batch, phase)]
+            last = max((share.length for share in every), default=0)
+            own = [share for share in every if share.length == last]
+            ends = [share for share in own if share.layers == "ends"]
+            first = [share for share in ends if not share.operator.startswith("head")]
+            order = [*((share, 1, "") for share in first), *(
+                (share, count, f"{name} {index} ") for name, count in counts.items() for index in range(count)
+                for share in own if share.layers == name), *((share, 1, "") for share in ends if share not in first)]
+            for share, count, prefix in order:
+                microseconds = share.cycles / count * result.cycle_s * 1e6
+                events.append({
+                    "name": f"{prefix}{share.operator}", "cat": phase, "ph": "X", "ts": now, "dur": microseconds,
+                    "pid": outcome.batch, "tid": units.index(share.unit), "args": {
+                        "kind": share.kind, "bound": share.bound, "pJ": share.energy_pj / count,
+                        "multiply-accumulates": share.macs // count, "operations": share.operations // count}})
+                now += microseconds
+    return {"displayTimeUnit": "ms", "traceEvents": events}
 
 
 def per_token(outcome: BatchOutcome) -> tuple[float, float] | None:
@@ -91,6 +128,36 @@ def draw_curves(result: InferenceResult) -> Drawing | None:
     return Drawing(WIDTH, HEIGHT, "milliseconds per token over the length of the cache", tuple(shapes))
 
 
+def draw_roofline(result: InferenceResult) -> Drawing | None:
+    """Multiply-accumulates a second of every product against those for a word of the outermost memory, below the roof
+    of array and memory; None where the memory is unlimited."""
+    points = [(share, share.macs / share.outermost_words, share.macs / (share.cycles * result.cycle_s))
+              for share in result.operators if share.macs and share.outermost_words and share.cycles]
+    if result.words_per_cycle is None or not points:
+        return None
+    peak, bandwidth = (each / result.cycle_s for each in (result.macs_per_cycle, result.words_per_cycle))
+    ridge = peak / bandwidth
+    x = axis_of([*(intensity for _, intensity, _ in points), ridge], LEFT, RIGHT)
+    y = axis_of([*(rate for *_, rate in points), peak], BOTTOM, TOP)
+    unit = unit_for([peak], COUNT, "MAC/s")
+    shapes: list[Shape] = [level_line(LEFT, BOTTOM, RIGHT, "rule"), upright_line(LEFT, TOP, BOTTOM, "rule")]
+    for tick in x.ticks():
+        shapes += [upright_line(x.at(tick), TOP, BOTTOM, "grid"),
+                   Label(x.at(tick), BOTTOM + 16, f"{tick:.4g}", "value", "middle")]
+    for tick in y.ticks():
+        shapes += [level_line(LEFT, y.at(tick), RIGHT, "grid"),
+                   Label(LEFT - 8, y.at(tick) + 4, f"{tick / unit.size:.4g}", "value", "end")]
+    low = max(x.low, y.low / bandwidth)
+    start, bend = ((x.at(at), y.at(at * bandwidth)) for at in (low, ridge))
+    shapes += [Stroke(f"M{start[0]:.1f} {start[1]:.1f}L{bend[0]:.1f} {bend[1]:.1f}H{RIGHT:.1f}", "edge"),
+               Label(RIGHT, BOTTOM + 34, "multiply-accumulates a word", "head", "end"),
+               Label(4, TOP - 8, unit.name, "head")]
+    shapes += [Dot(x.at(intensity), y.at(rate), 4, tint("group", share.phase == "decode"),
+                   f"{share.operator}, {share.phase}, batch {share.batch}: {unit.written(rate)}")
+               for share, intensity, rate in points]
+    return Drawing(WIDTH, HEIGHT, "roofline of every product", tuple(shapes))
+
+
 def draw_bounds(result: InferenceResult) -> tuple[Drawing, list[tuple[str, str]]]:
     """The share of time that each unit and memory bounds, a bar for each phase of each batch; and its legend."""
     rows = [(f"batch {outcome.batch}, {phase}", {
@@ -118,5 +185,6 @@ def inference_html(result: InferenceResult) -> str:
     operators = [(outcome, list(result.shares(outcome.batch, "phase", "operator", "unit").items())[:MOST_OPERATORS])
                  for outcome in result.batches]
     return page_template("inference.html.jinja").render(
-        result=result, versions=versions(), colours=COLOURS, curves=draw_curves(result), bounds=bounds, legend=legend,
+        result=result, versions=versions(), colours=COLOURS, curves=draw_curves(result),
+        roofline=draw_roofline(result), bounds=bounds, legend=legend,
         operators=operators, per_token=per_token, uncounted=result.uncounted())

@@ -5,14 +5,21 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.inputs.native.merged_input import merged_input
+from fadiff_mapper.inputs.load import load
+from fadiff_mapper.inputs.native.merged_input import merged_input, merged_sections
+from fadiff_mapper.inputs.spec import keys
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.model.evaluate import evaluate_one
+from fadiff_mapper.model.evaluate_spec import evaluate_mapping
 from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.network.result import NetworkResult
 from fadiff_mapper.timeloop.find_programs import find_real, identity
@@ -87,6 +94,7 @@ class Verdict:
     identity: str  # a name for its build
     numbers: int  # how many numbers it gave; 0 where it rejected the mapping, failed, hung or left half a file
     differences: tuple[str, ...]  # a line for each number that differs, or the reason why Timeloop gave no numbers
+    limit: str = ""  # numbers that Timeloop cannot give, in words; "" where there are none
 
     @property
     def equal(self) -> bool:
@@ -106,8 +114,18 @@ def real_model(search_path: str | None = None) -> Path:
 def verify(spec: Spec, mapping: Mapping, stats: Stats, program: Path, timeout: float = TIMEOUT) -> Verdict:
     """Runs the real `timeloop-model` on a mapping and compares every number of its answer with ours.
 
-    The program gets input and mapping as in `fadiff.input.yaml`, and is ended after `timeout` seconds.
+    The program gets input and mapping as in `fadiff.input.yaml`, and is ended after `timeout` seconds. Where tensors
+    have bits of their own, it runs on the `twin` of the design, whose numbers ours must equal, too.
     """
+    if any(space.bits for space in spec.problem.dataspaces):
+        other, priced = twin(spec, mapping)
+        found, its = verify(other, mapping, own := evaluate_mapping(other, mapping), program, timeout), own.to_dict()
+        shown = {name: its[name] for name in ("computes", *(("cycles", "energy_pj") if priced else ()))}
+        shown["levels"] = [{"name": level["name"], "dataspaces": {
+            name: {count: space[count] for count in ("reads", "fills", "updates")}
+            for name, space in level["dataspaces"].items()}} for level in its["levels"]]
+        return replace(found, differences=(*found.differences, *differences(shown, stats.to_dict())), limit="" if priced
+                       else "cycles and energies are not compared: in Timeloop all tensors of a level have one width")
     try:
         with tempfile.TemporaryDirectory(prefix="fadiff-verify-") as folder:
             answer = run_text(merged_input(spec, mapping), spec.problem.dataspace_names(), Path(folder),
@@ -118,6 +136,73 @@ def verify(spec: Spec, mapping: Mapping, stats: Stats, program: Path, timeout: f
         return Verdict(program, identity(program), 0, (f"rejected: {answer.error}",))
     return Verdict(program, identity(program), numbers(answer.result),
                    tuple(differences(answer.result, compared(stats))))
+
+
+SIZES = ("word_bits", "block_size", "cluster_size", "width", "entries", "depth", "memory_depth", "data_storage_depth",
+         "sizeKB", "bandwidth", "read_bandwidth", "write_bandwidth", "shared_bandwidth", "addr_gen_energy",
+         "min_utilization")
+"""Attributes of a memory that go by its words."""
+
+
+def twin(spec: Spec, mapping: Mapping) -> tuple[Spec, bool]:
+    """A design without bits of tensors on which a mapping has the same counts, and whether cycles and energies are
+    the same, too.
+
+    They are where all that a level keeps has one width: its words have that width in the twin. Elsewhere its memories
+    have room for anything.
+    """
+    layer, evaluation = evaluate_one(spec.arch, spec.problem, spec.tables, mapping, residuals=True)
+    words = evaluation.counts.words
+    assert words is not None
+    shares, levels = [], spec.arch.levels
+    for index, level in enumerate(levels):
+        kept = {Fraction(int(words.held[index, t, 0]), int(words.per[index, t, 0]))
+                for t in np.flatnonzero(evaluation.held[index, :, 0])} or {Fraction(1)}
+        wires = [one for one in layer.interconnects if one.level == index and one.priced]
+        sent = {Fraction(int(words.sent[index, t, 0]), int(words.per[index, t, 0]))
+                for t in range(len(spec.problem.dataspaces)) if wires}
+        share = kept.pop()
+        even = share.numerator.bit_count() == share.denominator.bit_count() == 1  # so that bandwidths stay exact
+        whole = (level.word_bits * share).denominator == (level.block_size / share).denominator == 1
+        shares.append(share if even and whole and not kept and sent <= {share} else None)
+    priced = None not in shares and not spec.arch.named_interconnects
+    by_name = dict(zip(spec.arch.level_names(), zip(levels, shares if priced else [None] * len(shares), strict=True),
+                       strict=True))
+
+    def rewritten(node: Any) -> Any:
+        if isinstance(node, list):
+            return [rewritten(item) for item in node]
+        if not isinstance(node, dict):
+            return node
+        level, share = by_name.get(str(node.get("name", "")).split("[")[0], (None, None))
+        if level is None or "class" not in node:
+            return {key: rewritten(item) for key, item in node.items()}
+        gone = {other for name in SIZES for spelling in keys.MEMORY[name].spellings
+                for other in (spelling, spelling.replace("_", "-"))}
+        attributes = {key: value for key, value in node.get("attributes", {}).items() if key not in gone}
+        times = share or Fraction(1)
+        attributes |= {"word_bits": int(level.word_bits * times), "block_size": int(level.block_size / times),
+                       "cluster_size": level.cluster_size, "addr_gen_energy": level.addr_gen_energy * float(times)}
+        if level.size is not None:
+            attributes["entries"] = ANYTHING if share is None else int(level.size / times)
+        attributes |= {name: value / float(times) for name in ("read_bandwidth", "write_bandwidth", "shared_bandwidth")
+                       if (value := getattr(level, name)) is not None}
+        own_wires = any(key.startswith("network") and key.endswith("bits") for key in attributes)
+        for name in ("energy_per_hop", "router_energy", "energy-per-ingress", *(("wire_energy",) if own_wires else ())):
+            for spelling in {name, name.replace("_", "-")} & attributes.keys():
+                attributes[spelling] = float(attributes[spelling]) * float(times)
+        return {**node, "attributes": attributes}
+
+    sections = merged_sections(replace(spec, sparse=None))
+    problem = sections["problem"]
+    instance = {key: value for key, value in problem["instance"].items() if key != "bits"}
+    tree = {key: rewritten(sections[key]) for key in spec.arch.native}
+    return load({**sections, **tree, "problem": {**problem, "instance": instance}}, energy="built-in",
+                strict=False), priced
+
+
+ANYTHING = 1 << 30
+"""Words of a memory with room for anything."""
 
 
 def verify_plan(plan: NetworkResult, program: Path) -> Iterator[tuple[str, Verdict]]:

@@ -116,6 +116,8 @@ def print_verdict(verdict: Verdict, problem: str = "", file: TextIO | None = Non
     by = f"verified by {verdict.program.name} ({verdict.identity}, {verdict.program})"
     if verdict.equal:
         say(f"{prefix}{by}: {verdict.numbers} numbers equal", file)
+        if verdict.limit:
+            say(f"{prefix}{verdict.limit}", file)
         return 0
     say(f"{prefix}not {by}: {len(verdict.differences)} differences in {verdict.numbers} numbers", file)
     for line in verdict.differences:
