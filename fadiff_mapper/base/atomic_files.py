@@ -59,30 +59,28 @@ def write_files(folder: Path | str, files: Mapping[str, str | bytes], mode: int 
             os.close(descriptor)
 
 
-def write_shared(path: Path, text: str) -> None:
-    """Writes one file of a folder that several processes, on several machines, write to without a lock.
+def append_line(path: Path, line: bytes) -> int:
+    """Appends a line to a file that this process alone writes to, and others may read; returns its first byte's place.
 
-    The file is there whole or not at all, and of two writers one wins. Nothing is forced to disk, so that a crash of
-    the machine may lose the newest files or leave them empty: a reader must take such a file for none. Folders around
-    it are made where they do not exist. Raises FadiffError as `write_files` does.
+    The line is there whole or not at all, except where the process is killed on the way: a reader must leave out a last
+    line without an end. Nothing is forced to disk, so that a crash of the machine may lose the newest lines. Folders
+    around the file are made where they do not exist. Raises FadiffError as `write_files` does.
     """
     check_names(path.parent, [path.name])
-    # Process ids are unique on one machine only; writers on others must not share a name.
-    partial = path.with_name(f".{path.name}.{os.urandom(16).hex()}.partial")
-    try:
-        with _reported(path):
+    _make(path.parent)
+    with _reported(path):
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        try:
+            start, left = os.fstat(descriptor).st_size, memoryview(line)
             try:
-                file = partial.open("x", encoding="utf-8")
-            except FileNotFoundError:  # the first file of its folder
-                _make(path.parent)
-                file = partial.open("x", encoding="utf-8")
-            with file:
-                file.write(text)
-            os.replace(partial, path)
-    except BaseException:
-        with suppress(OSError):
-            partial.unlink()
-        raise
+                while left:
+                    left = left[os.write(descriptor, left):]
+            except BaseException:
+                os.ftruncate(descriptor, start)
+                raise
+        finally:
+            os.close(descriptor)
+    return start
 
 
 def check_writable(folder: Path | str) -> None:

@@ -13,7 +13,6 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Protocol
 
 from fadiff_mapper.base.errors import FadiffError, OutOfTime, listed
@@ -73,9 +72,9 @@ def _received(content: bytes) -> SharedBench:
     return SharedBench(pickle.loads(content))  # from the run's main process
 
 
-Report = tuple[DesignOutcome | None, tuple[NetworkResult, ...], tuple[Path, ...]]
+Report = tuple[DesignOutcome | None, tuple[NetworkResult, ...], tuple[str, ...]]
 """A worker's report: the outcome, None out of time; the plans if it is the best design that this worker mapped, as
-plans are large; changed files of the store."""
+plans are large; changed lines of the store."""
 
 
 def _task(shared: SharedBench, point: Point, rivals: Sequence[tuple[float, ...]], end: float | None,

@@ -118,7 +118,7 @@ class DesignResult:
     options: dict[str, Any]  # that determine the result, by name
     status: str  # how the search ended, in words
     time_s: float  # of the search
-    warnings: tuple[str, ...] = ()  # sentences on steps skipped for want of time, and on changed files of the store
+    warnings: tuple[str, ...] = ()  # sentences on steps skipped for want of time, and on changed entries of the store
     bound: float | None = None
     """The value of the metric that no plan on any design of the space undercuts; None for several metrics, with a
     calibration, and where some designs were neither bounded nor refused."""

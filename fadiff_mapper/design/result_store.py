@@ -1,8 +1,8 @@
-"""The store of all evaluations: a JSON file for each entry, named by a hash of everything that determines it.
+"""The store of all evaluations: one file of JSON lines for each process that wrote to it.
 
-Any number of processes on any number of machines share one folder without locks: equal keys have equal entries, a file
-is renamed into place whole, and a changed file counts as missing. A store on SQLite would be slower, and its locks fail
-on network file systems. Entries are data: none of their content is executed.
+Any number of processes on any number of machines share one folder without locks, as locks fail on network file systems:
+each appends to a file of its own and reads all others. Equal keys, hashes of everything that determines an entry, have
+equal entries; of several the one in the newest file counts. Entries are data: none of their content is executed.
 
 Each entry has a hash of its key and content, against damage and accidental edits; a deliberate edit can forge it. So
 the figures of the best design are evaluated again at the end of a run (`evaluate_design.disagreement`).
@@ -12,22 +12,25 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+import stat
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fadiff_mapper.base.atomic_files import check_writable, write_shared
-from fadiff_mapper.base.errors import FadiffError
-from fadiff_mapper.inputs.yaml.input_file import read_bytes
+from fadiff_mapper.base.atomic_files import append_line, check_writable
 
 T = TypeVar("T")
 
-FORM = re.compile(rb'\{"digest": "(?P<digest>[0-9a-f]{64})", "entry": (?P<entry>.*)\}\n', re.DOTALL)
-"""The text of a file."""
+FORM = re.compile(
+    rb'\{"key": "(?P<key>[0-9a-f]{64})", "digest": "(?P<digest>[0-9a-f]{64})", "entry": (?P<entry>.*)\}\n')
+"""The text of a line."""
 
-LARGEST = 2 ** 24  # bytes of an entry that are read: a safety limit
+LARGEST = 2 ** 24  # bytes of a line that are read: a safety limit
 
 
 class ResultStore:
@@ -35,7 +38,9 @@ class ResultStore:
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
-        self.changed: dict[Path, None] = {}  # distinct files that were read and had been changed
+        self.changed: dict[str, None] = {}  # distinct lines that had been changed: file and number
+        self.places: dict[str, tuple[Path, int, int]] = {}  # file, start and length in bytes of an entry's line
+        self.read: dict[Path, tuple[int, int]] = {}  # bytes and lines of every file that are in `places`
 
     @contextmanager
     def opened(self) -> Iterator[None]:
@@ -55,36 +60,70 @@ class ResultStore:
                 with suppress(OSError):  # not empty
                     self.folder.rmdir()
 
+    @cached_property
+    def own(self) -> Path:
+        """The file of this process; names rise with time, and two machines do not share one."""
+        return Path(self.folder or "") / f"{time.time_ns():016x}-{os.urandom(4).hex()}.jsonl"
+
     def get(self, key: str) -> dict[str, Any] | None:
         """Reads an entry; None if missing or changed."""
         if self.folder is None:
             return None
-        path = self._path(key)
-        if not path.is_file():    # mostly so; a failing `read_bytes` searches similar names
-            return None
-        try:
-            parts = FORM.fullmatch(read_bytes(path, "an entry", LARGEST))
-            if parts and parts["digest"] == _digest(key, parts["entry"]):
-                return dict(json.loads(parts["entry"]))
-        except (FadiffError, ValueError, TypeError, RecursionError):
-            pass
-        self.changed[path] = None
+        if key not in self.places:
+            self._read_on()
+        if key in self.places:
+            path, start, length = self.places[key]
+            with suppress(OSError, ValueError, TypeError, RecursionError), path.open("rb") as file:
+                file.seek(start)
+                parts = FORM.fullmatch(file.read(length))
+                if parts and parts["key"] == key.encode() and parts["digest"] == _digest(parts["key"], parts["entry"]):
+                    return dict(json.loads(parts["entry"]))
+            self.changed[f"{path}, byte {start}"] = None
+            del self.places[key]
         return None
 
     def put(self, key: str, entry: dict[str, Any]) -> None:
         """Writes an entry of plain values; JSON keeps every float exactly. Raises FadiffError if it cannot."""
-        if self.folder is not None:
-            text = json.dumps(entry)
-            write_shared(self._path(key), f'{{"digest": "{_digest(key, text.encode()).decode()}", "entry": {text}}}\n')
+        if self.folder is None:
+            return
+        text = json.dumps(entry).encode()
+        line = b'{"key": "%b", "digest": "%b", "entry": %b}\n' % (key.encode(), _digest(key.encode(), text), text)
+        start = append_line(self.own, line)
+        self.places[key] = self.own, start, len(line)
+        self.read[self.own] = start + len(line), 0
 
-    def _path(self, key: str) -> Path:
-        """The file of an entry; 256 subfolders keep each small."""
-        return Path(self.folder or "") / key[:2] / f"{key}.json"
+    def _read_on(self) -> None:
+        """Takes up the lines that were written since the last reading, in the order of the files.
+
+        A changed line counts as such unless its entry was written anew further on.
+        """
+        broken: dict[bytes, str] = {}  # changed lines by their key, or by themselves
+        for path in sorted(Path(self.folder or "").glob("*.jsonl")):
+            start, number = self.read.get(path, (0, 0))
+            with suppress(OSError):
+                status = path.lstat()
+                if not stat.S_ISREG(status.st_mode) or status.st_size <= start:
+                    continue
+                with path.open("rb") as file:
+                    file.seek(start)
+                    while (line := file.readline(LARGEST)).endswith(b"\n"):    # a last one may be on its way
+                        number += 1
+                        parts = FORM.fullmatch(line)
+                        if parts and parts["digest"] == _digest(parts["key"], parts["entry"]):
+                            self.places[parts["key"].decode()] = path, start, len(line)
+                            broken.pop(parts["key"], None)
+                        else:
+                            broken[parts["key"] if parts else line] = f"{path}, line {number}"
+                        start += len(line)
+                    if len(line) == LARGEST:
+                        broken[line] = f"{path}, line {number + 1}"
+            self.read[path] = start, number
+        self.changed |= dict.fromkeys(broken.values())
 
 
-def _digest(key: str, text: bytes) -> bytes:
+def _digest(key: bytes, text: bytes) -> bytes:
     """The hash of an entry's text, in hexadecimal digits."""
-    return hashlib.sha256(key.encode() + text).hexdigest().encode()
+    return hashlib.sha256(key + text).hexdigest().encode()
 
 
 def as_stored(kind: Callable[..., T], content: dict[str, Any] | None, positive: Sequence[str]) -> T | None:

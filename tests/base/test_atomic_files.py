@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fadiff_mapper.base.atomic_files import LOCK_NAME, check_names, check_writable, lock, write_files, write_shared
+from fadiff_mapper.base.atomic_files import LOCK_NAME, append_line, check_names, check_writable, lock, write_files
 from fadiff_mapper.base.errors import FadiffError
 
 HOLD = """
@@ -164,7 +164,7 @@ IRREGULAR: dict[str, tuple[Callable[[Path], None], str]] = {
 
 WRITERS: dict[str, Callable[[Path, str], None]] = {
     "write_files": lambda folder, name: write_files(folder, {"first": "1", name: "2"}),
-    "write_shared": lambda folder, name: write_shared(folder / name, "2"),
+    "append_line": lambda folder, name: append_line(folder / name, b"2") and None,
     "check_names": lambda folder, name: check_names(folder, ["first", name])}
 
 

@@ -154,7 +154,7 @@ def test_a_killed_worker_changes_nothing(place: Path) -> None:
     with subprocess.Popen(words, cwd=place, stderr=subprocess.PIPE, text=True) as process:
         assert until(lambda: len(workers_of(process.pid)) == 2)
         victims = workers_of(process.pid)
-        assert until(lambda: list(place.glob("out/store/*/*.json")))  # they are at work
+        assert until(lambda: list(place.glob("out/store/*.jsonl")))  # they are at work
         for victim in victims:
             os.kill(victim, signal.SIGKILL)
         said = process.communicate(timeout=120)[1]
@@ -166,7 +166,7 @@ def test_a_killed_worker_changes_nothing(place: Path) -> None:
 def test_no_worker_outlives_a_killed_program(place: Path) -> None:
     (place / "space.yaml").write_text(f"{ARCHITECTURE}{SIX}")
     with subprocess.Popen([*BY_MODULE, *DESIGN], cwd=place) as process:
-        assert until(lambda: list(place.glob("out/store/*/*.json")))
+        assert until(lambda: list(place.glob("out/store/*.jsonl")))
         workers = workers_of(process.pid)
         process.kill()
     assert len(workers) == 2

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small_spaces import NETWORK, SECTION, small_network, small_question
@@ -15,6 +17,7 @@ from fadiff_mapper.design.evaluate_design import DesignBench, design_bound, eval
 from fadiff_mapper.design.proposers import all_points
 from fadiff_mapper.design.question import DesignQuestion
 from fadiff_mapper.design.result import DesignOutcome
+from fadiff_mapper.design.result_store import ResultStore
 from fadiff_mapper.design.space import design_document, read_space
 from fadiff_mapper.network.map_network import map_network
 from fadiff_mapper.network.one_design import specs_of
@@ -69,9 +72,10 @@ def test_a_stored_design_is_searched_no_more_and_stays_the_same(tmp_path: Path,
 def test_an_entry_of_another_form_is_searched_again(tmp_path: Path) -> None:
     question = small_question(tmp_path)
     fresh = evaluate_design(DesignBench(question, tmp_path), (0, 0))
-    files = list(tmp_path.rglob("*.json"))
-    files[0].write_text('{"energy_pj": "low"}')
-    files[1].write_text('{"energy_pj": -1, "cycles": 1, "mapping": []}')
+    keys = [json.loads(line)["key"] for file in tmp_path.glob("*.jsonl") for line in file.read_text().splitlines()]
+    wrong: list[dict[str, Any]] = [{"energy_pj": "low"}, {"energy_pj": -1, "cycles": 1, "mapping": []}]
+    for number, key in enumerate(keys):
+        ResultStore(tmp_path).put(key, wrong[number % 2])
     assert evaluate_design(DesignBench(question, tmp_path), (0, 0)) == fresh
 
 

@@ -101,7 +101,7 @@ def test_designs_that_are_being_mapped_at_the_end_of_a_round_are_given_up(
     with executor(bench, jobs=1) as evaluated:
         found = list(evaluated([(0, 0), (0, 1)], [], TimeLeft(end, first_kept)))
     assert [each is None for each in found] == [not first_kept, True]
-    stored = [file.read_text() for file in tmp_path.glob("store/*/*.json")]
+    stored = [file.read_text() for file in tmp_path.glob("store/*.jsonl")]
     assert not any("mapping" in entry for entry in stored)  # a later run is to search these layers to the end
 
 

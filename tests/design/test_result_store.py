@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
-import shutil
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -18,9 +18,13 @@ from fadiff_mapper.design.result_store import ResultStore
 KEY = "ab" + "0" * 62
 
 
+OTHER = KEY[:-1] + "1"
+
+
 def written(folder: Path, writer: int) -> None:
+    store = ResultStore(folder)
     for number in range(200):
-        ResultStore(folder).put(f"ab{number:062x}", {"writer": writer, "text": "x" * 5000})
+        store.put(f"ab{number:062x}", {"writer": writer, "text": "x" * 5000})
 
 
 def test_what_was_put_is_got_with_every_bit_of_its_numbers(tmp_path: Path) -> None:
@@ -31,23 +35,73 @@ def test_what_was_put_is_got_with_every_bit_of_its_numbers(tmp_path: Path) -> No
 
 
 def test_several_writers_of_the_same_entries_leave_whole_ones(tmp_path: Path) -> None:
+    reader = ResultStore(tmp_path)
+    assert reader.get(KEY) is None
     with ProcessPoolExecutor(3) as pool:
         list(pool.map(written, [tmp_path] * 3, range(3)))
-    files = sorted(tmp_path.rglob("*"))
-    assert len([file for file in files if file.is_file()]) == 200  # nothing half-written is left beside them
-    assert all(len(json.loads(file.read_text())["entry"]["text"]) == 5000 for file in files if file.is_file())
+    assert len(list(tmp_path.iterdir())) == 3  # nothing half-written is left beside them
+    found = [reader.get(f"ab{number:062x}") for number in range(200)]
+    assert all(entry and len(entry["text"]) == 5000 for entry in found) and not reader.changed
+
+
+def test_entries_that_another_process_adds_are_found(tmp_path: Path) -> None:
+    reader, writer = ResultStore(tmp_path), ResultStore(tmp_path)
+    for number, key in enumerate((KEY, OTHER)):
+        assert reader.get(key) is None
+        writer.put(key, {"number": number})
+        assert reader.get(key) == {"number": number}
+
+
+def test_a_line_without_its_end_is_on_its_way_and_no_change(tmp_path: Path) -> None:
+    writer = ResultStore(tmp_path)
+    writer.put(KEY, {"energy_pj": 1.0})
+    writer.put(OTHER, {"energy_pj": 2.0})
+    file = next(tmp_path.iterdir())
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-5])
+    store = ResultStore(tmp_path)
+    assert (store.get(KEY), store.get(OTHER)) == ({"energy_pj": 1.0}, None) and not store.changed
+    file.write_bytes(whole)
+    assert store.get(OTHER) == {"energy_pj": 2.0}
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1, 2]", b"\x80\x04}q\x00.", b"[" * 100_000])
-def test_a_file_that_is_no_entry_counts_as_missing(content: bytes, tmp_path: Path) -> None:
+def test_a_line_that_is_no_entry_counts_as_missing(content: bytes, tmp_path: Path) -> None:
+    ResultStore(tmp_path).put(KEY, {"energy_pj": 1.0})
+    file = next(tmp_path.iterdir())
+    file.write_bytes(content + b"\n")
     store = ResultStore(tmp_path)
-    store.put(KEY, {"energy_pj": 1.0})
-    file = next(tmp_path.rglob("*.json"))
-    file.write_bytes(content)
     assert store.get(KEY) is None
-    assert list(store.changed) == [file]
+    assert list(store.changed) == [f"{file}, line 1"]
     store.put(KEY, {"energy_pj": 2.0})
-    assert store.get(KEY) == {"energy_pj": 2.0}
+    assert store.get(KEY) == ResultStore(tmp_path).get(KEY) == {"energy_pj": 2.0}
+
+
+def test_what_is_no_regular_file_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    (tmp_path / "link.jsonl").symlink_to("/dev/zero")
+    (tmp_path / "folder.jsonl").mkdir()
+    store = ResultStore(tmp_path)
+    assert store.get(KEY) is None and not store.changed
+
+
+def test_a_full_disk_leaves_the_entries_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, real = ResultStore(tmp_path), os.write
+    store.put(KEY, {"energy_pj": 1.0})
+    before = store.own.read_bytes()
+
+    def full(descriptor: int, data: memoryview) -> int:
+        if len(data) < 60:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(descriptor, data[:50])
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(FadiffError, match="No space left on device"):
+        store.put(OTHER, {"energy_pj": 2.0})
+    monkeypatch.undo()
+    assert store.own.read_bytes() == before
+    store.put(OTHER, {"energy_pj": 2.0})
+    assert ResultStore(tmp_path).get(OTHER) == {"energy_pj": 2.0}
 
 
 def changed_number(text: str) -> str:
@@ -55,7 +109,8 @@ def changed_number(text: str) -> str:
 
 
 def without_digest(text: str) -> str:
-    return json.dumps(json.loads(text)["entry"]) + "\n"
+    content = json.loads(text)
+    return json.dumps({"key": content["key"], "entry": content["entry"]}) + "\n"
 
 
 def more_beside(text: str) -> str:
@@ -64,25 +119,22 @@ def more_beside(text: str) -> str:
     return json.dumps(content) + "\n"
 
 
-@pytest.mark.parametrize("edited", [changed_number, without_digest, more_beside])
-def test_an_entry_that_was_edited_counts_as_missing_and_is_named(edited: Callable[[str], str], tmp_path: Path) -> None:
-    store = ResultStore(tmp_path)
-    store.put(KEY, {"energy_pj": 3.5, "cycles": math.inf, "mapping": [{"target": "DRAM"}]})
-    assert store.get(KEY) is not None
-    file = next(tmp_path.rglob("*.json"))
+def under_the_key_of_another(text: str) -> str:
+    return text.replace(KEY, OTHER)
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("edited", [changed_number, without_digest, more_beside, under_the_key_of_another])
+def test_an_entry_that_was_edited_counts_as_missing_and_is_named(edited: Callable[[str], str], late: bool,
+                                                                 tmp_path: Path) -> None:
+    """`late`: edited after the store has read the file."""
+    ResultStore(tmp_path).put(KEY, {"energy_pj": 3.5, "cycles": math.inf, "mapping": [{"target": "DRAM"}]})
+    file, store = next(tmp_path.iterdir()), ResultStore(tmp_path)
+    if late:
+        assert store.get(KEY) is not None
     file.write_text(edited(file.read_text()))
-    assert store.get(KEY) is None
-    assert list(store.changed) == [file]
-
-
-def test_an_entry_under_the_name_of_another_counts_as_missing(tmp_path: Path) -> None:
-    store, other = ResultStore(tmp_path), KEY[:-1] + "1"
-    store.put(KEY, {"energy_pj": 3.5})
-    store.put(other, {"energy_pj": 2.5})
-    shutil.copyfile(tmp_path / "ab" / f"{other}.json", tmp_path / "ab" / f"{KEY}.json")
-    assert store.get(KEY) is None
-    assert store.get(other) == {"energy_pj": 2.5}
-    assert list(store.changed) == [tmp_path / "ab" / f"{KEY}.json"]
+    assert store.get(KEY) is None and store.get(OTHER) is None
+    assert next(iter(store.changed)) == (f"{file}, byte 0" if late else f"{file}, line 1")
 
 
 def test_a_key_without_an_entry_is_no_change(tmp_path: Path) -> None:

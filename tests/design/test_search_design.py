@@ -128,14 +128,19 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.M
 
 def edited(store: Path, change: Callable[[dict[str, Any]], dict[str, Any]], digests: bool) -> int:
     """Changes all entries of a store that have energies; `digests`: as one does who works the digests out anew."""
-    files = [file for file in store.glob("*/*.json") if "energy_pj" in json.loads(file.read_text())["entry"]]
-    for file in files:
-        content = json.loads(file.read_text())
-        if digests:
-            ResultStore(store).put(file.stem, change(content["entry"]))
-        else:
-            file.write_text(json.dumps(content | {"entry": change(content["entry"])}) + "\n")
-    return len(files)
+    count = 0
+    for file in sorted(store.glob("*.jsonl")):
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        those = [line for line in lines if "energy_pj" in line["entry"]]
+        for line in those:
+            changed = change(line["entry"])
+            if digests:
+                ResultStore(store).put(line["key"], changed)
+            line["entry"] = changed
+        if not digests:
+            file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        count += len(those)
+    return count
 
 
 def half(entry: dict[str, Any]) -> dict[str, Any]:
@@ -328,7 +333,7 @@ def test_a_search_without_time_has_a_design_with_its_mappings(fuse: bool, tmp_pa
     plan, = machine.mapped_networks
     assert plan.status == OUT_OF_TIME
     assert (plan.stats.energy_pj, plan.stats.cycles) == (machine.best.energy_pj, machine.best.cycles)
-    assert not list((tmp_path / "s").glob("*/*.json"))
+    assert not list((tmp_path / "s").glob("*.jsonl"))
 
 
 def test_a_best_design_that_cannot_be_planned_again_in_time_is_named(tmp_path: Path) -> None:
