@@ -70,6 +70,7 @@ struct SparseDesign {
     std::array<double, HAPPENINGS> compute_energy{};
     std::vector<DensityModel> models;             // [T]
     std::vector<double> operand_density;          // [T]; of single words, rounded to a millionth
+    std::vector<double> block;                    // [L][T]; elements of a vector access
 
     const Representation* format(int level, int tensor) const {
         const Representation& own = formats[std::size_t(level) * layer.tensors + tensor];

@@ -33,7 +33,11 @@ static std::shared_ptr<SparseDesign> design_of(const Layer& layer, const std::ve
          "the design", " is too large for the compiled evaluation");
     auto design = std::make_shared<SparseDesign>(SparseDesign{
         layer, layer, levels, formats, false, false, gates_computes, skips_computes, computes, compute_energy, models,
-        operand_density});
+        operand_density, {}});
+    for (int cell = 0; cell < layer.levels * layer.tensors; ++cell) {
+        const double block = layer.level[cell / layer.tensors].block;
+        design->block.push_back(layer.packed() ? std::max(std::floor(block * layer.per[cell] / layer.whole[cell]), 1.0) : block);
+    }
     design->wires.compute_energy = 0;
     for (Level& level : design->wires.level) level.read = level.fill = level.update = level.leak = level.address = 0;
     for (const Representation& format : formats) {

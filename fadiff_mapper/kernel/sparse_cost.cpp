@@ -341,6 +341,16 @@ Lanes slowdown(const Layer& layer, int level, Lanes read, Lanes written) {
     return result;
 }
 
+// Whole words of a level that elements take.
+Counts in_words(Counts elements, Lanes held, Count per) {
+    Counts words;
+    for (int lane = 0; lane < LANES; ++lane) {
+        const Count all = elements[lane] * Count(held[lane]);
+        words.set(lane, all / per + (all % per != 0));
+    }
+    return words;
+}
+
 }  // namespace
 
 SparseCost find_cost(const SparseDesign& design, const SparseTiles& tiles, const Workspace& dense, CostWork& work) {
@@ -365,8 +375,13 @@ SparseCost find_cost(const SparseDesign& design, const SparseTiles& tiles, const
             if (!tiles.kept[cell]) continue;
             aborted = aborted | (kept & (occupancy.block_ratio < 0.0));
             const SparseLevel& hardware = design.levels[level];
-            const TileAccesses& accesses = work.accesses[level];
+            TileAccesses& accesses = work.accesses[level];
             const MetadataBits bits(hardware, design.format(level, t), occupancy, accesses);
+            for (int access = 0; access < ACCESSES && layer.packed(); ++access)
+                for (int part = 0; part < accesses.parts(); ++part) {
+                    Counts& words = accesses.of[access][part].words;
+                    words = in_words(words, dense.held[cell], Count(layer.per[cell]));
+                }
             // Words per cycle that are asked for; an instance that is used part of the time asks for less.
             const Mask busy = kept & (instances.average > 0.0);
             Counts read = accesses.busy(READ), written = accesses.busy(FILL) + accesses.busy(UPDATE);
@@ -433,7 +448,9 @@ void SparseEvaluator::evaluate(Workspace& dense, Scores* scores) {
         for (int t = 0; t < layer.tensors; ++t) {
             const std::size_t cell = std::size_t(level) * layer.tensors + t;
             const Mask kept = mask_from(tiles_.kept[cell]);
-            words += where(kept, tiles_.occupancies[cell].most_words);
+            Lanes most = tiles_.occupancies[cell].most_words;
+            if (layer.packed()) most = ceil(most * layer.partial[cell] / layer.per[cell]);
+            words += where(kept, most);
             if (tiles_.occupancies[cell].ranks) bits += where(kept, tiles_.occupancies[cell].most_bits);
         }
         const Mask broken = (words > layer.level[level].usable) | (bits > design_->levels[level].metadata_limit)

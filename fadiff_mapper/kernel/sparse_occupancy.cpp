@@ -97,7 +97,7 @@ static void fixed_occupancies(const SparseDesign& design, const Representation* 
         bits += high.metadata * format->ranks[rank].metadata_bits + high.payload * format->ranks[rank].payload_bits;
     }
     into.most_bits = ceil(bits);
-    const double block = design.layer.level[level].block;
+    const double block = design.block[std::size_t(level) * design.layer.tensors + tensor];
     for (unsigned left = kept; left && format->compressed && block > 1; left &= left - 1) {
         const int lane = __builtin_ctz(left);
         into.block_ratio.set(lane, block_ratio(block, words[lane], into.density[lane], [&] {
@@ -165,7 +165,7 @@ static Occupancy expected_occupancy(const SparseDesign& design, const TileShape&
                 + units[rank].payload[0] * format->ranks[rank].payload_bits;
     });
     found.most_bits = std::ceil(found.most_bits);
-    const double block = design.layer.level[shape.level].block;
+    const double block = design.block[std::size_t(shape.level) * design.layer.tensors + shape.tensor];
     if (format->compressed)
         found.block_ratio = block_ratio(block, shape.box.words, found.density, [&] {
             double blocks = 0;

@@ -53,6 +53,8 @@ private:
     const StoredTile& tile(int level, int t) const { return mapped_.tiles[std::size_t(level) * layer_.tensors + t]; }
     bool moves(int t, const NestLoop& loop) const { return layer_.spaces[t].relevant >> loop.dim & 1; }
 
+    double block(int level, int t) const { return design_.block[std::size_t(level) * layer_.tensors + t]; }
+
     // pJ per tile that an option saves: data, and the metadata that goes inwards, in words of data.
     double worth(const Option& option) const {
         const SparseLevel& hardware = design_.levels[option.level];
@@ -60,7 +62,7 @@ private:
         const double ratio = std::floor(hardware.metadata_word_bits / hardware.word_bits);  // of whole numbers in Timeloop
         const double words = occupancies_[std::size_t(option.level) * layer_.tensors + option.target].nonzeros[lane_]
             + occupancies_[std::size_t(inner) * layer_.tensors + option.target].metadata_units[lane_] * ratio;
-        return layer_.level[option.level].read / layer_.level[option.level].block * words * option.probability;
+        return layer_.level[option.level].read / block(option.level, option.target) * words * option.probability;
     }
 
     // The loop whose iterations bring new words.
@@ -127,7 +129,7 @@ private:
         }
         copy_points(window_.leader, nest_.width, points);
         const double words = box_of(design_, target, window_.target).words;
-        double scaling = std::ceil(layer_.level[source].block / (words / together));
+        double scaling = std::ceil(block(source, target) / (words / together));
         for (Dims left = together_dims; left; left &= left - 1) {
             const int d = __builtin_ctzll(left);
             points[d] = std::ceil(points[d] / (factors[d] / scaling));

@@ -129,7 +129,7 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -
     arithmetic_units = int(use.average[0].max())  # Timeloop counts whole units here
     cycles = math.ceil((computes[ACTUAL] + computes[GATED]) / arithmetic_units) if arithmetic_units else 0
     use = replace(use, compute_cycles=np.array([float(cycles)]))
-    checks = limits(dense.nest, most_words[..., None], use, arch, metadata=most_bits[:, None])
+    checks = limits(dense.nest, machine.whole_words(most_words)[..., None], use, arch, metadata=most_bits[:, None])
     broken = violations(checks, 0)
     blamed = [arch.arithmetic.name, *arch.level_names()].index(broken[0].level) if broken else len(arch.levels) + 1
     if blamed and not arithmetic_units:
@@ -138,7 +138,8 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -
     for level, t, tile in sorted(tiles, key=lambda one: one[:2]):  # Timeloop looks at one level after the other
         if level + 1 < blamed:
             if design.models:
-                block_ratios[level, t] = block_ratio(arch.levels[level], tile, design.models[t])
+                block_ratios[level, t] = block_ratio(arch.levels[level], int(design.block[level, t]), tile,
+                                                     design.models[t])
             if average[level, t] > 0 and not (most[level, t] and cycles):
                 raise FadiffError("Timeloop divides by 0 on this mapping: no instances or no computes are left")
     if broken:
@@ -146,7 +147,11 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -
 
     word, block, width = np.array([(level.word_bits, level.block_size, level.metadata.width or 1)
                                    for level in arch.levels], dtype=np.uint64).T[..., None]
-    busy, bits = words[ACTUAL] + words[GATED], (units * bits_each).sum(axis=(-2, -1))
+    stored_words = words
+    if dense.counts.words is not None:  # whole words of the levels, in which elements lie
+        held, per = (values[..., 0].astype(np.uint64) for values in (dense.counts.words.held, dense.counts.words.per))
+        stored_words = words * held // per + (words * held % per > 0)
+    busy, bits = stored_words[ACTUAL] + stored_words[GATED], (units * bits_each).sum(axis=(-2, -1))
     busy_bits = bits[ACTUAL] + bits[GATED]
     bits_written = busy_bits[FILL] + busy_bits[UPDATE]
     read, written = busy[READ] + busy_bits[READ] // word, busy[FILL] + busy[UPDATE] + bits_written // word
@@ -163,7 +168,7 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -
                  for way in (read, written)]
         # pJ of all actions of one cluster, added up in Timeloop's order
         data, metadata, conversions = design.prices
-        blocks = np.where(words > 0, (words // block + (words % block > 0)) * block_ratios * data, 0.0)
+        blocks = np.where(words > 0, (stored_words // block + (stored_words % block > 0)) * block_ratios * data, 0.0)
         lines = np.ceil((bits.astype(object) / width.astype(object)).astype(np.float64)) * metadata
         actions = np.concatenate([*blocks, *np.moveaxis(lines, 1, 0), [decompressions, compressions] * conversions])
         energy = np.where((average > 0) & (clusters > 0), np.add.accumulate(actions)[-1] / members, 0.0)
@@ -326,13 +331,12 @@ def saved_computes(algorithmic: int, operands: Sequence[Operand], *, gates: bool
     return everything - lost, math.floor(gated), math.floor(skipped)
 
 
-def block_ratio(level: StorageLevel, tile: StoredTile, model: _kernel.DensityModel) -> float:
+def block_ratio(level: StorageLevel, block: int, tile: StoredTile, model: _kernel.DensityModel) -> float:
     """Vector accesses of a compressed tile over the vector accesses of words that fill their blocks.
 
-    The ratio is 1 where nonzeros are taken to fill their blocks, or the tile is stored plainly. Raises FadiffError
-    where Timeloop aborts on the block size of a compressed tile.
+    The ratio is 1 where nonzeros are taken to fill their blocks, of `block` elements, or the tile is stored plainly.
+    Raises FadiffError where Timeloop aborts on the block size of a compressed tile.
     """
-    block = level.block_size
     if not tile.compressed or block <= 1 or not tile.density < 1.0:
         return 1.0
     if block not in VECTOR_THRESHOLDS:

@@ -109,6 +109,15 @@ class SparseDesign:
         return data, metadata, np.array([[own.decompression for own in self.energies],
                                          [own.compression for own in self.energies]])[..., None]
 
+    @cached_property
+    def block(self) -> np.ndarray:
+        """Elements of a vector access, [L, T]."""
+        words = np.stack([self.layer.machine.block[:, 0]] * len(self.layer.problem.dataspaces), axis=1)
+        if self.layer.machine.element_words is not None:
+            whole, _, per = self.layer.machine.element_words[..., 0]
+            words = np.maximum(np.floor(words * per / whole), 1.0)
+        return words
+
     @property
     def skips_instances(self) -> bool:
         """Whether some level skips instances (spatial skipping)."""
@@ -171,8 +180,6 @@ def prepare_sparse(layer: PreparedLayer, sparse: SparseOptimizations | None, tab
     `sparse` is None where the input has no such section. Raises FadiffError for a banded tensor that is no square
     matrix, on which Timeloop aborts.
     """
-    if layer.machine.element_words is not None:
-        raise FadiffError("bits: found together with densities or sparse optimizations; accepted: one of them")
     sparse = sparse or SparseOptimizations((LevelOptimizations(),) * len(layer.arch.levels), applied=False)
     densities = [(layer.problem.density(space.name), space.tile_extents(layer.problem.bounds))
                  for space in layer.problem.dataspaces]

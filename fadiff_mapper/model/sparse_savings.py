@@ -78,7 +78,7 @@ def _effect(choice: ConditionedAccess, level: int, stored: StoredMapping) -> tup
                 window[outer.dim] *= outer.bound
                 loops.append(outer)
             stays = stays and (bool(outer.axis) or not moves)
-    effectual, words = 1.0, math.prod(space.tile_extents(points))
+    effectual, words, block = 1.0, math.prod(space.tile_extents(points)), float(design.block[source, target])
     for leader in map(names.index, choice.conditions):
         moved, factors, together = stored.spaces[leader].dimensions, dict[str, float](), 1.0
         for own in () if scalar else loops:
@@ -88,7 +88,7 @@ def _effect(choice: ConditionedAccess, level: int, stored: StoredMapping) -> tup
                 factors[own.dim] = factors.get(own.dim, 1.0) * own.bound
                 together *= own.bound
         else:
-            part, scaling = dict(window), float(math.ceil(hardware.block_size / (words / together)))
+            part, scaling = dict(window), float(math.ceil(block / (words / together)))
             for dim in (dim for dim in design.layer.problem.dimensions if dim in factors):
                 part[dim] = math.ceil(part[dim] / (factors[dim] / scaling))
                 scaling = scaling / factors[dim]
@@ -99,7 +99,7 @@ def _effect(choice: ConditionedAccess, level: int, stored: StoredMapping) -> tup
     ratio = hardware.metadata.word_bits // hardware.word_bits
     sent = stored.columns[target][source if child is None else child]
     saved = tile.nonzeros + sent.metadata_units * ratio
-    worth = design.layer.energies[source].read / hardware.block_size * saved * (1 - effectual)
+    worth = design.layer.energies[source].read / block * saved * (1 - effectual)
     return source, target, 1 - effectual, worth
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -11,6 +12,7 @@ from recorded_cases import Json, recording
 from sparse_inputs import SPARSE, recorded_specs
 
 from fadiff_mapper.inputs.load import load
+from fadiff_mapper.inputs.spec.problem import Bits
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.sparse_design import score_sparse
@@ -36,16 +38,24 @@ def design_case() -> Json:
                 if case["arch"] == "mm2" and case["options_from"] == "design" and case["problem"].startswith("mm"))
 
 
-def tasks(design: str) -> Iterator[MappingTask]:
+BITS = (None, None, None), (Bits(4, 8, 32), Bits(3), Bits(8, 0, 1, 24))
+"""Bits of the tensors."""
+
+
+def tasks(design: str, bits: Sequence[Bits | None]) -> Iterator[MappingTask]:
     """The first inputs of a design for which a bound is known."""
-    known = (mapping_task(spec) for spec in recorded_specs(design))
+    specs = (replace(spec, problem=replace(spec.problem, dataspaces=tuple(
+        replace(space, bits=own) for space, own in zip(spec.problem.dataspaces, bits, strict=True))))
+        for spec in recorded_specs(design))
+    known = (mapping_task(spec) for spec in specs)
     return islice((task for task in known if task.sparse and not task.sparse.skips_instances), EACH)
 
 
+@pytest.mark.parametrize("bits", BITS)
 @pytest.mark.parametrize("design", DESIGNS)
-def test_no_mapping_undercuts_the_bound_of_a_sparse_design(design: str) -> None:
+def test_no_mapping_undercuts_the_bound_of_a_sparse_design(design: str, bits: Sequence[Bits | None]) -> None:
     compared = 0
-    for task in tasks(design):
+    for task in tasks(design, bits):
         assert task.sparse is not None
         bound = sparse_lower_bound(task.sparse, task.space)
         if bound is None:

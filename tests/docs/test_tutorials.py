@@ -8,11 +8,12 @@ import pytest
 from executed_pages import run_page
 
 TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
+GUIDES = TUTORIALS.parent / "guides"
 PAGES = sorted(TUTORIALS.glob("*.md"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*PAGES, GUIDES / "mixed_precision.md"], ids=lambda page: page.stem)
 def test_a_tutorial_prints_what_it_shows(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from sparse_inputs import DESIGNS, drawn_spec, full_scores, recorded_specs
 
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.inputs.spec.problem import Bits
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.loop_nest import Nest, joined, pack
@@ -60,6 +62,40 @@ def test_compiled_scores_of_drawn_designs_are_those_of_the_full_evaluation() -> 
         legal[task.sparse.skips_instances] += legal_ones(task, random_mappings(task, 16, number), f"design {number}")
     assert legal[False] > 30
     assert legal[True] > 10
+
+
+def with_bits(spec: Spec, draw: Callable[[int], Bits | None]) -> Spec:
+    """A design with bits of its tensors, by the width of the innermost words."""
+    bits = spec.arch.levels[0].word_bits
+    spaces = tuple(replace(space, bits=draw(bits)) for space in spec.problem.dataspaces)
+    return replace(spec, problem=replace(spec.problem, dataspaces=spaces))
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_compiled_scores_of_tensors_with_bits_are_those_of_the_full_evaluation(design: str) -> None:
+    rng, legal = random.Random(design), 0
+    for spec in list(recorded_specs(design))[:12]:
+        def any_bits(word: int) -> Bits | None:
+            return rng.choice([None, Bits(max(word // 2, 1)), Bits(word), Bits(3), Bits(4, 8, 32), Bits(2 * word)])
+
+        task = mapping_task(with_bits(spec, any_bits))
+        if task.sparse is not None and spec.mapping is not None:
+            nest = joined([pack([spec.mapping], spec.problem), random_mappings(task, RANDOM, 1)])
+            legal += legal_ones(task, nest, design)
+    assert legal > 2
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_bits_of_the_words_change_no_number_of_a_sparse_design(design: str) -> None:
+    for spec in list(recorded_specs(design))[:12]:
+        levels = tuple(replace(level, word_bits=16) for level in spec.arch.levels)
+        plain = replace(spec, arch=replace(spec.arch, levels=levels))
+        tasks = [mapping_task(each) for each in (plain, with_bits(plain, Bits))]
+        if tasks[0].sparse is not None and spec.mapping is not None:
+            nest = joined([pack([spec.mapping], spec.problem), random_mappings(tasks[0], RANDOM, 1)])
+            scores = [score_sparse(task.sparse, nest) for task in tasks if task.sparse]
+            for name in ("legal", "cycles", "energy", "last_level_accesses"):
+                np.testing.assert_array_equal(*(getattr(one, name) for one in scores))
 
 
 def design_with(spec: Spec, ranks: int) -> SparseDesign:

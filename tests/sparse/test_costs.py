@@ -28,7 +28,7 @@ def ratio(own: StorageLevel, words: int, density: float) -> float:
     nonzeros = words * density
     tile = StoredTile((words,), None, None, Representation((RankFormat("cp", (), 4, 8),)), (words,), ((1,), (words,)),
                       1.0, density, nonzeros, ((nonzeros, 0.0),), int(nonzeros), ((nonzeros, 0.0),))
-    return block_ratio(own, tile, DensityModel("fixed_structured", density, 0, [words]))
+    return block_ratio(own, own.block_size, tile, DensityModel("fixed_structured", density, 0, [words]))
 
 
 def test_small_tiles_leave_blocks_unfilled() -> None:
