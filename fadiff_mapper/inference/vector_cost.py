@@ -7,6 +7,7 @@ way in, updated and read on the way out. Einsums of one operator pass their tile
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fadiff_mapper.base.errors import FadiffError, listed
@@ -26,6 +27,7 @@ class VectorCost:
     cycles: float
     energy_pj: float
     bound: str  # what sets the time: the unit or a memory
+    busy: Mapping[str, float]  # cycles that the unit and each memory need
 
 
 def vector_cost(operator: VectorOperator, arch: Architecture, tables: Tables,
@@ -47,6 +49,17 @@ def vector_cost(operator: VectorOperator, arch: Architecture, tables: Tables,
     return min(costs, key=lambda cost: (cost.cycles, cost.energy_pj))
 
 
+def costs_by_unit(operators: Iterable[VectorOperator], arch: Architecture,
+                  tables: Tables) -> dict[str, tuple[float, float]]:
+    """Unit -> cycles and pJ of all operators that it does, one behind the other; errors as for `vector_cost`."""
+    found: dict[str, tuple[float, float]] = {}
+    for operator in operators:
+        cost = vector_cost(operator, arch, tables)
+        cycles, energy = found.get(cost.unit, (0.0, 0.0))
+        found[cost.unit] = cycles + cost.cycles, energy + cost.energy_pj
+    return found
+
+
 def _on(operator: VectorOperator, unit: ComputeUnit, arch: Architecture, tables: Tables,
         element: DataSpace) -> VectorCost:
     operations = operator.operations
@@ -63,7 +76,7 @@ def _on(operator: VectorOperator, unit: ComputeUnit, arch: Architecture, tables:
             energy += (reads * price.read + fills * price.fill + updates * price.update) / level.block_size
             busy[level.name] = _cycles(level, reads, fills + updates)
     bound = max(busy, key=lambda name: busy[name])
-    return VectorCost(unit.name, busy[bound], energy, bound)
+    return VectorCost(unit.name, busy[bound], energy, bound, busy)
 
 
 def _cycles(level: StorageLevel, reads: float, writes: float) -> float:

@@ -11,9 +11,10 @@
 // loop further out than the innermost one that moves the tile always follows a step of that innermost loop, whose move
 // v remembers; comparing the two moves is enough.
 //
-// This is the authority; `access_counts.demand` is the closed form where at most one loop moves a window, and
-// `smooth.window_steps` the differentiable one where several do. tests/model/test_sliding_window_walk.py
-// holds both to the walk, and the walk to Timeloop's rule executed call by call.
+// The reference for `traffic.cpp`, which repeats the walk in lanes; used itself where receivers are counted one by one.
+// `access_counts.demand` is the closed form where at most one loop moves a window, and `smooth.window_steps` the
+// differentiable one where several do. tests/model/test_sliding_window_walk.py holds both to the walk, and the walk to
+// Timeloop's rule executed call by call.
 
 #pragma once
 

@@ -17,6 +17,7 @@ from fadiff_mapper.base.errors import attempted
 from fadiff_mapper.base.text_formats import json_text, paragraph
 from fadiff_mapper.fusion import FusedLink, Stay
 from fadiff_mapper.fusion.fused_group import Hardware
+from fadiff_mapper.inference.vector_cost import costs_by_unit
 from fadiff_mapper.inputs.yaml.load import dump
 from fadiff_mapper.network.result import NetworkResult, plans_among
 from fadiff_mapper.output.looptree import beyond_looptree, looptree_yaml
@@ -34,8 +35,10 @@ def plan_yaml(result: NetworkResult, missing: Container[str] = ()) -> str:
 
     Key `plan`: network, design, status, coverage (the understood share of the multiply-accumulates, and all that is
     left out), options, cost with and without fusion (pJ, cycles, pJ * cycles), the part of either for residual and
-    other joined operands (groups read some on the chip), the saved part of the EDP, every group with its tiles, their
-    runs and the cost of a run, every layer outside groups with the reason, and every distinct layer unfused.
+    other joined operands (groups read some on the chip), on a design with compute units what the operators without
+    multiply-accumulates cost there (unfused, with their joined operands), the saved part of the EDP, every group with
+    its tiles, their runs and the cost of a run, every layer outside groups with the reason, and every distinct layer
+    unfused.
     """
     layers, names = [], folder_names(result)
     for outcome in result.layers:
@@ -54,9 +57,21 @@ def plan_yaml(result: NetworkResult, missing: Container[str] = ()) -> str:
         "saved_edp": result.gain, **_proven(result),
         **({} if corrected is None else {"corrected_cycles": corrected,
                                          "corrected_edp": result.stats.energy_pj * corrected}),
+        **_units(result),
         "groups": [_group(number, group, names, missing) for number, group in enumerate(result.groups, 1)],
         **({"not_fused": [asdict(layer) for layer in result.alone]} if result.alone else {}), "layers": layers}
     return dump({"plan": content})
+
+
+def _units(result: NetworkResult) -> dict[str, Any]:
+    """What the operators without multiply-accumulates cost on the units of the design, beside the plan; nothing
+    without units."""
+    arch, tables = result.hardware.arch, result.hardware.tables
+    if not arch.units:
+        return {}
+    found, lost = attempted("units", lambda: costs_by_unit(result.workload.vector_operators(), arch, tables))
+    return {"units_cost": lost or {unit: {"energy_pj": energy, "cycles": cycles}
+                                   for unit, (cycles, energy) in (found or {}).items()}}
 
 
 def _proven(result: NetworkResult) -> dict[str, Any]:

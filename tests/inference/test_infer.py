@@ -9,17 +9,13 @@ from pathlib import Path
 import pytest
 
 from fadiff_mapper import FadiffError, InferenceResult, infer
-from fadiff_mapper.api import load, read_model
+from fadiff_mapper.api import read_model
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
 from fadiff_mapper.inference.infer import NOT_COUNTED, lengths_of
-from fadiff_mapper.inference.vector_cost import vector_cost
 from fadiff_mapper.output import INFERENCE_FILES
-from fadiff_mapper.workload.node import Node
-from fadiff_mapper.workload.operations import vector_operator
 
 MODEL, TPU = "bundled:models/llama3_8b", "bundled:inference/tpu_v4i_like"
-LAYER = "bundled:layers/llama3_8b_decode/fc_4096_1024"
 CLOCK, DRAM, MACS = 1.05e9, 292.38, 4 * 128 * 128  # cycles a second, words and multiply-accumulates a cycle
 TINY = {"model_type": "llama", "hidden_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4,
         "intermediate_size": 512, "vocab_size": 1000, "max_position_embeddings": 1024}
@@ -79,21 +75,12 @@ def test_shares_add_up_to_the_whole(llama: InferenceResult) -> None:
             shares = llama.shares(outcome.batch, *names).values()
             assert sum(seconds for seconds, _ in shares) == pytest.approx(outcome.seconds)
             assert sum(joules for _, joules in shares) == pytest.approx(outcome.joules)
+        for phase, whole in (("prefill", outcome.first_token_s), ("decode", outcome.seconds - outcome.first_token_s)):
+            busy = llama.busy(outcome.batch, phase)
+            assert next(iter(busy)) == ("VectorUnit" if phase == "prefill" else "DRAM")
+            assert max(busy.values()) < whole < sum(busy.values())
     assert llama.uncounted() == {}
     assert {key for (key,) in llama.shares(1, "unit")} == {"MAC", "VectorUnit"}
-
-
-def test_an_operator_takes_the_time_of_the_slowest_and_the_energy_of_all() -> None:
-    spec = load(TPU, LAYER)
-    softmax = vector_operator(Node("s", "softmax", ("x",), (1000, 2924), axes=(-1,)), [(1000, 2924)])
-    cost, points = vector_cost(softmax, spec.arch, spec.tables), 1000 * 2924
-    assert (cost.unit, cost.bound) == ("VectorUnit", "VectorUnit")  # 1 max, 2 add, 1 exp of 7 cycles, 1 div of 4
-    assert cost.cycles == points * (1 + 2 + 7 + 4) / 128
-    dram, buffer = 2 * 112.48, 2 * 30.08 + 2 * 37.76  # in and out, each written and read again on the way
-    assert cost.energy_pj == pytest.approx(points * (0.00014 + 2 * 0.0408 + 0.545 + 0.177 + dram + buffer))
-    sums = vector_operator(Node("a", "add", ("x", "y"), (1000,)), [(1000,), (1000,)])
-    assert vector_cost(sums, spec.arch, spec.tables).cycles == pytest.approx(3000 / 292.38)  # DRAM, shared
-    assert vector_cost(sums, spec.arch, spec.tables).bound == "DRAM"
 
 
 def test_operations_without_a_unit_are_named_and_cost_nothing(tmp_path: Path,

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from rich.progress import ProgressColumn, Task
 
+from fadiff_mapper.base.errors import attempted
+from fadiff_mapper.inference.vector_cost import costs_by_unit
 from fadiff_mapper.output.terminal.console import Screen, console, print_corrected, progress_line, table
 from fadiff_mapper.workload import Workload, coverage
 
@@ -95,6 +97,14 @@ def print_plan(result: NetworkResult, written_to: str) -> None:
                   + ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
                   + "; plan.yaml has the reason of each)")
     print_coverage(out, result.workload)
+    arch, tables = result.hardware.arch, result.hardware.tables
+    found, lost = attempted("units", lambda: costs_by_unit(
+        result.workload.vector_operators() if arch.units else (), arch, tables))
+    for unit, (cycles, energy) in (found or {}).items():
+        out.print(f"beside the plan, operators without multiply-accumulates on {unit}, unfused: "
+                  f"{energy / 1e6:.6g} uJ, {cycles:.0f} cycles")
+    if lost:
+        out.print(lost)
     for name, total in (("layers one by one", result.unfused_stats), ("plan", result.stats)):
         out.print(f"{name}: {total.energy_pj / 1e6:.6g} uJ, {total.cycles} cycles, EDP {total.edp:.6g} pJ*cycles")
     print_corrected([layer.result for layer in result.layers], [layer.nodes[0] for layer in result.layers])
