@@ -135,8 +135,10 @@ class InferenceResult:
         return dict(sorted(found.items(), key=lambda entry: -entry[1][0]))
 
     def busy(self, batch: int, phase: str) -> dict[str, float]:
-        """Seconds that each unit and each memory of limited bandwidth needs in a phase of a whole inference, the longest
-        first: if all of them always worked side by side, the phase would take as long as the longest."""
+        """Seconds that each unit and each memory of limited bandwidth needs in a phase of a whole inference.
+
+        The longest comes first: if all of them always worked side by side, the phase would take as long.
+        """
         found: Counter[str] = Counter()
         for share in self.operators:
             if (share.batch, share.phase) == (batch, phase):
