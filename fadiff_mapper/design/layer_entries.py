@@ -25,9 +25,8 @@ from fadiff_mapper.inputs.spec.tables import compute_energy
 from fadiff_mapper.inputs.yaml.located import plain, with_places
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.model.evaluate import score
-from fadiff_mapper.model.evaluate_spec import evaluate_mapping, is_sparse
-from fadiff_mapper.model.loop_nest import pack, unpack
-from fadiff_mapper.model.reuse import with_reuse
+from fadiff_mapper.model.evaluate_spec import evaluate_mapping, found_mapping, is_sparse
+from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.search.calibrated_choice import calibrated_choice, check_calibrated
 from fadiff_mapper.search.lower_bound import lower_bound
 from fadiff_mapper.search.mapping_task import MappingTask, checked_task, mapping_task
@@ -108,7 +107,7 @@ def layer_entries(specs: Sequence[Spec], options: SearchOptions, store: ResultSt
         for (key, task), outcome in zip(tasks.items(), search_all(list(tasks.values()), effort, stopped=until),
                                         strict=True):
             spec, nest, corrected = missing[key], outcome.nest, CorrectedCycles(0.0, 0.0, 0.0)
-            mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
+            mapping = found_mapping(spec, nest)
             if not outcome.legal:
                 try:
                     evaluate_mapping(spec, mapping)
@@ -121,7 +120,7 @@ def layer_entries(specs: Sequence[Spec], options: SearchOptions, store: ResultSt
             if options.calibration is not None:
                 nest, corrected = calibrated_choice(task, nest, options.calibration, options.priorities[0],
                                                     options.seed)
-                mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
+                mapping = found_mapping(spec, nest)
                 energy, cycles = float(score(task.layer, nest).energy[0]), corrected.cycles
             elif is_sparse(spec):
                 stats = evaluate_mapping(spec, mapping)

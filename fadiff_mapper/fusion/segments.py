@@ -32,8 +32,11 @@ from math import prod
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.fusion.fused_group import FusedLink, SecondRead, Stay
 from fadiff_mapper.fusion.tile_steps import read_slide
-from fadiff_mapper.inputs.spec.problem import Problem
+from fadiff_mapper.inputs.native.problem import literal_bits
+from fadiff_mapper.inputs.spec.problem import DataSpace, Problem
 from fadiff_mapper.inputs.spec.spec import Spec
+from fadiff_mapper.inputs.yaml.located import Map
+from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Link as NetworkLink
 from fadiff_mapper.workload import Node, Workload
 from fadiff_mapper.workload.operator import REPEAT, Operator, make_operator
@@ -169,13 +172,15 @@ def over_all_runs(spec: Spec, layer: Operator, dimensions: tuple[str, ...]) -> S
 
 def batched(layer: Operator) -> Operator:
     """All runs of a matrix product as one problem; the operator itself where it runs once."""
-    return layer if layer.repeat == 1 else _grouped((*layer.problem.bounds.items(), (RUNS, layer.repeat)))
+    return layer if layer.repeat == 1 else _grouped(
+        (*layer.problem.bounds.items(), (RUNS, layer.repeat)), layer.problem.dataspaces)
 
 
 @lru_cache(maxsize=256)     # a network has some dozen; SDXL's U-Net has 280 such layers, of 8 kinds
-def _grouped(bounds: tuple[tuple[str, int], ...]) -> Operator:
-    """The grouped convolution of these bounds; the equal heads of a network share it."""
-    return make_operator("grouped_conv", dict(bounds))
+def _grouped(bounds: tuple[tuple[str, int], ...], alike: tuple[DataSpace, ...]) -> Operator:
+    """The grouped convolution of these bounds, of the bits of some tensors; the equal heads of a network share it."""
+    bits = Map(literal_bits(alike).get("bits", {}), where=Where("grouped_conv"))
+    return make_operator("grouped_conv", dict(bounds), bits=bits)
 
 
 GroupLink = tuple[FusedLink, Mapping[str, WindowSlide], frozenset[str]]

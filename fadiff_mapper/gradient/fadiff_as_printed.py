@@ -12,8 +12,9 @@ its level, so a level sends the tiles of all receivers below one instance.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from fadiff_mapper.model.access_counts import Counts, kept_further_out, partitions
+from fadiff_mapper.model.access_counts import Counts, element_words, kept_further_out, partitions
 from fadiff_mapper.model.energy_latency import cost
 from fadiff_mapper.model.evaluate import NestEvaluation
 from fadiff_mapper.model.loop_nest import Active, Array, Nest, Projection, all_active, array_namespace
@@ -40,6 +41,8 @@ def evaluate_paper(layer: PreparedLayer, nest: Nest, active: Active | None = Non
     reads, updates = xp.where(written, nothing, down), xp.where(written, down, nothing)
     fill = xp.where(written, nothing, fill)
     counts = Counts(reads, fill, updates, partitions(tile, SMOOTH, active or all_active(nest)), fill + down)
+    if layer.machine.element_words is not None:  # as in the other models: the paper has one width of words
+        counts = replace(counts, words=element_words(counts, nest, projection, *layer.machine.element_words))
     return NestEvaluation(tile, use, counts, lambda: cost(counts, use, layer.machine, use.computes, SMOOTH))
 
 

@@ -8,6 +8,7 @@ cache between mapped ones are interpolated: all costs of a step are weighed sums
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,7 +26,6 @@ from fadiff_mapper.inputs.spec.problem import DataSpace
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.yaml.located import Map, known, mapping
 from fadiff_mapper.inputs.yaml.place import Where
-from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.network.one_design import Design, specs_of
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.options import SearchOptions
@@ -35,6 +35,7 @@ from fadiff_mapper.workload import Node, Operator, Workload
 PAGE = 128
 """Tokens of which mapped lengths of a cache are multiples: as many as a usual array is wide."""
 MAPPED_LENGTHS = 3  # lengths of the cache that are mapped: first, middle, last
+PHASES = ("prefill", "decode")
 NOT_COUNTED = "not counted"
 """The unit of operators of a design that has no units."""
 
@@ -58,6 +59,7 @@ class OperatorShare:
     cycles: float  # of all runs
     energy_pj: float  # of all runs
     outermost_words: float  # words that the outermost memory reads and writes
+    busy: Mapping[str, float]  # cycles of all runs that its unit and each memory need
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,16 @@ class InferenceResult:
                 found[key] = (seconds + share.steps * share.cycles * self.cycle_s,
                               joules + share.steps * share.energy_pj * 1e-12)
         return dict(sorted(found.items(), key=lambda entry: -entry[1][0]))
+
+    def busy(self, batch: int, phase: str) -> dict[str, float]:
+        """Seconds that each unit and memory needs in a phase of a whole inference, the longest first: if all of them
+        always worked side by side, the phase would take as long as the longest."""
+        found: Counter[str] = Counter()
+        for share in self.operators:
+            if (share.batch, share.phase) == (batch, phase):
+                found.update({name: share.steps * cycles * self.cycle_s
+                              for name, cycles in share.busy.items()})
+        return {name: float(seconds) for name, seconds in found.most_common() if seconds}
 
 
 @dataclass(frozen=True)
@@ -283,33 +295,30 @@ def _steps(model: LanguageModel, batch: int, prompt: int, generate: int) -> Iter
 
 def _shares(step: _Step, results: dict[tuple[int, Hashable], Result], homes: Homes, spec: Spec,
             tensors: dict[str, DataSpace]) -> Iterator[OperatorShare]:
-    def share(name: str, kind: str, unit: str, bound: str, runs: int, **each: float) -> OperatorShare:
+    def share(name: str, kind: str, unit: str, bound: str, runs: int, busy: Mapping[str, float],
+              **each: float) -> OperatorShare:
         totals = {key: runs * value for key, value in each.items()}
         return OperatorShare(step.phase, step.batch, step.length, step.steps, step.layers, name, kind, unit, bound,
-                             runs, **totals)  # type: ignore[arg-type]
+                             runs, busy={key: runs * value for key, value in busy.items()},
+                             **totals)  # type: ignore[arg-type]
     vectors = {operator.node: operator for operator in step.network.vector_operators()}
     for node in step.network.nodes:
         operator = vectors.get(node.name)
         if node.layer:
             stats = results[_home(step, node.name, homes), node.layer.key].stats
-            yield share(node.name, node.op, str(stats.arithmetic["name"]), _bound(stats),
-                        step.count * node.layer.repeat, macs=node.layer.problem.computes, operations=0,
+            busy = {str(part["name"]): float(part["cycles"]) for part in (stats.arithmetic, *stats.levels)}
+            yield share(node.name, node.op, str(stats.arithmetic["name"]), max(busy, key=lambda name: busy[name]),
+                        step.count * node.layer.repeat, busy, macs=node.layer.problem.computes, operations=0,
                         cycles=stats.cycles, energy_pj=stats.energy_pj,
                         outermost_words=stats.of("last_level_accesses"))
         elif operator:
-            cost, words = VectorCost(NOT_COUNTED, 0, 0, NOT_COUNTED), 0
+            cost, words = VectorCost(NOT_COUNTED, 0, 0, NOT_COUNTED, {}), 0
             if spec.arch.units:
                 arch, words = _up_to(spec, _home(step, node.name, homes)).arch, operator.read + operator.written
                 cost = vector_cost(operator, arch, spec.tables, tensors["Activations"])
-            yield share(node.name, node.op, cost.unit, cost.bound, step.count, macs=0,
+            yield share(node.name, node.op, cost.unit, cost.bound, step.count, cost.busy, macs=0,
                         operations=sum(operator.operations.values()), cycles=cost.cycles, energy_pj=cost.energy_pj,
                         outermost_words=words)
-
-
-def _bound(stats: Stats) -> str:
-    """What sets the time of a mapping: the memory that takes longest, or the arithmetic where none takes longer."""
-    slowest = max(stats.levels, key=lambda level: level["cycles"])
-    return str((slowest if slowest["cycles"] > stats.arithmetic["cycles"] else stats.arithmetic)["name"])
 
 
 def _outcome(model: LanguageModel, batch: int, prompt: int, generate: int, cycle_s: float,

@@ -7,7 +7,7 @@ way in, updated and read on the way out. Einsums of one operator pass their tile
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fadiff_mapper.base.errors import FadiffError, listed
@@ -27,6 +27,7 @@ class VectorCost:
     cycles: float
     energy_pj: float
     bound: str  # what sets the time: the unit or a memory
+    busy: Mapping[str, float]  # cycles that the unit and each memory need
 
 
 def vector_cost(operator: VectorOperator, arch: Architecture, tables: Tables,
@@ -75,7 +76,7 @@ def _on(operator: VectorOperator, unit: ComputeUnit, arch: Architecture, tables:
             energy += (reads * price.read + fills * price.fill + updates * price.update) / level.block_size
             busy[level.name] = _cycles(level, reads, fills + updates)
     bound = max(busy, key=lambda name: busy[name])
-    return VectorCost(unit.name, busy[bound], energy, bound)
+    return VectorCost(unit.name, busy[bound], energy, bound, busy)
 
 
 def _cycles(level: StorageLevel, reads: float, writes: float) -> float:

@@ -123,8 +123,8 @@ void Chains::begin(const Annealing& plan) {
 }
 
 bool Chains::draw_neighbour(const Chain& chain, Changes& changes) {
-    if (!(plan_.adopted > 0 && random_.uniform() < plan_.adopted))
-        return move(layer_, space_, chain.point, plan_.divided, random_, near_, changes);
+    if (!(plan_.crossover_rate > 0 && random_.uniform() < plan_.crossover_rate))
+        return move(layer_, space_, chain.point, plan_.resplit_rate, random_, near_, changes);
     const Chain& other = chains_[random_.below(int(chains_.size()))];
     return adopt(layer_, space_, chain.point, other.point, random_, near_, changes);
 }

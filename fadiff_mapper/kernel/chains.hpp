@@ -39,7 +39,7 @@ struct Annealing {
     double temperature_start, temperature_end;  // natural logarithms of the metric, geometric in between
     int rounds_least, chains_agreeing, tries;
     bool greedy;  // pick the best of the neighbours tried, or each in proportion to exp(-value / temperature)
-    double divided = 0, adopted = 0;  // shares of moves: of those of factors, `move`; of all, `adopt` from another chain
+    double resplit_rate = 0, crossover_rate = 0;  // shares of moves: of those of factors, and of all; see moves.hpp
 };
 
 struct Improvement {

@@ -310,10 +310,10 @@ static void add_chains(py::module_& module) {
         .def("start_random", one_call(+[](Chains& own, int count) { own.start_random(count); }), Release())
         .def("start_at", one_call(&start_at))
         .def("begin", one_call(+[](Chains& own, int rounds, double start, double end, int least, int agreeing, int tries,
-                                   bool greedy, double divided, double adopted) {
-            own.begin({rounds, start, end, least, agreeing, tries, greedy, divided, adopted});
+                                   bool greedy, double resplit_rate, double crossover_rate) {
+            own.begin({rounds, start, end, least, agreeing, tries, greedy, resplit_rate, crossover_rate});
         }), in("rounds"), in("temperature_start"), in("temperature_end"), in("rounds_least"), in("chains_agreeing"), in("tries"),
-             in("greedy"), py::arg("divided") = 0, py::arg("adopted") = 0)
+             in("greedy"), py::arg("resplit_rate") = 0, py::arg("crossover_rate") = 0)
         .def("anneal", one_call(+[](Chains& own, int rounds) { return own.anneal(rounds); }), Release())
         .def("keep_strongest", one_call(+[](Chains& own, int count) { own.keep_strongest(count); }))
         .def("start_again", one_call(+[](Chains& own, int count) { own.start_again(count); }), Release())

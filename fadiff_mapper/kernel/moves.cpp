@@ -237,7 +237,7 @@ static void set_anew(const MapSpace& space, Random& random, Point& point, Change
     for (const Change& one : found) change(space, one, point, changes);
 }
 
-bool move(const Layer& layer, const MapSpace& space, const Point& from, double divided, Random& random, Point& point,
+bool move(const Layer& layer, const MapSpace& space, const Point& from, double resplit_rate, Random& random, Point& point,
           Changes& changes) {
     changes.clear();
     bool changed = false;
@@ -246,7 +246,7 @@ bool move(const Layer& layer, const MapSpace& space, const Point& from, double d
         if (space.residual()) {
             set_anew(space, random, point, changes);
             if (random.uniform() < SECOND_SET) set_anew(space, random, point, changes);
-        } else if (divided > 0 && random.uniform() < divided) {
+        } else if (resplit_rate > 0 && random.uniform() < resplit_rate) {
             divide_anew(space, random, point, changes);
         } else {
             const Shift first = shift(space, ANYWHERE, random, point, changes);

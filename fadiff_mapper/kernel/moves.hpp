@@ -38,8 +38,8 @@ private:
 void draw_point(const Layer& layer, const MapSpace& space, int column, Random& random, Point& point);
 
 // Turns `point`, which equals `from`, into a random neighbour and fills in its changes; returns whether it differs.
-// `divided`: share of the moves of factors that divide them anew in place of shifts.
-bool move(const Layer& layer, const MapSpace& space, const Point& from, double divided, Random& random, Point& point,
+// `resplit_rate`: share of the moves of factors that divide them anew in place of shifts.
+bool move(const Layer& layer, const MapSpace& space, const Point& from, double resplit_rate, Random& random, Point& point,
           Changes& changes);
 
 // As `move`, towards another point: takes over all its factors of one random dimension.

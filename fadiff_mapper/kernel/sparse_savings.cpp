@@ -23,36 +23,54 @@ struct LeaderWindow {
     int count = 0;
 };
 
-class AccessOptions {
+// The loops and tiles of the mapping in one lane.
+class MappedLane {
+protected:
+    MappedLane(const SparseDesign& design, const MappingPack& pack, const SparseTiles& tiles, int lane, Met& met)
+        : design_(design), layer_(design.layer), pack_(pack), mapped_(tiles.mapped[lane]), nest_(mapped_.nest), lane_(lane), met_(met) {}
+
+    const StoredTile& tile(int level, int t) const { return mapped_.tiles[std::size_t(level) * layer_.tensors + t]; }
+    bool moves(int t, const NestLoop& loop) const { return layer_.spaces[t].relevant >> loop.dim & 1; }
+    // The first level from `level` outwards that keeps a data space; L where none does.
+    int source(int t, int level) const {
+        while (level < layer_.levels && !tile(level, t).kept) ++level;
+        return level;
+    }
+
+    const SparseDesign& design_;
+    const Layer& layer_;
+    const MappingPack& pack_;
+    const MappedTiles& mapped_;
+    const Nest& nest_;
+    int lane_;
+    Met& met_;
+};
+
+class AccessOptions : MappedLane {
 public:
     AccessOptions(const SparseDesign& design, const MappingPack& pack, const SparseTiles& tiles, int lane, Met& met)
-        : design_(design), layer_(design.layer), pack_(pack), mapped_(tiles.mapped[lane]), nest_(mapped_.nest),
-          occupancies_(tiles.occupancies), lane_(lane), met_(met) {}
+        : MappedLane(design, pack, tiles, lane, met), occupancies_(tiles.occupancies) {}
 
     // False where the target is stored nowhere at the level or further out, or Timeloop ends on a leader's tile.
     bool effect(const ConditionedAccess& access, int level, Option& option) {
-        int source = level;
         const auto& [target, leaders] = access;
-        while (source < layer_.levels && !tile(source, target).kept) ++source;
-        if (source == layer_.levels) return false;
-        find_window(source, target);
+        const int stored = source(target, level);
+        if (stored == layer_.levels) return false;
+        find_window(stored, target);
         double effectual = 1.0;
         for (int leader : leaders) {
             double points[MOST_DIMS];
-            if (!leader_points(source, target, leader, points)) continue;
+            if (!leader_points(stored, target, leader, points)) continue;
             const double empty = empty_share(design_, leader, box_of(design_, leader, points), met_);
             if (empty < 0) return false;
             effectual *= 1 - empty;
         }
-        option = {source, target, 1 - effectual, 0};
+        option = {stored, target, 1 - effectual, 0};
         option.worth = worth(option);
         return true;
     }
 
 private:
-    const StoredTile& tile(int level, int t) const { return mapped_.tiles[std::size_t(level) * layer_.tensors + t]; }
-    bool moves(int t, const NestLoop& loop) const { return layer_.spaces[t].relevant >> loop.dim & 1; }
-
     double block(int level, int t) const { return design_.block[std::size_t(level) * layer_.tensors + t]; }
 
     // pJ per tile that an option saves: data, and the metadata that goes inwards, in words of data.
@@ -139,24 +157,16 @@ private:
         return true;
     }
 
-    const SparseDesign& design_;
-    const Layer& layer_;
-    const MappingPack& pack_;
-    const MappedTiles& mapped_;
-    const Nest& nest_;
     const std::vector<Occupancies>& occupancies_;
-    int lane_;
-    Met& met_;
     LeaderWindow window_;
 };
 
 // The instances of all units for one data space of one mapping, while savings are worked in. Units: 0 is the arithmetic,
 // l + 1 storage level l; skipping at level l saves instances of unit l, the next one inwards. See sparse_usage of model/sparse_savings.py.
-class UnitInstances {
+class UnitInstances : MappedLane {
 public:
     UnitInstances(const SparseDesign& design, const Workspace& dense, const SparseTiles& tiles, int lane, int tensor, Met& met)
-        : design_(design), layer_(design.layer), pack_(dense.pack), mapped_(tiles.mapped[lane]), nest_(mapped_.nest), lane_(lane),
-          tensor_(tensor), met_(met) {
+        : MappedLane(design, dense.pack, tiles, lane, met), tensor_(tensor) {
         for (int unit = 0; unit <= layer_.levels; ++unit) {
             most[unit][0] = before_[unit][0] = dense.tiles.used_x[unit][lane];
             most[unit][1] = before_[unit][1] = dense.tiles.used_y[unit][lane];
@@ -242,12 +252,6 @@ public:
     double share[MOST_LEVELS + 1];    // in use on average
 
 private:
-    const StoredTile& tile(int level, int t) const { return mapped_.tiles[std::size_t(level) * layer_.tensors + t]; }
-    bool moves(int t, const NestLoop& loop) const { return layer_.spaces[t].relevant >> loop.dim & 1; }
-    int source(int t, int level) const {
-        while (level < layer_.levels && !tile(level, t).kept) ++level;
-        return level;
-    }
     // Whether the level that sends tiles of a data space to a unit stores them in a format.
     bool in_format(int t, int unit) const {
         const int level = source(t, unit);
@@ -281,13 +285,7 @@ private:
         }
     }
 
-    const SparseDesign& design_;
-    const Layer& layer_;
-    const MappingPack& pack_;
-    const MappedTiles& mapped_;
-    const Nest& nest_;
-    int lane_, tensor_;
-    Met& met_;
+    int tensor_;
     double before_[MOST_LEVELS + 1][2];  // instances that the share left is taken of
 };
 

@@ -17,6 +17,11 @@ from fadiff_mapper.model.reuse import constrained_reuse, with_reuse
 from fadiff_mapper.model.stats import Stats, stats_of
 
 
+def found_mapping(spec: Spec, nest: Nest) -> Mapping:
+    """A nest of one row as a mapping of the input, with the reuse that its constraints leave on."""
+    return with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
+
+
 def layer_of(spec: Spec) -> PreparedLayer:
     """The spec's problem on its architecture, with the reuse that its constraints leave on, for many evaluations."""
     return prepare_layer(spec.arch, spec.problem, spec.tables,
@@ -116,7 +121,7 @@ def evaluate_nests(specs: Sequence[Spec], layers: Sequence[PreparedLayer], nests
     batches: dict[Hashable, list[int]] = {}
     for index, (spec, layer, nest) in enumerate(zip(specs, layers, nests, strict=True)):
         if is_sparse(spec):
-            found[index] = evaluate_mapping(spec, with_reuse(unpack(nest, 0, spec.problem), spec.constraints))
+            found[index] = evaluate_mapping(spec, found_mapping(spec, nest))
         else:
             batches.setdefault((id(layer.compiled), nest.residual), []).append(index)
     for batch in batches.values():

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, astuple, fields
+from dataclasses import asdict, fields
 from typing import Any
 
 from fadiff_mapper.base.text_formats import csv_text, json_text
-from fadiff_mapper.inference.infer import BatchOutcome, InferenceResult, OperatorShare
+from fadiff_mapper.inference.infer import PHASES, BatchOutcome, InferenceResult, OperatorShare
 from fadiff_mapper.output.drawing import (
     COLOURS,
     COUNT,
@@ -29,6 +29,7 @@ from fadiff_mapper.output.run_files import versions
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1080.0, 320.0, 92.0, 980.0, 22.0, 276.0
 """Pixels of the drawing of curves, and of the edges of its field."""
 NAMES, ROW, BAR, VALUE = 176.0, 24.0, 12.0, 110.0  # pixels of the drawing of shares: names, a row, a bar, a number
+COLUMNS = tuple(field.name for field in fields(OperatorShare) if field.name != "busy")  # of operators.csv
 MOST_OPERATORS = 24  # operators in the table of the page; the CSV has all
 
 
@@ -39,7 +40,7 @@ def inference_files(result: InferenceResult) -> dict[str, str]:
     one for each generated token of each batch; trace.json shows the prefill and the last mapped step in time.
     """
     return {
-        "operators.csv": csv_text([field.name for field in fields(OperatorShare)], map(astuple, result.operators)),
+        "operators.csv": csv_text(COLUMNS, ([getattr(share, name) for name in COLUMNS] for share in result.operators)),
         "tokens.csv": csv_text(("batch", "length", "seconds", "joules"), (
             (outcome.batch, *step) for outcome in result.batches for step in (
                 (result.prompt, outcome.first_token_s, outcome.first_token_j), *outcome.steps))),
@@ -57,6 +58,7 @@ def record(result: InferenceResult) -> dict[str, Any]:
             "time_per_token_s": per_token(outcome), "tokens_per_s": outcome.tokens_per_s,
             "joules_per_token": outcome.joules_per_token, "weight_words": outcome.weight_words,
             "cache_words": outcome.cache_words, "weights_in": outcome.weights_in, "cache_in": outcome.cache_in,
+            "busy_s": {phase: result.busy(outcome.batch, phase) for phase in PHASES},
             "not_counted": dict(zip(("operators", "operations"), result.uncounted().get(outcome.batch, (0, 0)),
                                     strict=True)),
             **{f"by_{name}": {key: {"seconds": seconds, "joules": joules} for (key,), (
@@ -78,7 +80,7 @@ def trace(result: InferenceResult) -> dict[str, Any]:
         events += [{"name": kind, "ph": "M", "pid": outcome.batch, "tid": thread, "args": {"name": name}}
                    for kind, thread, name in names]
         now = 0.0
-        for phase in ("prefill", "decode"):
+        for phase in PHASES:
             every = [share for share in result.operators if (share.batch, share.phase) == (outcome.batch, phase)]
             last = max((share.length for share in every), default=0)
             own = [share for share in every if share.length == last]
@@ -162,7 +164,7 @@ def draw_bounds(result: InferenceResult) -> tuple[Drawing, list[tuple[str, str]]
     """The share of time that each unit and memory bounds, a bar for each phase of each batch; and its legend."""
     rows = [(f"batch {outcome.batch}, {phase}", {
         bound: seconds for (own, bound), (seconds, _) in result.shares(outcome.batch, "phase", "bound").items()
-        if own == phase and seconds}) for outcome in result.batches for phase in ("prefill", "decode")]
+        if own == phase and seconds}) for outcome in result.batches for phase in PHASES]
     rows = [(name, parts) for name, parts in rows if parts]
     names = list(dict.fromkeys(name for _, parts in rows for name in parts))
     shapes: list[Shape] = []

@@ -247,7 +247,9 @@ def beyond_looptree(group: FusedGroup, hardware: Hardware, alike: bool) -> list[
         named = (f'"{name}" is no name in isl; accepted: letters, digits and underscores'
                  for name in (*problem.dimensions, *problem.dataspace_names())
                  if not (name.isascii() and name.isidentifier()))     # isl reads LoopTree's bounds and projections
-        for phrases in (named, _link(group, index), _kept(group, hardware, index, steps),
+        widths = (f"{space.name} has bits of its own, and LoopTree knows words alone" for space in problem.dataspaces
+                  if space.bits)
+        for phrases in (named, widths, _link(group, index), _kept(group, hardware, index, steps),
                         _nests(group, hardware, index, alike)):
             reasons += [f"layer {index + 1} ({problem.name}): {phrase}" for phrase in phrases]
     extents = group.layers[-1].problem.bounds

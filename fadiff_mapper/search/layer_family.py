@@ -109,7 +109,8 @@ def batch_key(space: MapSpace, projection: Projection) -> tuple[object, ...]:
     levels = tuple((here.keep, here.bypass, here.open, level.temporal.no_reuse, level.spatial.no_reuse,
                     level.spatial.no_link_transfer, level.temporal.rmw_first_update, level.no_coalesce)
                    for here, level in zip(space.levels, constraints.levels, strict=True))
-    return (space.problem.dimensions, space.problem.dataspace_names(), projection.ranks, projection.read_write, levels,
+    spaces = tuple((tensor.name, tensor.bits) for tensor in space.problem.dataspaces)
+    return (space.problem.dimensions, spaces, projection.ranks, projection.read_write, levels,
             constraints.min_parallelism)
 
 

@@ -22,9 +22,8 @@ from fadiff_mapper.base.deadline import Over, in_time, never, with_grace
 from fadiff_mapper.base.errors import FadiffError, OutOfTime, attempted
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.evaluate_spec import evaluate_mapping, evaluate_nests, is_sparse, layers_of
-from fadiff_mapper.model.loop_nest import Nest, cut_off, pack, unpack, without_lasts
-from fadiff_mapper.model.reuse import with_reuse
+from fadiff_mapper.model.evaluate_spec import evaluate_mapping, evaluate_nests, found_mapping, is_sparse, layers_of
+from fadiff_mapper.model.loop_nest import Nest, cut_off, pack, without_lasts
 from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.search.best_so_far import SearchOutcome, Watcher
 from fadiff_mapper.search.layer_family import first_of
@@ -345,7 +344,7 @@ class ResultStream:
     def _result(self, index: int, nest: Nest, status: str, stats: Stats | None = None) -> Result:
         """The result of a mapping; its statistics are computed unless given."""
         spec = self.specs[index]
-        mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
+        mapping = found_mapping(spec, nest)
         return Result(spec, mapping, stats or evaluate_mapping(spec, mapping), status, (),
                       {"metrics": self.options.priorities}, 0, time.monotonic() - self.start)
 

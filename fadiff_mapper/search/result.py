@@ -11,9 +11,8 @@ from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.extras import require
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.model.evaluate_spec import evaluate_mapping
-from fadiff_mapper.model.loop_nest import Nest, pack, unpack
-from fadiff_mapper.model.reuse import with_reuse
+from fadiff_mapper.model.evaluate_spec import evaluate_mapping, found_mapping, layer_of
+from fadiff_mapper.model.loop_nest import Nest, pack
 from fadiff_mapper.model.stats import Stats
 
 if TYPE_CHECKING:
@@ -99,7 +98,6 @@ class Result:
 
     def certificate(self) -> dict[str, Any]:
         """The proof that no mapping is better, for `fadiff-validate certificate`; FadiffError if it did not end."""
-        from fadiff_mapper.model.evaluate_spec import layer_of
         from fadiff_mapper.search.lower_bound.certificate import certificate
         from fadiff_mapper.search.mapspace import build_mapspace
         asked = self.options["gap"] if self.options.get("prove") else None
@@ -132,5 +130,5 @@ class Result:
 def with_nest(result: Result, nest: Nest, stats: Stats | None = None) -> Result:
     """The result with another mapping, a nest of one row, and its statistics; None: evaluated here."""
     spec = result.spec
-    mapping = with_reuse(unpack(nest, 0, spec.problem), spec.constraints)
+    mapping = found_mapping(spec, nest)
     return replace(result, mapping=mapping, stats=stats or evaluate_mapping(spec, mapping))

@@ -75,6 +75,11 @@ class Operator:
         """Multiply-accumulates of all runs."""
         return self.problem.computes * self.repeat
 
+    @property
+    def bits(self) -> Map:
+        """The bits of elements, by data space as in an instance."""
+        return Map(literal_bits(self.problem.dataspaces).get("bits", {}), where=Where(self.op))
+
     def with_bits(self, widths: Map) -> Operator:
         """The operator with other bits of elements, by data space as in an instance; others may be named, too."""
         problem = replace(self.problem, dataspaces=with_bits(self.problem.dataspaces, widths))

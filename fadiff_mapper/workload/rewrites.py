@@ -100,8 +100,8 @@ def _merged(node: Node, layer: Operator, source: Node, way: Sequence[Node]) -> l
     bounds = {**layer.problem.bounds, "N": layer.problem.bounds["N"] * times}
     inputs = tuple(made[-1].name if operand == SHARED else name
                    for name, operand in zip(node.inputs, node.operands, strict=True))
-    return [*made[1:], replace(node, layer=make_operator("gemm", bounds, repeat=shape[0], where=node.where),
-                               inputs=inputs)]
+    made_of = make_operator("gemm", bounds, repeat=shape[0], where=node.where, bits=layer.bits)
+    return [*made[1:], replace(node, layer=made_of, inputs=inputs)]
 
 
 # Problem. Most language models, and ONNX models before version 17 of the operator set, normalise in five to nine
@@ -212,7 +212,7 @@ def spread_over(network: str, nodes: Sequence[Node], busy: int) -> list[Node]:
             node = replace(node, shape=node.shape and (*after, *node.shape[2:]))
             if node.experts and node.layer is not None:
                 dims = {**node.layer.problem.bounds, "N": after[1]}
-                node = replace(node, layer=make_operator(node.layer.op, dims, repeat=after[0]),
+                node = replace(node, layer=make_operator(node.layer.op, dims, repeat=after[0], bits=node.layer.bits),
                                what=balance(math.prod(before), after[0], node.experts))
         result.append(node)
     return result

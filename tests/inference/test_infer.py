@@ -75,6 +75,10 @@ def test_shares_add_up_to_the_whole(llama: InferenceResult) -> None:
             shares = llama.shares(outcome.batch, *names).values()
             assert sum(seconds for seconds, _ in shares) == pytest.approx(outcome.seconds)
             assert sum(joules for _, joules in shares) == pytest.approx(outcome.joules)
+        for phase, whole in (("prefill", outcome.first_token_s), ("decode", outcome.seconds - outcome.first_token_s)):
+            busy = llama.busy(outcome.batch, phase)
+            assert next(iter(busy)) == ("VectorUnit" if phase == "prefill" else "DRAM")
+            assert max(busy.values()) < whole < sum(busy.values())
     assert llama.uncounted() == {}
     assert {key for (key,) in llama.shares(1, "unit")} == {"MAC", "VectorUnit"}
 

@@ -90,12 +90,12 @@ static Array<double> hops(const Array<std::int64_t>& group, int width, int heigh
 }
 
 static py::tuple random_neighbours(const Layer& layer, const MapSpace& space, const py::sequence& nest, int tries,
-                                   std::uint64_t seed, double divided) {
+                                   std::uint64_t seed, double resplit_rate) {
     return changed(layer, space, nest, seed, [&](const Point& from, Random& random, auto take) {
         Point point = from;
         Changes changes;
         for (int i = 0; i < tries; ++i) {
-            if (move(layer, space, from, divided, random, point, changes)) take(point);
+            if (move(layer, space, from, resplit_rate, random, point, changes)) take(point);
             take_back(space, from, changes, point);
         }
     });
@@ -145,7 +145,7 @@ PYBIND11_MODULE(_parts, module) {
     module.def("count_hops", &hops);
     const auto in = [](const char* name) { return py::arg(name); };
     module.def("random_neighbours", &random_neighbours, in("layer"), in("space"), in("nest"), in("tries"), in("seed"),
-               py::arg("divided") = 0);
+               py::arg("resplit_rate") = 0);
     module.def("layouts_fitted", &layouts_fitted);
 }
 

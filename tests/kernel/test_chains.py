@@ -172,15 +172,15 @@ def finished(of: LayerFamily, slices: Callable[[], int], seed: int = 3) -> tuple
     chains = _kernel.Chains(of.layer.compiled, compiled_space(of, 0), room_words=None, room_counted=None,
                             seed=seed, **compiled_objective(("edp",)))
     chains.start_random(12)
-    chains.begin(40, 0.8, 0.01, 10, 6, 4, False, divided=0.5)
+    chains.begin(40, 0.8, 0.01, 10, 6, 4, False, resplit_rate=0.5)
     while not chains.anneal(slices()):
         pass
     chains.keep_strongest(4)
-    chains.begin(20, 0.1, 0.01, 5, 3, 4, True, divided=0.2, adopted=0.3)
+    chains.begin(20, 0.1, 0.01, 5, 3, 4, True, resplit_rate=0.2, crossover_rate=0.3)
     while not chains.anneal(slices()):
         pass
     chains.start_again(6)
-    chains.begin(10, 0.8, 0.01, 10, 6, 4, False, divided=0.5)
+    chains.begin(10, 0.8, 0.01, 10, 6, 4, False, resplit_rate=0.5)
     while not chains.anneal(slices()):
         pass
     chains.polish(200)

@@ -12,7 +12,17 @@ import numpy as np
 import pytest
 from fadiff_validation.random_mappings import random_mapping
 
-from fadiff_mapper import InvalidMapping, Spec, SpecError, evaluate, load, map_layer
+from fadiff_mapper import (
+    FadiffError,
+    InvalidMapping,
+    SearchOptions,
+    Spec,
+    SpecError,
+    evaluate,
+    load,
+    map_layer,
+    map_layers,
+)
 from fadiff_mapper.base.bundled_files import designs, find
 from fadiff_mapper.inputs.spec.arch import StorageLevel
 from fadiff_mapper.inputs.spec.mapping import Mapping
@@ -176,6 +186,38 @@ def test_wrong_bits_are_one_line(bits: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError) as caught:
         hand_made(bits, ["C=1 M=1", "C=6 M=4"])
     assert str(caught.value) == message
+
+
+def test_problems_that_differ_in_bits_alone_are_mapped_apart() -> None:
+    specs = [load("bundled:arch/gemmini_small", f"bundled:{LAYER}", bits={"Weights": bits}) for bits in (8, 4)]
+    together = map_layers(specs)
+    assert [result.stats for result in together] == [map_layer(spec).stats for spec in specs]
+    assert together[1].stats.edp < together[0].stats.edp
+
+
+def test_what_does_not_know_bits_refuses_them() -> None:
+    spec = small("gemmini_small", None, Weights=4)
+    with pytest.raises(FadiffError, match=r"^certificate: found bits of tensors"):
+        map_layer(spec, prove=True).certificate()
+
+
+@pytest.mark.parametrize("model", ["refined", "paper"])
+def test_the_descents_know_bits(model: str) -> None:
+    pytest.importorskip("torch")
+    options = SearchOptions(method="gradient", model=model, effort="light")
+    wide, narrow = (map_layer(small("gemmini_small", None, **dict.fromkeys(NAMES, bits)), options) for bits in (8, 4))
+    assert narrow.stats.edp < wide.stats.edp
+
+
+def test_sensitivities_know_bits() -> None:
+    spec = small("gemmini_small", None, Weights=4, Inputs=8, Outputs=8)
+    found = map_layer(spec, sensitivities=True)
+    priced = {(one.level, one.constant): one for one in found.sensitivities}["DRAM", "read"]
+    cheaper = replace(spec, tables=replace(spec.tables, ert=tuple(
+        replace(table, actions={**table.actions, "read": table.actions["read"] * 1.5}) if "DRAM" in table.component
+        else table for table in spec.tables.ert)))
+    after = evaluate_mapping(cheaper, found.mapping).energy_pj
+    assert after - found.stats.energy_pj == pytest.approx(priced.derivative / found.stats.cycles * priced.value * 0.5)
 
 
 def test_a_search_makes_use_of_narrow_weights_and_proves_it() -> None:

@@ -214,10 +214,10 @@ def numbered(of: LayerFamily, member: int, number: np.ndarray) -> np.ndarray:
 
 
 def moved(of: LayerFamily, member: int, here: Nest, tries: int, seed: int,
-          divided: float = 0.0) -> tuple[Nest, np.ndarray, np.ndarray]:
+          resplit_rate: float = 0.0) -> tuple[Nest, np.ndarray, np.ndarray]:
     """Random neighbours: `tries` of each mapping less those that changed nothing, numbers of divisors, origins."""
     *arrays, number, row = parts.random_neighbours(of.layer.compiled, compiled_space(of, member), nest_arrays(here),
-                                                     tries, seed, divided)
+                                                     tries, seed, resplit_rate)
     return Nest(*arrays), number, row
 
 
@@ -234,7 +234,7 @@ def test_moves_stay_in_the_map_space_of_their_member(design: str) -> None:
     for member in range(len(SIBLINGS)):
         here = drawn(of, member, 20, 3)
         for seed in range(3):
-            near, number, row = moved(of, member, here, 3, seed, divided=seed / 2)
+            near, number, row = moved(of, member, here, 3, seed, resplit_rate=seed / 2)
             assert broken(of, member, near) == [] and len(row) > 20
             assert (placed(near) != placed(here)[..., row]).any()
             assert np.array_equal(numbered(of, member, number), placed(near))

@@ -51,24 +51,19 @@ def gap(bound: LowerBound, metric: str, value: float) -> float | None:
 
 
 def sentence(bound: LowerBound | None, metric: str, value: float) -> str:
-    """States what is proven about a value of a metric; the percentage is rounded up."""
+    """States what is proven about a value of a metric, with the largest parts of the bound; percentage rounded up."""
     above = gap(bound, metric, value) if bound else None
     if bound is None or above is None:
         return f"no lower bound on {METRIC_NAMES[metric]} is known for this problem"
     share = f"at most {math.ceil(above * 1e4) / 100:g} % above " if above else ""
-    return f"{METRIC_NAMES[metric]} is {share}the best possible; bound: {binding(bound, metric)}"
-
-
-def binding(bound: LowerBound, metric: str) -> str:
-    """The largest parts of the bound on a metric, in words."""
-    if metric == "last_level_accesses":
-        return "words that must cross the outermost boundary"
     energies, delays = (sorted((part for part in bound.parts if part.metric == quantity), key=lambda part: -part.value)
                         for quantity in ("energy", "delay"))
     whole = sum(part.value for part in energies) or 1.0
     time = f"time: {delays[0].source}"
     energy = "energy: " + ", ".join(f"{part.where} {part.value / whole:.0%}" for part in energies[:3])
-    return {"edp": f"{time}; {energy}", "energy": energy, "delay": time}[metric]
+    largest = {"edp": f"{time}; {energy}", "energy": energy, "delay": time,
+               "last_level_accesses": "words that must cross the outermost boundary"}[metric]
+    return f"{METRIC_NAMES[metric]} is {share}the best possible; bound: {largest}"
 
 
 def bound_record(bound: LowerBound | None, metric: str, value: float) -> dict[str, Any] | None:

@@ -31,6 +31,9 @@ def certificate(layer: PreparedLayer, space: MapSpace, metric: str, nest: Nest, 
     all its loops are fixed, the least value of its mappings and how many there are. Raises FadiffError if a mapping is
     below the limit, or some are not evaluated; OutOfTime.
     """
+    if layer.machine.element_words is not None:
+        raise FadiffError("certificate: found bits of tensors, which its checker does not know; accepted: a problem "
+                          "without bits")
     value = metric_of(score(layer, nest), metric)
     limit, core, levels = value * (1 - TOLERANCE) / (1 + gap), core_of(layer, space, metric), len(space.levels)
 

@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypedDict, TypeVar
 
+from fadiff_mapper.inputs.yaml.located import Map
 from fadiff_mapper.inputs.yaml.place import Where
 from fadiff_mapper.workload import Folded, Operator, make_operator
 from fadiff_mapper.workload.node import GENERIC, INPUT, KIND, NOT_UNDERSTOOD, Node, Window
@@ -60,6 +61,10 @@ class Assembly:
     folded: list[Folded] = field(default_factory=list)  # operators with multiply-accumulates that read only constants
     summing: set[str] = field(default_factory=set)  # nodes that are no reduction or pool, but sum elements
     busy_experts: int | None = None  # experts over which rows are spread, None for all
+    # Where operators take over the framework's types: node -> bits of an element of its output; else None
+    types: dict[str, int] | None = None
+    constant_bits: int = 0  # of the call whose nodes are added next, bits of its constants; 0 where not known
+    made_bits: int = 0  # bits of its result
 
     def put(self, node: Node) -> Tensor:
         """Adds a node, with a number behind its name where that is taken already, and returns its output."""
@@ -69,6 +74,8 @@ class Assembly:
             name = f"{node.name}.{self.taken[node.name]}"
         self.taken[name] = 1
         self.nodes.append(replace(node, name=name))
+        if self.types is not None:
+            self.types[name] = self.made_bits if node.layer or not node.inputs else self.types.get(node.inputs[0], 0)
         return Tensor(node.shape or (), name, node.shape is not None)
 
     def node(self, name: str, op: str, operands: Sequence[Tensor], shape: Shape | None, axes: tuple[int, ...] = (),
@@ -83,6 +90,11 @@ class Assembly:
                  pad: tuple[tuple[int, int], ...] | None = None) -> Tensor:
         """Adds an operator that reads these tensors as its data spaces."""
         read = {space: t.node for space, t in operands.items() if t.node}
+        if self.types is not None:
+            known = {space.name: self.made_bits if space.read_write else self.constant_bits
+                     for space in layer.problem.dataspaces} | {
+                         space: self.types.get(source, 0) for space, source in read.items()}
+            layer = layer.with_bits(Map({name: bits for name, bits in known.items() if bits}, where=self.where))
         return self.put(Node(name, layer.op, tuple(read.values()), shape, layer, tuple(read), pad, where=self.where))
 
     def input(self, name: str, shape: Shape | None) -> Tensor:

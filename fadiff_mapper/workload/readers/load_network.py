@@ -44,7 +44,8 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
         busy_experts: for a network with mixtures of experts, the number of experts over which rows are spread evenly;
             by default what a file says, and of a module all of them.
         name: name of the network; by default the name of the file, graph or class.
-        bits: bits of an element by tensor of the layers' problems (see `load`), in place of those in a file.
+        bits: bits of an element by tensor of the layers' problems (see `load`), in place of those in a file; or
+            "auto", as the types of a PyTorch module or ONNX model say.
 
     Returns:
         The checked network.
@@ -53,13 +54,15 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
         SpecError: a mistake in the source, with its place.
         FadiffError: a source of another kind.
     """
-    given = with_places(dict(bits), Where("bits")) if isinstance(bits, Mapping) else None
-    if given is not None:
+    typed = bits == "auto"
+    if isinstance(bits, Mapping):
         return with_bits(load_network(
             source, example_inputs, example_kwargs=example_kwargs, dims=dims, shapes=shapes, values=values,
-            busy_experts=busy_experts, name=name), given)
+            busy_experts=busy_experts, name=name), with_places(dict(bits), Where("bits")))
+    if not (bits is None or typed):
+        raise FadiffError(f"bits: found {bits}; accepted: bits of an element by tensor, or auto")
     if isinstance(source, str | os.PathLike):
-        read = _from_path(os.fspath(source), (dims or {}, _checked(shapes), values or {}), name)
+        read = _from_path(os.fspath(source), (dims or {}, _checked(shapes), values or {}, typed), name)
         return read if busy_experts is None else build_workload(
             read.name, spread_over(read.name, read.nodes, busy_experts), read.outputs, folded=read.folded)
     if busy_experts is not None and busy_experts < 1:
@@ -68,11 +71,11 @@ def load_network(source: Any, example_inputs: Sequence[Any] | None = None, *,
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(source, torch.nn.Module | torch.export.ExportedProgram):
         from fadiff_mapper.workload.readers.torch_program import read_module
-        return read_module(source, example_inputs, example_kwargs, name, busy_experts)
+        return read_module(source, example_inputs, example_kwargs, name, busy_experts, typed)
     if source_type.__name__ == "ModelProto" and source_type.__module__.startswith("onnx"):
         from fadiff_mapper.workload.readers.onnx_model import Given, read_model
         return read_model(source, name or source.graph.name or "onnx", "onnx model",
-                          Given(dims or {}, _checked(shapes), values or {}))
+                          Given(dims or {}, _checked(shapes), values or {}, typed))
     raise FadiffError(f"a network: found {source_type.__name__}; accepted: {ACCEPTED}, an onnx.ModelProto, a "
                       "torch.nn.Module with example inputs, a torch.export.ExportedProgram")
 
@@ -94,7 +97,7 @@ def _checked(shapes: Mapping[str, Sequence[int]] | None) -> dict[str, tuple[int,
     return {name: tuple(shape) for name, shape in (shapes or {}).items()}
 
 
-def _from_path(text: str, given: tuple[Any, Any, Any], name: str | None) -> Workload:
+def _from_path(text: str, given: tuple[Any, Any, Any, bool], name: str | None) -> Workload:
     """The network of a path, by its suffix; a network file or a folder says its own name."""
     path = bundled_files.one_path(text)
     suffix = path.suffix.lower()
@@ -107,6 +110,9 @@ def _from_path(text: str, given: tuple[Any, Any, Any], name: str | None) -> Work
     if suffix == ".onnx":
         from fadiff_mapper.workload.readers.onnx_model import Given, read_file
         return read_file(path, name, Given(*given))
+    if given[-1]:
+        raise FadiffError(f"bits: found auto for {text}, which says no types; accepted: an ONNX model or a PyTorch "
+                          "module, or bits of an element by tensor")
     if path.is_dir():
         from fadiff_mapper.workload.readers.problem_folder import read_folder
         return read_folder(path)

@@ -57,11 +57,12 @@ MOST_OPERATORS = 4 * MOST_NODES
 @dataclass(frozen=True)
 class Given:
     """What is said of a model's inputs: numbers for named dimensions, whole shapes of inputs by name, and the whole
-    numbers that inputs are, by name; these become constants."""
+    numbers that inputs are, by name; these become constants; and whether operators take over the types of tensors."""
 
     dims: Mapping[str, int]
     shapes: Mapping[str, Shape]
     values: Mapping[str, int]
+    typed: bool = False
 
 
 def clean(name: str) -> str:
@@ -125,7 +126,7 @@ def read_model(model: Any, name: str, file: str, given: Given) -> Workload:
         raise where.error(f"inputs have open axes: {shown}", f"numbers for them: {example}"
                           + (clean(f", or {' '.join(f'--dim {name}=N' for name in named)}") if named else ""))
     model = _inferred(light, where)
-    return _network(model, constants | {tensor.name for tensor in model.graph.initializer}, name, where)
+    return _network(model, constants | {tensor.name for tensor in model.graph.initializer}, name, where, given.typed)
 
 
 def _check_operator(node: Any, versions: Mapping[str, int], where: Where) -> None:
@@ -317,14 +318,20 @@ def _refuse_large_functions(model: Any, where: Where) -> None:
         raise where.error(f"{operators} operators in its functions", f"at most {MOST_OPERATORS}")
 
 
-def _network(model: Any, constants: set[str], title: str, where: Where) -> Workload:
-    """The network of a model with inferred shapes; `constants` are the names of its weights and small constants."""
+def _network(model: Any, constants: set[str], title: str, where: Where, typed: bool) -> Workload:
+    """The network of a model with inferred shapes; `constants` are the names of its weights and small constants.
+
+    `typed`: whether operators take over the types of tensors.
+    """
     graph, nodes, shapes = model.graph, model.graph.node, value_shapes(model.graph)
     version = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
-    walk = _Walk(Assembly(where), {name: Tensor(shapes.get(name) or ()) for name in constants},
-                 {tensor.name: _numbers(tensor) for tensor in graph.initializer}, shapes, version, where)
+    walk = _Walk(Assembly(where, types={} if typed else None),
+                 {name: Tensor(shapes.get(name) or ()) for name in constants},
+                 {tensor.name: _numbers(tensor) for tensor in graph.initializer}, shapes, version, where,
+                 bits=_value_bits(graph) if typed else {})
     for value in graph.input:
         if value.name not in constants:
+            walk.to.made_bits = walk.bits.get(value.name, 0)
             walk.to.where = Where(where.file, path=f"input {clean(value.name)}")
             extents = tuple(size.dim_value for size in value.type.tensor_type.shape.dim)
             walk.values[value.name] = walk.to.input(clean(value.name), extents)
@@ -346,6 +353,26 @@ def _network(model: Any, constants: set[str], title: str, where: Where) -> Workl
     return build_workload(title, walk.to.nodes, tuple(dict.fromkeys(outputs)), where, walk.to.folded)
 
 
+def _value_bits(graph: Any) -> dict[str, int]:
+    """Bits of the elements of a graph's values, of a dequantized one those that it is made of, and of one that is only
+    read to be quantized those that it becomes."""
+    types = {tensor.name: tensor.data_type for tensor in graph.initializer}
+    types |= {value.name: value.type.tensor_type.elem_type
+              for value in (*graph.value_info, *graph.output, *graph.input)}
+    bits = {name: 4 if TensorProto.DataType.Name(kind).endswith(("INT4", "4E2M1")) else
+            8 * helper.tensor_dtype_to_np_dtype(kind).itemsize for name, kind in types.items()
+            if kind not in (TensorProto.UNDEFINED, TensorProto.STRING)}
+    readers: dict[str, list[Any]] = {}
+    for node in graph.node:
+        if node.op_type == "DequantizeLinear" and node.input[0] in bits:
+            bits[node.output[0]] = bits[node.input[0]]
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+    quantized = {name: nodes[0].output[0] for name, nodes in readers.items()
+                 if all(node.op_type == "QuantizeLinear" and node.input[0] == name for node in nodes)}
+    return bits | {name: bits[after] for name, after in quantized.items() if after in bits}
+
+
 @dataclass
 class _Walk:
     """A walk over the nodes of a model, with all that is known of its values by name."""
@@ -357,6 +384,7 @@ class _Walk:
     version: int  # version of the operator set
     where: Where  # the source, for messages
     ends: dict[str, str] = field(default_factory=dict)  # for values without a shape, the operator at which shapes end
+    bits: Mapping[str, int] = field(default_factory=dict)  # bits of elements where types are taken over
 
     def enter(self, node: Any) -> None:
         """Enters the outputs of one ONNX node into `values`."""
@@ -376,6 +404,10 @@ class _Walk:
         if node.op_type == "Constant" and isinstance(call.attributes.get("value"), TensorProto):
             self.numbers[node.output[0]] = _numbers(call.attributes["value"])
         results = [Tensor(shape or ()) for shape in call.outs]
+        constants = [name for name in node.input if name and self.values[name].constant and len(
+            self.values[name].shape) > 1]
+        self.to.constant_bits = self.bits.get(constants[0], 0) if constants else 0
+        self.to.made_bits = self.bits.get(node.output[0], 0)
         try:
             if graphs := subgraphs(node):
                 results = self._region(call, graphs)
@@ -392,6 +424,8 @@ class _Walk:
                                       "operator", "operands and attributes as its documentation says") from None
         for name, tensor, shape in zip(node.output, results, call.outs, strict=True):
             self.values[name] = tensor
+            if self.to.types is not None and tensor.node:
+                self.to.types[tensor.node] = self.bits.get(name, 0)
             if shape is None and not tensor.constant:
                 self.ends[name] = lost or f"{clean(_name(node))} ({clean(node.op_type)})"
 

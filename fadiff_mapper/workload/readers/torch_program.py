@@ -358,7 +358,7 @@ DIFFERENTIATING = ("fake tensor in the exported program constant's list", "funct
 
 def read_module(source: torch.nn.Module | ExportedProgram, example_inputs: Sequence[Any] | None,
                 example_kwargs: Mapping[str, Any] | None, name: str | None,
-                busy_experts: int | None = None) -> Workload:
+                busy_experts: int | None = None, typed: bool = False) -> Workload:
     """Reads a module with its example arguments, or a program that `torch.export` made; see `load_network`.
 
     Raises:
@@ -368,12 +368,12 @@ def read_module(source: torch.nn.Module | ExportedProgram, example_inputs: Seque
     program = flattened(source if isinstance(source, ExportedProgram) else
                         _exported(source, example_inputs, example_kwargs))
     title = name or type(source).__name__
-    to = Assembly(Where(title), busy_experts=busy_experts)
+    to = Assembly(Where(title), busy_experts=busy_experts, types={} if typed else None)
     kinds = {spec.arg.name: spec.kind for spec in program.graph_signature.input_specs}
     values: dict[str, Any] = {}
     for node in program.graph.nodes:    # the user's tensors are inputs of the network, all others constants
         if node.op in ("placeholder", "get_attr") and isinstance(shape := _shapes(node, title), tuple):
-            to.where = Where(title, path=node.name)
+            to.where, to.made_bits = Where(title, path=node.name), _bits(node)
             user = node.op == "placeholder" and kinds.get(node.name) == InputKind.USER_INPUT and math.prod(shape) > 0
             values[node.name] = to.input(node.name, shape) if user else Tensor(shape)
     _add_calls(program.graph_module, values, to, title)
@@ -436,11 +436,27 @@ def _add_calls(module: torch.fx.GraphModule, values: dict[str, Any], to: Assembl
         of = modules[node]
         name = prefix + (of if of and count[of] == 1 else f"{of}.{node.name}".lstrip("."))
         to.where = Where(title, path=node.name)
+        if to.types is not None:
+            constants = [source for source in node.all_input_nodes if isinstance(
+                value := values.get(source.name), Tensor) and value.constant and len(value.shape) > 1]
+            stored = [user for user in node.users if "quantize" in str(user.target)]
+            to.constant_bits = _bits(constants[0]) if constants else 0
+            to.made_bits = _bits(stored[0] if stored and len(stored) == len(node.users) else node)
         values[node.name] = _called(node, name, module, values, to, title)
+        if to.types is not None and isinstance(made := values[node.name], Tensor) and made.node:
+            to.types[made.node] = to.made_bits
         schema, first = getattr(node.target, "_schema", None), node.args[0] if node.args else None
         if isinstance(first, torch.fx.Node) and schema is not None and schema.is_mutable and len(
                 schema.returns) == 1 and (written := schema.arguments[0].alias_info) is not None and written.is_write:
             values[first.name] = values[node.name]  # which the call updates in place and returns
+
+
+def _bits(node: torch.fx.Node) -> int:
+    """Bits of an element of a value, of a dequantized one those that it is made of; 0 where it is no tensor."""
+    if "dequantize" in str(node.target) and node.all_input_nodes:
+        return _bits(node.all_input_nodes[0])
+    made = tree_leaves(node.meta.get("val"))
+    return made[0].dtype.itemsize * 8 if made and isinstance(made[0], torch.Tensor) else 0
 
 
 def _called(node: torch.fx.Node, name: str, module: torch.fx.GraphModule, values: Mapping[str, Any], to: Assembly,
