@@ -87,7 +87,7 @@ __all__ = ["Calibration", "DesignResult", "DesignSpace", "FadiffError", "Inferen
            "LanguageModel", "Mapping", "NetworkOptions", "NetworkResult", "Result", "SearchOptions", "Spec",
            "SpecError", "Stats", "Workload", "__version__", "calibrate", "calibration_text", "call_mapper",
            "call_model", "evaluate", "examine", "explain_run", "files_of", "infer", "is_space", "load", "load_layers",
-           "load_mapping", "load_network", "map_layer", "map_layers", "map_network", "network_text",
+           "load_mapping", "load_network", "map_layer", "map_layers", "map_network", "network_text", "quickstart",
            "read_calibration", "read_document", "read_measured", "read_model", "read_run", "read_space", "real_model",
            "refuse_missing_energies", "remove_launchers", "require_coverage", "save_network", "search_design",
            "verify", "write_launchers"]
@@ -422,6 +422,22 @@ def infer(model: LanguageModel | Path_ | AnyMapping[str, Any], design: Design, *
             from fadiff_mapper.output.inference_files import inference_files
             write_files(Path(output), inference_files(result))
         return result
+
+
+def quickstart(folder: Path_) -> list[Path]:
+    """Writes a small design, a layer, a network and a space of designs, with comments, into a new folder.
+
+    Raises FadiffError where the folder has one of these files already, or cannot be written to.
+    """
+    from fadiff_mapper.base import bundled_files
+    from fadiff_mapper.base.atomic_files import write_files
+    root, texts = Path(folder), {path.name: path.read_text(encoding="utf-8")
+                                 for path in sorted((bundled_files.root() / "quickstart").glob("*.yaml"))}
+    for name in texts:
+        if (root / name).exists():
+            raise FadiffError(f"{root / name}: is there already; accepted: a new folder")
+    write_files(root, texts)
+    return [root / name for name in texts]
 
 
 @contextmanager

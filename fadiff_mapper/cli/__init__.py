@@ -44,8 +44,8 @@ def program_parser(command: str = "") -> Parser:
                "bundled:NAME is one that comes with this program (see: fadiff-mapper bundled).")
     parser.add_argument("--version", action="version", version=f"fadiff-mapper {__version__}")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
-    every = ("check", "evaluate", "map", "network", "design", "infer", "calibrate", "explain", "import", "bundled",
-             "doctor", "shim")
+    every = ("quickstart", "check", "evaluate", "map", "network", "design", "infer", "calibrate", "explain", "import",
+             "bundled", "doctor", "shim")
     for name in (command,) if command in every else every:
         getattr(commands, f"add_{name}")(subparsers)
     return parser

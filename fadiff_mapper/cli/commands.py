@@ -364,6 +364,22 @@ def import_network(options: argparse.Namespace) -> None:
     print_network(network, options.output)
 
 
+def add_quickstart(commands: Commands) -> None:
+    parser = commands.add_parser("quickstart", help="make a folder with a small design, layer, network and space "
+                                                    "to try and to change")
+    parser.add_argument("folder", type=arguments.folder, metavar="DIR", help="the folder to make")
+    parser.set_defaults(run=quickstart)
+
+
+def quickstart(options: argparse.Namespace) -> None:
+    """Writes the files and prints the commands to try."""
+    api.quickstart(options.folder)
+    say(f"{options.folder} has a design, a layer, a network and a space of designs, with comments. Try in this folder:")
+    for words in ("map design.yaml layer.yaml -o layer", "explain layer", "network network.yaml design.yaml -o network",
+                  "design space.yaml network.yaml --evaluations 5 -o space"):
+        say(f"  fadiff-mapper {words}")
+
+
 def add_bundled(commands: Commands) -> None:
     parser = commands.add_parser("bundled", help="list the designs and workloads that come with this program")
     parser.add_argument("prefix", nargs="?", default="",

@@ -270,9 +270,10 @@ def _stay_violations(hardware: Hardware, group: FusedGroup, index: int, step: St
                           f"{words}", size, words)
         if not any(level > home for level in kept):
             yield _broken("level", stay.level, f"{name} stays in {stay.level}, but no level outside it keeps it")
-    finished = [hardware.level(link.stay.level) for link in group.links[index:index + 1]]
+    summed, *further = tile.kept_levels(output)     # where no level inside the home keeps sums, they are added up there
+    finished = [home for link in group.links[index:index + 1] if (home := hardware.level(link.stay.level)) != summed]
     if step.sums_stay(group):
-        finished += tile.kept_levels(output)[1:]
+        finished += further
     for level in finished:
         if back := float(tile.counts.reads[level, tile.index(output), 0]):
             name = hardware.arch.levels[level].name

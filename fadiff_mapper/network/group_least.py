@@ -396,7 +396,7 @@ def _way(problem: Problem, links: Sequence[LayerLink], after: LayerLink | None, 
                 fitting.any()) else ():
             here = (there <= high)[:, None] & (left >= 0)
             recomputed(all_words * (number - 1), 0.0,
-                       np.where(here, max(ceil(wide / (room.last // points)), 2) - 1, inf), float(depth))
+                       np.where(here, max(ceil(wide / np.floor(room.last / points)), 2) - 1, inf), float(depth))
     shape = (2, *left.shape)
     together = [[np.min([np.broadcast_to(each[index], shape) for each in found], axis=0) if found else
                  np.full(shape, inf) for index in range(2)] for found in (once, repeated)]

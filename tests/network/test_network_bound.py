@@ -237,6 +237,17 @@ def test_planning_ends_once_the_plan_is_as_close_to_the_best_as_asked_for() -> N
     assert sooner.options["gap"] == 0.05 and "gap" not in plain.options
 
 
+def test_a_home_that_adds_up_sums_itself_takes_groups_and_has_a_bound() -> None:
+    """A single buffer, with no level inside that keeps sums."""
+    result = map_network(load_network("bundled:quickstart/network"), bundled_files.find("quickstart/design"),
+                         NetworkOptions(threads=1), energy="estimate")
+    assert [group.nodes for group in result.groups] == [("first", "second", "third")]
+    assert result.stats.edp < 0.9 * result.unfused_stats.edp
+    assert result.gap is not None and 0 < result.gap < 0.2
+    first = result.groups[0].cost.layers[0]
+    assert first.energy_pj < result.layers[0].result.stats.energy_pj    # its output does not go to DRAM
+
+
 def test_nothing_is_proven_for_a_run_that_ended_early() -> None:
     result = map_network(load_network("bundled:networks/mobilenet_v1"), bundled_files.find("arch/gemmini_large"),
                          NetworkOptions(time_limit=0.05, threads=1))
