@@ -41,9 +41,9 @@ static void lay_element_words(const Layer& layer, Workspace& work) {
     }
 }
 
-// Words of a level that elements of a data space take there.
-static Lanes in_words(const Layer& layer, const Workspace& work, std::size_t cell, Lanes elements) {
-    return layer.packed() ? elements * work.held[cell] / layer.per[cell] : elements;
+// Words of a level that elements of a data space take there; `packed` is the layer's, asked for once.
+static inline Lanes in_words(bool packed, const Layer& layer, const Workspace& work, std::size_t cell, Lanes elements) {
+    return packed ? elements * work.held[cell] / layer.per[cell] : elements;
 }
 
 // Every limit in Timeloop's order, as model/legality.py lists them; fills in legality and excess.
@@ -226,11 +226,12 @@ static Lanes level_cycles(const Layer& layer, int level, const Workspace& work) 
     const double limits[3] = {layer.level[level].read_bandwidth, layer.level[level].write_bandwidth, layer.level[level].shared_bandwidth};
     const Lanes cycles = work.tiles.cycles;
     if (limits[0] >= UNLIMITED && limits[1] >= UNLIMITED && limits[2] >= UNLIMITED) return cycles;
+    const bool packed = layer.packed();
     Lanes read = 0.0, write = 0.0;
     for (int t = 0; t < layer.tensors; ++t) {
         const std::size_t cell = std::size_t(level) * layer.tensors + t;
-        Lanes reads = in_words(layer, work, cell, work.reads[cell]);
-        Lanes writes = in_words(layer, work, cell, work.updates[cell]) + in_words(layer, work, cell, work.fills[cell]);
+        const auto words = [&](const std::vector<Lanes>& of) { return in_words(packed, layer, work, cell, of[cell]); };
+        Lanes reads = words(work.reads), writes = words(work.updates) + words(work.fills);
         if (work.residual) {  // of an average instance
             const Lanes busy = work.tiles.instances(level) / work.used[level];
             reads = ceil(reads / busy), writes = ceil(writes / busy);
@@ -250,16 +251,17 @@ static Lanes level_energy(const Layer& layer, int level, Lanes busy, const Works
     const Lanes instances = work.used[level], laid_out = work.tiles.instances(level);
     const Lanes clusters = smaller(laid_out, layer.level[level].clusters), members = laid_out / clusters;
     const double block = layer.level[level].block;
+    const bool packed = layer.packed();
     const auto blocks = [&](Lanes words) { return block == 1 ? ceil(words) : ceil(words / block); };
     Lanes energy = 0.0;
     for (int t = 0; t < layer.tensors; ++t) {
         const std::size_t cell = std::size_t(level) * layer.tensors + t;
         if (!work.pack.keep[cell].any()) continue;
-        const Lanes reads = in_words(layer, work, cell, work.reads[cell]), fills = in_words(layer, work, cell, work.fills[cell]),
-                    updates = in_words(layer, work, cell, work.updates[cell]);
+        const auto words = [&](const std::vector<Lanes>& of) { return in_words(packed, layer, work, cell, of[cell]); };
+        const Lanes reads = words(work.reads), fills = words(work.fills), updates = words(work.updates);
         const Lanes access = (blocks(reads) * layer.level[level].read + blocks(fills) * layer.level[level].fill
                               + blocks(updates) * layer.level[level].update) / members;
-        const Lanes addresses = in_words(layer, work, cell, work.fills[cell] + (
+        const Lanes addresses = in_words(packed, layer, work, cell, work.fills[cell] + (
             layer.spaces[t].written ? work.updates[cell] : work.reads[cell]));
         energy += access * instances + addresses * layer.level[level].address * clusters;
     }
