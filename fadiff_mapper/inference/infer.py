@@ -135,8 +135,10 @@ class InferenceResult:
         return dict(sorted(found.items(), key=lambda entry: -entry[1][0]))
 
     def busy(self, batch: int, phase: str) -> dict[str, float]:
-        """Seconds that each unit and memory needs in a phase of a whole inference, the longest first: if all of them
-        always worked side by side, the phase would take as long as the longest."""
+        """Seconds that each unit and each memory of limited bandwidth needs in a phase of a whole inference.
+
+        The longest comes first: if all of them always worked side by side, the phase would take as long.
+        """
         found: Counter[str] = Counter()
         for share in self.operators:
             if (share.batch, share.phase) == (batch, phase):
@@ -305,8 +307,15 @@ def _shares(step: _Step, results: dict[tuple[int, Hashable], Result], homes: Hom
     for node in step.network.nodes:
         operator = vectors.get(node.name)
         if node.layer:
-            stats = results[_home(step, node.name, homes), node.layer.key].stats
-            busy = {str(part["name"]): float(part["cycles"]) for part in (stats.arithmetic, *stats.levels)}
+            result = results[_home(step, node.name, homes), node.layer.key]
+            stats = result.stats
+            busy = {str(stats.arithmetic["name"]): float(stats.arithmetic["cycles"])}
+            for memory, level in zip(stats.levels, result.spec.arch.levels, strict=True):
+                limits = {"read_bandwidth": level.read_bandwidth, "write_bandwidth": level.write_bandwidth,
+                          "shared_bandwidth": level.shared_bandwidth}
+                busy |= {level.name: memory["cycles"] * max(  # at the bandwidth that the mapping takes
+                    sum(space[port] for space in memory["dataspaces"].values()) / limit
+                    for port, limit in limits.items() if limit)} if any(limits.values()) else {}
             yield share(node.name, node.op, str(stats.arithmetic["name"]), max(busy, key=lambda name: busy[name]),
                         step.count * node.layer.repeat, busy, macs=node.layer.problem.computes, operations=0,
                         cycles=stats.cycles, energy_pj=stats.energy_pj,

@@ -79,6 +79,9 @@ def test_shares_add_up_to_the_whole(llama: InferenceResult) -> None:
             busy = llama.busy(outcome.batch, phase)
             assert next(iter(busy)) == ("VectorUnit" if phase == "prefill" else "DRAM")
             assert max(busy.values()) < whole < sum(busy.values())
+            words = sum(share.steps * share.outermost_words for share in llama.operators
+                        if (share.phase, share.batch) == (phase, outcome.batch))
+            assert busy["DRAM"] == pytest.approx(words / DRAM / CLOCK, rel=0.001)
     assert llama.uncounted() == {}
     assert {key for (key,) in llama.shares(1, "unit")} == {"MAC", "VectorUnit"}
 
