@@ -61,7 +61,8 @@ def print_spec(spec: Spec) -> int:
         ranks = ", ".join(" + ".join(f"{t.coefficient}*{t.dimension}" if t.name else t.dimension for t in rank)
                           for rank in ds.ranks)
         written = ", written" if ds.read_write else ""
-        out.print(f"  {ds.name}[{ranks}]: {spec.problem.tensor_size(ds)} words{written}")
+        bits = f" of {float(ds.bits.element):g} bits" if ds.bits else ""
+        out.print(f"  {ds.name}[{ranks}]: {spec.problem.tensor_size(ds)} words{bits}{written}")
     out.print(table("levels, outermost first", "level", "class", "instances", "fan-out", "words", "word bits", "block",
                     "bandwidth", "pJ read", "pJ fill", "pJ update", "pJ leak", text=2, rows=levels,
                     caption="energies per vector access; * is Timeloop's built-in value"))
