@@ -36,6 +36,7 @@ PAGE = 128
 """Tokens of which mapped lengths of a cache are multiples: as many as a usual array is wide."""
 MAPPED_LENGTHS = 3  # lengths of the cache that are mapped: first, middle, last
 PHASES = ("prefill", "decode")
+MOST_GENERATED = 2 ** 20  # tokens: a plain safety limit, as each is a row of a table
 NOT_COUNTED = "not counted"
 """The unit of operators of a design that has no units."""
 
@@ -234,11 +235,12 @@ def _homes(model: LanguageModel, batch: int, length: int, steps: Sequence[_Step]
     outermost, levels, first = len(spec.arch.levels) - 1, spec.arch.levels, None
     for index, level in enumerate(levels[:-1]):
         names = (None, *(inner.name for inner in levels[:index + 1]))
-        if level.is_dummy or level.usable is None or spec.sparse or spec.constraints.levels[index].bypass or any(
-                inner.power_gated_at not in names for inner in levels[:index + 1]):
+        gated_outside = any(inner.power_gated_at not in names for inner in levels[:index + 1])
+        if (level.is_dummy or level.usable is None or level.instances > 1 or spec.constraints.levels[index].bypass
+                or spec.sparse or gated_outside):
             continue  # it cannot be the outermost memory of a design
         words = {name: number * tensors[name].words(level.word_bits) for name, number in elements.items()}
-        room = level.usable * level.instances - (words["Weights"] + words["Activations"] if first is None else 0)
+        room = level.usable - (words["Weights"] + words["Activations"] if first is None else 0)
         first = index if first is None and room >= 0 else first
         if first is not None and room >= words["Cache"]:
             return first, index
@@ -266,6 +268,8 @@ def _check(model: LanguageModel, batch: Sequence[int], prompt: int, generate: in
         raise FadiffError(f"batch: found {', '.join(map(str, batch))}; accepted: each number once")
     if frequency is not None and not 0 < frequency < float("inf"):
         raise FadiffError(f"frequency: found {frequency}; accepted: cycles a second > 0")
+    if generate > MOST_GENERATED:
+        raise FadiffError(f"generate: found {generate}; accepted: at most {MOST_GENERATED}")
     if prompt + generate > model.context:
         raise FadiffError(f"prompt: found {prompt} tokens and {generate} to generate, {model.name} is made for "
                           f"{model.context}; accepted: at most so many together")

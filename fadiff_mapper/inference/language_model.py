@@ -94,7 +94,7 @@ HARMLESS = ("transformers_version", "use_cache", "cache_implementation", "layer_
             "scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "task_specific_params", "use_sliding_window",
             "max_window_layers", "num_experts_per_token", "query_pre_attn_scalar", "hidden_activation")
 """Keys with such words that bear on no cost, or are read together with another one."""
-BOUND = 2 ** 31  # of an extent: a plain safety limit
+BOUND, MOST_LAYERS = 2 ** 31, 10_000  # of an extent, and layers: plain safety limits
 
 
 def read_model(source: str | os.PathLike[str] | Mapping[str, Any]) -> LanguageModel:
@@ -122,6 +122,8 @@ def read_model(source: str | os.PathLike[str] | Mapping[str, Any]) -> LanguageMo
     width = extent("n_embd" if gpt else "hidden_size")
     heads, depth = (extent(name) for name in (("n_head", "n_layer") if gpt else (
         "num_attention_heads", "num_hidden_layers")))
+    if depth > MOST_LAYERS:
+        raise node.where.error(f"found {depth} layers", f"at most {MOST_LAYERS}")
     shared = heads if gpt else extent("num_key_value_heads", heads)
     if heads % shared:
         raise reader.at("num_key_value_heads").error(f"{shared} heads of keys and values for {heads} of queries",

@@ -56,10 +56,12 @@ def specs_of(workload: Workload, design: Design, energy: str = "bundled", strict
             if free and like is not None and _reads_alike(like, entry.layer.problem):
                 specs.append(with_bounds(like, entry.layer.problem.bounds))
                 continue
-            spec = (replace(read_spec(with_problem(document, literal), files, "built-in", strict=False),
-                            tables=design.tables, notes=design.notes, mapper=design.mapper)
-                    if isinstance(design, Spec) else
-                    read_spec(with_problem(document, literal), files, energy, strict, specs[0] if specs else None))
+            if isinstance(design, Spec):
+                spec = read_spec(with_problem(document, literal), files, "built-in", strict=False)
+                spec = replace(spec, arch=replace(spec.arch, units=design.arch.units), tables=design.tables,
+                               notes=design.notes, mapper=design.mapper)
+            else:
+                spec = read_spec(with_problem(document, literal), files, energy, strict, specs[0] if specs else None)
             specs.append(spec)
             alike.setdefault(key, spec)
     except OutOfTime:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fadiff_mapper import FadiffError, InferenceResult, infer
-from fadiff_mapper.api import read_model
+from fadiff_mapper.api import load, read_model
 from fadiff_mapper.base import bundled_files
 from fadiff_mapper.cli import main
 from fadiff_mapper.inference.infer import NOT_COUNTED, lengths_of
@@ -217,9 +217,26 @@ def test_a_design_without_a_clock_needs_a_frequency(tmp_path: Path) -> None:
     assert given.batches[0].seconds == pytest.approx(infer(TINY, TPU, prompt=64, generate=1).batches[0].seconds)
 
 
-def test_a_model_is_read_once_for_many_designs() -> None:
-    model = read_model(TINY)
-    assert infer(model, TPU, prompt=64, generate=1).model is model
+def test_models_and_designs_may_have_been_read() -> None:
+    model, spec = read_model(TINY), load(TPU, "bundled:layers/llama3_8b_decode/fc_4096_1024")
+    result = infer(model, spec, prompt=64, generate=1)
+    assert result.model is model
+    assert result.uncounted() == {}
+    assert result.batches == infer(TINY, TPU, prompt=64, generate=1).batches
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    (None, "config.json"), ("", "the file is empty"), ("[1, 2]", "mapping"), ("{", "YAML syntax"),
+    (json.dumps({**TINY, "num_hidden_layers": 10 ** 6}), "found 1000000 layers; accepted: at most 10000")])
+def test_a_file_that_is_no_model_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None,
+                                             message: str) -> None:
+    if text is not None:
+        (tmp_path / "config.json").write_text(text)
+    assert main(["infer", str(tmp_path / "config.json"), TPU, "-o", str(tmp_path / "out")]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert message in error
+    assert not (tmp_path / "out").exists()
 
 
 def test_gpt3_on_the_tpu_is_at_most_what_accelforge_finds() -> None:
