@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, inf, isnan, nan
+from math import inf, isnan, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
@@ -14,7 +14,7 @@ import numpy as np
 from fadiff_mapper.base.atomic_files import lock
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.inputs.yaml.located import Map
-from fadiff_mapper.network.result import NetworkResult, plans_among
+from fadiff_mapper.network.result import NetworkResult, percent_above, plans_among
 
 if TYPE_CHECKING:
     from fadiff_mapper.timeloop.verify import Verdict
@@ -142,8 +142,7 @@ class DesignResult:
         """A sentence on the gap."""
         metric, left = self.metrics[0], self.space_size - len(self.outcomes)
         if self.gap is not None:
-            percent = ceil(max(self.gap, 0.0) * 1e4) / 100
-            return (f"{metric} is at most {percent:g} % above that of the best plan on the best of all "
+            return (f"{metric} is at most {percent_above(self.gap)} above that of the best plan on the best of all "
                     f"{self.space_size:,} designs, of {plans_among(self.options['fuse'])}")
         return f"no gap is known: {left:,} designs were not looked at" if left else "no gap is known"
 

@@ -93,6 +93,11 @@ def plans_among(fuse: bool) -> str:
     return f"layers by themselves{groups}, within the design's constraints"
 
 
+def percent_above(gap: float) -> str:
+    """A proven gap in percent, rounded up to a hundredth."""
+    return f"{ceil(max(gap, 0.0) * 1e4) / 100:g} %"
+
+
 NO_READS = Totals(0.0, 0)
 """Energy and cycles of no reads at all, such as those of a network that joins no tensors."""
 
@@ -186,7 +191,7 @@ class NetworkResult:
         if self.gap is None:
             return "no lower bound on plans of this network is known"
         name = {"edp": "EDP", "energy": "energy", "delay": "delay"}[self.options["metric"]]
-        return (f"{name} is at most {ceil(max(self.gap, 0.0) * 1e4) / 100:g} % above that of the best plan, of "
+        return (f"{name} is at most {percent_above(self.gap)} above that of the best plan, of "
                 f"{plans_among(self.options['fuse'])}")
 
     @property
