@@ -14,7 +14,8 @@ import numpy as np
 from fadiff_mapper.base.atomic_files import lock
 from fadiff_mapper.base.errors import FadiffError, listed
 from fadiff_mapper.inputs.yaml.located import Map
-from fadiff_mapper.network.result import NetworkResult, percent_above, plans_among
+from fadiff_mapper.network.result import NetworkResult, plans_among
+from fadiff_mapper.search.lower_bound.assemble import percent_above
 
 if TYPE_CHECKING:
     from fadiff_mapper.timeloop.verify import Verdict

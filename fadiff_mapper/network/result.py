@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from fadiff_mapper.model.evaluate_spec import evaluate_nests, layers_of
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.stats import Stats
 from fadiff_mapper.network.one_design import by_node, with_bounds
+from fadiff_mapper.search.lower_bound.assemble import percent_above
 from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import Operator, Totals, Workload
 
@@ -91,11 +91,6 @@ def plans_among(fuse: bool) -> str:
     groups = (" and fused groups of consecutive layers, in any shared loops and tile sizes, with halos and weights "
               "kept or brought in again") if fuse else ""
     return f"layers by themselves{groups}, within the design's constraints"
-
-
-def percent_above(gap: float) -> str:
-    """A proven gap in percent, rounded up to a hundredth."""
-    return f"{ceil(max(gap, 0.0) * 1e4) / 100:g} %"
 
 
 NO_READS = Totals(0.0, 0)

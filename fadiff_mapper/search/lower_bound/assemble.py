@@ -50,12 +50,17 @@ def gap(bound: LowerBound, metric: str, value: float) -> float | None:
     return max(value / least - 1, 0.0) if least > 0 else None
 
 
+def percent_above(gap: float) -> str:
+    """A proven gap in percent, rounded up to a hundredth."""
+    return f"{math.ceil(max(gap, 0.0) * 1e4) / 100:g} %"
+
+
 def sentence(bound: LowerBound | None, metric: str, value: float) -> str:
     """States what is proven about a value of a metric, with the largest parts of the bound; percentage rounded up."""
     above = gap(bound, metric, value) if bound else None
     if bound is None or above is None:
         return f"no lower bound on {METRIC_NAMES[metric]} is known for this problem"
-    share = f"at most {math.ceil(above * 1e4) / 100:g} % above " if above else ""
+    share = f"at most {percent_above(above)} above " if above else ""
     energies, delays = (sorted((part for part in bound.parts if part.metric == quantity), key=lambda part: -part.value)
                         for quantity in ("energy", "delay"))
     whole = sum(part.value for part in energies) or 1.0

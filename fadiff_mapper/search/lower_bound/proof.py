@@ -7,7 +7,6 @@ too large for that are divided by the loops of one more level.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import inf
@@ -18,6 +17,7 @@ from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import Scores, score
 from fadiff_mapper.model.loop_nest import Nest
 from fadiff_mapper.model.prepared_layer import PreparedLayer
+from fadiff_mapper.search.lower_bound.assemble import percent_above
 from fadiff_mapper.search.lower_bound.best_first import Look, best_first
 from fadiff_mapper.search.lower_bound.schemes import Layout, Scheme, layouts, schemes
 from fadiff_mapper.search.mapspace import MapSpace
@@ -61,7 +61,7 @@ class MappingProof:
     @property
     def sentence(self) -> str:
         """The proof in words; the percentage is rounded up."""
-        above = f"at most {math.ceil(self.gap * 1e4) / 100:g} % above the best possible"
+        above = f"at most {percent_above(self.gap)} above the best possible"
         return (f"proved: {above if self.gap else 'no mapping is better'}; {self.parts:,} parts of the map space "
                 f"bounded, {self.mappings:,} mappings evaluated")
 
