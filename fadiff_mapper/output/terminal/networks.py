@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.progress import ProgressColumn, Task
 
 from fadiff_mapper.base.errors import attempted
-from fadiff_mapper.inference.vector_cost import costs_by_unit
+from fadiff_mapper.model.vector_cost import costs_by_unit
 from fadiff_mapper.output.terminal.console import Screen, console, print_corrected, progress_line, table
 from fadiff_mapper.workload import Workload, coverage
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fadiff_mapper import load, load_network, map_network
-from fadiff_mapper.inference.vector_cost import costs_by_unit, vector_cost
 from fadiff_mapper.inputs.yaml.load import load_file
+from fadiff_mapper.model.vector_cost import costs_by_unit, vector_cost
 from fadiff_mapper.output.terminal.networks import print_plan
 from fadiff_mapper.workload.node import Node
 from fadiff_mapper.workload.operations import vector_operator
