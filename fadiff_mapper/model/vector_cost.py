@@ -7,7 +7,7 @@ way in, updated and read on the way out. Einsums of one operator pass their tile
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fadiff_mapper.base.errors import FadiffError, listed
@@ -30,22 +30,38 @@ class VectorCost:
     busy: Mapping[str, float]  # cycles that the unit and each memory need
 
 
+@dataclass(frozen=True)
+class Stream:
+    """Words that lie in a memory and pass through the unit."""
+
+    level: int  # index of the memory, innermost first
+    read: float  # words from there to the unit
+    written: float = 0  # words from the unit to there
+
+
 def vector_cost(operator: VectorOperator, arch: Architecture, tables: Tables,
                 element: DataSpace = WORD) -> VectorCost:
-    """The cost of an operator on the unit that is fastest, of equally fast ones on the one that takes least energy.
+    """The cost of an operator by itself; arguments and errors as for `unit_cost`."""
+    return unit_cost(f"{operator.node} ({operator.op})", operator.operations,
+                     [Stream(len(arch.levels) - 1, operator.read, operator.written)], arch, tables, element)
+
+
+def unit_cost(name: str, operations: Mapping[str, float], streams: Sequence[Stream], arch: Architecture, tables: Tables,
+              element: DataSpace = WORD) -> VectorCost:
+    """The cost of operations on the unit that is fastest, of equally fast ones on the one that takes least energy.
 
     `element` has the bits of the elements that pass through the memories; by default one is a word of every memory.
 
-    Raises FadiffError where no unit of the design can do all its operations.
+    Raises FadiffError where no unit of the design that takes its operands there, or further in, can do all operations.
     """
-    able = [unit for unit in arch.units if operator.operations.keys() <= unit.operations.keys()]
+    near = [unit for unit in arch.units if all(unit.level <= stream.level for stream in streams)]
+    able = [unit for unit in near if operations.keys() <= unit.operations.keys()]
     if not able:
-        lacking = min((operator.operations.keys() - unit.operations.keys() for unit in arch.units), key=len)
-        found = "; ".join(f"{unit.name} with {', '.join(unit.operations)}" for unit in arch.units)
-        raise FadiffError(f"{operator.node} ({operator.op}): no unit of the design does {listed(sorted(lacking))} "
-                          f"beside its other operations (found: {found}); accepted: a unit with "
-                          f"{listed(sorted(operator.operations))}")
-    costs = [_on(operator, unit, arch, tables, element) for unit in able]
+        lacking = min((operations.keys() - unit.operations.keys() for unit in near), key=len, default=operations)
+        found = "; ".join(f"{unit.name} with {', '.join(unit.operations)}" for unit in near) or "none"
+        raise FadiffError(f"{name}: no unit of the design does {listed(sorted(lacking))} beside its other operations "
+                          f"(found: {found}); accepted: a unit with {listed(sorted(operations))}")
+    costs = [_on(operations, streams, unit, arch, tables, element) for unit in able]
     return min(costs, key=lambda cost: (cost.cycles, cost.energy_pj))
 
 
@@ -60,27 +76,27 @@ def costs_by_unit(operators: Iterable[VectorOperator], arch: Architecture,
     return found
 
 
-def _on(operator: VectorOperator, unit: ComputeUnit, arch: Architecture, tables: Tables,
-        element: DataSpace) -> VectorCost:
-    operations = operator.operations
+def _on(operations: Mapping[str, float], streams: Sequence[Stream], unit: ComputeUnit, arch: Architecture,
+        tables: Tables, element: DataSpace) -> VectorCost:
     busy = {unit.name: sum(number * unit.operations[name].cycles for name, number in operations.items())
             / (unit.lanes * unit.instances)}
     energy = sum(number * unit.operations[name].energy for name, number in operations.items())
-    outermost = arch.levels[-1]
-    for level in arch.levels[unit.level:]:
-        if not level.is_dummy:
-            passes, size = level is not outermost, float(element.words(level.word_bits))
-            reads, fills = size * (operator.read + passes * operator.written), size * passes * operator.read
-            updates = size * operator.written
+    for index, level in enumerate(arch.levels[unit.level:], unit.level):
+        own = [stream for stream in streams if index <= stream.level]
+        if own and not level.is_dummy:
+            size, passing = float(element.words(level.word_bits)), [stream for stream in own if index < stream.level]
+            reads = size * (sum(stream.read for stream in own) + sum(stream.written for stream in passing))
+            fills = size * sum(stream.read for stream in passing)
+            updates = size * sum(stream.written for stream in own)
             price = storage_energy(level, tables)
             energy += (reads * price.read + fills * price.fill + updates * price.update) / level.block_size
-            busy[level.name] = _cycles(level, reads, fills + updates)
+            busy[level.name] = memory_cycles(level, reads, fills + updates)
     bound = max(busy, key=lambda name: busy[name])
     return VectorCost(unit.name, busy[bound], energy, bound, busy)
 
 
-def _cycles(level: StorageLevel, reads: float, writes: float) -> float:
-    """Cycles in which all instances of a memory read and write so many words."""
+def memory_cycles(level: StorageLevel, reads: float, writes: float) -> float:
+    """Cycles in which all instances of a memory read and write so many words; 0 without a limit."""
     return max((words / (bandwidth * level.instances) for words, bandwidth in (
         (reads, level.read_bandwidth), (writes, level.write_bandwidth), (reads + writes, level.shared_bandwidth))
         if bandwidth is not None), default=0.0)
