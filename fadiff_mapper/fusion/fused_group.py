@@ -210,7 +210,8 @@ class FusedGroup:
         loops: the shared loops, outermost first.
         repeat: runs of the whole group, such as one per attention head.
         double_buffered: levels in which a tile that comes and goes has room twice, so that the next one can arrive;
-            tensors that stay from step to step are there once.
+            tensors that stay from step to step are there once. An intermediate on which a compute unit works is there
+            twice, so that the unit and the layers work side by side.
         spilled: True if partial sums of the last layer to which later steps add go to the outermost level in between
             and come back; False if they stay where they are summed up.
         second_reads: the residual operands that are read on the chip, instead of from outside.
@@ -229,6 +230,11 @@ class FusedGroup:
         """Steps of all shared loops together."""
         bounds = self.layers[-1].problem.bounds
         return prod(-(-bounds[loop.dim] // loop.tile) for loop in self.loops)
+
+    @property
+    def side_by_side(self) -> bool:
+        """Whether compute units work on one tile of each intermediate while the layers are at the next."""
+        return all(link.stay.level in self.double_buffered for link in self.links if link.operators)
 
     @property
     def one_pass(self) -> bool:

@@ -28,7 +28,7 @@ retained or recomputed.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import compress
@@ -319,8 +319,8 @@ class FusedCost:
     cycles: float
     energy_pj: float
     layers: tuple[LayerCost, ...]
-    # what compute units do between the layers, node by node without repeats; none where that costs nothing
-    operators: tuple[tuple[str, VectorCost], ...] = ()
+    # what compute units do between the layers, operator by operator (`FusedLink.operators`), without repeats
+    operators: tuple[VectorCost, ...] = ()
     # cycles, without repeats, that the multiply-accumulators, each unit and each memory need; empty without operators
     busy: Mapping[str, float] = field(default_factory=dict)
 
@@ -365,28 +365,25 @@ def total_costs(hardware: Hardware,
         parts = tuple(next(found) for _ in evaluated)
         operators = operator_costs(hardware, group, [layer.classes for layer in evaluated])
         cycles, energy = sum(layer.cycles for layer in parts), sum(layer.energy_pj for layer in parts)
-        busy: Counter[str] = Counter()
+        busy: defaultdict[str, float] = defaultdict(float)
         if operators:
-            traffic: Counter[tuple[str, str]] = Counter()
-            for layer in parts:
-                for (name, _), words in layer.traffic.items():
-                    traffic[name, "read"] += words.reads
-                    traffic[name, "written"] += words.fills + words.updates
-            busy.update({level.name: memory_cycles(level, traffic[level.name, "read"], traffic[level.name, "written"])
-                         for level in hardware.arch.levels if not level.is_dummy})
-            for _, own in operators:
-                busy.update(own.busy)
+            for level in hardware.arch.levels:
+                words = [moved for part in parts for (name, _), moved in part.traffic.items() if name == level.name]
+                busy[level.name] += memory_cycles(level, sum(moved.reads for moved in words),
+                                                  sum(moved.fills + moved.updates for moved in words))
+            for each in operators:
+                for name, own_cycles in each.busy.items():
+                    busy[name] += own_cycles
             busy[hardware.arch.arithmetic.name] = cycles
-            overlapped = all(link.stay.level in group.double_buffered for link in group.links if link.operators)
-            cycles = max(busy.values()) if overlapped else cycles + sum(own.cycles for _, own in operators)
-            energy += sum(own.energy_pj for _, own in operators)
+            cycles = max(busy.values()) if group.side_by_side else cycles + sum(each.cycles for each in operators)
+            energy += sum(each.energy_pj for each in operators)
         costs.append(FusedCost(group.repeat * cycles, group.repeat * energy, parts, operators, dict(busy)))
     return costs
 
 
 def operator_costs(hardware: Hardware, group: FusedGroup,
-                   classes: Sequence[Counter[StepClass]]) -> tuple[tuple[str, VectorCost], ...]:
-    """What compute units do in one run of a group: node and cost of each operator between its layers, over all steps.
+                   classes: Sequence[Counter[StepClass]]) -> tuple[VectorCost, ...]:
+    """What compute units do in one run of a group: the cost of each operator between its layers, over all steps.
 
     An operator works on every point of the intermediate that is computed, from the home and back; what it joins comes
     from the outermost level, unless it is read a second time on the chip. `classes`: the steps of each layer.
@@ -410,7 +407,7 @@ def operator_costs(hardware: Hardware, group: FusedGroup,
             own, joined = each.operator, part * each.joined
             if again and each.joined == own.written:
                 again, joined = again - 1, 0.0
-            operations = {kind: part * number for kind, number in own.operations.items()}
+            operations: Mapping[str, float] = {kind: part * number for kind, number in own.operations.items()}
             streams = [Stream(home, part * (own.read - each.joined), part * own.written), Stream(outermost, joined)]
             if own.op == "softmax" and group.one_pass and index == len(group.links) - 1:
                 results = group.layers[-1].problem.output.dimensions
@@ -418,8 +415,7 @@ def operator_costs(hardware: Hardware, group: FusedGroup,
                 operations = one_pass_operations(made, rows, points(index + 1, results, corrected=True),
                                                  prod(group.layers[-1].problem.bounds[dim] for dim in results))
                 streams.append(Stream(home, STATISTICS * rows, STATISTICS * rows))
-            found.append((own.node, unit_cost(f"{own.node} ({own.op})", operations, streams, hardware.arch,
-                                              hardware.tables)))
+            found.append(unit_cost(f"{own.node} ({own.op})", operations, streams, hardware.arch, hardware.tables))
     return tuple(found)
 
 

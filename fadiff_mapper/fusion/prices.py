@@ -21,7 +21,7 @@ all operators without multiply-accumulates cost time and energy (`model.vector_c
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -221,16 +221,18 @@ def word_costs(spec: Spec) -> WordCosts:
                      min(shared, read + written) * instances / float(machine.bandwidth_scale[-1].min() or 1.0) / last)
 
 
-def other_reads(workload: Workload, spec: Spec) -> OperatingPoint:
+def other_reads(workload: Workload, spec: Spec, left_out: Container[str] = ()) -> OperatingPoint:
     """Energy in pJ and cycles of a network besides its layers.
 
     On a design without compute units whole cycles of reading the other inputs of all element-wise operators; with units
     all operators without multiply-accumulates, one after the other, which read these inputs, too.
 
-    `spec`: any of its layers on the design. Raises FadiffError where no unit can do an operator.
+    `spec`: any of its layers on the design; `left_out`: operators that do not count, with units, by node. Raises
+    FadiffError where no unit can do an operator.
     """
     if spec.arch.units:
-        found = [vector_cost(operator, spec.arch, spec.tables) for operator in workload.vector_operators()]
+        found = [vector_cost(operator, spec.arch, spec.tables) for operator in workload.vector_operators()
+                 if operator.node not in left_out]
         return summed([OperatingPoint(own.energy_pj, own.cycles) for own in found])
     costs = word_costs(spec)
     return summed([costs.fetched(operand.words) for operand in other_inputs(workload.nodes)])

@@ -87,6 +87,11 @@ class Segment:
             object.__setattr__(self, "slides", tuple(map(_slides, self.links, self.problems[1:])))
 
     @property
+    def charged(self) -> bool:
+        """True if compute units do operators between its layers, which cost something."""
+        return any(link.operators for link in self.links)
+
+    @property
     def batched(self) -> bool:
         """True if a layer's problem is that of several of its runs."""
         return any(runs > 1 for runs in self.runs)
@@ -255,7 +260,9 @@ def _segment(names: tuple[str, ...], links: Sequence[NetworkLink], parts: _Segme
     if not any(count > 1 for count in runs) and any(name in joins for name in names):
         for behind, name in enumerate(names):
             for join in joins.get(name, ()):
-                here = join.plain if behind == len(links) else join.operand.node in links[behind].through
+                # behind the last layer a unit, which costs something, does the sum by itself
+                here = (join.plain and not parts.operators if behind == len(links)
+                        else join.operand.node in links[behind].through)
                 read = _handed_on(join, names, links, behind) or _own_input(join, nodes, nodes[names[0]], behind)
                 if here and read:
                     residuals.append(ResidualOperand(read, join.operand.words, join.operand.node))

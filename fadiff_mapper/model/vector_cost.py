@@ -7,7 +7,7 @@ way in, updated and read on the way out. Einsums of one operator pass their tile
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fadiff_mapper.base.errors import FadiffError, listed
@@ -63,17 +63,6 @@ def unit_cost(name: str, operations: Mapping[str, float], streams: Sequence[Stre
                           f"(found: {found}); accepted: a unit with {listed(sorted(operations))}")
     costs = [_on(operations, streams, unit, arch, tables, element) for unit in able]
     return min(costs, key=lambda cost: (cost.cycles, cost.energy_pj))
-
-
-def costs_by_unit(operators: Iterable[VectorOperator], arch: Architecture,
-                  tables: Tables) -> dict[str, tuple[float, float]]:
-    """Unit -> cycles and pJ of all operators that it does, one behind the other; errors as for `vector_cost`."""
-    found: dict[str, tuple[float, float]] = {}
-    for operator in operators:
-        cost = vector_cost(operator, arch, tables)
-        cycles, energy = found.get(cost.unit, (0.0, 0.0))
-        found[cost.unit] = cycles + cost.cycles, energy + cost.energy_pj
-    return found
 
 
 def _on(operations: Mapping[str, float], streams: Sequence[Stream], unit: ComputeUnit, arch: Architecture,
