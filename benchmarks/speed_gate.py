@@ -2,8 +2,8 @@
 
     python benchmarks/speed_gate.py OLD NEW [--rounds N] [--most RATIO]
 
-OLD and NEW are folders with checkouts whose kernel is built (`python setup.py build_ext --inplace`). Each round runs every
-command once with either one, and begins with the other one than the round before. A command's ratio is the median over
+OLD and NEW are folders with checkouts whose kernel is built (`python setup.py build_ext --inplace`). Each round runs
+every command once with each, and begins with the other one than the round before. A command's ratio is the median over
 the rounds of new / old processor time, start of the program included. Exits with 1 if a ratio is above RATIO: 1.10, as
 repeated runs of one and the same checkout stay within 5 %, with other work on the machine too.
 """
@@ -40,11 +40,11 @@ def main() -> int:
     for name, arguments in COMMANDS.items():
         for side in sides:
             seconds(side, arguments)  # compiles the modules and fills the caches of the disk
-        times: dict[Path, list[float]] = {side: [] for side in sides}
+        times: tuple[list[float], list[float]] = ([], [])
         for turn in range(options.rounds):
-            for side in sides if turn % 2 else sides[::-1]:
-                times[side].append(seconds(side, arguments))
-        old, new = (times[side] for side in sides)
+            for index in (0, 1) if turn % 2 else (1, 0):
+                times[index].append(seconds(sides[index], arguments))
+        old, new = times
         ratio = statistics.median(b / a for a, b in zip(old, new, strict=True))
         slow |= ratio > options.most
         print(f"| {name} | {statistics.median(old):.3f} | {statistics.median(new):.3f} | {ratio:.3f} |", flush=True)
