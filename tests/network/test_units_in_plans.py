@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fadiff_mapper import NetworkOptions, NetworkResult, Workload, load, map_network
+from fadiff_mapper import NetworkOptions, NetworkResult, Workload, map_network
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.fusion import evaluate_group
 from fadiff_mapper.fusion.segments import segments
