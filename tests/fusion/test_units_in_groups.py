@@ -17,6 +17,7 @@ from fadiff_mapper.fusion.fused_group import LinkOperator
 from fadiff_mapper.fusion.group_legality import group_violations, live_words
 from fadiff_mapper.inputs.spec.arch import ComputeUnit, UnitOperation
 from fadiff_mapper.inputs.spec.tables import storage_energy
+from fadiff_mapper.output.looptree import beyond_looptree
 from fadiff_mapper.workload.node import Node
 from fadiff_mapper.workload.operations import one_pass_operations, vector_operator
 
@@ -123,6 +124,11 @@ def test_without_units_the_softmax_itself_costs_nothing() -> None:
     fused = attention(loops, ())
     assert group_cost(hardware(), fused).operators == ()
     assert group_cost(hardware(), fused).layers == group_cost(with_unit(), attention(loops)).layers
+
+
+def test_looptree_has_no_corrections() -> None:
+    assert not any("one pass" in reason for reason in beyond_looptree(attention([("N", 2)]), hardware(), alike=True))
+    assert any("one pass" in reason for reason in beyond_looptree(attention([("C", 4)]), hardware(), alike=True))
 
 
 def test_the_operations_of_one_pass_are_those_of_a_program_that_does_it() -> None:
