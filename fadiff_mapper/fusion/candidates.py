@@ -15,17 +15,19 @@ rising accuracy: first with every passing operand brought in once per step, a lo
 order of these and only as long as one can still compete, with refetches where tiles do not fit. Around the best sizes a
 finer grid follows. Only candidates that survive are mapped and evaluated exactly (`network.planning`).
 
-`with_second_reads` makes of a candidate another one that reads residual operands on the chip: cheaper by the words that
-stay inside, as long as the home level has room for them.
+Around a plan (`reshaped`), either end of a group is moved by a few layers, or neighbours are merged, with the
+dimensions of the group's own loops carried over the links, or one loop over any dimension. `with_second_reads` makes of
+a candidate another one that reads residual operands on the chip: cheaper by the words that stay inside, as long as the
+home level has room for them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import combinations, permutations, product
+from itertools import combinations, pairwise, permutations, product
 from math import inf
 
 import numpy as np
@@ -39,6 +41,7 @@ from fadiff_mapper.fusion.estimates import (
     TileNest,
     Translated,
     compiled_segment,
+    group_bases,
     homes,
     sheet_of,
 )
@@ -72,6 +75,9 @@ At most `NetworkOptions.kept` of them are evaluated exactly. 8 lose 1 % of a net
 
 FINER = 16
 """Parts into which `_finer` divides a tile size, to try ten to twenty-three of them. Set by hand."""
+
+FURTHER = 2
+"""Layers by which an end of a group is moved at most. A limit of time."""
 
 
 def tile_nests(hardware: Hardware, segment: Segment) -> Iterator[TileNest]:
@@ -383,6 +389,75 @@ def _sizes(bound: int, lanes: int) -> list[int]:
     even = {-(-bound // steps) for steps in range(2, 9)} if lanes == 1 else set()
     sizes = {*divisors(bound), *smooth, *even}
     return sorted(size for size in sizes if size < bound <= MOST_ALONG * size)
+
+
+Nodes = tuple[str, ...]
+Dims = tuple[str, ...]
+
+
+def reshaped(hardware: Hardware, plan: Sequence[tuple[Nodes, FusedGroup]], chains: Sequence[Nodes],
+             segments: Sequence[Segment], bases: Mapping[str, LayerBase], price: NetworkPrice,
+             stopped: Callable[[], bool] = lambda: False) -> dict[Hashable, list[Candidate]]:
+    """Finds candidates next to the groups of a plan.
+
+    Args:
+        hardware: The design.
+        plan: Nodes and group of each part of the plan.
+        chains: Nodes of every chain of the network.
+        segments: All segments that could be groups.
+        bases: Each layer by itself, one run, by name.
+        price: The price of parts of the network.
+        stopped: Asked before every segment; once true, the others are left out.
+
+    Returns:
+        Candidates by the key of their segment.
+    """
+    by_nodes = {segment.nodes: segment for segment in segments}
+    proposed: dict[Hashable, dict[Dims, list[Candidate]]] = {}
+    translated: Translated = {}
+    for segment, carried in _moved(plan, chains, by_nodes):
+        if stopped():
+            break
+        # Layers that are one problem over all their runs in one segment, and run by run in another, differ in these.
+        dims = tuple(dim for dim in carried if dim in segment.problems[-1].bounds)
+        single = [] if segment.key in proposed else [order for order in orders(segment, 1) if order]
+        known = proposed.setdefault(segment.key, {})
+        for order in (dims, *single):
+            if order not in known:
+                known[order] = candidates_along(hardware, segment, order, group_bases(segment, bases), price,
+                                                known=translated)
+    return {key: [candidate for candidates in known.values() for candidate in candidates]
+            for key, known in proposed.items()}
+
+
+def _moved(plan: Sequence[tuple[Nodes, FusedGroup]], chains: Sequence[Nodes],
+           by_nodes: Mapping[Nodes, Segment]) -> Iterator[tuple[Segment, Dims]]:
+    """Segments with other ends or made of two neighbours, and the dimensions of their loops."""
+    position = {name: (chain, index) for chain in chains for index, name in enumerate(chain)}
+    for nodes, group in plan:
+        chain, start = position[nodes[0]]
+        stop = start + len(nodes)
+        dims = tuple(loop.dim for loop in group.loops)
+        for first in range(max(start - FURTHER, 0), start + FURTHER + 1):
+            if segment := by_nodes.get(chain[first:stop]):
+                yield segment, dims
+        for end in range(stop - FURTHER, stop + FURTHER + 1):
+            if segment := by_nodes.get(chain[start:end]):
+                yield segment, _carried(dims, group.links[len(segment.links):], segment.links[len(group.links):])
+    for (nodes, group), (after, other) in pairwise(sorted(plan, key=lambda part: position[part[0][0]])):
+        if segment := by_nodes.get(nodes + after):
+            yield segment, tuple(loop.dim for loop in other.loops)
+            yield segment, _carried(tuple(loop.dim for loop in group.loops), (), segment.links[len(group.links):])
+
+
+def _carried(dims: Dims, back: Sequence[FusedLink], on: Sequence[FusedLink]) -> Dims:
+    """Dimensions of a layer as those of another one, over some links back or on; dimensions not carried are dropped."""
+    for link in reversed(back):
+        own = {theirs: mine for mine, theirs in link.dims.items()}
+        dims = tuple(own[dim] for dim in dims if dim in own)
+    for link in on:
+        dims = tuple(link.dims[dim] for dim in dims if dim in link.dims)
+    return dims
 
 
 def with_second_reads(hardware: Hardware, candidate: Candidate, costs: WordCosts) -> list[Candidate]:

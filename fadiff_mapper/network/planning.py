@@ -12,7 +12,8 @@ a round brings more than next to nothing. At last, tile sizes and mappings of th
 
 Enumeration (`fusion.candidates`). Segments grow: a long one is enumerated only where it extends one that is cheaper
 than the same layers divided. With a time limit each round enumerates for a part of the time that is left, and what
-looks best is mapped before the next. With the method "gradient" a descent proposes candidates, too.
+looks best is mapped before the next. Around the groups of the plan, segments with other ends or of two groups are tried
+with the loops of these. With the method "gradient" a descent proposes candidates, too.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from fadiff_mapper.fusion.candidates import (
     distinct,
     narrower,
     neighbours,
+    reshaped,
     with_second_reads,
 )
 from fadiff_mapper.fusion.estimates import Candidate, LayerBase, Translated, group_bases, layer_base, revised
@@ -254,19 +256,29 @@ def planned_groups(run: PlanningRun, *, explain: bool = False,
     if run.descended:
         for key, own in run.descended.candidates(run.hardware, run.segments, run.bases, run.price, run.over).items():
             propose(run, run.known[key], own)
-    value = run.value()
-    while not run.over():
+    value, worthwhile = run.value(), True
+    while worthwhile and not run.over():
         complete = list_candidates(run)
-        while not run.over() and (picked := _hopeful(run)):
-            evaluate_candidates(run, picked, LIGHT, "groups")
+        _evaluate_hopeful(run)
+        if complete and not run.over():
+            around = [(part.nodes, part.plan.group) for part in best_known_plan(run)]
+            for key, own in reshaped(run.hardware, around, run.chains, run.segments, run.bases, run.price,
+                                     run.over).items():
+                propose(run, run.known[key], own)
+            _evaluate_hopeful(run)
         before, value = value, run.value(best_known_plan(run))
-        if complete and not value < before * (1 - WORTH):
-            break
+        worthwhile = not complete or value < before * (1 - WORTH)
     plan = best_known_plan(run)
     if plan and not run.over():
         _refine_groups(run, {part.nodes for part in plan})
     plan = best_known_plan(run)
     return tuple(plan), layers_alone(run, plan) if explain else ()
+
+
+def _evaluate_hopeful(run: PlanningRun) -> None:
+    """Evaluates the plan that would be best if estimates held, until it consists of evaluated groups."""
+    while not run.over() and (picked := _hopeful(run)):
+        evaluate_candidates(run, picked, LIGHT, "groups")
 
 
 # Which segments are enumerated.

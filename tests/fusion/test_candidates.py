@@ -30,7 +30,7 @@ from fadiff_mapper.fusion import (
     layer_steps,
     step_classes,
 )
-from fadiff_mapper.fusion.candidates import candidates, neighbours
+from fadiff_mapper.fusion.candidates import candidates, neighbours, reshaped
 from fadiff_mapper.fusion.estimates import CompiledSegment, LayerBase, SideBySide, compiled_segment, layer_base, revised
 from fadiff_mapper.fusion.group_cost import group_cost
 from fadiff_mapper.fusion.prices import NetworkPrice, OperatingPoint, WordCosts, summed
@@ -290,6 +290,27 @@ def fused_products() -> FusedGroup:
     (mapped,) = with_mappings(hardware, [found(1)[0].group], [product_specs()[1]], SUMS, LIGHT)
     assert mapped
     return mapped
+
+
+def test_next_to_a_group_lie_those_with_other_ends_and_all_of_two_neighbours() -> None:
+    network = load_network("bundled:networks/mobilenet_v1")
+    specs = specs_of(network, bundled_files.find("arch/gemmini_large"))
+    names = ("dw6", "pw6", "dw7", "pw7", "dw8", "pw8")
+    spec_of = {name: spec for entry, spec in zip(network.distinct(), specs, strict=True) for name in entry.nodes}
+    results = map_layers([spec_of[name] for name in names],
+                         SearchOptions(("edp",), threads=1, effort=Effort(chains=16, rounds=10, extra_rounds=0)))
+    bases = {name: layer_base(result) for name, result in zip(names, results, strict=True)}
+    every = [segment for segment in segments(network, 6) if set(segment.nodes) <= set(names)]
+    by_nodes = {segment.nodes: segment for segment in every}
+    groups = [(nodes, FusedGroup(tuple(FusedLayer(problem, {}) for problem in by_nodes[nodes].problems),
+                                 by_nodes[nodes].links, (TileLoop("P", 7),))) for nodes in (names[:2], names[2:4])]
+    price = NetworkPrice(summed([base.whole for base in bases.values()]))
+    hardware = Hardware(specs[0].arch, specs[0].tables)
+    near = reshaped(hardware, groups, [names], every, bases, price)
+    lengths = {one.segment.nodes: {tuple(loop.dim for loop in one.group.loops) for one in own}
+               for own in near.values() for one in own}
+    assert names[:4] in lengths and names[1:4] in lengths and names[2:6] in lengths
+    assert all(("P",) in dims for dims in lengths.values())
 
 
 def found(kept: int | None = None) -> Sequence:

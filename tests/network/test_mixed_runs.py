@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from functools import cache
 
-from fadiff_mapper import NetworkOptions, NetworkResult, Workload, map_network
+from fadiff_mapper import NetworkOptions, NetworkResult, SearchOptions, Workload, map_network
 from fadiff_mapper.base import bundled_files
-from fadiff_mapper.fusion import group_violations
+from fadiff_mapper.fusion import FusedGroup, FusedLayer, Hardware, TileLoop, group_violations
+from fadiff_mapper.fusion.candidates import reshaped
+from fadiff_mapper.fusion.estimates import layer_base
+from fadiff_mapper.fusion.prices import NetworkPrice, summed
 from fadiff_mapper.fusion.segments import Segment, batched, segments
 from fadiff_mapper.model.evaluate_spec import evaluate_mapping
+from fadiff_mapper.network.one_design import by_node, specs_of
+from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.workload import Node, build_workload, make_operator
 
 HEADS, SIZE, TOKENS = 4, 16, 256
@@ -65,3 +70,21 @@ def test_a_plan_hands_heads_from_one_projection_to_the_other_on_the_chip() -> No
     for layer, name in ((first, "Outputs"), (middle, "Inputs"), (middle, "Outputs"), (last, "Inputs")):
         assert ("DRAM", name) not in layer.traffic
     assert group.unfused.energy_pj > group.cost.energy_pj
+
+
+def test_a_neighbour_of_a_group_has_no_loop_over_runs_that_are_no_dimension_there() -> None:
+    """Two products for each head by themselves run head by head; behind a projection all heads are one problem."""
+    head = make_operator("gemm", {"N": TOKENS, "C": SIZE, "M": SIZE, **ONE}, repeat=HEADS)
+    network = build_workload("pair of heads", [
+        *heads().nodes[:5], Node("t", "gemm", ("s",), None, head, ("Inputs",))])
+    every = {found.nodes: found for found in segments(network, 3)}
+    whole, apart = every["q", "s", "t"], every["s", "t"]
+    assert "G" in whole.problems[-1].bounds and "G" not in apart.problems[-1].bounds
+    specs = specs_of(network, bundled_files.find("arch/gemmini_large"))
+    results = map_layers(specs, SearchOptions(effort="quick"), metric="edp")
+    bases = by_node(network, list(map(layer_base, results)))
+    group = FusedGroup(tuple(FusedLayer(problem, {}) for problem in whole.problems), whole.links,
+                       (TileLoop("G", 1), TileLoop("N", 64)))
+    near = reshaped(Hardware(specs[0].arch, specs[0].tables), [(whole.nodes, group)], [whole.nodes],
+                    list(every.values()), bases, NetworkPrice(summed([base.whole for base in bases.values()])))
+    assert {loop.dim for candidate in near[apart.key] for loop in candidate.group.loops} <= set("NMC")
