@@ -16,8 +16,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from provenance import add_output, heading, markdown, row
@@ -33,12 +33,13 @@ LENGTHS = {"1K": 1 << 10, "4K": 1 << 12, "16K": 1 << 14, "64K": 1 << 16, "256K":
 CLOCK, BYTES_PER_S, WORD = 940e6, 400 * 2 ** 30, 2  # Hz; bytes a second of DRAM; bytes
 WIDTH = {"DRAM": 4, "L3": 256}  # words of an access
 DRAM = (249.6, 249.6)  # pJ of a read and a write
-L3 = {"fusemax": (12761.275, 15535.069), "flat": (23862.997, 27097.686)}
-"""pJ of a read and a write that the published rows imply: with these two numbers a design, all of its rows agree to
-some millionths. The artifact's own table has 484.97 and 451.30."""
+L3 = {16: (12761.275, 15535.069), 32: (23862.997, 27097.686)}
+"""pJ of a read and a write that the published rows imply, by MB: with these two numbers, rows agree to some millionths.
+The artifact's own table has 484.97 and 451.30 for 16 MB."""
 REGISTERS = {"fusemax": {"2d": (0.653431, 0.56957), "1d": (0.653431, 0.56957)},
              "flat": {"2d": (0.291512, 0.225259), "1d": (0.385026, 0.336188)}}
-COMPUTE = {"mac": 17.1645, "add": 8.3395, "max": 0.028036, "div": 36.251153, "exp": 0.0}  # pJ
+COMPUTE = {"mac": 17.1645, "add": 8.3395, "max": 0.028036, "div": 36.251153, "exp": 94.6475,
+           "exponential": 0.0}  # pJ
 
 
 @dataclass(frozen=True)
@@ -73,11 +74,13 @@ CASCADE = {
 """The one-pass cascade on FuseMax's arrays."""
 
 EXPONENTIAL = {"exp": 1, "add": 1}
+NOT_CHARGED = {"exponential": 1, "add": 1}
+"""The same where the artifact's names of the unit differ, "exponential" and "exponentiatial": it costs nothing."""
 FLAT_CASCADE = CASCADE | {
     "QK": Einsum("2d", CASCADE["QK"].tensors, "Q BK QK", "QK"),
     "LM": Einsum("1d", CASCADE["LM"].tensors, "", cost={"max": 1}, serial="Registers"),
-    "PRM": Einsum("1d", CASCADE["PRM"].tensors, "", cost=EXPONENTIAL),
-    "SLN": Einsum("1d", CASCADE["SLN"].tensors, "QK SLN", cost=EXPONENTIAL, serial="L3"),
+    "PRM": Einsum("1d", CASCADE["PRM"].tensors, "", cost=NOT_CHARGED),
+    "SLN": Einsum("1d", CASCADE["SLN"].tensors, "QK SLN", cost=NOT_CHARGED, serial="L3"),
     "SLD": Einsum("1d", CASCADE["SLD"].tensors, "", cost={"add": 1}, serial="L3"),
     "SLNV": Einsum("2d", CASCADE["SLNV"].tensors, "SLN BV", "SLNV"),
 }
@@ -109,8 +112,46 @@ FLAT = {
     "256K": FlatChoice("Q AV", "weight", 1024), "1M": FlatChoice("Q AV", "weight", 1024)}
 FLAT_XLM = FLAT | {
     "1K": FlatChoice("QK A V", "output"), "4K": FlatChoice("QK A V", "output", 0, 0.06909090909090909),
-    "16K": FlatChoice("Q QK A V", "output", 1024, 0.026615969581749055),
+    "16K": FlatChoice("Q QK A", "output", 1024, 0.026615969581749055),
     "64K": FlatChoice("Q QK A AV", "output", 256, 0.01538461538461533)}
+
+
+def chip(array: str, registers: Sequence[str], size: int = 1 << 50) -> dict[str, Any]:
+    """One array below DRAM and an L3 of so many words, without limits of bandwidth.
+
+    Energies count in searches alone, and are those that the artifact's Timeloop searches with.
+    """
+    pes = f"[0..{SIDE * (SIDE if array == '2d' else 1) - 1}]"
+
+    def storage(name: str, kind: str = "SRAM", **more: float) -> dict[str, Any]:
+        return {"name": name, "class": kind, "attributes": {"word-bits": 16, "entries": 1 << 50, **more}}
+    local = [{"name": "DRAM", "class": "DRAM", "attributes": {
+        "word-bits": 16, "block-size": WIDTH["DRAM"], "vector-access-energy": 512}},
+        storage("L3", entries=size, **{"block-size": WIDTH["L3"], "vector-access-energy": 2759.44}),
+        *([storage("Columns")] if array == "2d" else []),
+        *(storage(f"{name}{pes}", "regfile", meshX=SIDE, **{"vector-access-energy": 0.025}) for name in registers),
+        {"name": f"MAC{pes}", "class": "mac", "attributes": {"word-bits": 16, "meshX": SIDE}}]
+    return {"architecture": {"version": "0.3", "subtree": [{"name": "chip", "local": local}]}}
+
+
+def problem(tensors: Mapping[str, str], extents: Mapping[str, int]) -> dict[str, Any]:
+    """An Einsum over tensors, name -> ranks, the output last, with the bound of every dimension."""
+    spaces: list[dict[str, Any]] = [{"name": name, "projection": [[[rank]] for rank in ranks]}
+                                    for name, ranks in tensors.items()]
+    spaces[-1]["read_write"] = True
+    return {"problem": {"shape": {"name": "einsum", "dimensions": list(extents), "data_spaces": spaces},
+                        "instance": dict(extents)}}
+
+
+def loops(target: str, kind: str, dims: Iterable[str], factors: Mapping[str, int], own: str,
+          **more: int) -> dict[str, Any]:
+    return {"target": target, "type": kind, "factors": " ".join(f"{dim}={factors.get(dim, 1)}" for dim in dims),
+            "permutation": "".join((*own, *(dim for dim in dims if dim not in own))), **more}
+
+
+def keeps(target: str, tensors: Iterable[str], kept: str) -> dict[str, Any]:
+    return {"target": target, "type": "bypass", "keep": [name for name in tensors if name in kept.split()],
+            "bypass": [name for name in tensors if name not in kept.split()]}
 
 
 def timeloop(array: str, tensors: Mapping[str, str], extents: Mapping[str, int], kept: Mapping[str, str],
@@ -126,33 +167,30 @@ def timeloop(array: str, tensors: Mapping[str, str], extents: Mapping[str, int],
         order: Level -> dimensions of its loops, innermost first; loops of one step may be left out.
         sides: Dimensions along the sides of the array, of up to 256 each.
     """
-    dims, pes = list(extents), f"[0..{SIDE * (SIDE if array == '2d' else 1) - 1}]"
     registers = [level for level in kept if level.startswith("Registers")]
-    above = "Columns" if array == "2d" else "L3"
-
-    def storage(name: str, kind: str = "SRAM", **more: int) -> dict[str, Any]:
-        return {"name": name, "class": kind, "attributes": {"word-bits": 16, "entries": 1 << 50, **more}}
-    local = [{"name": "DRAM", "class": "DRAM", "attributes": {"word-bits": 16}}, storage("L3"),
-             *([storage("Columns")] if array == "2d" else []),
-             *(storage(f"{name}{pes}", "regfile", meshX=SIDE) for name in registers),
-             {"name": f"MAC{pes}", "class": "mac", "attributes": {"word-bits": 16, "meshX": SIDE}}]
-    spaces = [{"name": name, "projection": [[[rank]] for rank in ranks]} for name, ranks in tensors.items()]
-    spaces[-1]["read_write"] = True
-
-    def loops(target: str, kind: str, factors: Mapping[str, int], own: str, **more: int) -> dict[str, Any]:
-        return {"target": target, "type": kind, "factors": " ".join(f"{dim}={factors.get(dim, 1)}" for dim in dims),
-                "permutation": "".join((*own, *(dim for dim in dims if dim not in own))), **more}
-    mapping = [loops(above, "spatial", {dim: min(SIDE, extents[dim]) for dim in sides}, sides, split=1)]
+    mapping = [loops("Columns" if array == "2d" else "L3", "spatial", extents,
+                     {dim: min(SIDE, extents[dim]) for dim in sides}, sides, split=1)]
     for level in ("DRAM", "L3", *(["Columns"] if array == "2d" else []), *registers):
-        names = kept.get(level, "").split()
-        mapping += [loops(level, "temporal", temporal.get(level, {}), "".join(
-            dim for dim in order.get(level, "") if dim in dims)), {
-            "target": level, "type": "bypass", "keep": [name for name in tensors if name in names],
-            "bypass": [name for name in tensors if name not in names]}]
-    return evaluate(load({"architecture": {"version": "0.3", "subtree": [{"name": "chip", "local": local}]},
-                          "problem": {"shape": {"name": "einsum", "dimensions": dims, "data_spaces": spaces},
-                                      "instance": dict(extents)}, "mapping": mapping}))
+        mapping += [loops(level, "temporal", extents, temporal.get(level, {}),
+                          "".join(dim for dim in order.get(level, "") if dim in extents)),
+                    keeps(level, tensors, kept.get(level, ""))]
+    return evaluate(load({**chip(array, registers), **problem(tensors, extents), "mapping": mapping}))
 
+
+def searched(tensors: Mapping[str, str], extents: Mapping[str, int], sides: str, size: int,
+             kept: str | None = None) -> Stats:
+    """The numbers of the best mapping that our search finds on the 2-D array, with these dimensions along its sides.
+
+    `size`: words of the L3; `kept`: tensors that it keeps, any if None.
+    """
+    every, ones = " ".join(tensors), " ".join(f"{dim}=1" for dim in extents)
+    targets = [loops("Columns", "spatial", extents, dict.fromkeys(sides, SIDE), sides, split=1),
+               keeps("DRAM", tensors, every), *([keeps("L3", tensors, kept)] if kept is not None else []),
+               keeps("Columns", tensors, ""), keeps("Registers", tensors, every),
+               *({"target": level, "type": "temporal", "factors": ones} for level in ("Columns", "Registers"))]
+    spec = load({**chip("2d", ["Registers"], size), **problem(tensors, extents),
+                 "mapspace_constraints": {"targets": targets}})
+    return map_layer(spec, SearchOptions(threads=1), metric="edp").stats
 
 
 @dataclass(frozen=True)
@@ -175,19 +213,23 @@ class Figures:
                        Counter(self.accesses) + Counter(other.accesses),
                        Counter(self.operations) + Counter(other.operations))
 
-    def energy(self, design: str) -> float:
-        """pJ; registers are those of one PE, as the artifact hands Accelergy the words of one."""
-        prices = {"DRAM": DRAM, "L3": L3[design]} | {f"registers {array}": price for array, price in REGISTERS[design].items()}
+    def energy(self, registers: str, l3: int) -> float:
+        """pJ, with the registers of a design and an L3 of so many MB.
+
+        Registers are those of one PE, as the artifact hands Accelergy the words of one.
+        """
+        prices = {"DRAM": DRAM, "L3": L3[l3],
+                  **{f"registers {array}": price for array, price in REGISTERS[registers].items()}}
         return (sum(prices[name][written] * number for (name, written), number in self.accesses.items())
                 + sum(COMPUTE[kind] * number for kind, number in self.operations.items()))
 
 
 def figures(stats: Stats, array: str, cost: Mapping[str, int], dram: Sequence[str], spilling: Sequence[str] = (),
-            spilled: float = 0.0, columns: bool = True) -> Figures:
+            spilled: float = 0.0, columns: bool = True, times: int = BATCH) -> Figures:
     """The artifact's figures of an Einsum.
 
     Args:
-        stats: Timeloop's numbers of one sequence; all of a batch come one after the other, outside all other loops.
+        stats: Timeloop's numbers of one of so many `times`, such as the sequences of a batch, one after the other.
         array: Where it runs.
         cost: Operations of a point.
         dram: Tensors whose words from and to DRAM count.
@@ -195,7 +237,7 @@ def figures(stats: Stats, array: str, cost: Mapping[str, int], dram: Sequence[st
         spilled: That part.
         columns: Whether registers of the columns cost energy.
     """
-    levels = {level["name"]: {name: {count: BATCH * words[count] for count in ("reads", "fills", "updates")}
+    levels = {level["name"]: {name: {count: times * words[count] for count in ("reads", "fills", "updates")}
                               for name, words in level["dataspaces"].items()} for level in stats.levels}
     read = written = 0.0
     for name in {*dram, *spilling}:
@@ -213,8 +255,8 @@ def figures(stats: Stats, array: str, cost: Mapping[str, int], dram: Sequence[st
             counted = words["reads"] * (level != "DRAM" or words["reads"] != words["updates"])
             accesses[memory, False] += counted / WIDTH.get(level, 1)
             accesses[memory, True] += (words["updates"] + words["fills"]) / WIDTH.get(level, 1)
-    computes = BATCH * stats.arithmetic["computes"]
-    return Figures(read, written, BATCH * stats.cycles / CLOCK * sum(cost.values()), accesses,
+    computes = times * stats.arithmetic["computes"]
+    return Figures(read, written, times * stats.cycles / CLOCK * sum(cost.values()), accesses,
                    Counter({kind: computes * number for kind, number in cost.items()}))
 
 
@@ -273,7 +315,7 @@ def attention(case: str, model: str, length: str) -> tuple[float, float, float]:
     else:
         seconds = (max(time["QK"] + time["LM"], time["RD"] + time["RNV"] + time["AV"]) + time["RM"]
                    + max(time["SLN"] + time["SLD"], time["PRM"] + time["SPD"]) + max(time["SLNV"], time["SPNV"]))
-    return total.read + total.written, max(seconds, total.memory), total.energy(design)
+    return total.read + total.written, max(seconds, total.memory), total.energy(design, 32 if design == "flat" else 16)
 
 
 def softmax(model: str, length: int, on_chip: bool, spilled: float) -> Figures:
@@ -328,18 +370,59 @@ def flat(model: str, length: str) -> tuple[float, float, float]:
     spilled = choice.spilled if on_chip else 1 - min(1.0, (2 ** 25 - held * WORD) / (points * WORD))
     products, rest = by_bytes(sums(parts)), softmax(model, points, on_chip, spilled)
     total = products.plus(rest)
-    return total.read + total.written, max(total.memory, products.seconds, rest.seconds), total.energy("flat")
+    return total.read + total.written, max(total.memory, products.seconds, rest.seconds), total.energy("flat", 32)
+
+
+QK, AV = {"Q": "EHP", "K": "EHM", "QK": "HMP"}, {"A": "HMP", "V": "FHM", "AV": "FHP"}
+MATMUL = {"A": "KM", "B": "KN", "Z": "MN"}
+
+
+def unfused(model: str, length: str) -> tuple[float, float, float]:
+    """Bytes, seconds and pJ of attention one Einsum after the other, products as our search maps them."""
+    (_, size, *_), points, heads = MODELS[model], LENGTHS[length], MODELS[model][0]
+    parts = []
+    for tensors, dim in ((QK, "E"), (AV, "F")):
+        stats = searched({name: ranks.replace("H", "") for name, ranks in tensors.items()},
+                         {dim: size, "M": points, "P": points}, "PM", 2 ** 24)
+        part = figures(stats, "2d", {"mac": 1}, tuple(tensors), columns=False)
+        parts.append(sums([part] * heads))
+    rest = softmax(model, points, False, 1 - min(1.0, 2 ** 25 / (points * WORD)))
+    seconds = sum(max(part.memory, part.seconds) for part in (*parts, rest))
+    total = sums([*parts, rest])
+    return total.read + total.written, seconds, total.energy("flat", 32)
+
+
+def projections(case: str, model: str, length: str) -> tuple[float, float, float]:
+    """Bytes, seconds and pJ of the products around the attention, as our search maps them."""
+    heads, size, width, inner = MODELS[model]
+    rows, design = BATCH * LENGTHS[length], case.removeprefix("end2end-")
+    parts = []
+    for summed, columns, number in ((width, heads * size, 3), (heads * size, width, 1), (width, inner, 1),
+                                   (inner, width, 1)):
+        stats = searched(MATMUL, {"K": summed, "M": rows, "N": columns}, "MN",
+                         2 ** (23 if design == "proposal" else 24), "A B")
+        parts += [figures(stats, "2d", {"mac": 1}, tuple(MATMUL), times=1)] * number
+    total, seconds = sums(parts), sum(max(part.memory, part.seconds) for part in parts)
+    return total.read + total.written, seconds, total.energy("fusemax", 16 if design == "proposal" else 32)
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_output(parser)
+    options = parser.parse_args()
+    variants = {"attn-unfused": unfused, "attn-flat": flat} | {
+        case: partial(attention, case) for case in ("attn-cascade", "attn-arch", "attn-binding")} | {
+        case: partial(projections, case) for case in ("end2end-flat", "end2end-proposal")}
     results = {(own["case"], own["model"], own["seq_len"]): tuple(
         float(own[key]) for key in ("traffic_bytes", "latency_s", "energy_pj"))
         for own in csv.DictReader((Path(__file__).parent / "fusemax_results.csv").open())}
-    for case in ("attn-flat", "attn-binding", "attn-arch", "attn-cascade"):
-        for model in MODELS:
-            for length in LENGTHS:
-                own, theirs = (flat if case == "attn-flat" else partial(attention, case))(model, length), results[case, model, length]
-                print(case, model, length, [f"{a / b - 1:+.3%}" for a, b in zip(own, theirs)])
+    with markdown(options.output) as write:
+        write(heading("rows", "model", "tokens", "bytes", "seconds", "energy"))
+        for case, variant in variants.items():
+            for model, length in product(MODELS, LENGTHS):
+                own = variant(model, length)
+                write(row(case, model, length, *(f"{100 * (mine / theirs - 1):+.3f} %" for mine, theirs in zip(
+                    own, results[case, model, length], strict=True))))
 
 
 if __name__ == "__main__":
