@@ -1,6 +1,6 @@
 """The published rows of FuseMax (MICRO 2024), rebuilt from the structure of its mappings with this project's model.
 
-    python benchmarks/fusemax.py [-o FILE]
+    python benchmarks/fusemax.py [--search] [-o FILE]
 
 Each Einsum of a cascade is one Timeloop problem with one mapping on its own array (`CASCADE`, `FLAT_CASCADE`,
 `SOFTMAX`, `flat_product`), evaluated as `fadiff_mapper.evaluate` does; where the artifact has `timeloop-mapper` choose
@@ -13,17 +13,21 @@ from __future__ import annotations
 import argparse
 import csv
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from provenance import add_output, heading, markdown, row
 
-from fadiff_mapper import SearchOptions, evaluate, load, map_layer
+from fadiff_mapper import NetworkOptions, NetworkResult, SearchOptions, evaluate, load, map_layer, map_network
+from fadiff_mapper.base.bundled_files import find
+from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.stats import Stats
+from fadiff_mapper.workload import Node, build_workload, make_operator
 
 MODELS = {"BERT": (12, 64, 768, 3072), "TrXL": (16, 64, 1024, 4096), "T5": (8, 64, 512, 2048),
           "XLM": (16, 128, 2048, 8192)}
@@ -406,9 +410,59 @@ def projections(case: str, model: str, length: str) -> tuple[float, float, float
     return total.read + total.written, seconds, total.energy("fusemax", 16 if design == "proposal" else 32)
 
 
+def machine() -> Spec:
+    """The bundled FuseMax-like design at equal charges: L3 accesses as the rows imply, free registers, and a 2-D array,
+    queries along one side, that also does max, add and exponentials, of 6 multiply-accumulates behind the subtraction.
+    """
+    text = find("inference/fusemax_like").read_text(encoding="utf-8")
+    for old, new in (("484.97271", str(L3[16][0])), ("451.30271", str(L3[16][1])), ("0.653431", "0"), ("0.56957", "0"),
+                     ("    spatial: {meshX: 256}", "    spatial: {meshX: 256}\n    constraints:\n      "
+                      "spatial: {factors: [C=1, M=1, P=1, Q=1, R=1, S=1]}"),
+                     ("    spatial: {meshY: 256}", "    spatial: {meshY: 256}\n    constraints:\n      "
+                      "spatial: {factors: [N=1, P=1, Q=1, R=1, S=1]}"), ("exp: {mac: 6, add: 1}", "exp: {mac: 6}")):
+        assert old in text
+        text = text.replace(old, new)
+    with TemporaryDirectory() as folder:
+        (file := Path(folder) / "fusemax.yaml").write_text(text, encoding="utf-8")
+        spec = load(file, "bundled:layers/llama3_8b_decode/fc_4096_1024")
+    (vector,) = spec.arch.units
+    array = replace(vector, name=spec.arch.arithmetic.name, lanes=SIDE * SIDE, operations={
+        name: vector.operations[name] for name in ("max", "add", "exp")})
+    return replace(spec, arch=replace(spec.arch, units=(vector, array)))
+
+
+def planned(model: str, length: str, spec: Spec) -> NetworkResult:
+    """Our own plan of the attention."""
+    heads, size, *_ = MODELS[model]
+    points, runs = LENGTHS[length], BATCH * heads
+
+    def gemm(name: str, inputs: tuple[str, str], summed: int, columns: int) -> Node:
+        bounds = {"N": points, "C": summed, "M": columns, "P": 1, "Q": 1, "R": 1, "S": 1}
+        return Node(name, "gemm", inputs, layer=make_operator("gemm", bounds, repeat=runs),
+                    operands=("Inputs", "Weights"))
+    nodes = [Node("q", "input", shape=(runs, points, size)), Node("k", "input", shape=(runs, size, points)),
+             Node("v", "input", shape=(runs, points, size)), gemm("qk", ("q", "k"), size, points),
+             Node("softmax", "softmax", ("qk",), (runs, points, points), axes=(-1,)),
+             gemm("av", ("softmax", "v"), points, size)]
+    return map_network(build_workload("attention", nodes), spec, NetworkOptions(threads=1))
+
+
+def own_plans(results: Mapping[tuple[str, str, str], tuple[float, ...]], write: Callable[[str], None]) -> None:
+    """Our plans beside the rows of `attn-binding`."""
+    spec = machine()
+    write(heading("model", "tokens", "seconds", "energy", "shared loops", "sums", "bound", "s to plan"))
+    for model, length in product(MODELS, LENGTHS):
+        plan, (_, seconds, energy) = planned(model, length, spec), results["attn-binding", model, length]
+        fused = [(" ".join(f"{loop.dim} in {loop.tile:,}" for loop in own.group.loops),
+                  "leave the chip" if own.group.spilled else "stay", own.cost.bound) for own in plan.groups]
+        write(row(model, length, f"{plan.stats.cycles / CLOCK / seconds:.4f}", f"{plan.stats.energy_pj / energy:.4f}",
+                  *(fused[0] if fused else ("no group", "", "")), f"{plan.time_s:.1f}"))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_output(parser)
+    parser.add_argument("--search", action="store_true", help="our own plans on the same machine beside attn-binding")
     options = parser.parse_args()
     variants = {"attn-unfused": unfused, "attn-flat": flat} | {
         case: partial(attention, case) for case in ("attn-cascade", "attn-arch", "attn-binding")} | {
@@ -417,6 +471,9 @@ def main() -> None:
         float(own[key]) for key in ("traffic_bytes", "latency_s", "energy_pj"))
         for own in csv.DictReader((Path(__file__).parent / "fusemax_results.csv").open())}
     with markdown(options.output) as write:
+        if options.search:
+            own_plans(results, write)
+            return
         write(heading("rows", "model", "tokens", "bytes", "seconds", "energy"))
         for case, variant in variants.items():
             for model, length in product(MODELS, LENGTHS):
