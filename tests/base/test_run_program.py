@@ -84,6 +84,7 @@ def test_of_endless_output_the_beginning_and_the_end_are_kept(tmp_path: Path) ->
     assert done.output.startswith("first\n") and done.output.endswith("last\n")
 
 
+@pytest.mark.slow
 def test_one_that_never_stops_printing_is_ended(tmp_path: Path) -> None:
     with pytest.raises(FadiffError, match="did not end within 1 s"):
         run_program.run([sys.executable, "-c", "while True: print('x' * 10000)"], tmp_path, os.environ, 1)

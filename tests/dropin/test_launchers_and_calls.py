@@ -61,6 +61,7 @@ def test_the_model_launcher_leaves_timeloops_files(shim: Path, tmp_path: Path) -
     assert (out / "timeloop-model.stats.txt").read_text().startswith("# Written by fadiff_mapper ")
 
 
+@pytest.mark.slow
 def test_the_mapper_launcher_leaves_timeloops_files(shim: Path, tmp_path: Path) -> None:
     done = launched(shim, "timeloop-mapper", MESH, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -43,6 +43,7 @@ def test_the_fastest_unit_takes_an_operator() -> None:
     assert costs_by_unit([softmax, sums], arch, spec.tables).keys() == {"Fast", "VectorUnit"}
 
 
+@pytest.mark.slow
 def test_a_plan_says_what_its_other_operators_cost_on_units(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     network = load_network("bundled:networks/llama3_8b_decode")
     result = map_network(network, TPU, time_limit=5, output=tmp_path)

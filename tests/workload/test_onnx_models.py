@@ -101,6 +101,7 @@ def test_a_convolution_over_one_axis_is_one_over_two_with_an_axis_of_one() -> No
     assert node.shape == (1, 8, 20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("left", "right", "bounds", "repeat"), [
     ((6, 8), (8, 5), (6, 5, 8), 1), ((2, 3, 6, 8), (8, 5), (36, 5, 8), 1), ((2, 3, 6, 8), (2, 3, 8, 5), (6, 5, 8), 6),
     ((6, 8), (3, 8, 5), (6, 5, 8), 3), ((2, 1, 6, 8), (3, 8, 5), (6, 5, 8), 6), ((8,), (8, 5), (1, 5, 8), 1),
@@ -291,6 +292,7 @@ def test_a_cut_or_damaged_model_is_read_or_refused_in_one_line(place: int, patch
 
 # The command
 
+@pytest.mark.slow
 def test_import_writes_a_network_file_that_loads_to_the_same_graph(
         tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, out = tmp_path / "net.onnx", tmp_path / "net.yaml"
