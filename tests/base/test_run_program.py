@@ -90,6 +90,7 @@ def test_one_that_never_stops_printing_is_ended(tmp_path: Path) -> None:
         run_program.run([sys.executable, "-c", "while True: print('x' * 10000)"], tmp_path, os.environ, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of other processes are Linux's")
 @pytest.mark.parametrize("grows", ["bytearray(2 ** 29)", "sys.exit(subprocess.call([sys.executable, '-c', "
                                                          "'bytearray(2 ** 29)']))"], ids=["itself", "its child"])
@@ -119,6 +120,7 @@ ENDS = {"success": "sys.exit(0)", "failure": "sys.exit(3)", "a signal": "os.kill
         "the time limit": "time.sleep(60)"}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked for in /proc")
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("escape", ESCAPES)

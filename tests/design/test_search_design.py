@@ -80,6 +80,7 @@ def test_a_gap_that_cannot_be_proven_is_refused(settings: dict[str, Any], asked:
         searched(small_question(tmp_path, **asked), **settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["random", "exhaustive", "tpe", "nsga2"])
 def test_every_method_finds_the_best_of_a_small_space(method: str, store: Path, truth: list[DesignOutcome],
                                                       tmp_path: Path) -> None:

@@ -152,6 +152,7 @@ def test_the_network_is_finite_at_extremes() -> None:
     assert np.isfinite(found).all() and (found > 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("kinds", [("SRAM", "intmac"), ("regfile", "fpmac")])
 @pytest.mark.parametrize("key", ["width", "depth", "technology", "n_banks", "block_size", "global_cycle_seconds",

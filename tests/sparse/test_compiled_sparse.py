@@ -86,6 +86,7 @@ def test_compiled_scores_of_tensors_with_bits_are_those_of_the_full_evaluation(d
     assert legal > 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", DESIGNS)
 def test_bits_of_the_words_change_no_number_of_a_sparse_design(design: str) -> None:
     for spec in list(recorded_specs(design))[:12]:

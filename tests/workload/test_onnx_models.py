@@ -142,6 +142,7 @@ def test_softmax_before_version_13_takes_all_axes_from_its_own_on_together() -> 
         assert network.nodes[-1].axes == axes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("between", "channels", "moved"), [
     (lambda g, x: g.op("Concat", x, x, axis=1), 32, "PQ"),
     (lambda g, x: g.op("Slice", x, g.numbers(0), g.numbers(8), g.numbers(1)), 8, "PQ"),
@@ -189,6 +190,7 @@ def test_a_dynamic_dimension_is_an_error_that_names_the_input_and_a_number_for_i
         load_network(model, dims={"size": 3})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("build", "message"), [
     (lambda g: g.op("Relu", "x"), "the network has no layer"),
     (lambda g: g.op("Conv", g.op("Relu", "missing"), g.weight(4, 4, 1, 1)), "which nothing writes"),
