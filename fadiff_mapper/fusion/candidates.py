@@ -23,7 +23,6 @@ home level has room for them.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -314,11 +313,12 @@ def charged(hardware: Hardware, candidate: Candidate) -> list[Candidate]:
         own = replace(group, double_buffered=frozenset({home.name} if doubled else ()))
         if doubled and home.usable is not None and max(resident_words(own, layer_steps(own), home)) >= home.usable:
             continue
-        busy: Counter[str] = Counter()
+        busy = {hardware.arch.arithmetic.name: candidate.estimate.cycles}
         for cost in costs:
-            busy.update(cost.busy)
-        turn = [candidate.estimate.cycles, group.repeat * sum(cost.cycles for cost in costs)]
-        cycles = max(turn[0], group.repeat * max(busy.values())) if doubled else sum(turn)
+            for name, cycles in cost.busy.items():
+                busy[name] = busy.get(name, 0.0) + group.repeat * cycles
+        turn = candidate.estimate.cycles + group.repeat * sum(cost.cycles for cost in costs)
+        cycles = max(busy.values()) if doubled else turn
         found.append(replace(candidate, group=own, left_out=left_out,
                              estimate=OperatingPoint(energy, cycles).less(left_out)))
     return found
