@@ -188,10 +188,23 @@ def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase],
         known: As for `compiled_segment`.
 
     Returns:
-        At most `KEPT` different candidates, the best estimate first, then fewer loops.
+        At most `KEPT` different candidates, on compute units four times as many, the best estimate first, then fewer
+        loops.
     """
     compiled = compiled_segment(hardware, segment, bases, known)
+    if not segment.charged:
+        return distinct([sized.candidate() for sized in _best_sizes(hardware, compiled, price, limit)])
     limit += price(operators_alone(hardware, segment.links))
+    halves = {home: words / 2 for home, words in compiled.usable.items()}  # so that tiles may be there twice
+    found = [candidate for room in (compiled, replace(compiled, usable=halves))
+             for sized in _best_sizes(hardware, room, price, limit)
+             for candidate in charged(hardware, sized.candidate())]
+    return distinct(sorted(found, key=lambda candidate: price(candidate.estimate)))
+
+
+def _best_sizes(hardware: Hardware, compiled: CompiledSegment, price: NetworkPrice, limit: float) -> list[SizedNest]:
+    """At most `KEPT` residency choices of nests in their best tile sizes, the best estimate first, then fewer loops."""
+    segment, bases = compiled.segment, compiled.bases
     rough: list[tuple[float, int, Sheet, int]] = []
     for nest in tile_nests(hardware, segment):
         sheet = sheet_of(compiled, nest, _grid(segment, bases, nest.dims))
@@ -206,10 +219,8 @@ def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase],
         sized = sheet.best_tile_sizes(choice, price, bar)
         if sized is not None:
             best = sorted([*best, (sized.price, number, sized)], key=lambda item: item[:2])[:KEPT]
-    finer = sorted((_finer(compiled, sized, price) for _, _, sized in best),
-                   key=lambda sized: (round(price(sized.estimate), 9), len(sized.sheet.nest.dims)))
-    found = [candidate for sized in finer for candidate in charged(hardware, sized.candidate())]
-    return distinct(sorted(found, key=lambda candidate: price(candidate.estimate)) if segment.charged else found)
+    return sorted((_finer(compiled, sized, price) for _, _, sized in best),
+                  key=lambda sized: (round(price(sized.estimate), 9), len(sized.sheet.nest.dims)))
 
 
 def distinct(ranked: Sequence[Candidate]) -> list[Candidate]:
