@@ -63,7 +63,7 @@ SIZES = {1: 40, 2: 20, 3: 10}
 6 instead of 10 for three loops lose 2 % of a network's EDP on a small array; 14 gain nothing.
 """
 
-MOST_STEPS, MOST_ALONG = 2 ** 17, 2 ** 11
+MOST_STEPS, MOST_ALONG = 2 ** 20, 2 ** 11
 """Steps of a group, and of one of its loops, at most: a limit of time for the exact evaluation."""
 
 KEPT = 16
