@@ -3,7 +3,7 @@
     python benchmarks/fusemax.py [--search] [-o FILE]
 
 Each Einsum of a cascade is one Timeloop problem with one mapping on its own array (`CASCADE`, `FLAT_CASCADE`,
-`SOFTMAX`, `flat_product`), evaluated as `fadiff_mapper.evaluate` does; where the artifact has `timeloop-mapper` choose
+`SOFTMAX`, `flat`), evaluated as `fadiff_mapper.evaluate` does; where the artifact has `timeloop-mapper` choose
 (unfused products, projections), our search chooses under the same constraints. Traffic, latency and energy are put
 together by the artifact's own rules. `fusemax_results.csv` has its figures: bytes, seconds, pJ.
 """
