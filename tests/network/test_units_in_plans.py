@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fadiff_mapper import NetworkOptions, NetworkResult, Workload, map_network
+from fadiff_mapper import NetworkOptions, NetworkResult, Workload, load_network, map_network
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.fusion import evaluate_group
 from fadiff_mapper.fusion.segments import segments
@@ -125,3 +125,16 @@ def test_long_attention_is_fused_in_one_pass() -> None:
     assert group.group.one_pass and fused.gain > 0.7
     assert group.cost == evaluate_group(fused.hardware, group.group)
     assert fused.gap is not None and fused.gap >= 0
+
+
+def test_query_heads_that_share_keys_and_values_are_rows_of_one_group() -> None:
+    torch = pytest.importorskip("torch")
+
+    class Attention(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, q: object, k: object, v: object) -> object:
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+    q, k = (torch.empty(1, heads, 8192, 128, device="meta") for heads in (32, 8))
+    (group,) = map_network(load_network(Attention(), (q, k, k)), GEMMINI, NetworkOptions(threads=1)).groups
+    assert (group.group.repeat, group.group.layers[0].problem.bounds["N"]) == (8, 4 * 8192)
+    assert group.group.one_pass and group.cost.edp < group.unfused.edp * 0.75
