@@ -103,12 +103,34 @@ def test_without_units_operators_cost_nothing() -> None:
     assert not any(link.operators for segment in segments(attention(), 2) for link in segment.links)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("network", "design", "energy", "cycles"), [
+    ("mobilenet_v1", "gemmini_large", 1135519211.9566903, 1433021),
+    ("resnet18", "gemmini_small", 4291577113.469413, 9393407)])
+def test_plans_without_units_and_softmax_are_those_of_the_time_before_units(network: str, design: str, energy: float,
+                                                                            cycles: int) -> None:
+    found = map_network(load_network(f"bundled:networks/{network}"), f"bundled:arch/{design}",
+                        NetworkOptions(threads=1))
+    assert (found.stats.energy_pj, found.stats.cycles) == (energy, cycles)
+
+
 def test_an_operation_that_no_unit_can_do_is_refused_by_name() -> None:
     spec = plan().layers[0].spec
     (unit,) = spec.arch.units
     poor = replace(unit, operations={"add": unit.operations["add"]})
     with pytest.raises(FadiffError, match=r"norm \(layernorm\): no unit of the design does div, mac, mul, sqrt "):
         map_network(attention(), replace(spec, arch=replace(spec.arch, units=(poor,))))
+
+
+def test_without_a_unit_for_its_corrections_a_softmax_takes_whole_rows() -> None:
+    spec = plan().layers[0].spec
+    (unit,) = spec.arch.units
+    poor = replace(unit, operations={name: own for name, own in unit.operations.items() if name != "mul"})
+    nodes = [node for node in attention().nodes if node.name not in ("norm", "scaled")]
+    bare = build_workload("bare", [replace(node, inputs=tuple(
+        {"norm": "x", "scaled": "qk"}.get(name, name) for name in node.inputs)) for node in nodes])
+    (group,) = map_network(bare, replace(spec, arch=replace(spec.arch, units=(poor,)))).groups
+    assert not group.group.one_pass and group.cost.operators
 
 
 @pytest.mark.parametrize(("also", "running"), [("", {"M"}), ("relu", set()), ("dequantize", set())])
