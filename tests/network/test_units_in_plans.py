@@ -14,6 +14,8 @@ from fadiff_mapper.fusion import evaluate_group
 from fadiff_mapper.fusion.segments import segments
 from fadiff_mapper.inputs.yaml.load import load_file
 from fadiff_mapper.model.vector_cost import vector_cost
+from fadiff_mapper.output.network_files import plan_yaml
+from fadiff_mapper.output.network_page import network_html
 from fadiff_mapper.output.terminal.networks import print_plan
 from fadiff_mapper.workload import Node, build_workload, make_operator
 from fadiff_mapper.workload.operations import in_words
@@ -147,6 +149,8 @@ def test_long_attention_is_fused_in_one_pass() -> None:
     assert group.group.one_pass and fused.gain > 0.7
     assert group.cost == evaluate_group(fused.hardware, group.group)
     assert fused.gap is not None and fused.gap >= 0
+    assert "these words alone are charged, as this design has no compute units" in network_html(fused)
+    assert "softmax: in one pass over C" in plan_yaml(fused)
 
 
 def test_query_heads_that_share_keys_and_values_are_rows_of_one_group() -> None:
