@@ -23,7 +23,6 @@ home level has room for them.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -32,6 +31,7 @@ from math import inf
 
 import numpy as np
 
+from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.fusion.estimates import (
     Candidate,
     CompiledSegment,
@@ -64,7 +64,7 @@ SIZES = {1: 40, 2: 20, 3: 10}
 6 instead of 10 for three loops lose 2 % of a network's EDP on a small array; 14 gain nothing.
 """
 
-MOST_STEPS, MOST_ALONG = 2 ** 17, 2 ** 11
+MOST_STEPS, MOST_ALONG = 2 ** 20, 2 ** 11
 """Steps of a group, and of one of its loops, at most: a limit of time for the exact evaluation."""
 
 KEPT = 16
@@ -89,10 +89,8 @@ def tile_nests(hardware: Hardware, segment: Segment) -> Iterator[TileNest]:
 def nests_of(hardware: Hardware, segment: Segment, dims: tuple[str, ...]) -> Iterator[TileNest]:
     """Enumerates the nests with one order of loops: every home, retention of halos, and treatment of sums."""
     adding = [dim for dim in dims if dim not in segment.problems[-1].output.dimensions]
-    halos, below = list(_halos(segment, dims)), hardware.arch.level_names()
-    if segment.charged:  # units take intermediates from the home
-        below = below[min(unit.level for unit in hardware.arch.units):]
-    for home in [name for name in homes(hardware) if name in below]:
+    halos = list(_halos(segment, dims))
+    for home in homes(hardware):
         for retained in halos:
             if not adding or dims[-len(adding):] == tuple(adding):  # sums that stay: their loop is the innermost
                 yield TileNest(home, dims, retained, False)
@@ -189,10 +187,23 @@ def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase],
         known: As for `compiled_segment`.
 
     Returns:
-        At most `KEPT` different candidates, the best estimate first, then fewer loops.
+        At most `KEPT` different candidates, on compute units four times as many, the best estimate first, then fewer
+        loops.
     """
     compiled = compiled_segment(hardware, segment, bases, known)
+    if not segment.charged:
+        return distinct([sized.candidate() for sized in _best_sizes(hardware, compiled, price, limit)])
     limit += price(operators_alone(hardware, segment.links))
+    halves = {home: words / 2 for home, words in compiled.usable.items()}  # so that tiles may be there twice
+    found = [candidate for room in (compiled, replace(compiled, usable=halves))
+             for sized in _best_sizes(hardware, room, price, limit)
+             for candidate in charged(hardware, sized.candidate())]
+    return distinct(sorted(found, key=lambda candidate: price(candidate.estimate)))
+
+
+def _best_sizes(hardware: Hardware, compiled: CompiledSegment, price: NetworkPrice, limit: float) -> list[SizedNest]:
+    """At most `KEPT` residency choices of nests in their best tile sizes, the best estimate first, then fewer loops."""
+    segment, bases = compiled.segment, compiled.bases
     rough: list[tuple[float, int, Sheet, int]] = []
     for nest in tile_nests(hardware, segment):
         sheet = sheet_of(compiled, nest, _grid(segment, bases, nest.dims))
@@ -207,10 +218,8 @@ def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase],
         sized = sheet.best_tile_sizes(choice, price, bar)
         if sized is not None:
             best = sorted([*best, (sized.price, number, sized)], key=lambda item: item[:2])[:KEPT]
-    finer = sorted((_finer(compiled, sized, price) for _, _, sized in best),
-                   key=lambda sized: (round(price(sized.estimate), 9), len(sized.sheet.nest.dims)))
-    found = [candidate for sized in finer for candidate in charged(hardware, sized.candidate())]
-    return distinct(sorted(found, key=lambda candidate: price(candidate.estimate)) if segment.charged else found)
+    return sorted((_finer(compiled, sized, price) for _, _, sized in best),
+                  key=lambda sized: (round(price(sized.estimate), 9), len(sized.sheet.nest.dims)))
 
 
 def distinct(ranked: Sequence[Candidate]) -> list[Candidate]:
@@ -300,13 +309,16 @@ def charged(hardware: Hardware, candidate: Candidate) -> list[Candidate]:
     """A candidate with the costs of the operators between its layers, less those of the same by themselves.
 
     Units and multiply-accumulators work in turn or, as another candidate, side by side, where tiles of intermediates
-    have room twice.
+    have room twice. None where no unit can do an operator from the home, or its operations in one pass.
     """
     if not candidate.segment.charged:
         return [candidate]
     group, found = candidate.group, list[Candidate]()
     classes = [step_classes(group, layer, steps) for layer, steps in zip(group.layers, layer_steps(group), strict=True)]
-    costs = operator_costs(hardware, group, classes)
+    try:
+        costs = operator_costs(hardware, group, classes)
+    except FadiffError:
+        return []
     left_out = operators_alone(hardware, group.links)
     energy = candidate.estimate.energy_pj + group.repeat * sum(own.energy_pj for own in costs)
     for doubled in (True, False):
@@ -314,11 +326,12 @@ def charged(hardware: Hardware, candidate: Candidate) -> list[Candidate]:
         own = replace(group, double_buffered=frozenset({home.name} if doubled else ()))
         if doubled and home.usable is not None and max(resident_words(own, layer_steps(own), home)) >= home.usable:
             continue
-        busy: Counter[str] = Counter()
+        busy = {hardware.arch.arithmetic.name: candidate.estimate.cycles}
         for cost in costs:
-            busy.update(cost.busy)
-        turn = [candidate.estimate.cycles, group.repeat * sum(cost.cycles for cost in costs)]
-        cycles = max(turn[0], group.repeat * max(busy.values())) if doubled else sum(turn)
+            for name, cycles in cost.busy.items():
+                busy[name] = busy.get(name, 0.0) + group.repeat * cycles
+        turn = candidate.estimate.cycles + group.repeat * sum(cost.cycles for cost in costs)
+        cycles = max(busy.values()) if doubled else turn
         found.append(replace(candidate, group=own, left_out=left_out,
                              estimate=OperatingPoint(energy, cycles).less(left_out)))
     return found

@@ -31,6 +31,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import reduce
 from itertools import compress
 from math import prod
 from typing import Any, TypeAlias, TypeVar
@@ -374,7 +375,7 @@ def total_costs(hardware: Hardware,
             for each in operators:
                 for name, own_cycles in each.busy.items():
                     busy[name] += own_cycles
-            busy[hardware.arch.arithmetic.name] = cycles
+            busy[hardware.arch.arithmetic.name] += cycles  # a unit of this name is the same array
             cycles = max(busy.values()) if group.side_by_side else cycles + sum(each.cycles for each in operators)
             energy += sum(each.energy_pj for each in operators)
         costs.append(FusedCost(group.repeat * cycles, group.repeat * energy, parts, operators, dict(busy)))
@@ -386,7 +387,8 @@ def operator_costs(hardware: Hardware, group: FusedGroup,
     """What compute units do in one run of a group: the cost of each operator between its layers, over all steps.
 
     An operator works on every point of the intermediate that is computed, from the home and back; what it joins comes
-    from the outermost level, unless it is read a second time on the chip. `classes`: the steps of each layer.
+    from the outermost level, unless it is read a second time on the chip. Of a softmax in one pass, scores, rows, sums
+    and results each have their own unit. `classes`: the steps of each layer.
 
     Raises FadiffError where no unit can do an operator from the home.
     """
@@ -407,15 +409,19 @@ def operator_costs(hardware: Hardware, group: FusedGroup,
             own, joined = each.operator, part * each.joined
             if again and each.joined == own.written:
                 again, joined = again - 1, 0.0
-            operations: Mapping[str, float] = {kind: part * number for kind, number in own.operations.items()}
-            streams = [Stream(home, part * (own.read - each.joined), part * own.written), Stream(outermost, joined)]
+            parts: list[tuple[Mapping[str, float], list[Stream]]] = [
+                ({kind: part * number for kind, number in own.operations.items()},
+                 [Stream(home, part * (own.read - each.joined), part * own.written), Stream(outermost, joined)])]
             if own.op == "softmax" and group.one_pass and index == len(group.links) - 1:
                 results = group.layers[-1].problem.output.dimensions
                 rows = points(index + 1, results & set(link.dims.values()), corrected=True)
-                operations = one_pass_operations(made, rows, points(index + 1, results, corrected=True),
-                                                 prod(group.layers[-1].problem.bounds[dim] for dim in results))
-                streams.append(Stream(home, STATISTICS * rows, STATISTICS * rows))
-            found.append(unit_cost(f"{own.node} ({own.op})", operations, streams, hardware.arch, hardware.tables))
+                on_scores, on_rows, *on_sums = one_pass_operations(
+                    made, rows, points(index + 1, results, corrected=True),
+                    prod(group.layers[-1].problem.bounds[dim] for dim in results))
+                parts = [(on_scores, parts[0][1]), (on_rows, [Stream(home, STATISTICS * rows, STATISTICS * rows)]),
+                         *((operations, [Stream(home, 0)]) for operations in on_sums)]
+            costs = [unit_cost(f"{own.node} ({own.op})", *one, hardware.arch, hardware.tables) for one in parts]
+            found.append(reduce(VectorCost.plus, costs))
     return tuple(found)
 
 

@@ -17,6 +17,7 @@ from fadiff_mapper.inputs.spec.tables import Tables, storage_energy
 from fadiff_mapper.workload.operations import VectorOperator
 
 WORD = DataSpace("Activations", ())  # a tensor whose elements are words
+AND = " and "  # between the units of an operator whose parts run on several
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,13 @@ class VectorCost:
     energy_pj: float
     bound: str  # what sets the time: the unit or a memory
     busy: Mapping[str, float]  # cycles that the unit and each memory need
+
+    def plus(self, other: VectorCost) -> VectorCost:
+        """Both, one after the other."""
+        units = dict.fromkeys([*self.unit.split(AND), other.unit])
+        busy = {name: self.busy.get(name, 0.0) + other.busy.get(name, 0.0) for name in {**self.busy, **other.busy}}
+        return VectorCost(AND.join(units), self.cycles + other.cycles, self.energy_pj + other.energy_pj,
+                          max(busy, key=lambda name: busy[name]), busy)
 
 
 @dataclass(frozen=True)

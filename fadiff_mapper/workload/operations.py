@@ -104,8 +104,8 @@ def total(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
     return found
 
 
-def one_pass_operations(scores: int, rows: int, sums: int, results: int) -> Counter[str]:
-    """Operations by kind of a softmax in one pass (`ONE_PASS`).
+def one_pass_operations(scores: int, rows: int, sums: int, results: int) -> tuple[Counter[str], ...]:
+    """Operations by kind of a softmax in one pass (`ONE_PASS`): those on scores, on rows, on sums, and on results.
 
     Args:
         scores: points of the rows.
@@ -114,7 +114,8 @@ def one_pass_operations(scores: int, rows: int, sums: int, results: int) -> Coun
         results: results of the product behind.
     """
     numbers = {"score": scores, "row": rows, "sum": sums, "result": results}
-    return total(_times(operations, numbers[per]) for _, per, operations in ONE_PASS)
+    return tuple(total(_times(operations, number) for _, per, operations in ONE_PASS if per == name)
+                 for name, number in numbers.items())
 
 
 def vector_operators(nodes: Iterable[Node]) -> tuple[VectorOperator, ...]:

@@ -19,7 +19,7 @@ from fadiff_mapper.inputs.spec.arch import ComputeUnit, UnitOperation
 from fadiff_mapper.inputs.spec.tables import storage_energy
 from fadiff_mapper.output.looptree import beyond_looptree
 from fadiff_mapper.workload.node import Node
-from fadiff_mapper.workload.operations import one_pass_operations, vector_operator
+from fadiff_mapper.workload.operations import one_pass_operations, total, vector_operator
 
 QUERIES, KEYS, SIZE, LANES = 6, 12, 4, 4
 SCORES = QUERIES * KEYS
@@ -158,14 +158,30 @@ def test_the_operations_of_one_pass_are_those_of_a_program_that_does_it() -> Non
                 sums = [did("mul", number * factor) for number in sums]
                 local = running
                 weights = [did("exp", exp(did("add", score - local))) for score in part]
-            highest, total = local, 0.0
+            highest, added = local, 0.0
             for weight, value in zip(weights, values, strict=True):
-                total = did("add", total + weight)
+                added = did("add", added + weight)
                 sums = [number + weight * one for number, one in zip(sums, value, strict=True)]  # on the array
-            denominator = did("add", denominator + total) if start else total
+            denominator = did("add", denominator + added) if start else added
         result = [did("div", number / denominator) for number in sums]
         whole = [exp(score - max(row)) for score in row]
         assert result == pytest.approx([sum(w * value[e] for w, value in zip(whole, v, strict=True)) / sum(whole)
                                         for e in range(SIZE)])
     further = -(-KEYS // tile) - 1
-    assert counted == one_pass_operations(SCORES, further * QUERIES, further * QUERIES * SIZE, QUERIES * SIZE)
+    assert counted == total(one_pass_operations(SCORES, further * QUERIES, further * QUERIES * SIZE, QUERIES * SIZE))
+
+
+def test_the_array_may_do_what_it_can_of_a_softmax_in_one_pass_besides_its_products() -> None:
+    machine = with_unit()
+    (slow,) = machine.arch.units
+    array = replace(slow, name=machine.arch.arithmetic.name, lanes=1024,
+                    operations={name: slow.operations[name] for name in ("max", "add", "exp")})
+    both = replace(machine, arch=replace(machine.arch, units=(slow, array)))
+    fused = attention([("C", 4)], doubled=True)
+    layers, rows, sums = group_cost(both, fused).layers, 2 * QUERIES, 2 * QUERIES * SIZE
+    cost = group_cost(both, fused)
+    assert cost.operators[0].unit == "MACC and VectorUnit"
+    products = sum(layer.cycles for layer in layers)
+    assert cost.busy["MACC"] == products + SCORES * (1 + 2 + 6) / 1024
+    assert cost.busy["VectorUnit"] == (rows * (1 + 2 + 6 + 1) + sums + QUERIES * SIZE * 2) / LANES
+    assert cost.cycles == max(cost.busy.values())
