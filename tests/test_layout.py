@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
 from collections import Counter
@@ -28,6 +29,7 @@ RESULTS = ("search.result", "network.result", "design.result")
 """Results write, draw and check themselves: their methods import `output` and `timeloop` when they are called."""
 
 
+@functools.cache
 def modules() -> dict[str, Path]:
     """Dotted name within the package -> file."""
     files = {path: path.relative_to(PACKAGE).with_suffix("").parts
@@ -95,7 +97,6 @@ EXTRAS = {"torch": ("gradient", "workload.readers"), "matplotlib": ("output",)}
 """Packages that need not be installed -> the rooms that may import them."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("package", EXTRAS)
 def test_few_rooms_need_an_extra(package: str) -> None:
     def names(node: ast.AST) -> list[str]:

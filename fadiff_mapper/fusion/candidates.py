@@ -23,7 +23,7 @@ home level has room for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import combinations, pairwise, permutations, product
@@ -45,10 +45,12 @@ from fadiff_mapper.fusion.estimates import (
     sheet_of,
 )
 from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, FusedLink, Hardware, SecondRead, Stay
+from fadiff_mapper.fusion.group_cost import operator_costs
 from fadiff_mapper.fusion.group_legality import structure_violations
 from fadiff_mapper.fusion.prices import NOTHING, NetworkPrice, OperatingPoint, WordCosts, summed
 from fadiff_mapper.fusion.segments import Segment
-from fadiff_mapper.fusion.tile_steps import layer_steps, resident_words, space_of
+from fadiff_mapper.fusion.tile_steps import layer_steps, resident_words, space_of, step_classes
+from fadiff_mapper.model.vector_cost import vector_cost
 from fadiff_mapper.search.mapspace.build import divisors
 
 LOOPED = 3
@@ -61,7 +63,7 @@ SIZES = {1: 40, 2: 20, 3: 10}
 6 instead of 10 for three loops lose 2 % of a network's EDP on a small array; 14 gain nothing.
 """
 
-MOST_STEPS, MOST_ALONG = 2 ** 17, 2 ** 11
+MOST_STEPS, MOST_ALONG = 2 ** 20, 2 ** 11
 """Steps of a group, and of one of its loops, at most: a limit of time for the exact evaluation."""
 
 KEPT = 16
@@ -86,8 +88,10 @@ def tile_nests(hardware: Hardware, segment: Segment) -> Iterator[TileNest]:
 def nests_of(hardware: Hardware, segment: Segment, dims: tuple[str, ...]) -> Iterator[TileNest]:
     """Enumerates the nests with one order of loops: every home, retention of halos, and treatment of sums."""
     adding = [dim for dim in dims if dim not in segment.problems[-1].output.dimensions]
-    halos = list(_halos(segment, dims))
-    for home in homes(hardware):
+    halos, below = list(_halos(segment, dims)), hardware.arch.level_names()
+    if segment.charged:  # units take intermediates from the home
+        below = below[min(unit.level for unit in hardware.arch.units):]
+    for home in [name for name in homes(hardware) if name in below]:
         for retained in halos:
             if not adding or dims[-len(adding):] == tuple(adding):  # sums that stay: their loop is the innermost
                 yield TileNest(home, dims, retained, False)
@@ -184,9 +188,23 @@ def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase],
         known: As for `compiled_segment`.
 
     Returns:
-        At most `KEPT` different candidates, the best estimate first, then fewer loops.
+        At most `KEPT` different candidates, on compute units four times as many, the best estimate first, then fewer
+        loops.
     """
     compiled = compiled_segment(hardware, segment, bases, known)
+    if not segment.charged:
+        return distinct([sized.candidate() for sized in _best_sizes(hardware, compiled, price, limit)])
+    limit += price(operators_alone(hardware, segment.links))
+    halves = {home: words / 2 for home, words in compiled.usable.items()}  # so that tiles may be there twice
+    found = [candidate for room in (compiled, replace(compiled, usable=halves))
+             for sized in _best_sizes(hardware, room, price, limit)
+             for candidate in charged(hardware, sized.candidate())]
+    return distinct(sorted(found, key=lambda candidate: price(candidate.estimate)))
+
+
+def _best_sizes(hardware: Hardware, compiled: CompiledSegment, price: NetworkPrice, limit: float) -> list[SizedNest]:
+    """At most `KEPT` residency choices of nests in their best tile sizes, the best estimate first, then fewer loops."""
+    segment, bases = compiled.segment, compiled.bases
     rough: list[tuple[float, int, Sheet, int]] = []
     for nest in tile_nests(hardware, segment):
         sheet = sheet_of(compiled, nest, _grid(segment, bases, nest.dims))
@@ -201,9 +219,8 @@ def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase],
         sized = sheet.best_tile_sizes(choice, price, bar)
         if sized is not None:
             best = sorted([*best, (sized.price, number, sized)], key=lambda item: item[:2])[:KEPT]
-    finer = sorted((_finer(compiled, sized, price) for _, _, sized in best),
-                   key=lambda sized: (round(price(sized.estimate), 9), len(sized.sheet.nest.dims)))
-    return distinct([sized.candidate() for sized in finer])
+    return sorted((_finer(compiled, sized, price) for _, _, sized in best),
+                  key=lambda sized: (round(price(sized.estimate), 9), len(sized.sheet.nest.dims)))
 
 
 def distinct(ranked: Sequence[Candidate]) -> list[Candidate]:
@@ -250,8 +267,9 @@ def candidates_along(hardware: Hardware, segment: Segment, dims: tuple[str, ...]
     if any(cuts_whole(segment, dim) or segment.problems[-1].bounds[dim] == 1 for dim in dims):
         return []
     sizes, compiled = _grid(segment, bases, dims, tiles), compiled_segment(hardware, segment, bases, known)
-    return [sized.candidate() for nest in nests_of(hardware, segment, dims)
-            for sized in _best_of(sheet_of(compiled, nest, sizes), price)]
+    return [candidate for nest in nests_of(hardware, segment, dims)
+            for sized in _best_of(sheet_of(compiled, nest, sizes), price)
+            for candidate in charged(hardware, sized.candidate())]
 
 
 def _finer(compiled: CompiledSegment, sized: SizedNest, price: NetworkPrice) -> SizedNest:
@@ -277,8 +295,44 @@ def _resized(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase
     nest = TileNest(group.links[0].stay.level, tuple(loop.dim for loop in group.loops),
                     tuple(link.stay.across for link in group.links), group.spilled)
     now = [loop.tile for loop in group.loops]
-    return [sized.candidate() for position, loop in enumerate(group.loops) for size in sizes(loop)
-            for sized in _in_sizes(compiled, nest, price, [(*now[:position], size, *now[position + 1:])])]
+    return [resized for position, loop in enumerate(group.loops) for size in sizes(loop)
+            for sized in _in_sizes(compiled, nest, price, [(*now[:position], size, *now[position + 1:])])
+            for resized in charged(hardware, sized.candidate())]
+
+
+def operators_alone(hardware: Hardware, links: Iterable[FusedLink]) -> OperatingPoint:
+    """Energy and cycles of the operators between some layers on compute units, by themselves."""
+    costs = [vector_cost(each.operator, hardware.arch, hardware.tables) for link in links for each in link.operators]
+    return summed([OperatingPoint(own.energy_pj, own.cycles) for own in costs])
+
+
+def charged(hardware: Hardware, candidate: Candidate) -> list[Candidate]:
+    """A candidate with the costs of the operators between its layers, less those of the same by themselves.
+
+    Units and multiply-accumulators work in turn or, as another candidate, side by side, where tiles of intermediates
+    have room twice.
+    """
+    if not candidate.segment.charged:
+        return [candidate]
+    group, found = candidate.group, list[Candidate]()
+    classes = [step_classes(group, layer, steps) for layer, steps in zip(group.layers, layer_steps(group), strict=True)]
+    costs = operator_costs(hardware, group, classes)
+    left_out = operators_alone(hardware, group.links)
+    energy = candidate.estimate.energy_pj + group.repeat * sum(own.energy_pj for own in costs)
+    for doubled in (True, False):
+        home = hardware.arch.levels[hardware.level(group.links[0].stay.level)]
+        own = replace(group, double_buffered=frozenset({home.name} if doubled else ()))
+        if doubled and home.usable is not None and max(resident_words(own, layer_steps(own), home)) >= home.usable:
+            continue
+        busy = {hardware.arch.arithmetic.name: candidate.estimate.cycles}
+        for cost in costs:
+            for name, cycles in cost.busy.items():
+                busy[name] = busy.get(name, 0.0) + group.repeat * cycles
+        turn = candidate.estimate.cycles + group.repeat * sum(cost.cycles for cost in costs)
+        cycles = max(busy.values()) if doubled else turn
+        found.append(replace(candidate, group=own, left_out=left_out,
+                             estimate=OperatingPoint(energy, cycles).less(left_out)))
+    return found
 
 
 def _in_sizes(compiled: CompiledSegment, nest: TileNest, price: NetworkPrice,
@@ -443,16 +497,17 @@ def with_second_reads(hardware: Hardware, candidate: Candidate, costs: WordCosts
     if level.usable is not None and max(resident_words(kept, layer_steps(kept), level)) >= level.usable:
         return []
     words = [other.words for other in segment.residuals if other.read in allowed]
-    left_out = summed([costs.fetched(count) for count in words] or [NOTHING])
+    reads_alone = summed([costs.fetched(count) for count in words] or [NOTHING])
     inside = sum(count * costs.read[home] for count in words)
     # one residual operand of each tensor that is no longer written to the outermost level
     no_more = {index + 1 for index, (before, after) in enumerate(zip(group.links, kept.links, strict=True))
                if before.written and not after.written}
     unwritten = sum({other.read.first: other.words * costs.written
                      for other in segment.residuals if other.read.first in no_more}.values())
-    estimate = OperatingPoint(candidate.estimate.energy_pj - left_out.energy_pj + inside - unwritten,
-                              candidate.estimate.cycles - left_out.cycles)
-    return [Candidate(segment, kept, estimate, left_out)]
+    estimate = OperatingPoint(candidate.estimate.energy_pj - reads_alone.energy_pj + inside - unwritten,
+                              candidate.estimate.cycles - reads_alone.cycles)
+    # with units, these reads are part of operators that are left out as a whole
+    return [Candidate(segment, kept, estimate, candidate.left_out if segment.charged else reads_alone)]
 
 
 def _keeping(group: FusedGroup, reads: Sequence[SecondRead], read_inside: frozenset[int]) -> FusedGroup:

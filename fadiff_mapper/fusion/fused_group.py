@@ -12,6 +12,7 @@ fetched or recomputed (LoopTree, DeFiNES).
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -24,6 +25,7 @@ from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.mapping import Mapping
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.tables import Tables
+from fadiff_mapper.workload.operations import VectorOperator
 from fadiff_mapper.workload.window_slide import WindowSlide
 
 Shape: TypeAlias = tuple[int, ...]
@@ -72,6 +74,21 @@ class FusedLayer:
 
 
 @dataclass(frozen=True)
+class LinkOperator:
+    """An operator without multiply-accumulates that lies between two layers of a group."""
+
+    operator: VectorOperator  # of all runs together
+    joined: int  # of the words that it reads, those of other tensors, which come from the outermost level
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for operators that do the same work, under any name."""
+        own = self.operator
+        return own.op, own.read, own.written, self.joined, tuple((name, *sorted(counts.items()))
+                                                                 for name, counts in own.einsums)
+
+
+@dataclass(frozen=True)
 class FusedLink:
     """The producer-consumer relation between a layer and the next one of its group.
 
@@ -92,6 +109,9 @@ class FusedLink:
             are put together with this layer's output in the home level; 1 where the output is a factor or summand of a
             larger tensor (the gate of squeeze-and-excitation).
         company: words of other tensors that lie in the home level beside each word of the intermediate.
+        operators: what a compute unit does to the intermediate, in order; empty where it costs nothing.
+        running: dimensions of this layer's output that are rows of a softmax: a loop may cut them in the one-pass form,
+            in which a running maximum corrects the sums of earlier tiles.
     """
 
     tensor: str
@@ -104,6 +124,8 @@ class FusedLink:
     whole: frozenset[str] = frozenset()
     elsewhere: Fraction = Fraction(0)
     company: Fraction = Fraction(0)
+    operators: tuple[LinkOperator, ...] = ()
+    running: frozenset[str] = frozenset()
 
     @cached_property
     def back(self) -> dict[str, str]:
@@ -188,7 +210,8 @@ class FusedGroup:
         loops: the shared loops, outermost first.
         repeat: runs of the whole group, such as one per attention head.
         double_buffered: levels in which a tile that comes and goes has room twice, so that the next one can arrive;
-            tensors that stay from step to step are there once.
+            tensors that stay from step to step are there once. An intermediate on which a compute unit works is there
+            twice, so that the unit and the layers work side by side.
         spilled: True if partial sums of the last layer to which later steps add go to the outermost level in between
             and come back; False if they stay where they are summed up.
         second_reads: the residual operands that are read on the chip, instead of from outside.
@@ -207,6 +230,18 @@ class FusedGroup:
         """Steps of all shared loops together."""
         bounds = self.layers[-1].problem.bounds
         return prod(-(-bounds[loop.dim] // loop.tile) for loop in self.loops)
+
+    @property
+    def side_by_side(self) -> bool:
+        """Whether compute units work on one tile of each intermediate while the layers are at the next."""
+        return all(link.stay.level in self.double_buffered for link in self.links if link.operators)
+
+    @property
+    def one_pass(self) -> bool:
+        """Whether a shared loop cuts the rows of the softmax before the last layer."""
+        rows = {link.dims[own] for link in self.links[-1:] for own in link.running}
+        bounds = self.layers[-1].problem.bounds
+        return any(loop.dim in rows and loop.tile < bounds[loop.dim] for loop in self.loops)
 
     def last_uses(self) -> list[int]:
         """For each link the last layer that runs before its intermediate is read for the last time in a step."""

@@ -17,6 +17,7 @@ Steps that differ only in the words that earlier steps left in place share a sha
     -             residual operands that stay on the chip are read at their home level
     -             partial sums to which later steps add stay where they are summed up, or with `spilled` come back from
                   the outermost level
+    -             a softmax in one pass (`FusedGroup.one_pass`) corrects them once more in every step but the first
 
 Latency and energy of the corrected counts are Timeloop's (in the paper, eqs. 16 to 19). Steps run one after the other,
 so cycles and energies add up. A group of one layer without loops is exactly Timeloop's result.
@@ -27,9 +28,10 @@ retained or recomputed.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import reduce
 from itertools import compress
 from math import prod
 from typing import Any, TypeAlias, TypeVar
@@ -37,7 +39,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from fadiff_mapper.fusion.fused_group import FusedGroup, FusedLayer, Hardware, Shape
-from fadiff_mapper.fusion.tile_steps import LayerSteps, StepClass, layer_steps, step_classes
+from fadiff_mapper.fusion.tile_steps import STATISTICS, LayerSteps, StepClass, layer_steps, step_classes
 from fadiff_mapper.inputs.spec.mapping import Mapping as LayerMapping
 from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.model.access_counts import Counts, ElementWords
@@ -48,6 +50,8 @@ from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.prepared_layer import PreparedLayer, prepare_layer
 from fadiff_mapper.model.reuse import reuse_of
 from fadiff_mapper.model.tiles import Usage
+from fadiff_mapper.model.vector_cost import Stream, VectorCost, memory_cycles, unit_cost
+from fadiff_mapper.workload.operations import one_pass_operations
 
 NOC = "networks"
 """Among the components of a layer: the wires between all levels."""
@@ -258,6 +262,9 @@ def fused_counts(hardware: Hardware, group: FusedGroup, index: int, step: StepCl
             words = float(counts.partition[level, t, 0])
             back = group.spilled and level != levels[-1]
             changed(level, t, reads=words, fills=words if back else 0.0)
+        if group.one_pass and index == len(group.links):
+            words = float(counts.partition[levels[0], t, 0])
+            changed(levels[0], t, reads=words, updates=words)
     if not (step.last_sum or group.spilled):    # all but the last step hand nothing outwards
         for level in levels[1:]:
             changed(level, t, updates=-float(counts.updates[level, t, 0]))
@@ -313,6 +320,15 @@ class FusedCost:
     cycles: float
     energy_pj: float
     layers: tuple[LayerCost, ...]
+    # what compute units do between the layers, operator by operator (`FusedLink.operators`), without repeats
+    operators: tuple[VectorCost, ...] = ()
+    # cycles, without repeats, that the multiply-accumulators, each unit and each memory need; empty without operators
+    busy: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def bound(self) -> str:
+        """The unit or memory that needs most cycles; empty without operators."""
+        return max(self.busy, key=lambda name: self.busy[name], default="")
 
     @property
     def edp(self) -> float:
@@ -348,9 +364,65 @@ def total_costs(hardware: Hardware,
     costs = []
     for group, evaluated in groups:
         parts = tuple(next(found) for _ in evaluated)
-        costs.append(FusedCost(group.repeat * sum(layer.cycles for layer in parts),
-                               group.repeat * sum(layer.energy_pj for layer in parts), parts))
+        operators = operator_costs(hardware, group, [layer.classes for layer in evaluated])
+        cycles, energy = sum(layer.cycles for layer in parts), sum(layer.energy_pj for layer in parts)
+        busy: defaultdict[str, float] = defaultdict(float)
+        if operators:
+            for level in hardware.arch.levels:
+                words = [moved for part in parts for (name, _), moved in part.traffic.items() if name == level.name]
+                busy[level.name] += memory_cycles(level, sum(moved.reads for moved in words),
+                                                  sum(moved.fills + moved.updates for moved in words))
+            for each in operators:
+                for name, own_cycles in each.busy.items():
+                    busy[name] += own_cycles
+            busy[hardware.arch.arithmetic.name] += cycles  # a unit of this name is the same array
+            cycles = max(busy.values()) if group.side_by_side else cycles + sum(each.cycles for each in operators)
+            energy += sum(each.energy_pj for each in operators)
+        costs.append(FusedCost(group.repeat * cycles, group.repeat * energy, parts, operators, dict(busy)))
     return costs
+
+
+def operator_costs(hardware: Hardware, group: FusedGroup,
+                   classes: Sequence[Counter[StepClass]]) -> tuple[VectorCost, ...]:
+    """What compute units do in one run of a group: the cost of each operator between its layers, over all steps.
+
+    An operator works on every point of the intermediate that is computed, from the home and back; what it joins comes
+    from the outermost level, unless it is read a second time on the chip. Of a softmax in one pass, scores, rows, sums
+    and results each have their own unit. `classes`: the steps of each layer.
+
+    Raises FadiffError where no unit can do an operator from the home.
+    """
+    found, outermost = [], len(hardware.arch.levels) - 1
+
+    def points(index: int, dims: Iterable[str], corrected: bool = False) -> int:
+        """Points of some dimensions that a layer computes, or those to which earlier steps have added."""
+        position = [group.layers[index].problem.dimensions.index(dim) for dim in dims]
+        return sum(times * prod(step.shape[place] for place in position) for step, times in classes[index].items()
+                   if not (corrected and step.first_sum))
+
+    for index, link in enumerate(group.links):
+        output, home = group.layers[index].problem.output.dimensions, hardware.level(link.stay.level)
+        made = points(index, output)
+        part = made / (prod(group.layers[index].problem.bounds[dim] for dim in output) * group.repeat)
+        again = sum(read.behind == index for read in group.second_reads)
+        for each in link.operators:
+            own, joined = each.operator, part * each.joined
+            if again and each.joined == own.written:
+                again, joined = again - 1, 0.0
+            parts: list[tuple[Mapping[str, float], list[Stream]]] = [
+                ({kind: part * number for kind, number in own.operations.items()},
+                 [Stream(home, part * (own.read - each.joined), part * own.written), Stream(outermost, joined)])]
+            if own.op == "softmax" and group.one_pass and index == len(group.links) - 1:
+                results = group.layers[-1].problem.output.dimensions
+                rows = points(index + 1, results & set(link.dims.values()), corrected=True)
+                on_scores, on_rows, *on_sums = one_pass_operations(
+                    made, rows, points(index + 1, results, corrected=True),
+                    prod(group.layers[-1].problem.bounds[dim] for dim in results))
+                parts = [(on_scores, parts[0][1]), (on_rows, [Stream(home, STATISTICS * rows, STATISTICS * rows)]),
+                         *((operations, [Stream(home, 0)]) for operations in on_sums)]
+            costs = [unit_cost(f"{own.node} ({own.op})", *one, hardware.arch, hardware.tables) for one in parts]
+            found.append(reduce(VectorCost.plus, costs))
+    return tuple(found)
 
 
 def _layer_cost(needed: int, evaluated: EvaluatedLayer, counts: Counts, price: Cost, first: int) -> LayerCost:

@@ -13,13 +13,15 @@ The other input of an element-wise operator (`workload.other_inputs`), such as a
 outermost level, where its producer wrote it: at its energy per word, and at its bandwidth for the cycles, which are
 added, since operators run one after the other. Timeloop has no such nodes. The same holds with fusion and without,
 unless a group reads the operand on the chip (`candidates.with_second_reads`), which counts the reads of its own steps.
-Halos of it that a group reads again are not counted, and the sum itself costs nothing.
+Halos of it that a group reads again are not counted, and the sum itself costs nothing. On a design with compute units
+all operators without multiply-accumulates cost time and energy (`model.vector_cost`), by themselves or in a group
+(`group_cost.operator_costs`), and these reads are part of that.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -27,6 +29,7 @@ from typing import Generic, TypeVar
 
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.prepared_layer import UNLIMITED, element_shares, prepare_layer, word_energy
+from fadiff_mapper.model.vector_cost import vector_cost
 from fadiff_mapper.workload import Workload
 from fadiff_mapper.workload.producer_consumer import other_inputs
 
@@ -218,10 +221,18 @@ def word_costs(spec: Spec) -> WordCosts:
                      min(shared, read + written) * instances / float(machine.bandwidth_scale[-1].min() or 1.0) / last)
 
 
-def other_reads(workload: Workload, spec: Spec) -> OperatingPoint:
-    """Energy in pJ and whole cycles of reading the other inputs of all element-wise operators of a network.
+def other_reads(workload: Workload, spec: Spec, left_out: Container[str] = ()) -> OperatingPoint:
+    """Energy in pJ and cycles of a network besides its layers.
 
-    `spec`: any of its layers on the design.
+    On a design without compute units whole cycles of reading the other inputs of all element-wise operators; with units
+    all operators without multiply-accumulates, one after the other, which read these inputs, too.
+
+    `spec`: any of its layers on the design; `left_out`: operators that do not count, with units, by node. Raises
+    FadiffError where no unit can do an operator.
     """
+    if spec.arch.units:
+        found = [vector_cost(operator, spec.arch, spec.tables) for operator in workload.vector_operators()
+                 if operator.node not in left_out]
+        return summed([OperatingPoint(own.energy_pj, own.cycles) for own in found])
     costs = word_costs(spec)
     return summed([costs.fetched(operand.words) for operand in other_inputs(workload.nodes)])

@@ -30,7 +30,7 @@ from itertools import pairwise
 from math import prod
 
 from fadiff_mapper.base.deadline import Over, never
-from fadiff_mapper.fusion.fused_group import FusedLink, SecondRead, Stay
+from fadiff_mapper.fusion.fused_group import FusedLink, LinkOperator, SecondRead, Stay
 from fadiff_mapper.fusion.tile_steps import read_slide
 from fadiff_mapper.inputs.native.problem import literal_bits
 from fadiff_mapper.inputs.spec.problem import DataSpace, Problem
@@ -87,6 +87,11 @@ class Segment:
             object.__setattr__(self, "slides", tuple(map(_slides, self.links, self.problems[1:])))
 
     @property
+    def charged(self) -> bool:
+        """True if compute units do operators between its layers, which cost something."""
+        return any(link.operators for link in self.links)
+
+    @property
     def batched(self) -> bool:
         """True if a layer's problem is that of several of its runs."""
         return any(runs > 1 for runs in self.runs)
@@ -112,12 +117,13 @@ def chains(workload: Workload) -> list[tuple[tuple[str, ...], tuple[NetworkLink,
     return every
 
 
-def segments(workload: Workload, longest: int, over: Over = never) -> list[Segment]:
+def segments(workload: Workload, longest: int, over: Over = never, *, units: bool = False) -> list[Segment]:
     """Lists the segments that can run as one step of the network.
 
     Args:
         workload: The network.
         longest: Layers of a segment at most; at least two.
+        units: Whether compute units do the operators between layers, which then cost something.
         over: Tells whether time is over; once true, the longer ones are left out, and maybe some of equal length.
 
     Returns:
@@ -129,7 +135,8 @@ def segments(workload: Workload, longest: int, over: Over = never) -> list[Segme
     for node in workload.nodes:
         for tensor in node.inputs:
             after[tensor].append(node.name)
-    joins, every, parts = _joins_behind(workload), chains(workload), _SegmentParts()
+    joins, every = _joins_behind(workload), chains(workload)
+    parts = _SegmentParts(link_operators(workload) if units else {})
     growing = [(chain, start) for chain, (names, _) in enumerate(every) for start in range(len(names) - 1)]
     found: list[tuple[int, int, Segment]] = []
     for length in range(2, longest + 1):
@@ -144,6 +151,19 @@ def segments(workload: Workload, longest: int, over: Over = never) -> list[Segme
                 longer.append((chain, start))
         growing = longer
     return [segment for _, _, segment in sorted(found, key=lambda item: item[:2])]
+
+
+def link_operators(workload: Workload) -> dict[str, LinkOperator]:
+    """The operators without multiply-accumulates that may lie between two layers of a group, by node."""
+    nodes, passed = {node.name: node for node in workload.nodes}, {
+        name: {link.producer, *link.through} for link in workload.links() for name in link.through}
+    found = {}
+    for operator in workload.vector_operators():
+        if operator.node in passed:
+            node = nodes[operator.node]
+            others = [nodes[name].shape or () for name in {*node.inputs} - passed[operator.node]]
+            found[operator.node] = LinkOperator(operator, sum(map(prod, (*others, *node.constants))))
+    return found
 
 
 def runs_in_order(workload: Workload, groups: Iterable[tuple[str, ...]]) -> bool:
@@ -194,6 +214,7 @@ class _SegmentParts:
     `numbers` has for everything that tells segments apart a number, equal for equal ones.
     """
 
+    operators: Mapping[str, LinkOperator]  # by node; none where they cost nothing
     links: dict[tuple[str, str, bool], tuple[GroupLink, int]] = field(default_factory=dict)
     problems: dict[tuple[str, bool], int] = field(default_factory=dict)
     numbers: dict[Hashable, int] = field(default_factory=dict)
@@ -213,10 +234,13 @@ class _SegmentParts:
         """A link between two layers, and its number."""
         key = (link.producer, link.consumer, apart)
         if key not in self.links:
-            own, whole = _group_link(link, producer, apart), frozenset(map(_dimension, link.whole))
+            between = tuple(self.operators[name] for name in link.through if name in self.operators)
+            own = replace(_group_link(link, producer, apart), operators=between)
+            whole = frozenset(map(_dimension, link.whole)) - own.running
             self.links[key] = (own, _slides(own, consumer.problem), whole), self.number(
                 (own.tensor, tuple(own.dims.items()), tuple(own.padding.items()), tuple(own.pooled.items()),
-                 own.written, tuple(own.between.items()), own.whole, own.elsewhere, own.company, whole))
+                 own.written, tuple(own.between.items()), own.whole, own.elsewhere, own.company, whole, own.running,
+                 tuple(operator.key for operator in own.operators)))
         return self.links[key]
 
 
@@ -236,7 +260,9 @@ def _segment(names: tuple[str, ...], links: Sequence[NetworkLink], parts: _Segme
     if not any(count > 1 for count in runs) and any(name in joins for name in names):
         for behind, name in enumerate(names):
             for join in joins.get(name, ()):
-                here = join.plain if behind == len(links) else join.operand.node in links[behind].through
+                # behind the last layer a unit, which costs something, does the sum by itself
+                here = (join.plain and not parts.operators if behind == len(links)
+                        else join.operand.node in links[behind].through)
                 read = _handed_on(join, names, links, behind) or _own_input(join, nodes, nodes[names[0]], behind)
                 if here and read:
                     residuals.append(ResidualOperand(read, join.operand.words, join.operand.node))
@@ -308,7 +334,8 @@ def _group_link(link: NetworkLink, producer: Operator, apart: bool) -> FusedLink
     found = FusedLink(link.operand, {axis.producer: axis.dimension for axis in axes}, Stay(""),
                       {dim: pad for dim, pad in own.items() if pad},
                       {axis.dimension: composed(axis.slides[:axis.pools]) for axis in axes if axis.pools},
-                      bool(link.also_read_by), between, frozenset(handed), link.elsewhere)
+                      bool(link.also_read_by), between, frozenset(handed), link.elsewhere,
+                      running=frozenset(link.running))
     if not link.elsewhere or found.beside:  # all that is read has room of its own
         company = Fraction(0)
     elif found.lies_pooled:                 # words of others are pooled, too, when they come

@@ -48,6 +48,9 @@ from fadiff_mapper.inputs.spec.arch import StorageLevel
 from fadiff_mapper.inputs.spec.problem import DataSpace, Problem, Term, extent_along
 from fadiff_mapper.workload.window_slide import WindowSlide, composed
 
+STATISTICS = 2
+"""Words of a row of a softmax in one pass that stay from tile to tile: its maximum and its denominator."""
+
 
 @dataclass(frozen=True)
 class DimSpan:
@@ -361,8 +364,24 @@ def resident_words(group: FusedGroup, all_steps: Sequence[LayerSteps], level: St
              for layer, elements in zip(group.layers, of_links, strict=False)]
             for of_links in intermediates(group, all_steps, level.name))
     links = list(zip(*both, group.last_uses(), strict=True))
+    if group.one_pass and group.links[-1].stay.level == level.name:
+        operands += statistics_words(group, all_steps[-1])
+    # where a unit works on one tile of an intermediate while the layers are at the next, it is there twice
+    twice = [link.operators and level.name in group.double_buffered for link in group.links]
+    operands += sum(2 * in_use for (in_use, *_), doubled in zip(links, twice, strict=True) if doubled)
     return [operands + sum(in_use if link <= index <= last else outlasting
-                           for link, (in_use, outlasting, last) in enumerate(links)) for index in range(len(all_steps))]
+                           for link, (in_use, outlasting, last) in enumerate(links) if not twice[link])
+            for index in range(len(all_steps))]
+
+
+def statistics_words(group: FusedGroup, steps: LayerSteps) -> int:
+    """Words of the maxima and denominators of a softmax in one pass; `steps` are the last layer's."""
+    link, last = group.links[-1], group.layers[-1].problem
+    rows = last.output.dimensions & set(link.dims.values())
+    largest = [max(len(span.done) for span in spans) for spans in steps.spans]
+    stay = Stay(link.stay.level, frozenset(link.dims[own] for own in link.running))
+    held = _held_extents(last, stay, group, steps, largest)
+    return STATISTICS * math.prod(held[dim] for dim in rows)
 
 
 def _with_company(link: FusedLink, words: int) -> int:

@@ -19,13 +19,13 @@ from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.inference.blocks import ends_network, layer_network
 from fadiff_mapper.inference.language_model import LanguageModel
-from fadiff_mapper.inference.vector_cost import VectorCost, vector_cost
 from fadiff_mapper.inputs.native.arch import cycle_seconds
 from fadiff_mapper.inputs.native.problem import literal_bits, with_bits
 from fadiff_mapper.inputs.spec.problem import DataSpace
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.yaml.located import Map, known, mapping
 from fadiff_mapper.inputs.yaml.place import Where
+from fadiff_mapper.model.vector_cost import VectorCost, vector_cost
 from fadiff_mapper.network.one_design import Design, specs_of
 from fadiff_mapper.search.map_layers import map_layers
 from fadiff_mapper.search.options import SearchOptions

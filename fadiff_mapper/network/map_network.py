@@ -30,7 +30,7 @@ from dataclasses import replace
 
 from fadiff_mapper.base.errors import FadiffError, attempted, listed
 from fadiff_mapper.base.rare_collections import rare_collections
-from fadiff_mapper.fusion.prices import OperatingPoint, chosen
+from fadiff_mapper.fusion.prices import OperatingPoint, chosen, other_reads
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate_spec import evaluate_nests, layers_of
 from fadiff_mapper.model.loop_nest import pack
@@ -105,6 +105,7 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
     Raises:
         FadiffError: A layer without a legal mapping, or a checkpoint of another network, design or version.
     """
+    other_reads(workload, specs[0])  # an operation that no compute unit can do is refused before any search
     sparse = sparse_tensors(specs) if options.fuse else ()
     options = replace(options, fuse=options.fuse and not sparse and options.calibration is None)
     clock = clock or PlanningClock(options.time_limit, lambda: False)

@@ -38,7 +38,7 @@ import numpy as np
 from fadiff_mapper.fusion import Hardware
 from fadiff_mapper.fusion.estimates import homes
 from fadiff_mapper.fusion.prices import NOTHING, OperatingPoint, WordCosts, other_reads, summed, word_costs
-from fadiff_mapper.fusion.segments import Segment, chains, over_all_runs
+from fadiff_mapper.fusion.segments import Segment, chains, link_operators, over_all_runs
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.spec.tables import compute_energy
 from fadiff_mapper.model.prepared_layer import element_shares, word_energy
@@ -211,12 +211,14 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
         pairs = tuple(pairwise(segment.nodes))
         for pair, *own in zip(pairs, segment.links, segment.problems, segment.problems[1:], segment.slides,
                               segment.whole, strict=False):
-            links.setdefault((*pair, segment.batched), LayerLink(*own))
+            links.setdefault((*pair, segment.batched), LayerLink(replace(own[0], operators=()), *own[1:]))
         for other in segment.residuals:
             first = max(other.read.first - 1, 0)
             needs = pairs[first:max(other.read.behind, first + 1)]
             if len(needs) <= len(needed.get((other.node, other.words), needs)):
                 needed[other.node, other.words] = needs
+    if hardware.arch.units:  # which do the sums; what may lie between two layers of a group counts as nothing
+        needed.clear()
     costs, packed = word_costs(layers[0]), any(space.bits for spec in layers for space in spec.problem.dataspaces)
     for (_, words), needs in needed.items():
         saved = costs.fetched(words)
@@ -259,7 +261,7 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
             np.concatenate([np.broadcast_to(each, (*shape, each.shape[-1])) for each in values], axis=-1)
             for values in ([one.energy_pj for one in found], [one.cycles for one in found])))
     return NetworkLeast([names for names, _ in chains(workload)], alone, fused, credits,
-                        other_reads(workload, layers[0]))
+                        other_reads(workload, layers[0], link_operators(workload) if segments else ()))
 
 
 def least_work(segments: Sequence[Segment]) -> dict[str, float]:

@@ -282,7 +282,7 @@ def planned_groups(run: PlanningRun, *, explain: bool = False,
     """
     run.workload.links()  # found once, so that listing has its part of the time to itself
     listed = run.over_in(LISTING)
-    run.take_segments(segments(run.workload, run.options.longest, listed))
+    run.take_segments(segments(run.workload, run.options.longest, listed, units=bool(run.hardware.arch.units)))
     run.cut = listed()
     if run.options.gap is not None and not (run.cut or run.late()):
         run.results = tuple(with_bounds(run.results, run.late))

@@ -21,6 +21,7 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate_spec import evaluate_nests, layers_of
 from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.model.stats import Stats
+from fadiff_mapper.model.vector_cost import VectorCost, vector_cost
 from fadiff_mapper.network.one_design import by_node, with_bounds
 from fadiff_mapper.search.lower_bound.assemble import percent_above
 from fadiff_mapper.search.result import Result
@@ -106,11 +107,12 @@ class GroupInNetwork:
         nodes: The names of its layers in the order in which they run; `group.layers[i]` is `nodes[i]`.
         group: The group: its links, its shared loops, the mappings of its tiles.
         cost: Energy and cycles of the group, all its repeats together.
-        unfused: Energy and cycles of the same layers one by one.
+        unfused: Energy and cycles of the same layers one by one, on compute units with the operators between them.
         sigma: The relaxed decision to fuse each link (FADiff, section 3.1.2), in [0, 1], before decoding.
         tiles: Every inner mapping.
         left_out: Energy and cycles of reads of residual operands from the outermost level, which the plan does without
-            as the group reads them on the chip; part of `NetworkResult.joined`, not of `cost`.
+            as the group reads them on the chip, or on compute units of the operators between its layers by themselves;
+            part of `NetworkResult.joined`, not of `cost`.
     """
 
     nodes: tuple[str, ...]
@@ -120,6 +122,29 @@ class GroupInNetwork:
     sigma: tuple[float, ...]
     tiles: tuple[TileMapping, ...] = ()
     left_out: Totals = NO_READS
+
+
+@dataclass(frozen=True)
+class OperatorInNetwork:
+    """An operator without multiply-accumulates on the compute unit of the design that does it.
+
+    Attributes:
+        node: Its name.
+        op: Its operation.
+        group: The number of the fused group, from 1, between whose layers it lies; None where it runs by itself.
+        unit: The unit.
+        bound: What sets its time: the unit or a memory.
+        energy_pj: Its energy in the plan, all runs together.
+        cycles: Its cycles likewise. In a group that works side by side, the other cycles of the group hide them.
+    """
+
+    node: str
+    op: str
+    group: int | None
+    unit: str
+    bound: str
+    energy_pj: float
+    cycles: float
 
 
 @dataclass(frozen=True)
@@ -155,7 +180,9 @@ class NetworkResult:
         status: How the search ended, in words.
         time_s: Seconds that the search took.
         joined: Energy and cycles of the tensors that sums, products and the like read besides the one that flows on,
-            such as residual operands: from the outermost level, layer by layer.
+            such as residual operands: from the outermost level, layer by layer. On a design with compute units, of
+            all operators without multiply-accumulates, which read these tensors, too.
+        operators: The operators without multiply-accumulates, on a design with compute units; else they cost nothing.
         alone: The layers that are in no group; empty where no groups were looked for, as `status` or `options` say.
         bound: The value of the metric that no plan undercuts (those of `plans_among`): pJ *
             cycles, pJ or cycles. None where none is proven.
@@ -174,6 +201,7 @@ class NetworkResult:
     joined: Totals = NO_READS
     alone: tuple[LayerAlone, ...] = ()
     bound: float | None = None
+    operators: tuple[OperatorInNetwork, ...] = ()
 
     @property
     def gap(self) -> float | None:
@@ -200,6 +228,12 @@ class NetworkResult:
     def gain(self) -> float:
         """The share of the unfused EDP that fusion saves."""
         return 1 - self.stats.edp / self.unfused_stats.edp
+
+    def units(self) -> dict[str, Totals]:
+        """Energy and cycles of each compute unit in the plan; none on a design without units."""
+        return {unit: Totals(sum(own.energy_pj for own in self.operators if own.unit == unit),
+                             round(sum(own.cycles for own in self.operators if own.unit == unit)))
+                for unit in dict.fromkeys(own.unit for own in self.operators)}
 
     @property
     def corrected_cycles(self) -> float | None:
@@ -328,6 +362,13 @@ def network_result(workload: Workload, hardware: Hardware, results: Sequence[Res
         return Totals(sum(operators[name].repeat * alone[name].stats.energy_pj for name in names),
                       sum(operators[name].repeat * alone[name].stats.cycles for name in names))
 
+    def apart_from(part: CoverPart[EvaluatedGroup]) -> Totals:
+        """The layers of a group one by one; on compute units with the operators between them."""
+        layers, others = one_by_one(part.nodes), part.plan.left_out
+        if not part.plan.cost.operators:
+            return layers
+        return Totals(layers.energy_pj + others.energy_pj, layers.cycles + round(others.cycles))
+
     tiles: dict[int, tuple[TileMapping, ...]] = {}     # by group: equal segments share one, and its tiles
     outcomes = []
     for part in groups:
@@ -336,7 +377,7 @@ def network_result(workload: Workload, hardware: Hardware, results: Sequence[Res
             tiles[id(group)] = _tiles(part.nodes, group, alone, operators)
         names = (name for name, layer in zip(part.nodes, group.layers, strict=True) for _ in layer.mappings)
         outcomes.append(GroupInNetwork(
-            part.nodes, group, part.plan.cost, one_by_one(part.nodes),
+            part.nodes, group, part.plan.cost, apart_from(part),
             tuple(sigma.get(pair, 1.0) for pair in pairwise(part.nodes)),
             tuple(replace(tile, node=name) for tile, name in zip(tiles[id(group)], names, strict=True)),
             Totals(part.plan.left_out.energy_pj, round(part.plan.left_out.cycles))))
@@ -353,7 +394,26 @@ def network_result(workload: Workload, hardware: Hardware, results: Sequence[Res
     layers = tuple(LayerInNetwork(entry.nodes, entry.times, result)
                    for entry, result in zip(workload.distinct(), results, strict=True))
     return NetworkResult(workload, hardware, layers, tuple(outcomes), stats, unfused, tuple(history), options, status,
-                         time_s, Totals(joined.energy_pj, round(joined.cycles)), apart, bound)
+                         time_s, Totals(joined.energy_pj, round(joined.cycles)), apart, bound,
+                         _operators(workload, hardware, outcomes))
+
+
+def _operators(workload: Workload, hardware: Hardware,
+               groups: Sequence[GroupInNetwork]) -> tuple[OperatorInNetwork, ...]:
+    """Every operator without multiply-accumulates in a plan, on a design with compute units."""
+    if not hardware.arch.units:
+        return ()
+    through = {(link.producer, link.consumer): link.through for link in workload.links()}
+    vectors = {operator.node: operator for operator in workload.vector_operators()}
+    inside: dict[str, tuple[int, int, VectorCost]] = {}
+    for number, group in enumerate(groups, 1):
+        names = [name for pair in pairwise(group.nodes) for name in through[pair] if name in vectors]
+        inside |= {name: (number, group.group.repeat, own)
+                   for name, own in zip(names, group.cost.operators, strict=True)}
+    costs = {name: inside.get(name) or (None, 1, vector_cost(operator, hardware.arch, hardware.tables))
+             for name, operator in vectors.items()}
+    return tuple(OperatorInNetwork(name, vectors[name].op, number, own.unit, own.bound, runs * own.energy_pj,
+                                   runs * own.cycles) for name, (number, runs, own) in costs.items())
 
 
 def _tiles(nodes: Sequence[str], group: FusedGroup, alone: Mapping[str, Result],

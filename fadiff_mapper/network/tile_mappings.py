@@ -363,7 +363,8 @@ def _tile_shapes(hardware: Hardware, group: FusedGroup, specs: Sequence[Spec],
     rooms: list[list[float]] = [[] for _ in group.layers]
     for level in hardware.arch.levels:
         for left, words in zip(rooms, resident_words(group, all_steps, level), strict=True):
-            left.append(inf if level.usable is None else max(level.usable - words, 0.0))
+            times = 2 if level.name in group.double_buffered else 1
+            left.append(inf if level.usable is None else max(level.usable - words, 0.0) / times)
     if goes_on[-1]:     # partial sums of the last layer take room from the others, as if spread over all instances
         sums_at, problem = sum_level(specs[-1]), group.layers[-1].problem
         largest = max(problem.resized(step.shape).tensor_size(problem.output) for step in all_classes[-1])

@@ -256,6 +256,9 @@ def beyond_looptree(group: FusedGroup, hardware: Hardware, alike: bool) -> list[
     running = [loop for loop in group.loops if loop.tile < extents[loop.dim]]
     if group.spilled and running and adds(group, running[-1]):
         reasons.append(f"sums leave the chip in every step along {running[-1].dim}, where LoopTree keeps them")
+    if group.one_pass:
+        reasons.append("a softmax runs in one pass, which corrects the sums of the last layer; LoopTree has no such "
+                       "corrections")
     return reasons + [
         f"layer {read.first + 1} ({group.layers[read.first].problem.name}): {read.tensor} is added to the output of "
         f"layer {read.behind + 1}, too; LoopTree has no layers without multiply-accumulates"

@@ -15,9 +15,8 @@ from fadiff_mapper.base.atomic_files import write_files
 from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import attempted
 from fadiff_mapper.base.text_formats import json_text, paragraph
-from fadiff_mapper.fusion import FusedLink, Stay
+from fadiff_mapper.fusion import FusedGroup, FusedLink, Stay
 from fadiff_mapper.fusion.fused_group import Hardware
-from fadiff_mapper.inference.vector_cost import costs_by_unit
 from fadiff_mapper.inputs.yaml.load import dump
 from fadiff_mapper.network.result import NetworkResult, plans_among
 from fadiff_mapper.output.looptree import beyond_looptree, looptree_yaml
@@ -35,10 +34,10 @@ def plan_yaml(result: NetworkResult, missing: Container[str] = ()) -> str:
 
     Key `plan`: network, design, status, coverage (the understood share of the multiply-accumulates, and all that is
     left out), options, cost with and without fusion (pJ, cycles, pJ * cycles), the part of either for residual and
-    other joined operands (groups read some on the chip), on a design with compute units what the operators without
-    multiply-accumulates cost there (unfused, with their joined operands), the saved part of the EDP, every group with
-    its tiles, their runs and the cost of a run, every layer outside groups with the reason, and every distinct layer
-    unfused.
+    other joined operands (groups read some on the chip) or, on a design with compute units, for operators without
+    multiply-accumulates by themselves, the saved part of the EDP, each unit's part in the plan and its operators, every
+    group with its tiles, their runs and the cost of a run, every layer outside groups with the reason, and every
+    distinct layer unfused.
     """
     layers, names = [], folder_names(result)
     for outcome in result.layers:
@@ -47,13 +46,13 @@ def plan_yaml(result: NetworkResult, missing: Container[str] = ()) -> str:
                        **_folder(f"layers/{names[outcome.nodes[0]]}", missing),
                        "energy_pj": stats.energy_pj, "cycles": stats.cycles, "edp": stats.edp}
                       | ({"corrected_cycles": outcome.result.corrected.cycles} if outcome.result.corrected else {}))
-    corrected = result.corrected_cycles
+    corrected, (besides, planned, unfused) = result.corrected_cycles, _besides(result)
     content = {
         "network": result.workload.name, "design": result.design, "status": result.status,
-        "coverage": coverage(result.workload).as_dict(),
+        "coverage": coverage(result.workload, bool(result.hardware.arch.units)).as_dict(),
         "options": {name: value for name, value in result.options.items() if value is not None},
         "cost": _totals(result.stats), "unfused_cost": _totals(result.unfused_stats),
-        "joined_operands_cost": _reads(result.planned_joined), "unfused_joined_operands_cost": _reads(result.joined),
+        f"{besides}_cost": planned, f"unfused_{besides}_cost": unfused,
         "saved_edp": result.gain, **_proven(result),
         **({} if corrected is None else {"corrected_cycles": corrected,
                                          "corrected_edp": result.stats.energy_pj * corrected}),
@@ -64,14 +63,15 @@ def plan_yaml(result: NetworkResult, missing: Container[str] = ()) -> str:
 
 
 def _units(result: NetworkResult) -> dict[str, Any]:
-    """What the operators without multiply-accumulates cost on the units of the design, beside the plan; nothing
-    without units."""
-    arch, tables = result.hardware.arch, result.hardware.tables
-    if not arch.units:
-        return {}
-    found, lost = attempted("units", lambda: costs_by_unit(result.workload.vector_operators(), arch, tables))
-    return {"units_cost": lost or {unit: {"energy_pj": energy, "cycles": cycles}
-                                   for unit, (cycles, energy) in (found or {}).items()}}
+    """Cost of each compute unit in the plan, and of each operator there; nothing without units."""
+    return {"units_cost": {unit: _reads(total) for unit, total in result.units().items()},
+            "operators": [asdict(operator) for operator in result.operators]} if result.hardware.arch.units else {}
+
+
+def _besides(result: NetworkResult) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """What the network takes besides layers and groups: the name, and the cost in the plan and without fusion."""
+    name = "operators" if result.hardware.arch.units else "joined_operands"
+    return name, _reads(result.planned_joined), _reads(result.joined)
 
 
 def _proven(result: NetworkResult) -> dict[str, Any]:
@@ -140,12 +140,22 @@ def _group(number: int, outcome: GroupInNetwork, names: Mapping[str, str], missi
         "sums": "leave the chip and come back" if group.spilled else "stay",
         "layers": [{"node": name, "operands": {operand: _stay(stay) for operand, stay in layer.operands.items()}}
                    for name, layer in zip(nodes, group.layers, strict=True)],
-        "intermediates": [_link(link) for link in group.links],
+        "intermediates": [_link(link, group) for link in group.links],
         **({"second_reads": second_reads} if second_reads else {}), "sigma": list(outcome.sigma),
-        "cost": _totals(outcome.cost), "unfused_cost": _totals(outcome.unfused), "tiles": tiles}
+        "cost": _totals(outcome.cost), "unfused_cost": _totals(outcome.unfused),
+        **_side_by_side(outcome), "tiles": tiles}
 
 
-def _link(link: FusedLink) -> dict[str, Any]:
+def _side_by_side(outcome: GroupInNetwork) -> dict[str, Any]:
+    """How units and multiply-accumulators share the time of a group; nothing without operators on units."""
+    if not outcome.cost.operators:
+        return {}
+    busy = {name: outcome.group.repeat * cycles for name, cycles in outcome.cost.busy.items() if cycles}
+    return {"work": "side by side" if outcome.group.side_by_side else "in turn", "bound": outcome.cost.bound,
+            "busy_cycles": busy}
+
+
+def _link(link: FusedLink, group: FusedGroup) -> dict[str, Any]:
     pools = {dim: {"kernel": slide.kernel, "stride": slide.stride, "pad": slide.pad}
              for dim, slide in link.pooled.items()}
     between = {dim: {name: value for name, value in asdict(slide).items() if value != asdict(WindowSlide(1, 1))[name]}
@@ -153,7 +163,8 @@ def _link(link: FusedLink) -> dict[str, Any]:
     return {"operand": link.tensor, "dimensions": dict(link.dims), **({"pooled": pools} if pools else {}),
             **({"between": between} if between else {}), **({"whole": sorted(link.whole)} if link.whole else {}),
             **({"from_elsewhere": float(link.elsewhere)} if link.elsewhere else {}),
-            **_stay(link.stay), "written": link.written}
+            **({"softmax": f"in one pass over {group.links[-1].dims[min(link.running)]}"}
+               if group.one_pass and link is group.links[-1] else {}), **_stay(link.stay), "written": link.written}
 
 
 def _stay(stay: Stay) -> dict[str, Any]:
@@ -233,16 +244,14 @@ def network_json(result: NetworkResult) -> str:
 
     It also has the area by component, and the source of every energy and area. All seconds are under `timing`.
     """
-    machine = result.layers[0].stats
+    machine, (besides, planned, unfused) = result.layers[0].stats, _besides(result)
     content = {
         "network": result.workload.name, "design": result.design, "status": result.status, "options": result.options,
-        "coverage": coverage(result.workload).as_dict(),
+        "coverage": coverage(result.workload, bool(result.hardware.arch.units)).as_dict(),
         "energy_pj": result.stats.energy_pj, "cycles": result.stats.cycles, "edp": result.stats.edp,
         "unfused": {"energy_pj": result.unfused_stats.energy_pj, "cycles": result.unfused_stats.cycles,
-                    "edp": result.unfused_stats.edp,
-                    "joined_operands": {"energy_pj": result.joined.energy_pj, "cycles": result.joined.cycles}},
-        "joined_operands": {"energy_pj": result.planned_joined.energy_pj, "cycles": result.planned_joined.cycles},
-        **_proven(result),
+                    "edp": result.unfused_stats.edp, besides: unfused},
+        besides: planned, **_units(result), **_proven(result),
         "energy_source": machine.energy_source, "area_mm2": machine.area_mm2, "areas_um2": machine.areas_um2,
         "area_source": machine.area_source,
         "notes": [f"warning: {warning}" for warning in result.warnings],

@@ -330,15 +330,16 @@ def network_html(result: NetworkResult) -> str:
         sections.append({
             "number": number, "nodes": outcome.nodes, "figures": _figures(outcome.cost, outcome.unfused),
             "loops": [f"{loop.dim}: {bounds[loop.dim]} in tiles of {loop.tile}" for loop in group.loops],
-            "steps": group.steps, "repeat": group.repeat, "held": held[id(group)],
+            "steps": group.steps, "repeat": group.repeat, "held": held[id(group)], "one_pass": group.one_pass,
+            "bound": outcome.cost.bound, "side_by_side": group.side_by_side,
             "schedule": draw_schedule(group, outcome.nodes, number)})
     return page_template("network.html.jinja").render(
-        result=result, views=shown, every_view=views, coverage=coverage(result.workload), outermost=outermost,
-        versions=versions(),
+        result=result, views=shown, every_view=views, outermost=outermost, versions=versions(),
+        coverage=coverage(result.workload, bool(result.hardware.arch.units)),
         figures=[*_figures(result.stats, result.unfused_stats),
                  _figure(f"{outermost} traffic", *outermost_words(views), COUNT, "words")],
         joined=_figures(result.planned_joined, result.joined)[1:] if result.joined.energy_pj or result.joined.cycles
-        else [],
+        else [], operators=result.operators[:MOST_LAYERS],
         colours=COLOURS, tint=tint,
         components=[(name, component_kind(components, outermost, name)) for name in components],
         spaces=[(name, tint("space", k)) for k, name in enumerate(spaces)],
@@ -346,8 +347,10 @@ def network_html(result: NetworkResult) -> str:
         graph=draw_graph(result, views) if len(result.workload.nodes) <= MOST_NODES else None,
         groups=sections, alone={layer.node: layer for layer in result.alone},
         table={"macs": unit_for((view.macs for view in shown), COUNT),
-               "energy": unit_for((share.energy_pj for share in shares), ENERGY),
-               "cycles": unit_for((share.cycles for share in shares), COUNT),
+               "energy": unit_for([*(share.energy_pj for share in shares),
+                                   *(own.energy_pj for own in result.operators)], ENERGY),
+               "cycles": unit_for([*(share.cycles for share in shares), *(own.cycles for own in result.operators)],
+                                  COUNT),
                "words": unit_for((share.outermost_words for share in shares), COUNT)},
         recomputed=any(view.recomputed for view in shown))
 

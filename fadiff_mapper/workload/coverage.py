@@ -2,7 +2,8 @@
 
 A plan charges operators, and apart from them the tensors that joins read besides the one that flows on, such as
 residual operands (`other_inputs`). Left out are nodes that are not understood, operators that read only constants
-(a compiler computes them once), and all else that nodes between operators do.
+(a compiler computes them once), and all else that nodes between operators do, unless the design has compute units for
+it.
 
 A node that is not understood may have any number of multiply-accumulates. Where it is not known, it counts as the
 number that it may well have (`Node.possible`), and the share is a bound: at most so much is understood, if it has
@@ -104,20 +105,25 @@ class Coverage:
                 **({"head": self.head} if self.head else {})}
 
 
-def coverage(network: Workload) -> Coverage:
-    """Counts the multiply-accumulates that a plan of a network accounts for."""
+def coverage(network: Workload, units: bool = False) -> Coverage:
+    """Counts the multiply-accumulates that a plan of a network accounts for.
+
+    `units`: whether the design has compute units, which do the other operators.
+    """
     unknown = network.not_understood()
     possible = [node.possible for node in unknown if node.macs is None]
     sums = tuple(Folded(node.name, f"{node.op} of products point by point", node.macs) for node in network.nodes
                  if node.kind in ("reduce", "pool") and node.macs)
-    joined = other_inputs(network.nodes)
-    free = Counter(node.what or node.op for node in network.nodes
-                   if node.kind not in ("layer", "input", "not_understood"))
+    joined = () if units else other_inputs(network.nodes)  # which units read as a part of their work
     vectors = network.vector_operators()
+    done = {operator.node for operator in vectors} if units else set()
+    free = Counter(node.what or node.op for node in network.nodes
+                   if node.kind not in ("layer", "input", "not_understood") and node.name not in done)
     folded = sum(node.op in FOLDED for node in network.nodes)
-    words = f"not counted: {in_words(vectors)}" if vectors else ""
+    words = f"{'on compute units' if units else 'not counted'}: {in_words(vectors)}" if vectors else ""
     if folded:
         words += f"{'; ' if words else 'not counted: '}{folded} rearrangements are folded into their neighbours"
+    vectors = () if units else vectors
     return Coverage(network.macs, sum(node.macs or 0 for node in unknown) + sum(entry.macs for entry in sums),
                     None if None in possible else sum(number or 0 for number in possible), unknown, sums,
                     network.folded, dict(free), dict(total(operator.operations for operator in vectors)), words,

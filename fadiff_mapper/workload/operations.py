@@ -65,6 +65,14 @@ EINSUMS: dict[str, tuple[tuple[str, str, str], ...]] = {
 """Nodes of whole rows -> their Einsums: name, operations of each point, operations of each row. The softmax is the one
 of FuseMax (Nayak et al., MICRO 2024, Einsums M, SN, SD, A)."""
 
+ONE_PASS = (
+    ("maximum", "score", "max"), ("numerator", "score", "add exp"), ("denominator", "score", "add"),
+    ("running maximum", "row", "max"), ("correction", "row", "add exp"), ("running denominator", "row", "mul add"),
+    ("corrected sums", "sum", "mul"), ("quotient", "result", "div"))
+"""Einsums of a softmax in one pass between two products, tile by tile of its rows: name, what each point of is one
+operation, and these. Rows and sums of the product behind are corrected in every tile but the first. The one of FuseMax
+(LM, SLN, SLD; RM, PRM, SPD and RD; SPNV; AV), whose RNV is the product's own sum."""
+
 
 @dataclass(frozen=True)
 class VectorOperator:
@@ -94,6 +102,20 @@ def total(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
     for each in counts:
         found.update(each)
     return found
+
+
+def one_pass_operations(scores: int, rows: int, sums: int, results: int) -> tuple[Counter[str], ...]:
+    """Operations by kind of a softmax in one pass (`ONE_PASS`): those on scores, on rows, on sums, and on results.
+
+    Args:
+        scores: points of the rows.
+        rows: rows that are corrected, over all tiles but the first.
+        sums: sums of the product behind that are corrected, likewise.
+        results: results of the product behind.
+    """
+    numbers = {"score": scores, "row": rows, "sum": sums, "result": results}
+    return tuple(total(_times(operations, number) for _, per, operations in ONE_PASS if per == name)
+                 for name, number in numbers.items())
 
 
 def vector_operators(nodes: Iterable[Node]) -> tuple[VectorOperator, ...]:

@@ -79,6 +79,8 @@ class Link:
     # True if a loop can cut the tensor along some dimension; else only all of it can be handed on, with whatever is
     # rearranged or normalised in between
     in_tiles: bool = True
+    # of `whole`, the rows of a softmax of which tiles are enough: a running maximum corrects what earlier tiles gave
+    running: tuple[str, ...] = ()
 
     @property
     def fusable(self) -> bool:
@@ -122,11 +124,23 @@ def find_links(nodes: Sequence[Node], route_of: Mapping[str, Route],
                     inside.add(name)
             others = (name for tensor_on_way in path for name in readers[tensor_on_way] if name not in inside)
             in_tiles = any(bound[dimension] > 1 and dimension not in whole for dimension in maps)
+            read_by = tuple(dict.fromkeys(islice(others, MOST_READERS)))
+            running: tuple[str, ...] = ()
+            if _ends_in_softmax([by_name[name] for name in route.through]) and not (route.obstacle or read_by):
+                summed = set(consumer.layer.problem.dimensions) - consumer.layer.problem.output.dimensions
+                running = tuple(sorted(own for own in whole if own in maps and maps[own].dimension in summed
+                                       and not maps[own].slides))
             links.append(Link(route.producer, consumer.name, operand, tensor, shape, tuple(maps.values()),
-                              tuple(sorted(whole)), route.through, route.joins,
-                              tuple(dict.fromkeys(islice(others, MOST_READERS))), route.obstacle,
-                              Fraction(0) if route.obstacle else route.elsewhere, in_tiles))
+                              tuple(sorted(whole)), route.through, route.joins, read_by, route.obstacle,
+                              Fraction(0) if route.obstacle else route.elsewhere, in_tiles, running))
     return tuple(links)
+
+
+def _ends_in_softmax(between: Sequence[Node]) -> bool:
+    """Whether a softmax is the only node that asks for whole rows, and elements behind it are only rearranged."""
+    kinds = [node.kind for node in between if node.kind not in ("reshape", "transpose")]
+    points = all(kind in ("pointwise", "join") for kind in kinds[:-1])
+    return points and any(node.op == "softmax" for node in between) and kinds[-1] == "rows"
 
 
 def readers_of(nodes: Sequence[Node], outputs: Sequence[str]) -> dict[str, list[str]]:

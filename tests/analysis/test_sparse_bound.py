@@ -51,6 +51,7 @@ def tasks(design: str, bits: Sequence[Bits | None]) -> Iterator[MappingTask]:
     return islice((task for task in known if task.sparse and not task.sparse.skips_instances), EACH)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", BITS)
 @pytest.mark.parametrize("design", DESIGNS)
 def test_no_mapping_undercuts_the_bound_of_a_sparse_design(design: str, bits: Sequence[Bits | None]) -> None:

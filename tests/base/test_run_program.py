@@ -84,11 +84,13 @@ def test_of_endless_output_the_beginning_and_the_end_are_kept(tmp_path: Path) ->
     assert done.output.startswith("first\n") and done.output.endswith("last\n")
 
 
+@pytest.mark.slow
 def test_one_that_never_stops_printing_is_ended(tmp_path: Path) -> None:
     with pytest.raises(FadiffError, match="did not end within 1 s"):
         run_program.run([sys.executable, "-c", "while True: print('x' * 10000)"], tmp_path, os.environ, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of other processes are Linux's")
 @pytest.mark.parametrize("grows", ["bytearray(2 ** 29)", "sys.exit(subprocess.call([sys.executable, '-c', "
                                                          "'bytearray(2 ** 29)']))"], ids=["itself", "its child"])
@@ -118,6 +120,7 @@ ENDS = {"success": "sys.exit(0)", "failure": "sys.exit(3)", "a signal": "os.kill
         "the time limit": "time.sleep(60)"}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked for in /proc")
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("escape", ESCAPES)

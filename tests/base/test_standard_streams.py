@@ -115,6 +115,7 @@ def test_everything_is_printed_through_these_functions() -> None:
 
 # Commands.
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("variables", "name"), [
     ({"PYTHONIOENCODING": "ascii"}, rb"f\xfcrst\u65e5"), ({"PYTHONIOENCODING": "latin-1"}, b"f\xfcrst\\u65e5"),
     ({"LC_ALL": "C"}, "fürst日".encode()),
@@ -176,6 +177,7 @@ def test_a_progress_line_takes_names_as_they_are(tmp_path: Path) -> None:
     assert rb"[red]a\x1b]0;x\x07" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shell", "code"), [
     (">&-", 0), ("2>&-", 0), (">&- 2>&-", 0), ("<&- >&- 2>&-", 0), (">/dev/full", 2), ("2>/dev/full", 0),
     ("| true; exit ${PIPESTATUS[0]}", 0), ("| head -1; exit ${PIPESTATUS[0]}", 0)])

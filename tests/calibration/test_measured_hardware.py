@@ -51,6 +51,7 @@ def model(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_unseen_layers_and_searched_points_are_predicted_better_than_by_the_exact_model() -> None:
     found = calibration()
     assert found.program == "gemmini"

@@ -90,6 +90,7 @@ def test_doctor_and_version_and_listing() -> None:
 MANY = ("bundled:arch/gemmini_small", "bundled:layers/mobilenet_v1", *BUNDLED_TABLES)
 
 
+@pytest.mark.slow
 def test_map_takes_a_folder_of_problems_and_sums_them_up(tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = run("map", *MANY, "-o", out, "--effort", "light")

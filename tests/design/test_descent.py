@@ -270,6 +270,7 @@ def test_the_least_hardware_runs_the_same_mappings_no_worse(bench: Bench) -> Non
             assert value_at(smaller) > value_at(least)
 
 
+@pytest.mark.slow
 def test_a_descent_ends_in_designs_of_the_space_and_repeats_itself(bench: Bench) -> None:
     space, centre = bench.question.space, (1, 2)
     specs = bench.reader.specs(centre)
@@ -284,6 +285,7 @@ def test_a_descent_ends_in_designs_of_the_space_and_repeats_itself(bench: Bench)
     assert found and all(point in EVERY for point in found) and len(found) == len(set(found))
 
 
+@pytest.mark.slow
 def test_limits_pull_a_descent_back(bench: Bench) -> None:
     """From a design of 16 columns, with at most 4 units, no end lies above 8 columns; without, some do."""
     space, centre = bench.question.space, (3, 4)

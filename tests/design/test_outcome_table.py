@@ -50,6 +50,7 @@ def test_outcomes_of_every_kind_come_back_as_they_were() -> None:
         found[6]
 
 
+@pytest.mark.slow
 def test_a_design_takes_a_tenth_of_a_kilobyte() -> None:
     gc.collect()
     tracemalloc.start()

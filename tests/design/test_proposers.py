@@ -51,6 +51,7 @@ def _with_optuna(request: pytest.FixtureRequest) -> None:
         pytest.importorskip("optuna")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", BLACK_BOX)
 def test_every_design_of_a_small_space_is_proposed_once(method: str, tmp_path: Path) -> None:
     question = small_question(tmp_path)

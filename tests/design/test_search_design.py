@@ -48,6 +48,7 @@ def searched(question: DesignQuestion, **settings: Any) -> DesignResult:
     return search_design(question, options, descent=descent_for_designs(options.method))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fuse", [False, True])
 def test_with_a_gap_the_best_design_of_the_whole_space_is_proven(fuse: bool, tmp_path: Path) -> None:
     question = small_question(tmp_path, fuse=fuse)
@@ -79,6 +80,7 @@ def test_a_gap_that_cannot_be_proven_is_refused(settings: dict[str, Any], asked:
         searched(small_question(tmp_path, **asked), **settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["random", "exhaustive", "tpe", "nsga2"])
 def test_every_method_finds_the_best_of_a_small_space(method: str, store: Path, truth: list[DesignOutcome],
                                                       tmp_path: Path) -> None:
@@ -282,6 +284,7 @@ class SlowDesigns:
         monkeypatch.setattr(time, "time", lambda: self.now)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["exhaustive", "gradient"])
 @pytest.mark.parametrize(("limit", "least", "most"), [(0.2, 0.2, 0.2), (1.2, 1.0, 1.2), (3.3, 2.0, 3.3)])
 def test_a_search_ends_within_its_time(method: str, limit: float, least: float, most: float, store: Path,

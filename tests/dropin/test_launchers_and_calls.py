@@ -61,6 +61,7 @@ def test_the_model_launcher_leaves_timeloops_files(shim: Path, tmp_path: Path) -
     assert (out / "timeloop-model.stats.txt").read_text().startswith("# Written by fadiff_mapper ")
 
 
+@pytest.mark.slow
 def test_the_mapper_launcher_leaves_timeloops_files(shim: Path, tmp_path: Path) -> None:
     done = launched(shim, "timeloop-mapper", MESH, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -83,6 +84,7 @@ def test_a_failed_run_exits_with_1_and_leaves_no_older_result(shim: Path, tmp_pa
     assert {path.name for path in tmp_path.iterdir()} == {"bad.yaml", "timeloop-mapper.stats.txt"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", ["architecture: {}\n", "mapping: 5\n"])
 def test_a_failed_run_removes_no_input_and_every_file_of_an_earlier_search(shim: Path, tmp_path: Path,
                                                                            bad: str) -> None:
@@ -98,6 +100,7 @@ def test_a_failed_run_removes_no_input_and_every_file_of_an_earlier_search(shim:
 CALL = "from fadiff_mapper import call_mapper; import sys; call_mapper(sys.argv[1:3], sys.argv[3])"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program, code", [("the launcher", 0), ("the function", -signal.SIGINT)])
 def test_ctrl_c_ends_the_search_with_the_best_mapping_so_far(shim: Path, tmp_path: Path, program: str,
                                                              code: int) -> None:

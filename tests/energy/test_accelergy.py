@@ -268,6 +268,7 @@ FAILURES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", FAILURES)
 def test_a_failure_is_one_line_that_says_how_to_do_without(script: str, tmp_path: Path, own_cache: Path) -> None:
     with pytest.raises(FadiffError, match=FAILURES[script]) as caught:

@@ -77,6 +77,7 @@ def test_the_held_out_figures_are_none_of_those_that_were_fitted() -> None:
     assert not {row[0] * row[1] for row in fitted} & {row[0] * row[1] for row in held_out}  # nor of their capacities
 
 
+@pytest.mark.slow
 def test_a_short_training_comes_near_the_shipped_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2]))  # the scripts are not installed
     from fadiff_validation import train_sram_network as train
@@ -151,6 +152,7 @@ def test_the_network_is_finite_at_extremes() -> None:
     assert np.isfinite(found).all() and (found > 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("kinds", [("SRAM", "intmac"), ("regfile", "fpmac")])
 @pytest.mark.parametrize("key", ["width", "depth", "technology", "n_banks", "block_size", "global_cycle_seconds",

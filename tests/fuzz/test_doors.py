@@ -21,8 +21,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attack]:
     attack.close()
 
 
-@pytest.mark.parametrize("door", [
-    pytest.param(door, marks=pytest.mark.slow) if door == "calibrations" else door for door in DOORS])
+@pytest.mark.slow
+@pytest.mark.parametrize("door", DOORS)
 def test_hostile_input_ends_in_success_or_in_lines(door: str, running: Attack) -> None:
     for number in range(CASES.get(door, 30)):
         running.case(door, DOORS[door], number, seed=1)

@@ -26,6 +26,7 @@ def llama() -> InferenceResult:
     return infer(MODEL, TPU, batch=(1, 64), prompt=2048, generate=512)
 
 
+@pytest.mark.slow
 def test_decode_is_at_the_roofline_of_memory(llama: InferenceResult) -> None:
     """A token reads every weight but the embedding's, and the cache: 7.5 G words and 128 k words a token before."""
     for outcome, within in zip(llama.batches, (1.1, 2.0), strict=True):  # scores of many sequences add their own time
@@ -59,6 +60,7 @@ def test_operations_equal_a_formula_of_the_model(llama: InferenceResult) -> None
         assert found == 32 * operations(rows, scores)
 
 
+@pytest.mark.slow
 def test_lengths_between_mapped_ones_are_within_one_percent_of_mapped_ones(llama: InferenceResult) -> None:
     assert lengths_of(llama.model, 2048, 512) == (2048, 2304, 2560)
     for length in (2176, 2432):
@@ -121,6 +123,7 @@ def test_files_have_every_number(tmp_path: Path) -> None:
     assert result.batches[0].tokens == 80
 
 
+@pytest.mark.slow
 def test_a_cache_that_does_not_fit_goes_to_the_next_memory(tmp_path: Path) -> None:
     text = bundled_files.find("inference/tpu_v4i_like").read_text()
     text = text.replace("depth: 67108864", "depth: 65536").replace("datawidth: 16, shared_bandwidth: 292.38", (
@@ -138,6 +141,7 @@ def test_a_cache_that_does_not_fit_goes_to_the_next_memory(tmp_path: Path) -> No
     assert plain.steps[-1][1] < least <= large.steps[-1][1] < 4 * least
 
 
+@pytest.mark.slow
 def test_bits_of_elements_divide_what_memory_bounds(llama: InferenceResult) -> None:
     """Weights of 4 bits and a cache of 8 in words of 16: a quarter and half of the words, and the same operations."""
     thin = infer(MODEL, TPU, batch=(1,), prompt=2048, generate=512, bits={"Weights": 4, "Cache": 8})
@@ -157,6 +161,7 @@ def test_bits_of_elements_divide_what_memory_bounds(llama: InferenceResult) -> N
     assert whole.batches[0] == llama.batches[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "design"), [
     ("gemma2_9b", "tpu_v4i_like"), ("mixtral_8x7b", "tpu_v4i_like"), ("deepseek_v3", "tpu_v4i_like"),
     ("gpt3_6b7", "fusemax_like"), ("gpt3_6b7", "mobile_npu")])
@@ -239,6 +244,7 @@ def test_a_file_that_is_no_model_is_one_line(tmp_path: Path, capsys: pytest.Capt
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_gpt3_on_the_tpu_is_at_most_what_accelforge_finds() -> None:
     """A layer of GPT-3 175B, its products alone: optima of AccelForge's own regression test (commit 1c1929c2), unfused,
     less its softmax, which has other charges there. Its mappings may be imperfect, and its reductions are charged less.

@@ -38,6 +38,7 @@ def mappings(value: Any) -> list[dict[str, Any]]:
     return [*([value] if isinstance(value, dict) else []), *(found for item in inside for found in mappings(item))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "path"), FILES, ids=lambda value: getattr(value, "stem", value))
 def test_a_bundled_file_validates_and_its_misspelt_keys_do_not(kind: str, path: Path) -> None:
     content = plain(load_file(path))

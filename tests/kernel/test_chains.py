@@ -82,6 +82,7 @@ def test_the_optimum_under_weights_of_energy_and_delay() -> None:
     assert len(optima) > 1, "the weights decide"
 
 
+@pytest.mark.slow
 def test_the_optimum_of_a_share_in_a_network() -> None:
     spec = product()
     of, scores = alone(spec), score(alone(spec).layer, whole_space(spec))
@@ -235,6 +236,7 @@ def test_a_layer_on_which_chains_agree_is_searched_once(design: str) -> None:
     assert once.chains.evaluations == again.chains.evaluations and same(once.best(), again.best())
 
 
+@pytest.mark.slow
 def test_a_hard_layer_is_searched_again_with_the_best_of_all_searches() -> None:
     """Its two best mappings share out the array of units in unlike ways, three moves apart."""
     of = alone(load(find("arch/simba_like"), find("layers/resnet18/conv3x3_256_256_14_s1")))

@@ -61,6 +61,7 @@ def test_counts_and_reach_are_those_of_all_factorizations(case: tuple[int, list[
     assert reachable(bound, choices) == set(every)
 
 
+@pytest.mark.slow
 def test_bounds_of_any_size_are_divided_soon_or_refused() -> None:
     assert divisors(2 ** 53 - 111) == (1, 2 ** 53 - 111)
     assert len(divisors(2 ** 53)) == 54

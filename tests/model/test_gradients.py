@@ -111,6 +111,7 @@ PENALTIES: dict[str, Callable[[Setting, Nest, NestEvaluation], torch.Tensor]] = 
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PENALTIES)
 @pytest.mark.parametrize("design", DESIGNS)
 def test_penalties_have_exact_derivatives_and_point_back(design: str, name: str) -> None:

@@ -79,7 +79,7 @@ workload:
   - {{id: gemm, op: gemm, {dims}}}
   graph:
   - {{name: first, shape: gemm, from: [input]}}
-  - {{name: norm, op: softmax, from: [first]}}
+  - {{name: norm, op: layernorm, from: [first]}}
   - {{name: second, shape: gemm, from: [norm]}}
 """)
     assert reasons(mapped(str(path))) == {"first": "no room", "second": "no room"}

@@ -139,6 +139,7 @@ def test_a_checkpoint_is_continued_and_one_of_another_run_refused(tmp_path: Path
         map_network(pair(), ARCH, checkpoint_file=file)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("change", "said"), [
     (lambda saved: saved["layers"]["1"]["mapping"][2].update(type={}),
      r"saved\.json: layers\.1\.mapping\[2\]\.type: found a mapping; accepted: temporal, "),

@@ -100,6 +100,7 @@ def test_segments_are_listed_from_short_to_long_as_long_as_there_is_time() -> No
     assert segments(network, 4, lambda: True) == []
 
 
+@pytest.mark.slow
 def test_the_limit_of_a_command_covers_its_files(tmp_path: Path) -> None:
     start = time.monotonic()
     assert main(["network", "bundled:networks/mobilenet_v1", "bundled:arch/gemmini_large", "-o", str(tmp_path),

@@ -119,6 +119,7 @@ def test_without_fusion_the_best_mappings_cost_what_the_exact_model_says(named: 
     assert float(found.broken[:, 0].sum()) == pytest.approx(0, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("value", ["energy", "cycles", "broken"])
 def test_its_derivatives_are_exact_in_all_factors_and_in_sigma(model: str, value: str) -> None:
@@ -231,12 +232,14 @@ def test_layers_that_should_be_fused_are(model: str) -> None:
     assert ended.sigma[0, 0] > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 def test_layers_that_should_not_be_fused_are_not(model: str) -> None:
     ended = descended(APART, model)
     assert ended.sigma[0, 0] < 0.5
 
 
+@pytest.mark.slow
 def test_the_best_restart_has_aligned_tiles() -> None:
     network, ended = relaxed(TOGETHER), descended(TOGETHER)
     one, two = (torch.from_numpy(nest.temporal[:-1].prod(axis=0) * nest.spatial.prod(axis=0))[None]

@@ -44,6 +44,7 @@ def test_map(mapped: Path) -> None:
                  str(mapped / "timeloop-mapper.map.yaml")]) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["timeloop-mapper", "timeloop-model"])
 def test_launchers(program: str, mapped: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert launched(["--time-limit", "0.2", program, str(mapped / "fadiff.input.yaml"), "-o", str(tmp_path)]) == 0

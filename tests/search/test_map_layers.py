@@ -228,6 +228,7 @@ def around(of: LayerFamily, member: int, here: Nest) -> tuple[Nest, np.ndarray, 
     return Nest(*arrays), number, row
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", designs())
 def test_moves_stay_in_the_map_space_of_their_member(design: str) -> None:
     of = family(design, *SIBLINGS)

@@ -42,6 +42,7 @@ def pointwise(design: str = "eyeriss_like") -> Spec:
     return load(find(f"arch/{design}"), find("layers/mobilenet_v1/conv1x1_512_512_14_s1"))
 
 
+@pytest.mark.slow
 def test_residuals_fill_an_array_that_no_divisor_fills() -> None:
     spec = pointwise()
     without = map_layer(spec, replace(OPTIONS, imperfect=False))

@@ -71,6 +71,7 @@ def with_bits(spec: Spec, draw: Callable[[int], Bits | None]) -> Spec:
     return replace(spec, problem=replace(spec.problem, dataspaces=spaces))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", DESIGNS)
 def test_compiled_scores_of_tensors_with_bits_are_those_of_the_full_evaluation(design: str) -> None:
     rng, legal = random.Random(design), 0
@@ -85,6 +86,7 @@ def test_compiled_scores_of_tensors_with_bits_are_those_of_the_full_evaluation(d
     assert legal > 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", DESIGNS)
 def test_bits_of_the_words_change_no_number_of_a_sparse_design(design: str) -> None:
     for spec in list(recorded_specs(design))[:12]:

@@ -32,6 +32,7 @@ def counted(stats: Stats) -> list[Any]:
              for name, space in level["dataspaces"].items()} for level in stats.levels]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", designs())
 @pytest.mark.parametrize("bits", [ONE_WIDTH, MIXED])
 def test_the_twin_counts_alike_and_of_one_width_costs_alike(design: str, bits: dict[str, Any]) -> None:

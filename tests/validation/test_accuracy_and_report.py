@@ -94,6 +94,7 @@ def test_percentages_never_round_to_perfection(share: float, text: str) -> None:
 
 # The recording.
 
+@pytest.mark.slow
 def test_the_recording_names_its_tool_and_covers_every_design_and_operator() -> None:
     assert said().tool.version == "commit 4cf6d4cd043bc2a5d2eb02afa9063d7117a4dc11"
     assert re.fullmatch("sha256:[0-9a-f]{64}", said().tool.digest)

@@ -221,6 +221,7 @@ def test_a_run_without_a_difference(tmp_path: Path) -> None:
     assert "gives all" in verdict(outcome)
 
 
+@pytest.mark.slow
 def test_a_difference_is_reported_with_the_smallest_input(tmp_path: Path) -> None:
     outcome = run(tmp_path, fault=True)
     item = outcome.differences[0]

@@ -104,6 +104,7 @@ def test_einsums_of_any_number_of_tensors_are_products_from_left_to_right(
 
 # Conditions, loops, modified attention
 
+@pytest.mark.slow
 def test_of_a_condition_the_larger_branch_runs_and_that_is_said() -> None:
     def function(s: Any, x: torch.Tensor) -> torch.Tensor:
         return s.c(torch.cond(x.sum() > 0, lambda y: s.a(y), lambda y: s.b(s.a(y)), (x,)))
@@ -132,6 +133,7 @@ def test_a_map_runs_padded_convolutions_too() -> None:
                    a=nn.Conv2d(4, 8, 3, padding=1)) == 6 * 2 * 25 * 9 * 4 * 8
 
 
+@pytest.mark.slow
 def test_a_loop_whose_passes_data_decide_counts_as_one_pass_and_makes_the_share_a_bound() -> None:
     from torch._higher_order_ops.while_loop import while_loop
 

@@ -101,6 +101,7 @@ def test_a_convolution_over_one_axis_is_one_over_two_with_an_axis_of_one() -> No
     assert node.shape == (1, 8, 20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("left", "right", "bounds", "repeat"), [
     ((6, 8), (8, 5), (6, 5, 8), 1), ((2, 3, 6, 8), (8, 5), (36, 5, 8), 1), ((2, 3, 6, 8), (2, 3, 8, 5), (6, 5, 8), 6),
     ((6, 8), (3, 8, 5), (6, 5, 8), 3), ((2, 1, 6, 8), (3, 8, 5), (6, 5, 8), 6), ((8,), (8, 5), (1, 5, 8), 1),
@@ -141,6 +142,7 @@ def test_softmax_before_version_13_takes_all_axes_from_its_own_on_together() -> 
         assert network.nodes[-1].axes == axes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("between", "channels", "moved"), [
     (lambda g, x: g.op("Concat", x, x, axis=1), 32, "PQ"),
     (lambda g, x: g.op("Slice", x, g.numbers(0), g.numbers(8), g.numbers(1)), 8, "PQ"),
@@ -188,6 +190,7 @@ def test_a_dynamic_dimension_is_an_error_that_names_the_input_and_a_number_for_i
         load_network(model, dims={"size": 3})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("build", "message"), [
     (lambda g: g.op("Relu", "x"), "the network has no layer"),
     (lambda g: g.op("Conv", g.op("Relu", "missing"), g.weight(4, 4, 1, 1)), "which nothing writes"),
@@ -291,6 +294,7 @@ def test_a_cut_or_damaged_model_is_read_or_refused_in_one_line(place: int, patch
 
 # The command
 
+@pytest.mark.slow
 def test_import_writes_a_network_file_that_loads_to_the_same_graph(
         tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, out = tmp_path / "net.onnx", tmp_path / "net.yaml"

@@ -20,6 +20,8 @@ from fadiff_mapper.workload import coverage
 from fadiff_mapper.workload.coverage import require_coverage
 from fadiff_mapper.workload.readers.network_text import network_text
 
+pytestmark = pytest.mark.slow  # each model is read in a process of its own
+
 RUNTIME = "com.microsoft"
 
 

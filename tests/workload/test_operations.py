@@ -135,6 +135,7 @@ OTHERS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OTHERS)
 def test_operations_equal_a_count_of_the_program(name: str) -> None:
     make, shape = OTHERS[name]
@@ -144,6 +145,7 @@ def test_operations_equal_a_count_of_the_program(name: str) -> None:
     assert ours(load_network(module, (x,))) == counted(torch.export.export(module, (x,)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [f"{model}_{phase}" for phase in ("prefill", "decode") for model in (
     "llama3_8b", "qwen3_8b", "gemma2_9b", "mixtral_8x7b", "deepseek_v3")])
 def test_operations_of_a_bundled_block_equal_a_count_of_its_program(name: str) -> None:
@@ -151,6 +153,7 @@ def test_operations_of_a_bundled_block_equal_a_count_of_its_program(name: str) -
     assert ours(load_network(f"bundled:networks/{name}")) == counted(torch.export.export(module, inputs, keywords))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["resnet18", "vgg16", "mobilenet_v1", "gpt3_6b7_block"])
 def test_operations_of_an_onnx_model_equal_a_count_of_its_nodes(name: str) -> None:
     model = getattr(onnx_networks, name)()

@@ -17,6 +17,7 @@ RECORDED: dict[str, Any] = json.loads(
     gzip.decompress((Path(__file__).parents[1] / "data" / "real_networks.json.gz").read_bytes()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECORDED)
 def test_a_recorded_network_is_whole_and_its_file_gives_it_back(name: str, tmp_path: Path) -> None:
     path = tmp_path / "network.yaml"

@@ -25,6 +25,7 @@ def model(nodes: list[object], constants: dict[str, tuple[int, tuple[int, ...]]]
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
 
 
+@pytest.mark.slow
 def test_a_product_of_halves() -> None:
     node = helper.make_node("MatMul", ["x", "w"], ["y"])
     network = model([node], {"w": (TensorProto.FLOAT16, (64, 32))}, TensorProto.FLOAT16, "y")

@@ -238,6 +238,7 @@ class TestTemplatedFiles:
         assert message in str(caught.value)
         assert "\n" not in str(caught.value)
 
+    @pytest.mark.slow
     def test_inclusions_count_like_aliases(self, tmp_path: Path) -> None:
         doubling = {f"f{i}.yaml": f"a: {{{{ include('f{i + 1}.yaml') }}}}\nb: {{{{ include('f{i + 1}.yaml') }}}}"
                     for i in range(19)}

@@ -39,7 +39,7 @@ def read_units(node: Any, where: Where, arch: Architecture, tables: Tables,
         reader.finish(f' of the unit "{name}"')
         levels = [memory.name for memory in arch.levels if not memory.is_dummy]
         known(level, levels, reader.at("level"), "memory")
-        taken = [*arch.level_names(), arch.arithmetic.name, *(unit.name for unit in units)]
+        taken = [*arch.level_names(), *(unit.name for unit in units)]  # the arithmetic may do other operations, too
         if name in taken:
             raise reader.at("name").error(f'the name "{name}" is given to two components', "unique names")
         priced = component_actions(name, tables)

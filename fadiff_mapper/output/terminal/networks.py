@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 from rich.progress import ProgressColumn, Task
 
-from fadiff_mapper.base.errors import attempted
-from fadiff_mapper.inference.vector_cost import costs_by_unit
 from fadiff_mapper.output.terminal.console import Screen, console, print_corrected, progress_line, table
 from fadiff_mapper.workload import Workload, coverage
 
 if TYPE_CHECKING:
+    from fadiff_mapper.fusion import FusedGroup
     from fadiff_mapper.network.result import NetworkResult
 
 
-def print_coverage(out: Screen, network: Workload) -> None:
-    """Prints the understood part of a network and all that is left out, in red if that is much."""
-    found = coverage(network)
+def print_coverage(out: Screen, network: Workload, units: bool = False) -> None:
+    """Prints the understood part of a network and all that is left out, in red if that is much; `units` as for
+    `coverage`."""
+    found = coverage(network, units)
     for number, sentence in enumerate(found.sentences()):
         loud = number == 0 and not found.complete
         out.print(("WARNING: only a part of this network is " if loud else "") + sentence,
@@ -76,6 +76,12 @@ class TimeColumn(ProgressColumn):
         return f"{spent:.0f} s" if self.time_limit is None else f"{max(self.time_limit - spent, 0.0):.0f} s left"
 
 
+def group_loops(group: FusedGroup) -> str:
+    """The shared loops of a group, outermost first."""
+    loops = " ".join(f"{loop.dim} in {loop.tile}" for loop in group.loops) or "none"
+    return f"{loops}, softmax in one pass" if group.one_pass else loops
+
+
 def print_plan(result: NetworkResult, written_to: str) -> None:
     """Prints warnings, the fused groups and the part of the EDP that they save, all that is left out, and both
     totals."""
@@ -83,12 +89,13 @@ def print_plan(result: NetworkResult, written_to: str) -> None:
     for warning in result.warnings:
         out.print(f"warning: {warning}")
     if result.groups:
-        out.print(table("fused groups", "layers", "shared loops", "runs", "energy uJ", "cycles", "EDP saved", text=2,
-                        rows=((" + ".join(outcome.nodes), " ".join(f"{loop.dim} in {loop.tile}" for loop in
-                                                                   outcome.group.loops) or "none",
-                               outcome.group.repeat, f"{outcome.cost.energy_pj / 1e6:.6g}",
-                               f"{outcome.cost.cycles:.0f}", f"{1 - outcome.cost.edp / outcome.unfused.edp:.1%}")
-                              for _, outcome in shown)))
+        bound = ["bound"] if result.operators else []
+        out.print(table("fused groups", "layers", "shared loops", *bound, "runs", "energy uJ", "cycles", "EDP saved",
+                        text=2 + len(bound), rows=(
+                            (" + ".join(outcome.nodes), group_loops(outcome.group), *([outcome.cost.bound or "layers"]
+                                                                                     if bound else []),
+                             outcome.group.repeat, f"{outcome.cost.energy_pj / 1e6:.6g}", f"{outcome.cost.cycles:.0f}",
+                             f"{1 - outcome.cost.edp / outcome.unfused.edp:.1%}") for _, outcome in shown)))
     if len(shown) < len(result.groups):
         out.print(f"these are the {len(shown)} groups that save most; plan.yaml has all {len(result.groups):,}")
     if result.alone:
@@ -96,22 +103,19 @@ def print_plan(result: NetworkResult, written_to: str) -> None:
         out.print(f"layers in no group: {len(result.alone)} ("
                   + ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
                   + "; plan.yaml has the reason of each)")
-    print_coverage(out, result.workload)
-    arch, tables = result.hardware.arch, result.hardware.tables
-    found, lost = attempted("units", lambda: costs_by_unit(
-        result.workload.vector_operators() if arch.units else (), arch, tables))
-    for unit, (cycles, energy) in (found or {}).items():
-        out.print(f"beside the plan, operators without multiply-accumulates on {unit}, unfused: "
-                  f"{energy / 1e6:.6g} uJ, {cycles:.0f} cycles")
-    if lost:
-        out.print(lost)
+    print_coverage(out, result.workload, bool(result.hardware.arch.units))
     for name, total in (("layers one by one", result.unfused_stats), ("plan", result.stats)):
         out.print(f"{name}: {total.energy_pj / 1e6:.6g} uJ, {total.cycles} cycles, EDP {total.edp:.6g} pJ*cycles")
     print_corrected([layer.result for layer in result.layers], [layer.nodes[0] for layer in result.layers])
     if result.corrected_cycles is not None:
         out.print(f"corrected to measured hardware: {result.corrected_cycles:.0f} cycles, EDP "
                   f"{result.stats.energy_pj * result.corrected_cycles:.6g} pJ*cycles")
-    if result.joined.energy_pj or result.joined.cycles:
+    if result.operators:
+        out.print(f"of these, for operators without multiply-accumulates: {result.joined.energy_pj / 1e6:.6g} uJ, "
+                  f"{result.joined.cycles} cycles one by one; in the plan "
+                  f"{sum(own.energy_pj for own in result.operators) / 1e6:.6g} uJ, of "
+                  + ", ".join(f"{unit} {total.cycles} cycles" for unit, total in result.units().items()))
+    elif result.joined.energy_pj or result.joined.cycles:
         kept = "" if result.planned_joined == result.joined else (
             f"; in the plan {result.planned_joined.energy_pj / 1e6:.6g} uJ, {result.planned_joined.cycles} cycles, as "
             "groups read some on the chip")

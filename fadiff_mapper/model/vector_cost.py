@@ -1,0 +1,99 @@
+"""What an operator without multiply-accumulates costs on a compute unit.
+
+Its operands stream from the outermost memory to the unit and back, each word once, through every memory between; tiles
+are double-buffered, so that the slowest of unit and memories sets the time. A memory between is filled and read on the
+way in, updated and read on the way out. Einsums of one operator pass their tiles on within the unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.inputs.spec.arch import Architecture, ComputeUnit, StorageLevel
+from fadiff_mapper.inputs.spec.problem import DataSpace
+from fadiff_mapper.inputs.spec.tables import Tables, storage_energy
+from fadiff_mapper.workload.operations import VectorOperator
+
+WORD = DataSpace("Activations", ())  # a tensor whose elements are words
+AND = " and "  # between the units of an operator whose parts run on several
+
+
+@dataclass(frozen=True)
+class VectorCost:
+    """Time and energy of one run of an operator."""
+
+    unit: str  # the unit that does it
+    cycles: float
+    energy_pj: float
+    bound: str  # what sets the time: the unit or a memory
+    busy: Mapping[str, float]  # cycles that the unit and each memory need
+
+    def plus(self, other: VectorCost) -> VectorCost:
+        """Both, one after the other."""
+        units = dict.fromkeys([*self.unit.split(AND), other.unit])
+        busy = {name: self.busy.get(name, 0.0) + other.busy.get(name, 0.0) for name in {**self.busy, **other.busy}}
+        return VectorCost(AND.join(units), self.cycles + other.cycles, self.energy_pj + other.energy_pj,
+                          max(busy, key=lambda name: busy[name]), busy)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Words that lie in a memory and pass through the unit."""
+
+    level: int  # index of the memory, innermost first
+    read: float  # words from there to the unit
+    written: float = 0  # words from the unit to there
+
+
+def vector_cost(operator: VectorOperator, arch: Architecture, tables: Tables,
+                element: DataSpace = WORD) -> VectorCost:
+    """The cost of an operator by itself; arguments and errors as for `unit_cost`."""
+    return unit_cost(f"{operator.node} ({operator.op})", operator.operations,
+                     [Stream(len(arch.levels) - 1, operator.read, operator.written)], arch, tables, element)
+
+
+def unit_cost(name: str, operations: Mapping[str, float], streams: Sequence[Stream], arch: Architecture, tables: Tables,
+              element: DataSpace = WORD) -> VectorCost:
+    """The cost of operations on the unit that is fastest, of equally fast ones on the one that takes least energy.
+
+    `element` has the bits of the elements that pass through the memories; by default one is a word of every memory.
+
+    Raises FadiffError where no unit of the design that takes its operands there, or further in, can do all operations.
+    """
+    near = [unit for unit in arch.units if all(unit.level <= stream.level for stream in streams)]
+    able = [unit for unit in near if operations.keys() <= unit.operations.keys()]
+    if not able:
+        lacking = min((operations.keys() - unit.operations.keys() for unit in near), key=len, default=operations)
+        found = "; ".join(f"{unit.name} with {', '.join(unit.operations)}" for unit in near) or "none"
+        raise FadiffError(f"{name}: no unit of the design does {listed(sorted(lacking))} beside its other operations "
+                          f"(found: {found}); accepted: a unit with {listed(sorted(operations))}")
+    costs = [_on(operations, streams, unit, arch, tables, element) for unit in able]
+    return min(costs, key=lambda cost: (cost.cycles, cost.energy_pj))
+
+
+def _on(operations: Mapping[str, float], streams: Sequence[Stream], unit: ComputeUnit, arch: Architecture,
+        tables: Tables, element: DataSpace) -> VectorCost:
+    busy = {unit.name: sum(number * unit.operations[name].cycles for name, number in operations.items())
+            / (unit.lanes * unit.instances)}
+    energy = sum(number * unit.operations[name].energy for name, number in operations.items())
+    for index, level in enumerate(arch.levels[unit.level:], unit.level):
+        own = [stream for stream in streams if index <= stream.level]
+        if own and not level.is_dummy:
+            size, passing = float(element.words(level.word_bits)), [stream for stream in own if index < stream.level]
+            reads = size * (sum(stream.read for stream in own) + sum(stream.written for stream in passing))
+            fills = size * sum(stream.read for stream in passing)
+            updates = size * sum(stream.written for stream in own)
+            price = storage_energy(level, tables)
+            energy += (reads * price.read + fills * price.fill + updates * price.update) / level.block_size
+            busy[level.name] = memory_cycles(level, reads, fills + updates)
+    bound = max(busy, key=lambda name: busy[name])
+    return VectorCost(unit.name, busy[bound], energy, bound, busy)
+
+
+def memory_cycles(level: StorageLevel, reads: float, writes: float) -> float:
+    """Cycles in which all instances of a memory read and write so many words; 0 without a limit."""
+    return max((words / (bandwidth * level.instances) for words, bandwidth in (
+        (reads, level.read_bandwidth), (writes, level.write_bandwidth), (reads + writes, level.shared_bandwidth))
+        if bandwidth is not None), default=0.0)

@@ -1,0 +1,127 @@
+"""Plans on a design with compute units charge every operator, by itself or in a group."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from fadiff_mapper import NetworkOptions, NetworkResult, Workload, map_network
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.fusion import evaluate_group
+from fadiff_mapper.fusion.segments import segments
+from fadiff_mapper.inputs.yaml.load import load_file
+from fadiff_mapper.model.vector_cost import vector_cost
+from fadiff_mapper.output.terminal.networks import print_plan
+from fadiff_mapper.workload import Node, build_workload, make_operator
+from fadiff_mapper.workload.operations import in_words
+
+TPU, GEMMINI = "bundled:inference/tpu_v4i_like", "bundled:arch/gemmini_large"
+TOKENS, SIZE, HEADS = 256, 64, 2
+
+
+def product(name: str, *inputs: str, rows: int, summed: int, columns: int, repeat: int = HEADS) -> Node:
+    layer = make_operator("gemm", {"N": rows, "C": summed, "M": columns, "P": 1, "Q": 1, "R": 1, "S": 1}, repeat=repeat)
+    return Node(name, "gemm", inputs, layer=layer, operands=("Inputs", "Weights")[:len(inputs)])
+
+
+@cache
+def attention(also: str = "", tokens: int = TOKENS) -> Workload:
+    """A norm, and attention with a scaled softmax; `also` is an operator behind the softmax."""
+    scores = (HEADS, tokens, tokens)
+    nodes = [Node("x", "input", shape=(HEADS, tokens, SIZE)), Node("k", "input", shape=(HEADS, SIZE, tokens)),
+             Node("v", "input", shape=(HEADS, tokens, SIZE)),
+             Node("norm", "layernorm", ("x",), (HEADS, tokens, SIZE), axes=(-1,), constants=((SIZE,), (SIZE,))),
+             product("qk", "norm", "k", rows=tokens, summed=SIZE, columns=tokens),
+             Node("scaled", "mul", ("qk",), scores, constants=((1,),)),
+             Node("softmax", "softmax", ("scaled",), scores, axes=(-1,)),
+             *([Node("also", also, ("softmax",), scores)] if also else []),
+             product("av", "also" if also else "softmax", "v", rows=tokens, summed=tokens, columns=SIZE)]
+    return build_workload("attention", nodes)
+
+
+@cache
+def plan(design: str = TPU, fuse: bool = True, tokens: int = TOKENS) -> NetworkResult:
+    return map_network(attention(tokens=tokens), design, NetworkOptions(threads=1, fuse=fuse))
+
+
+def test_layer_by_layer_every_operator_is_charged_by_itself() -> None:
+    apart = plan(fuse=False)
+    spec = apart.layers[0].spec
+    costs = {own.node: vector_cost(own, spec.arch, spec.tables) for own in apart.workload.vector_operators()}
+    assert list(costs) == ["norm", "scaled", "softmax"]
+    layers = apart.workload.totals([(each.stats.energy_pj, each.stats.cycles) for each in apart.layers])
+    assert apart.stats.energy_pj == pytest.approx(layers.energy_pj + sum(own.energy_pj for own in costs.values()))
+    assert apart.stats.cycles == layers.cycles + round(sum(own.cycles for own in costs.values()))
+    assert [(own.node, own.group, own.unit, own.energy_pj, own.cycles) for own in apart.operators] == [
+        (name, None, "VectorUnit", own.energy_pj, own.cycles) for name, own in costs.items()]
+
+
+def test_a_group_has_the_operators_between_its_layers_and_others_run_by_themselves() -> None:
+    fused, apart = plan(), plan(fuse=False)
+    (group,) = fused.groups
+    assert [(own.node, own.group) for own in fused.operators] == [("norm", None), ("scaled", 1), ("softmax", 1)]
+    norm, *inside = apart.operators
+    assert fused.unfused_stats == apart.stats
+    assert group.unfused.energy_pj == pytest.approx(apart.stats.energy_pj - norm.energy_pj)
+    assert fused.stats.energy_pj == pytest.approx(group.cost.energy_pj + norm.energy_pj)
+    assert fused.stats.cycles == round(group.cost.cycles + norm.cycles)
+    assert evaluate_group(fused.hardware, group.group) == group.cost
+    assert sum(own.energy_pj for own in fused.operators[1:]) < sum(own.energy_pj for own in inside)
+    assert group.cost.bound == "VectorUnit" and group.group.side_by_side  # 128 lanes for 65,536 multiply-accumulators
+    assert group.cost.cycles == HEADS * group.cost.busy["VectorUnit"]
+    assert fused.history[-1]["value"] == pytest.approx(fused.stats.edp, rel=1e-6)
+    assert fused.bound is not None and fused.gap is not None and fused.gap >= 0
+
+
+def test_every_output_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fused = plan()
+    fused.write(tmp_path)
+    written = load_file(tmp_path / "plan.yaml")["plan"]
+    assert [own["node"] for own in written["operators"]] == ["norm", "scaled", "softmax"]
+    assert written["units_cost"]["VectorUnit"]["cycles"] == round(sum(own.cycles for own in fused.operators))
+    norm = fused.operators[0]
+    assert written["operators_cost"] == {"energy_pj": pytest.approx(norm.energy_pj), "cycles": round(norm.cycles)}
+    assert (written["groups"][0]["work"], written["groups"][0]["bound"]) == ("side by side", "VectorUnit")
+    assert "joined_operands_cost" not in written
+    page = (tmp_path / "report.html").read_text()
+    assert "Operators on compute units" in page and "work side by side; VectorUnit needs most of the time" in page
+    print_plan(fused, "out")
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"on compute units: {in_words(fused.workload.vector_operators())}" in said and "not counted" not in said
+    assert f"of VectorUnit {written['units_cost']['VectorUnit']['cycles']} cycles" in said
+
+
+def test_without_units_operators_cost_nothing() -> None:
+    spec = plan().layers[0].spec
+    bare = map_network(attention(), replace(spec, arch=replace(spec.arch, units=())), NetworkOptions(threads=1))
+    assert (bare.operators, bare.joined.energy_pj, bare.joined.cycles) == ((), 0, 0)
+    (group,) = bare.groups
+    assert (group.cost.operators, dict(group.cost.busy), group.group.double_buffered) == ((), {}, frozenset())
+    assert not any(link.operators for segment in segments(attention(), 2) for link in segment.links)
+
+
+def test_an_operation_that_no_unit_can_do_is_refused_by_name() -> None:
+    spec = plan().layers[0].spec
+    (unit,) = spec.arch.units
+    poor = replace(unit, operations={"add": unit.operations["add"]})
+    with pytest.raises(FadiffError, match=r"norm \(layernorm\): no unit of the design does div, mac, mul, sqrt "):
+        map_network(attention(), replace(spec, arch=replace(spec.arch, units=(poor,))))
+
+
+@pytest.mark.parametrize(("also", "running"), [("", {"M"}), ("relu", set()), ("dequantize", set())])
+def test_a_softmax_runs_in_one_pass_if_nothing_behind_it_needs_finished_values(also: str, running: set[str]) -> None:
+    (segment,) = segments(attention(also), 2)
+    assert segment.links[0].running == running
+    assert segment.whole == (frozenset() if running else {"M"},)
+
+
+def test_long_attention_is_fused_in_one_pass() -> None:
+    """Rows of 16,384 scores fill a quarter of the scratchpad; K and V do not fit beside them."""
+    fused = plan(GEMMINI, tokens=16384)
+    (group,) = fused.groups
+    assert group.group.one_pass and fused.gain > 0.7
+    assert group.cost == evaluate_group(fused.hardware, group.group)
+    assert fused.gap is not None and fused.gap >= 0
