@@ -441,12 +441,16 @@ def infer(model: LanguageModel | Path_ | AnyMapping[str, Any], design: Design, *
 def quickstart(folder: Path_) -> list[Path]:
     """Writes a small design, a layer, a network and a space of designs, with comments, into a new folder.
 
+    Schemas beside them let editors complete and check the design and the layer.
     Raises FadiffError where the folder has one of these files already, or cannot be written to.
     """
     from fadiff_mapper.base import bundled_files
     from fadiff_mapper.base.atomic_files import write_files
+    from fadiff_mapper.base.text_formats import json_text
+    from fadiff_mapper.inputs.schema import json_schema
     root, texts = Path(folder), {path.name: path.read_text(encoding="utf-8")
                                  for path in sorted((bundled_files.root() / "quickstart").glob("*.yaml"))}
+    texts |= {f"{kind}.schema.json": json_text(json_schema(kind)) + "\n" for kind in ("arch", "problem")}
     for name in texts:
         if (root / name).exists():
             raise FadiffError(f"{root / name}: is there already; accepted: a new folder")

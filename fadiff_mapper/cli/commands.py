@@ -12,6 +12,7 @@ from fadiff_mapper import api
 from fadiff_mapper.base import atomic_files, bundled_files
 from fadiff_mapper.base.deadline import interruptible
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.extras import require
 from fadiff_mapper.base.standard_streams import say, say_error
 from fadiff_mapper.cli import arguments
 from fadiff_mapper.cli.arguments import CHECK_FAILED, DONE, INTERRUPTED, Commands
@@ -430,3 +431,20 @@ def shim(options: argparse.Namespace) -> None:
     for path in api.write_launchers(target, passed_on):
         say(f"wrote {path}")
     say(f"now, in the shell: export PATH={shlex.quote(str(target.absolute()))}:\"$PATH\"")
+
+
+def add_mcp(commands: Commands) -> None:
+    parser = commands.add_parser("mcp", help="serve check, evaluate, map, network, design and explain to language "
+                                             "models, by the Model Context Protocol")
+    parser.add_argument("--folder", type=arguments.folder, default=".", metavar="DIR",
+                        help="the folder that tools read and write (default: the working folder)")
+    parser.add_argument("--time-limit", type=float, default=120.0, metavar="SECONDS",
+                        help="of a call at most (default 120)")
+    parser.set_defaults(run=mcp)
+
+
+def mcp(options: argparse.Namespace) -> None:
+    """Serves on standard input and output."""
+    require("mcp", "mcp", "mcp")
+    from fadiff_mapper.cli.mcp_server import serve
+    serve(Path(options.folder), options.time_limit)
