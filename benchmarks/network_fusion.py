@@ -4,7 +4,8 @@
 
 EDP in pJ * cycles is the sum of energies times the sum of cycles. "reference" is the part of the unfused EDP that
 AccelForge 1.0.467 saves on an equivalent design, or what a plan made by hand saves; nan where there is none. "90 %"
-are the seconds after which the plan had nine tenths of its gain. A name is a network of the package,
+are the seconds after which the plan had nine tenths of its gain, "gap" the share by which a better plan is possible at
+most. A name is a network of the package,
 some of its layers one after the other (`network:layer,layer`), or one without an operator (`network-operator`). Every
 row has a process of its own, so MB is its peak memory. `network_baselines.py` compares with gradient descent alone.
 """
@@ -44,8 +45,8 @@ def main() -> None:
     names = options.names or [*dict.fromkeys(name for name, _ in REFERENCES), ATTENTION, *NETWORKS]
     with (markdown(options.output) as write,
           ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool):
-        write(heading("network", "design", "unfused EDP", "plan EDP", "saved", "reference", "groups", "s", "90 %",
-                      "CPU s", "MB"))
+        write(heading("network", "design", "unfused EDP", "plan EDP", "saved", "reference", "gap", "groups", "s",
+                      "90 %", "CPU s", "MB"))
         for name in names:
             for design in options.design or ("large", "small"):
                 write(pool.submit(measured, name, design).result())
@@ -59,9 +60,10 @@ def measured(name: str, design: str) -> str:
     spent, memory = time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     enough = result.unfused_stats.edp * (1 - 0.9 * result.gain) * (1 + 1e-12)
     soon = next(step["time_s"] for step in result.history if step["value"] <= enough)
+    gap = "" if result.gap is None else f"{result.gap:.2%}"
     return row(name, design, f"{result.unfused_stats.edp:.6g}", f"{result.stats.edp:.6g}", f"{result.gain:.2%}",
-               f"{REFERENCES.get((name, design), nan):.2%}", len(result.groups), f"{result.time_s:.1f}", f"{soon:.1f}",
-               f"{spent:.1f}", memory)
+               f"{REFERENCES.get((name, design), nan):.2%}", gap, len(result.groups), f"{result.time_s:.1f}",
+               f"{soon:.1f}", f"{spent:.1f}", memory)
 
 
 if __name__ == "__main__":

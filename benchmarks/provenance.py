@@ -74,11 +74,12 @@ def provenance(arguments: Sequence[str] | None = None) -> str:
 
 
 def commit() -> str:
-    """The checkout's commit, with a note on changes that are not in it; "not known" outside a checkout."""
+    """The checkout's commit, with a note on changes of the package that are not in it; "not known" elsewhere."""
     revision = _git("rev-parse", "--short", "HEAD")
     if not revision:
         return "not known"
-    return revision + (" with local changes" if _git("status", "--porcelain", "--untracked-files=no") else "")
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", "../fadiff_mapper", "../timeloop_specs")
+    return revision + (" with local changes" if changed else "")
 
 
 def _git(*arguments: str) -> str:

@@ -12,6 +12,8 @@ from fadiff_mapper.base.errors import FadiffError, nearest
 
 PREFIX = "bundled:"
 """Distinguishes the name of a bundled file from a path."""
+WITHIN = "FADIFF_MAPPER_WITHIN"
+"""Environment variable: the folder to which reading is confined, beside the bundled files; none by default."""
 
 
 def root() -> Path:

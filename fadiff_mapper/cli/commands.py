@@ -12,6 +12,7 @@ from fadiff_mapper import api
 from fadiff_mapper.base import atomic_files, bundled_files
 from fadiff_mapper.base.deadline import interruptible
 from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.extras import require
 from fadiff_mapper.base.standard_streams import say, say_error
 from fadiff_mapper.cli import arguments
 from fadiff_mapper.cli.arguments import CHECK_FAILED, DONE, INTERRUPTED, Commands
@@ -296,6 +297,8 @@ def add_infer(commands: Commands) -> None:
     parser.add_argument("--metric", choices=network_options.METRICS, default="edp", help="by which problems are mapped")
     parser.add_argument("--seed", type=int, default=0, help="same seed, same answer (default 0)")
     parser.add_argument("--jobs", type=arguments.jobs, metavar="N", help="threads (default: all cores)")
+    parser.add_argument("--serving-profile", action="store_true",
+                        help="also write time tables as LLMServingSim reads them, into DIR/llmservingsim")
     arguments.add_reading(parser)
     parser.set_defaults(run=infer)
 
@@ -308,7 +311,8 @@ def infer(options: argparse.Namespace) -> int:
             options.model, options.files, batch=options.batch, prompt=options.prompt, generate=options.generate,
             frequency=options.frequency, metric=options.metric, seed=options.seed, jobs=options.jobs,
             energy=options.energy, strict=not options.lenient, bits=options.bits,
-            jinja_data=dict(options.variables), output=options.output, stopped=stopped)
+            jinja_data=dict(options.variables), output=options.output, serving_profile=options.serving_profile,
+            stopped=stopped)
     print_inference(result, options.output)
     return INTERRUPTED if stopped() else DONE
 
@@ -427,3 +431,20 @@ def shim(options: argparse.Namespace) -> None:
     for path in api.write_launchers(target, passed_on):
         say(f"wrote {path}")
     say(f"now, in the shell: export PATH={shlex.quote(str(target.absolute()))}:\"$PATH\"")
+
+
+def add_mcp(commands: Commands) -> None:
+    parser = commands.add_parser("mcp", help="serve check, evaluate, map, network, design and explain to language "
+                                             "models, by the Model Context Protocol")
+    parser.add_argument("--folder", type=arguments.folder, default=".", metavar="DIR",
+                        help="the folder that tools read and write (default: the working folder)")
+    parser.add_argument("--time-limit", type=float, default=120.0, metavar="SECONDS",
+                        help="of a call at most (default 120)")
+    parser.set_defaults(run=mcp)
+
+
+def mcp(options: argparse.Namespace) -> None:
+    """Serves on standard input and output."""
+    require("mcp", "mcp", "mcp")
+    from fadiff_mapper.cli.mcp_server import serve
+    serve(Path(options.folder), options.time_limit)

@@ -13,11 +13,14 @@ import numpy as np
 
 from fadiff_mapper.base.atomic_files import lock
 from fadiff_mapper.base.errors import FadiffError, listed
+from fadiff_mapper.base.extras import require
 from fadiff_mapper.inputs.yaml.located import Map
 from fadiff_mapper.network.result import NetworkResult, plans_among
 from fadiff_mapper.search.lower_bound.assemble import percent_above
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from fadiff_mapper.timeloop.verify import Verdict
 
 ParameterValue: TypeAlias = int | float | str  # the value of a parameter: a number, or a word such as "LPDDR4"
@@ -170,6 +173,12 @@ class DesignResult:
         from fadiff_mapper.output.design_files import write_open_folder
         with lock(folder):
             write_open_folder(self, folder)
+
+    def to_dataframe(self) -> DataFrame:
+        """A pandas table: a row for each design that was proposed. Raises FadiffError without pandas."""
+        require("pandas", "pandas", "to_dataframe()")
+        from fadiff_mapper.output.frames import design_frame
+        return design_frame(self)
 
     def verify(self) -> dict[str, dict[str, Verdict]]:
         """`NetworkResult.verify` of every network's plan on the best design, by name."""

@@ -29,6 +29,7 @@ from fadiff_mapper.workload import Operator, Totals, Workload
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
     from fadiff_mapper.timeloop.verify import Verdict
 
@@ -317,6 +318,12 @@ class NetworkResult:
         require("matplotlib", "plot", "plot()")
         from fadiff_mapper.output.notebook import network_figure
         return network_figure(self)
+
+    def to_dataframe(self) -> DataFrame:
+        """A pandas table: a row for each layer, mapped by itself, and its fused group. FadiffError without pandas."""
+        require("pandas", "pandas", "to_dataframe()")
+        from fadiff_mapper.output.frames import network_frame
+        return network_frame(self)
 
     def _repr_html_(self) -> str:
         """For notebooks: totals, fused groups, and the page of the plan with its drawings."""

@@ -17,6 +17,7 @@ from fadiff_mapper.model.stats import Stats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
     from fadiff_mapper.search.explanation.sensitivities import Sensitivity
     from fadiff_mapper.search.lower_bound import LowerBound
@@ -120,6 +121,12 @@ class Result:
         require("matplotlib", "plot", "plot()")
         from fadiff_mapper.output.notebook import layer_figure
         return layer_figure(self)
+
+    def to_dataframe(self) -> DataFrame:
+        """A pandas table of `stats`: a row for each level and data space. Raises FadiffError without pandas."""
+        require("pandas", "pandas", "to_dataframe()")
+        from fadiff_mapper.output.frames import layer_frame
+        return layer_frame(self)
 
     def _repr_html_(self) -> str:
         """For notebooks: status, statistics, lower bound and loop nest."""

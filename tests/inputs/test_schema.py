@@ -19,6 +19,8 @@ ROOT = Path(__file__).parents[2]
 BUNDLED = {"arch": "arch/*.yaml", "problem": "problems/*.yaml", "mapping": "mappings/*.yaml",
            "ERT": "tables/*.ERT.yaml", "ART": "tables/*.ART.yaml"}
 FILES = [(kind, path) for kind, pattern in BUNDLED.items() for path in sorted((ROOT / "timeloop_specs").glob(pattern))]
+FILES += [("arch", ROOT / "timeloop_specs/quickstart/design.yaml"),
+          ("problem", ROOT / "timeloop_specs/quickstart/layer.yaml")]
 LAYERS = [("problem", path) for path in sorted((ROOT / "timeloop_specs" / "layers").rglob("*.yaml"))]
 
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from fadiff_mapper.base import bundled_files
 from fadiff_mapper.base.errors import nearest
 from fadiff_mapper.inputs.yaml.place import Where
 
@@ -27,6 +28,9 @@ def open_input(path: Path, accepted: str, most: int) -> tuple[BinaryIO, int]:
     """
     where = Where(str(path))
     try:
+        if (folder := os.environ.get(bundled_files.WITHIN)) and not any(
+                path.resolve().is_relative_to(root) for root in (folder, bundled_files.root())):
+            raise where.error("lies outside of the folder", f"files below {folder}")
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
             raise where.error("is a folder", accepted)

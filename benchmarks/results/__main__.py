@@ -1,0 +1,143 @@
+"""Measures what has changed, and writes every table and plot of docs/results/ and the figures of README.md.
+
+    python -m benchmarks.results [NAME ...] [--quick] [--inputs DIR] [--work DIR] [-o DIR]
+    python -m benchmarks.results --render     no measurement: pages and plots of the recorded data, a few seconds
+    python -m benchmarks.results --list       runs, their minutes, and the commits of their data
+
+NAME is a run, or a page for all of its runs; by default every run. A run is left out if the package is the same as at
+the commit of its data, so that a stopped command goes on where it was; `--again` measures anyway. Some runs need
+checkouts or tables of others, as folders or files of DIR (`--inputs`), or Timeloop on the PATH; they are named and left
+out otherwise. `--quick` makes shorter runs, in less than 30 minutes, and writes into build/results, not docs/results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+
+from benchmarks.provenance import commit, processor
+
+from .data import Record, read_record, read_tables, record_text
+from .pages import ROOT, TEMPLATES, with_results, written
+from .plots import draw
+from .runs import PAGES, RUNS
+
+PACKAGE = ("fadiff_mapper", "timeloop_specs", "setup.py")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.results", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", choices=[*RUNS, *PAGES, []])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--render", action="store_true")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--inputs", type=Path, default=Path("inputs"), metavar="DIR")
+    parser.add_argument("--work", type=Path, default=ROOT / "build" / "results-work", metavar="DIR")
+    parser.add_argument("-o", "--output", type=Path, metavar="DIR")
+    options = parser.parse_args()
+    output = options.output or ROOT / ("build/results" if options.quick else "docs/results")
+    recorded = ROOT / "docs" / "results" / "data"
+    data = output / "data"
+    if data.resolve() != recorded.resolve() and not data.exists():
+        shutil.copytree(recorded, data)
+    if options.list:
+        for name, run in RUNS.items():
+            file = data / f"{name}.json"
+            told = f"{read_record(file).commit[:24]} of {read_record(file).date}" if file.exists() else "no data"
+            print(f"{name:24} {run.minutes:5g} min  {told}{'' if run.output else ', by hand'}")
+        return 0
+    if not options.render:
+        names = [name for asked in options.names or RUNS for name in ([asked] if asked in RUNS else runs_of(asked))]
+        measure(list(dict.fromkeys(names)), options, data)
+    texts = written(data)
+    for name, text in texts.items():
+        if name != "readme":
+            (output / f"{name}.md").write_text(text, encoding="utf-8")
+    draw(data, output / "plots")
+    if output.resolve() == recorded.parent.resolve():
+        readme = ROOT / "README.md"
+        readme.write_text(with_results(readme.read_text(encoding="utf-8"), texts["readme"]), encoding="utf-8")
+    print(f"{len(texts) - 1} pages in {output}")
+    return 0
+
+
+def runs_of(page: str) -> list[str]:
+    """The runs whose data a page shows."""
+    text = (TEMPLATES / f"{page}.md.jinja").read_text(encoding="utf-8")
+    return [name for name in RUNS if f'"{name}"' in text]
+
+
+def measure(names: list[str], options: argparse.Namespace, data: Path) -> None:
+    """Makes the runs that are not up to date, one after the other; a failed one is told and left out."""
+    todo = []
+    for name in names:
+        run, file = RUNS[name], data / f"{name}.json"
+        folders = {word: options.inputs / word for word in re.findall(r"\{([^}]+)\}", run.command) if word != "WORK"}
+        missing = [str(path) for path in folders.values() if not path.exists()]
+        missing += [program for program in run.programs if not shutil.which(program)]
+        if not run.output:
+            print(f"{name}: by hand, `{run.command}`")
+        elif options.quick and run.quick is None:
+            continue
+        elif missing:
+            print(f"{name}: left out, {' and '.join(missing)} missing")
+        elif not options.again and file.exists() and unchanged(read_record(file)):
+            print(f"{name}: up to date")
+        else:
+            words = {key: str(path.resolve()) for key, path in folders.items()} | {"WORK": str(options.work)}
+            command = re.sub(r"\{([^}]+)\}", lambda word, words=words: words[word[1]], run.command)
+            todo.append((name, shlex.split(command) + shlex.split(run.quick or "" if options.quick else "")))
+    minutes = [RUNS[name].quick_minutes if options.quick else RUNS[name].minutes for name, _ in todo]
+    print(f"{len(todo)} runs, about {sum(minutes):.0f} minutes of processor time")
+    options.work.mkdir(parents=True, exist_ok=True)
+    for (name, arguments), minute in zip(todo, minutes, strict=True):
+        print(f"{name}: about {minute:g} min ...", end=" ", flush=True)
+        start = time.perf_counter()
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "tables.md")
+            ended = subprocess.run([sys.executable, *arguments, RUNS[name].output, str(file)], cwd=ROOT,
+                                   capture_output=True, text=True, check=False,
+                                   env={**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"})
+            tables = read_tables(file.read_text(encoding="utf-8")) if file.exists() else []
+        if ended.returncode or not tables:
+            print(f"failed\n{ended.stderr[-2000:]}")
+            continue
+        given = RUNS[name].command + f" {RUNS[name].quick}" * bool(options.quick)
+        record = Record("python " + re.sub(r"[{}]", "", given).replace("WORK/", ""), commit(), today(),
+                        f"{processor()}, {os.cpu_count()} cores, {instructions()}", tables)
+        (data / f"{name}.json").write_text(record_text(record), encoding="utf-8")
+        print(f"{(time.perf_counter() - start) / 60:.1f} min")
+
+
+def unchanged(record: Record) -> bool:
+    """Whether the package is the same as at the commit of a record."""
+    ended = subprocess.run(["git", "diff", "--quiet", record.commit.split()[0].rstrip(","), "--", *PACKAGE], cwd=ROOT,
+                           capture_output=True, check=False)
+    return ended.returncode == 0
+
+
+def instructions() -> str:
+    """The level of instructions that the compiled kernel uses here, such as x86-64-v3 (AVX2) or x86-64-v4 (AVX-512)."""
+    from fadiff_mapper.kernel import _kernel
+    from fadiff_mapper.kernel.instruction_sets import level_of
+    return level_of(_kernel.__file__)
+
+
+def today() -> str:
+    """The day, as in records."""
+    return datetime.now(timezone.utc).date().isoformat()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

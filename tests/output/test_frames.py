@@ -1,0 +1,51 @@
+"""Results as pandas tables: a row for each of their parts, with the numbers of the result."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import pytest
+
+from fadiff_mapper import SearchOptions, load, load_network, map_layer, map_network, search_design
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.search.result import Result
+
+pandas = pytest.mark.skipif(find_spec("pandas") is None, reason="pandas is not installed")
+
+
+def mapped() -> Result:
+    spec = load("bundled:arch/gemmini_small", "bundled:layers/resnet18/fc_512_1000")
+    return map_layer(spec, SearchOptions(effort="light"))
+
+
+@pandas
+def test_a_layer_has_a_row_for_each_level_and_data_space() -> None:
+    result = mapped()
+    table = result.to_dataframe().set_index(["level", "data_space"])
+    for level in result.stats.levels:
+        for name, counts in level["dataspaces"].items():
+            assert table.loc[(level["name"], name), "reads"] == counts["reads"]
+
+
+@pandas
+def test_a_network_has_a_row_for_each_layer() -> None:
+    result = map_network(load_network("bundled:networks/gpt3_6b7_block"), "bundled:arch/gemmini_small")
+    table = result.to_dataframe()
+    assert len(table) == len(result.workload.layers)
+    assert set(table["group"].dropna()) == set(range(1, len(result.groups) + 1))
+    assert table["energy_pj"].sum() + result.planned_joined.energy_pj == pytest.approx(result.stats.energy_pj)
+
+
+@pandas
+def test_a_search_has_a_row_for_each_design() -> None:
+    result = search_design("bundled:spaces/gemmini_small", "bundled:networks/gpt3_6b7_block", method="random",
+                           evaluations=2, fuse=False, neighbours=False, prune=False, jobs=1)
+    table = result.to_dataframe()
+    assert len(table) == len(result.outcomes) and table["edp"].min() == pytest.approx(result.best.edp)
+
+
+def test_a_missing_package_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = mapped()
+    monkeypatch.setattr("fadiff_mapper.base.extras.installed", lambda package: False)
+    with pytest.raises(FadiffError, match=r'needs pandas.*pip install "fadiff-mapper\[pandas\]"'):
+        result.to_dataframe()
