@@ -150,7 +150,7 @@ def add_network(commands: Commands) -> None:
     parser.add_argument("--longest", type=arguments.positive, default=network_options.LONGEST, metavar="N",
                         help=f"layers of a fused group at most (default {network_options.LONGEST})")
     parser.add_argument("--gap", type=float, metavar="SHARE",
-                        help="go on until the plan is proven to be at most so far above the best one, such as 0.01")
+                        help="end as soon as the plan is proven to be at most so far above the best one, such as 0.01")
     parser.set_defaults(run=map_network)
 
 
