@@ -46,14 +46,13 @@ from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate import evaluate_nest
 from fadiff_mapper.model.legality import Room
 from fadiff_mapper.model.loop_nest import Nest
-from fadiff_mapper.network.map_network import TRADES
 from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.network.tile_mappings import ResidentTile, SumCompletion, cut_to_tile, with_residents
 from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.search_many import search_all
 
-WEIGHTS = ((1.0, 1.0), *TRADES)
+WEIGHTS = ((1.0, 1.0), (1.5, 0.5), (0.5, 1.5))
 """Exponents of energy and cycles that the mappings of each layer minimise."""
 
 def main() -> None:

@@ -377,7 +377,7 @@ def infer(model: LanguageModel | Path_ | AnyMapping[str, Any], design: Design, *
           prompt: int = 2048, generate: int = 512, frequency: float | None = None, metric: str = "edp", seed: int = 0,
           jobs: int | None = None, energy: str = "bundled", strict: bool = True,
           bits: AnyMapping[str, Any] | None = None, jinja_data: AnyMapping[str, Any] | None = None,
-          output: Path_ | None = None, stopped: Over = never) -> InferenceResult:
+          output: Path_ | None = None, serving_profile: bool = False, stopped: Over = never) -> InferenceResult:
     """Finds what the inference of a language model costs on a design: a prompt at once, then token after token.
 
     Args:
@@ -394,6 +394,8 @@ def infer(model: LanguageModel | Path_ | AnyMapping[str, Any], design: Design, *
         bits: Bits of an element of `Weights`, `Cache` and `Activations`, such as `{"Weights": {"bits": 4, "scale": 16,
             "per": 128}, "Cache": 8}`, as in `load`; a word of every memory where none are given.
         output: Folder for the tables, all numbers and the page.
+        serving_profile: Whether time tables in the form of LLMServingSim's profiles are written, too, up to the largest
+            batch, into the folder `llmservingsim` there.
         stopped: Asked again and again; once true, the search ends with the best so far.
 
     Returns:
@@ -402,9 +404,11 @@ def infer(model: LanguageModel | Path_ | AnyMapping[str, Any], design: Design, *
     Raises:
         SpecError: The model's description or the design is wrong.
         FadiffError: A number is out of range, the prompt is longer than the model's context, no unit of the design does
-            an operation, the design has no clock, or the folder cannot be written to.
+            an operation, the design has no clock, LLMServingSim has no form for the model's layers, or the folder
+            cannot be written to.
     """
     from fadiff_mapper.inference import infer as inference
+    from fadiff_mapper.inference import serving_profile as serving
     from fadiff_mapper.inference.language_model import LanguageModel, read_model
     from fadiff_mapper.inputs.load import read_document, source_files
     from fadiff_mapper.output import INFERENCE_FILES
@@ -412,15 +416,25 @@ def infer(model: LanguageModel | Path_ | AnyMapping[str, Any], design: Design, *
         design, list | tuple) and all(isinstance(each, str | PathLike) for each in design) else []
     files = [*source_files(sources), *([model] if isinstance(model, str | PathLike) else [])]
     described = model if isinstance(model, LanguageModel) else read_model(model)
-    with nullcontext() if output is None else _held(Path(output), {Path(output): INFERENCE_FILES}, files):
-        result = inference.infer(
-            described, read_document(*sources, jinja_data=jinja_data) if sources else design, batch=batch,
-            prompt=prompt, generate=generate, frequency=frequency, metric=metric, seed=seed, jobs=jobs, energy=energy,
-            strict=strict, bits=bits, stopped=stopped)
+    if serving_profile and output is None:
+        raise FadiffError("serving_profile: found no output; accepted: a folder to write to")
+    folders: dict[Path, tuple[str, ...]] = {} if output is None else {Path(output): INFERENCE_FILES}
+    if output is not None and serving_profile:
+        serving.check_describable(described)
+        folders |= {Path(output, "llmservingsim", name): names for name, names in serving.FILES.items()}
+    arguments: dict[str, Any] = {"frequency": frequency, "metric": metric, "seed": seed, "jobs": jobs, "energy": energy,
+                                 "strict": strict, "bits": bits, "stopped": stopped}
+    with nullcontext() if output is None else _held(Path(output), folders, files):
+        read = read_document(*sources, jinja_data=jinja_data) if sources else design
+        result = inference.infer(described, read, batch=batch, prompt=prompt, generate=generate, **arguments)
         if output is not None:
             from fadiff_mapper.base.atomic_files import write_files
             from fadiff_mapper.output.inference_files import inference_files
+            tables = serving.serving_profile(described, read, sequences=max(batch), prompt=prompt, generate=generate,
+                                             **arguments) if serving_profile else {}
             write_files(Path(output), inference_files(result))
+            for name, texts in tables.items():
+                write_files(Path(output, "llmservingsim", name), texts)
         return result
 
 

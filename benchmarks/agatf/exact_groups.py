@@ -19,7 +19,7 @@ from fadiff_mapper.fusion.estimates import Candidate, group_bases
 from fadiff_mapper.fusion.prices import NetworkPrice
 from fadiff_mapper.fusion.segments import Segment, segments
 from fadiff_mapper.network.checkpoint import Checkpoint, opened
-from fadiff_mapper.network.map_network import best_together, padded_layers, variants
+from fadiff_mapper.network.map_network import padded_layers
 from fadiff_mapper.network.one_design import specs_of
 from fadiff_mapper.network.options import layer_search
 from fadiff_mapper.network.planning import SHORT, PlanningRun, evaluated
@@ -61,12 +61,10 @@ def space_task(workload: Workload, design: str, seed: int = 0, saved: Checkpoint
     """
     options = NetworkOptions(seed=seed, threads=1, longest=LONGEST)
     specs = specs_of(workload, bundled_files.find(f"arch/{design}"))
-    mapped = map_layers(specs, layer_search(options))
+    results = tuple(map_layers(specs, layer_search(options)))
     effort = SearchOptions(seed=seed, threads=1, effort="light")
-    choices = variants(mapped, effort, lambda: False)
-    results = tuple(best_together(choices, [entry.times for entry in workload.distinct()], options.metric))
     padded = padded_layers(results, effort, lambda: False)
-    run = PlanningRun(workload, options, results, choices, padded, None, PlanningClock(None, lambda: False),
+    run = PlanningRun(workload, options, results, padded, None, PlanningClock(None, lambda: False),
                       saved or opened(None, workload, specs, options), lambda *_: None)
     every = segments(workload, LONGEST)
     keys = {segment.key: segment for segment in reversed(every)}

@@ -31,6 +31,7 @@ from math import inf
 
 import numpy as np
 
+from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.fusion.estimates import (
     Candidate,
     CompiledSegment,
@@ -88,10 +89,8 @@ def tile_nests(hardware: Hardware, segment: Segment) -> Iterator[TileNest]:
 def nests_of(hardware: Hardware, segment: Segment, dims: tuple[str, ...]) -> Iterator[TileNest]:
     """Enumerates the nests with one order of loops: every home, retention of halos, and treatment of sums."""
     adding = [dim for dim in dims if dim not in segment.problems[-1].output.dimensions]
-    halos, below = list(_halos(segment, dims)), hardware.arch.level_names()
-    if segment.charged:  # units take intermediates from the home
-        below = below[min(unit.level for unit in hardware.arch.units):]
-    for home in [name for name in homes(hardware) if name in below]:
+    halos = list(_halos(segment, dims))
+    for home in homes(hardware):
         for retained in halos:
             if not adding or dims[-len(adding):] == tuple(adding):  # sums that stay: their loop is the innermost
                 yield TileNest(home, dims, retained, False)
@@ -310,13 +309,16 @@ def charged(hardware: Hardware, candidate: Candidate) -> list[Candidate]:
     """A candidate with the costs of the operators between its layers, less those of the same by themselves.
 
     Units and multiply-accumulators work in turn or, as another candidate, side by side, where tiles of intermediates
-    have room twice.
+    have room twice. None where no unit can do an operator from the home, or its operations in one pass.
     """
     if not candidate.segment.charged:
         return [candidate]
     group, found = candidate.group, list[Candidate]()
     classes = [step_classes(group, layer, steps) for layer, steps in zip(group.layers, layer_steps(group), strict=True)]
-    costs = operator_costs(hardware, group, classes)
+    try:
+        costs = operator_costs(hardware, group, classes)
+    except FadiffError:
+        return []
     left_out = operators_alone(hardware, group.links)
     energy = candidate.estimate.energy_pj + group.repeat * sum(own.energy_pj for own in costs)
     for doubled in (True, False):

@@ -54,9 +54,8 @@ class LayerBase:
     inside: float  # pJ of everything but the outermost level's accesses
     home_reads: dict[str, dict[str, float]]  # words that each level gives inwards: level -> data space -> words
     sums_room: float  # words of output that fit where sums are finished, all instances together
-    # mappings that tiles may be run like, the fastest first: the layer's own fastest one, as the outermost level may
-    # hold the best one up, which then has no use for more units; those of the layer with padded bounds, whose lanes
-    # tiles can fill where the whole layer cannot; and those that groups were found to have
+    # mappings that tiles may be run like, the fastest first: the layer's own one; those of the layer with padded
+    # bounds, whose lanes tiles can fill where the whole layer cannot; and those that groups were found to have
     known: tuple[SideBySide, ...]
     costs: WordCosts
     whole: OperatingPoint  # energy and cycles of the best mapping, one run
@@ -67,20 +66,17 @@ class LayerBase:
         return self.known[0].lanes
 
 
-def layer_base(result: Result, others: Sequence[Result] = (),
-               padded: Sequence[Result] = ()) -> LayerBase:
+def layer_base(result: Result, padded: Sequence[Result] = ()) -> LayerBase:
     """What estimates need of a layer's mappings.
 
     Args:
         result: Its best mapping by itself.
-        others: Mappings of the layer that trade energy against cycles.
         padded: Mappings of the layer with padded bounds.
     """
     levels = result.stats.levels
     accesses = sum(space["energy_pj_total"] for space in levels[-1]["dataspaces"].values())
-    fastest = min((result, *others), key=_cycles_inside)
     operations = prod(result.spec.problem.bounds.values())
-    known = [SideBySide(_cycles_inside(fastest), _lanes(fastest.mapping))]
+    known = [SideBySide(_cycles_inside(result), _lanes(result.mapping))]
     known += [SideBySide(_cycles_inside(one) * operations / prod(one.spec.problem.bounds.values()), _lanes(one.mapping))
               for one in padded]
     sums_at = result.spec.arch.levels[sum_level(result.spec)]

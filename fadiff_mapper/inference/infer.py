@@ -21,6 +21,7 @@ from fadiff_mapper.inference.blocks import ends_network, layer_network
 from fadiff_mapper.inference.language_model import LanguageModel
 from fadiff_mapper.inputs.native.arch import cycle_seconds
 from fadiff_mapper.inputs.native.problem import literal_bits, with_bits
+from fadiff_mapper.inputs.spec.arch import Architecture
 from fadiff_mapper.inputs.spec.problem import DataSpace
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.inputs.yaml.located import Map, known, mapping
@@ -149,7 +150,7 @@ class InferenceResult:
 
 
 @dataclass(frozen=True)
-class _Step:
+class Step:
     """A network that is run so often in each of so many steps."""
 
     phase: str
@@ -161,46 +162,70 @@ class _Step:
     count: int
 
 
+Homes = dict[int, tuple[int, int]]
+"""Batch -> the levels that hold weights (with what passes between operators) and cache."""
+
+
+@dataclass(frozen=True)
+class StepCosts:
+    """The costs of some steps on a design."""
+
+    arch: Architecture
+    cycle_s: float  # seconds of a cycle
+    homes: Homes
+    mapped: tuple[Result, ...]  # the mapping of every distinct problem
+    shares: tuple[tuple[OperatorShare, ...], ...]  # of each step
+
+
 def infer(model: LanguageModel, design: Design, *, batch: Sequence[int] = (1,), prompt: int = 2048, generate: int = 512,
           frequency: float | None = None, metric: str = "edp", seed: int = 0, jobs: int | None = None,
           energy: str = "bundled", strict: bool = True, bits: Mapping[str, Any] | None = None,
           stopped: Over = never) -> InferenceResult:
     """Finds time and energy of an inference; arguments and errors are those of `api.infer`."""
     _check(model, batch, prompt, generate, frequency)
+    steps = [step for number in batch for step in _steps(model, number, prompt, generate)]
+    costs = step_costs(model, design, steps, dict.fromkeys(batch, prompt + generate - 1), frequency=frequency,
+                       metric=metric, seed=seed, jobs=jobs, energy=energy, strict=strict, bits=bits, stopped=stopped)
+    arch, cycle_s, operators = costs.arch, costs.cycle_s, tuple(share for step in costs.shares for share in step)
+    outcomes = tuple(_outcome(model, number, prompt, generate, cycle_s, operators, [
+        arch.levels[level].name for level in costs.homes[number]]) for number in batch)
+    dram, ports = arch.levels[-1], (arch.levels[-1].read_bandwidth, arch.levels[-1].write_bandwidth)
+    bandwidth = dram.shared_bandwidth or (ports[0] + ports[1] if ports[0] and ports[1] else None)
+    return InferenceResult(model, arch.name.removesuffix("_top_level"), prompt, generate, cycle_s,
+                           arch.arithmetic.instances, bandwidth and bandwidth * dram.instances, outcomes, operators,
+                           costs.mapped)
+
+
+def step_costs(model: LanguageModel, design: Design, steps: Sequence[Step], lengths: Mapping[int, int], *,
+               frequency: float | None, metric: str, seed: int, jobs: int | None, energy: str, strict: bool,
+               bits: Mapping[str, Any] | None, stopped: Over) -> StepCosts:
+    """Maps every distinct problem of some steps once, and charges all of their operators.
+
+    `lengths` are the tokens whose cache has to be held, by batch; the other arguments are those of `infer`.
+    """
     tensors = _tensors(bits or {})
-    steps = [replace(step, network=_with_bits(step.network, tensors)) for number in batch
-             for step in _steps(model, number, prompt, generate)]
+    steps = [replace(step, network=_with_bits(step.network, tensors)) for step in steps]
     every = Workload(model.name, tuple(node for step in steps for node in step.network.layers), ())
     specs = specs_of(every, design, energy, strict, stopped)
     cycle_s = 1 / frequency if frequency else cycle_seconds(specs[0].arch, specs[0].literal)
     if cycle_s is None:
         raise FadiffError("the design has no clock; accepted: global_cycle_seconds among the attributes of its "
                           "outermost container, or --frequency HZ")
-    homes = {number: _homes(model, number, prompt + generate - 1, steps, specs[0], tensors) for number in batch}
+    homes = {number: _homes(model, number, length, steps, specs[0], tensors) for number, length in lengths.items()}
     spec_of = {entry.layer.key: spec for entry, spec in zip(every.distinct(), specs, strict=True)}
     wanted = list(dict.fromkeys((_home(step, node.name, homes), node.layer.key) for step in steps
                                 for node in step.network.layers if node.layer))
     mapped = map_layers([_up_to(spec_of[key], level) for level, key in wanted],
                         SearchOptions((metric,), seed, threads=jobs), stopped=stopped, bounds=False)
     results = dict(zip(wanted, mapped, strict=True))
-    operators = tuple(share for step in steps for share in _shares(step, results, homes, specs[0], tensors))
-    outcomes = tuple(_outcome(model, number, prompt, generate, cycle_s, operators, [
-        specs[0].arch.levels[level].name for level in homes[number]]) for number in batch)
-    arch = specs[0].arch
-    dram, ports = arch.levels[-1], (arch.levels[-1].read_bandwidth, arch.levels[-1].write_bandwidth)
-    bandwidth = dram.shared_bandwidth or (ports[0] + ports[1] if ports[0] and ports[1] else None)
-    return InferenceResult(model, arch.name.removesuffix("_top_level"), prompt, generate, cycle_s,
-                           arch.arithmetic.instances, bandwidth and bandwidth * dram.instances, outcomes, operators,
-                           tuple(mapped))
+    return StepCosts(specs[0].arch, cycle_s, homes, tuple(mapped), tuple(
+        tuple(_shares(step, results, homes, specs[0], tensors)) for step in steps))
 
 
 TENSORS = ("Weights", "Cache", "Activations")
 """The tensors whose elements may have bits of their own."""
 ATTENTION = ("attention.scores", "attention.cap", "attention.softmax", "attention.values")
 """The nodes that work on the cache, and so from the memory that holds it."""
-
-Homes = dict[int, tuple[int, int]]
-"""Batch -> the levels that hold weights (with what passes between operators) and cache."""
 
 
 def _tensors(bits: Mapping[str, Any]) -> dict[str, DataSpace]:
@@ -224,7 +249,7 @@ def _with_bits(network: Workload, tensors: dict[str, DataSpace]) -> Workload:
     return replace(network, nodes=tuple(of(node, node.layer) if node.layer else node for node in network.nodes))
 
 
-def _homes(model: LanguageModel, batch: int, length: int, steps: Sequence[_Step], spec: Spec,
+def _homes(model: LanguageModel, batch: int, length: int, steps: Sequence[Step], spec: Spec,
            tensors: dict[str, DataSpace]) -> tuple[int, int]:
     """The innermost memory that holds all weights and the largest operator's tensors, and the innermost one, from there
     on, that holds the cache as well; the outermost one holds whatever others do not."""
@@ -247,7 +272,7 @@ def _homes(model: LanguageModel, batch: int, length: int, steps: Sequence[_Step]
     return outermost if first is None else first, outermost
 
 
-def _home(step: _Step, node: str, homes: Homes) -> int:
+def _home(step: Step, node: str, homes: Homes) -> int:
     """The level from which a node of a step runs."""
     return homes[step.batch][node in ATTENTION]
 
@@ -285,21 +310,21 @@ def lengths_of(model: LanguageModel, prompt: int, generate: int) -> tuple[int, .
                                  if layers.window is not None and first < layers.window < last}))
 
 
-def _steps(model: LanguageModel, batch: int, prompt: int, generate: int) -> Iterator[_Step]:
+def _steps(model: LanguageModel, batch: int, prompt: int, generate: int) -> Iterator[Step]:
     for layers in model.layers:
-        yield _Step("prefill", batch, prompt, 1, layers.name, layer_network(model, layers, batch, prompt, 0),
+        yield Step("prefill", batch, prompt, 1, layers.name, layer_network(model, layers, batch, prompt, 0),
                     layers.count)
-    yield _Step("prefill", batch, prompt, 1, "ends", ends_network(model, batch, prompt), 1)
+    yield Step("prefill", batch, prompt, 1, "ends", ends_network(model, batch, prompt), 1)
     lengths, further = lengths_of(model, prompt, generate), np.arange(prompt + 1, prompt + generate)
     for index, length in enumerate(lengths):
         steps = float(np.interp(further, lengths, np.eye(len(lengths))[index]).sum())
         for layers in model.layers:
-            yield _Step("decode", batch, length, steps, layers.name,
+            yield Step("decode", batch, length, steps, layers.name,
                         layer_network(model, layers, batch, 1, length - 1), layers.count)
-        yield _Step("decode", batch, length, steps, "ends", ends_network(model, batch, 1), 1)
+        yield Step("decode", batch, length, steps, "ends", ends_network(model, batch, 1), 1)
 
 
-def _shares(step: _Step, results: dict[tuple[int, Hashable], Result], homes: Homes, spec: Spec,
+def _shares(step: Step, results: dict[tuple[int, Hashable], Result], homes: Homes, spec: Spec,
             tensors: dict[str, DataSpace]) -> Iterator[OperatorShare]:
     def share(name: str, kind: str, unit: str, bound: str, runs: int, busy: Mapping[str, float],
               **each: float) -> OperatorShare:

@@ -5,17 +5,15 @@ Decoded, its plan is only as good as that model. Here the descent proposes, and 
 
 Method, in the order of `map_network`:
 
-1. Every distinct layer is mapped by itself (`search`). The search returns its best EDP; the network's EDP, a product
-   of sums, may want less energy here and fewer cycles there. So short refinements with other exponents of energy and
-   cycles give `variants`, of which one for each layer is chosen at the network's prices (`best_together`). And factors
-   must divide bounds, so that 7 x 7 points or 197 tokens fill few units side by side, where tiles of a fused group,
-   problems of their own, would fill the array: one of 4 points and one of the 3 that are left. Layers with bounds
-   rounded up to numbers with many divisors are mapped for speed (`padded_layers`), for the estimates of groups alone.
+1. Every distinct layer is mapped by itself (`search`). Factors must divide bounds, so that 7 x 7 points or 197
+   tokens fill few units side by side, where tiles of a fused group, problems of their own, would fill the array: one
+   of 4 points and one of the 3 that are left. Layers with bounds rounded up to numbers with many divisors are mapped
+   for speed (`padded_layers`), for the estimates of groups alone.
 2. With the method "gradient", tiling factors of all layers and one sigma per link are descended together, from these
    mappings (`gradient.network_descent`, FADiff eqs. 13 to 26).
-3. Candidates for fused groups come from enumeration, from the descent and from around the plan (`fusion.candidates`).
-   Groups that could be in the best plan are mapped and evaluated exactly, dynamic programming picks among them
-   (`fusion.prices`), and the groups of the plan are refined (`planning`).
+3. Candidates for fused groups come from enumeration (`fusion.candidates`) and from the descent. Groups that could be in
+   the best plan are mapped and evaluated exactly, dynamic programming picks among them (`fusion.prices`), and the
+   groups of the plan are refined (`planning`).
 
 Every number of the result is exact; a plan is never worse than the layers one by one.
 """
@@ -33,7 +31,6 @@ from fadiff_mapper.base.rare_collections import rare_collections
 from fadiff_mapper.fusion.prices import OperatingPoint, chosen, other_reads
 from fadiff_mapper.inputs.spec.spec import Spec
 from fadiff_mapper.model.evaluate_spec import evaluate_nests, layers_of
-from fadiff_mapper.model.loop_nest import pack
 from fadiff_mapper.network.checkpoint import Checkpoint, opened
 from fadiff_mapper.network.network_bound import least_value
 from fadiff_mapper.network.one_design import Design, specs_of
@@ -42,21 +39,18 @@ from fadiff_mapper.network.planning import NetworkDescent, OnProgress, PlanningR
 from fadiff_mapper.network.planning_clock import PlanningClock
 from fadiff_mapper.network.result import NetworkResult, network_result
 from fadiff_mapper.search.map_layers import map_layers, with_bounds
-from fadiff_mapper.search.mapping_task import MappingTask, checked_task, mapping_task
+from fadiff_mapper.search.mapping_task import MappingTask, checked_task
 from fadiff_mapper.search.options import SearchOptions
 from fadiff_mapper.search.result import Result, with_nest
 from fadiff_mapper.search.search_many import search_all
 from fadiff_mapper.workload import Workload
 
-TRADES = ((1.5, 0.5), (0.5, 1.5))
-"""Exponents of energy and of cycles that the variants of a mapping minimise, besides EDP. Set by hand."""
-
 DELAY = (0.0, 1.0)
 """Exponents of energy and cycles of mappings with padded bounds."""
 
 AMPLE_S = 0.4
-"""Seconds of processor time for each layer that a limit must leave for full effort, which takes 0.03 to 0.08, and for
-variants, which take 0.02: what is left is for fused groups. Set by hand between the two."""
+"""Seconds of processor time for each layer that a limit must leave for full effort, which takes 0.03 to 0.08: what is
+left is for fused groups. Set by hand."""
 
 
 def map_network(workload: Workload, arch_spec: Design, options: NetworkOptions | None = None, *,
@@ -110,19 +104,18 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
     options = replace(options, fuse=options.fuse and not sparse and options.calibration is None)
     clock = clock or PlanningClock(options.time_limit, lambda: False)
     saved = opened(checkpoint_file, workload, specs, options)
-    further = SearchOptions(seed=options.seed, threads=options.workers, effort="light")
-    times = [entry.times for entry in workload.distinct()]
-    mappings = _layer_mappings(workload, specs, options, clock, saved, mapped, further)
-    results = tuple(best_together(mappings, times, options.metric))
+    results = tuple(_layer_mappings(workload, specs, options, clock, saved, mapped))
     descended = None
     if descent and options.fuse and not clock.over():
         descended = descent(workload, results, options.metric, options.seed, clock.over)
     if descended:
+        times = [entry.times for entry in workload.distinct()]
         results = tuple(best_together(descended.mappings, times, options.metric))
     padded: list[list[Result]] = [[] for _ in results]
     if options.fuse and clock.left() * options.workers > AMPLE_S * len(results) and not clock.over_for_layers():
-        padded = padded_layers(results, further, clock.over_for_layers)
-    run = PlanningRun(workload, options, results, mappings, padded, descended, clock, saved, on_progress)
+        light = SearchOptions(seed=options.seed, threads=options.workers, effort="light")
+        padded = padded_layers(results, light, clock.over_for_layers)
+    run = PlanningRun(workload, options, results, padded, descended, clock, saved, on_progress)
     run.note("layers")
     # reasons and bounds are for the reader alone; the caller of a given mapping has its own
     groups, apart = planned_groups(run, explain=not mapped) if options.fuse and not run.over() else ((), ())
@@ -147,12 +140,9 @@ def plan_network(workload: Workload, specs: tuple[Spec, ...], options: NetworkOp
 
 
 def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: NetworkOptions, clock: PlanningClock,
-                    saved: Checkpoint, mapped_before: Sequence[Result], further: SearchOptions) -> list[list[Result]]:
-    """For every distinct layer by itself the mappings that could be best for the network, the best alone first.
-
-    They are searched in the order of their multiply-accumulates, which weigh most where time runs out, then, near each
-    best one, `further`.
-    """
+                    saved: Checkpoint, mapped_before: Sequence[Result]) -> list[Result]:
+    """The best mapping of every distinct layer by itself, searched in the order of their multiply-accumulates, which
+    weigh most where time runs out."""
     calibrated = options.calibration is not None    # the checkpoint keeps mappings that the exact model chose
     known: list[Result | None] = list(mapped_before) or (
         [None] * len(specs) if calibrated else saved.results())
@@ -171,40 +161,12 @@ def _layer_mappings(workload: Workload, specs: tuple[Spec, ...], options: Networ
         saved.write()
     for index, result in zip(missing, mapped, strict=True):
         known[index] = result
-    results = [result for result in known if result is not None]
-    sparse = any(spec.sparse and spec.sparse.applied for spec in specs)
-    if options.metric != "edp" or calibrated or not ample or clock.over_for_layers() or sparse:
-        return [[result] for result in results]
-    return variants(results, further, clock.over_for_layers)
-
-
-def variants(results: Sequence[Result], options: SearchOptions,
-             stopped: Callable[[], bool]) -> list[list[Result]]:
-    """Searches mappings that favour energy or cycles, near the best mapping of each layer by itself, until `stopped`.
-
-    Returns:
-        For each layer its best mapping first, then those that no earlier one beats or equals in both.
-    """
-    specs = [result.spec for result in results]
-    first = [mapping_task(spec, given=pack([result.mapping], spec.problem), layer=layer)
-             for result, spec, layer in zip(results, specs, layers_of(specs), strict=True)]
-    tasks = [replace(task, weights=trade) for task in first for trade in TRADES]
-    others = iter(_searched([result for result in results for _ in TRADES], tasks, options, stopped))
-    found = []
-    for result in results:
-        kept = [result]
-        for other in [next(others) for _ in TRADES]:
-            if other is not None and not any(
-                    better.stats.energy_pj <= other.stats.energy_pj and better.stats.cycles <= other.stats.cycles
-                    for better in kept):
-                kept.append(other)
-        found.append(kept)
-    return found
+    return [result for result in known if result is not None]
 
 
 def padded_layers(results: Sequence[Result], options: SearchOptions,
                   stopped: Callable[[], bool]) -> list[list[Result]]:
-    """Maps layers with padded bounds for speed; arguments as for `variants`.
+    """Maps layers with padded bounds for speed, near the best mapping of each layer by itself, until `stopped`.
 
     Returns:
         For each layer mappings of its padded problems: of that with all bounds padded, and of those with one of them

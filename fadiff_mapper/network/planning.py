@@ -4,22 +4,21 @@ Problem. Estimates of candidates are cheap; the exact cost of one takes a search
 can be evaluated, and the plan should be the best nevertheless. A network has ten times as many segments as layers, and
 long ones are rarely worth a group: enumerating the candidates of all of them can take longer than a time limit.
 
-Method. Optimism in the face of uncertainty: the plan that would be best if all estimates held (`partition` over exact
-and estimated groups) is evaluated, again and again, until it consists of evaluated groups only or promises next to
-nothing more. Candidates come from a descent, from enumeration and from around the plan (`fusion.candidates`). Where the
-plan has other shares of energy and cycles than the layers one by one, candidates are enumerated once more at its
-prices. A group that falls short of its estimate is searched for longer, then proposed again in smaller tiles; one that
-is faster corrects the estimates of its layers. At last, tile sizes and mappings of the plan's groups are refined.
+Method. Best first, with optimism: the plan that would be best if all estimates held (`partition`, a shortest path over
+exact and estimated groups) is evaluated, again and again, until it consists of evaluated groups only. A group that
+falls short of its estimate is searched for longer, then proposed again in smaller tiles; one that is faster corrects
+the estimates of its layers, and the candidates of all segments with these layers are enumerated once more, as long as
+a round brings more than next to nothing. At last, tile sizes and mappings of the plan's groups are refined.
 
-Enumeration. Without a limit segments grow: a long one is enumerated only where it extends one whose best candidate
-promises more than the same layers divided. With a limit each round lists segments for a part of the time that is left,
-and what looks best is mapped before the next; segments are taken in an order that spreads evenly over all places and
-lengths, so that those of any round cover the network. The second enumeration, at the plan's prices, goes in parts.
+Enumeration (`fusion.candidates`). Segments grow: a long one is enumerated only where it extends one that is cheaper
+than the same layers divided. With a time limit each round enumerates for a part of the time that is left, and what
+looks best is mapped before the next. Around the groups of the plan, segments with other ends or of two groups are tried
+with the loops of these. With the method "gradient" a descent proposes candidates, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf, prod
@@ -70,48 +69,17 @@ from fadiff_mapper.search.result import Result
 from fadiff_mapper.workload import Workload
 
 WORTH = 1e-3
-"""The part of a price that a step must bring for another one. A limit of time."""
+"""The part of the network's metric, or of a group's price, that a step must bring for another one. A limit of time."""
 
 LISTING = 0.4
 """The part of the time left in which segments are listed; in which their candidates are enumerated before these are
 mapped; and then again: a limit which enumeration alone would fill has a plan, too. Set by hand."""
 
-DEARER = 0.2
-"""The part by which the best candidate of a segment, or its best group, may be dearer than the plan on the same layers
-for the segment to be enumerated again at other prices: with 0.15 a network loses 1 % of its EDP, without a bound it
-takes almost twice as many segments and gains nothing."""
-
-GOLDEN = (5 ** 0.5 - 1) / 2
-"""Multiples of it, modulo 1, spread evenly however many there are."""
-
-MOVED = 1.2
-"""The factor by which a plan must change the ratio of energy to cycles for candidates to be listed again at its prices,
-which are a tangent of the metric."""
-
-RESHAPED = 3
-"""How often the groups next to those of the plan are proposed, as long as that brings `WORTH`. A limit of time."""
-
-ENUMERATED_AT_ONCE = 128
-"""Distinct segments near the plan, spread over the network, that are enumerated at its prices before `WORTH` decides on
-more. Fewer may bring nothing although the rest does."""
-
-PATIENCE, STALLED = 6, 2e-3
-"""Evaluations in a row, and the part of the network's metric that these must bring together for more of them."""
-
-EXACT_TO = 5e-3
-"""The part of a price to which estimates are exact: an estimate must beat the evaluated groups of its segment by more
-for the candidate to be evaluated, or come that close when groups are refined; and a group of the plan must fall short
-of its own estimate by more to be searched thoroughly."""
-
-PROMISE = 3e-5
-"""The part of the network's metric that the unevaluated candidates of a plan must promise to be evaluated. By hand."""
-
 SHORT = 0.04
 """The part by which a group may fall short of its estimate before its mappings are searched for longer. By hand."""
 
-TRIED, NARROWED = 8, 3
-"""Candidates of a segment that are evaluated exactly, as estimates rank them well; and how often those that fall short
-are proposed again in smaller tiles. Set by hand, and a limit of time."""
+NARROWED = 3
+"""How often candidates of a segment that fall short are proposed again in smaller tiles. A limit of time."""
 
 NEAR, CLIMBS = 3, 5
 """Neighbouring tile sizes of each group of the plan that are tried in one step of its descent, and such steps at
@@ -153,25 +121,20 @@ class SegmentState:
     searched: list[FusedGroup] = field(default_factory=list)  # evaluated groups with thoroughly searched tiles
     exact: list[EvaluatedGroup] = field(default_factory=list)  # the groups that can run, with their exact cost
     narrowed: int = 0  # how many of the candidates were proposed again in smaller tiles
-    listed: bool = False  # whether its candidates have been enumerated
-    rounds: int = 1  # how often planning has gone on, and once
-
-    @property
-    def left(self) -> int:
-        """How many candidates may still be tried: one with halved tiles replaces one already paid for."""
-        return max(TRIED * self.rounds + self.narrowed - len(self.tried), 0)
+    listed_for: tuple[LayerBase, ...] = ()  # its layers as they were known when its candidates were enumerated
+    grows: bool = False  # whether its best candidate or group is cheaper than the same layers divided
 
     def least(self, price: NetworkPrice) -> float:
         """The lowest price of the groups that can run; infinite where there is none."""
         return min((price(group.point) for group in self.exact), default=inf)
 
+    def hoped(self, price: NetworkPrice) -> float:
+        """The lowest price of the groups that can run, and of the best candidate as it is estimated."""
+        return min([self.least(price), *(price(candidate.estimate) for candidate in self.waiting[:1])])
+
     def best(self, price: NetworkPrice) -> EvaluatedGroup:
         """The group with the lowest price."""
         return min(self.exact, key=lambda group: price(group.point))
-
-    def promises(self, price: NetworkPrice, candidate: Candidate, part: float) -> bool:
-        """Whether a candidate's estimate beats the groups that can run by more than a part of their price."""
-        return price(candidate.estimate) < self.least(price) * (1 - part)
 
 
 @dataclass
@@ -181,7 +144,6 @@ class PlanningRun:
     workload: Workload
     options: NetworkOptions
     results: tuple[Result, ...]  # mapping of every distinct layer by itself, chosen for the network
-    variants: Sequence[Sequence[Result]]  # for every distinct layer mappings that trade energy against cycles
     padded: Sequence[Sequence[Result]]  # for every distinct layer mappings of it with padded bounds
     descended: DescendedNetwork | None
     clock: PlanningClock
@@ -195,6 +157,7 @@ class PlanningRun:
     memory: TileMemory = field(default_factory=TileMemory)
     every: Sequence[tuple[Segment, SegmentState]] = ()  # every segment with its state; equal segments share one
     known: Mapping[Any, SegmentState] = field(default_factory=dict)  # the state of every distinct segment, by its key
+    by_nodes: Mapping[tuple[str, ...], SegmentState] = field(default_factory=dict)  # of every one, by its layers
 
     def __post_init__(self) -> None:
         """Adds `bases` (each layer by itself as estimates need it, which planning corrects), `alone` (energy and cycles
@@ -204,7 +167,7 @@ class PlanningRun:
         self.hardware = Hardware(spec.arch, spec.tables)
         self.by_node = by_node(self.workload, self.results)
         self.bases = by_node(self.workload, [layer_base(*known) for known in zip(
-            self.results, self.variants, self.padded, strict=True)])
+            self.results, self.padded, strict=True)])
         repeats = repeats_of(self.workload)
         self.alone = {name: base.whole.times(repeats[name]) for name, base in self.bases.items()}
         self.joined, self.word_costs = other_reads(self.workload, spec), word_costs(spec)
@@ -214,6 +177,7 @@ class PlanningRun:
         """Takes up the segments of the network, none of them with candidates."""
         self.known = {segment.key: SegmentState(segment) for segment in reversed(found)}
         self.every = [(segment, self.known[segment.key]) for segment in found]
+        self.by_nodes = {segment.nodes: state for segment, state in self.every}
 
     @property
     def segments(self) -> list[Segment]:
@@ -225,10 +189,11 @@ class PlanningRun:
         """The price of parts of the network at present."""
         return NetworkPrice(self.total, self.options.metric)
 
-    @property
-    def enumerates(self) -> bool:
-        """Whether candidates are enumerated."""
-        return self.descended is None or not self.descended.alone
+    def hoped(self, nodes: tuple[str, ...]) -> float:
+        """The lowest price of a layer by itself, or of layers as one group as far as is known or estimated."""
+        if len(nodes) == 1:
+            return self.price(self.alone[nodes[0]])
+        return self.by_nodes[nodes].hoped(self.price) if nodes in self.by_nodes else inf
 
     @cached_property
     def chains(self) -> list[tuple[str, ...]]:
@@ -289,166 +254,65 @@ def planned_groups(run: PlanningRun, *, explain: bool = False,
         run.least = None if run.late() else least_value(run.workload, run.hardware, run.results, run.segments,
                                                         run.options.metric)
     if run.descended:
-        _take_up(run, run.descended.candidates(run.hardware, run.segments, run.bases, run.price, run.over))
-    if run.enumerates and run.clock.limit is None:
-        _take_up(run, grown_candidates(run))
-    _propose_listed(run)
-    _propose_reshaped(run)
-    plan = best_known_plan(run)
-    planned, first, before = covered_total(run.alone, plan, run.joined), run.total, run.value(plan)
-    moved = planned.energy_pj / first.energy_pj * first.cycles / max(planned.cycles, 1)
-    if not (run.over() or run.options.metric != "edp" or 1 / MOVED < moved < MOVED):
-        run.total = planned     # candidates are listed anew at the plan's prices, which are kept if worth it
-        near, value = near_plan(run, plan), before
-        for start in range(0, len(near), ENUMERATED_AT_ONCE):
-            for state in near[start:start + ENUMERATED_AT_ONCE]:
-                state.listed = False
-            _propose_listed(run)
-            last, value = value, run.value(best_known_plan(run))
-            if run.over() or not value < last * (1 - WORTH):
-                break
-        _propose_reshaped(run)
-        if not run.value(best_known_plan(run)) < before * (1 - WORTH):
-            run.total = first
+        for key, own in run.descended.candidates(run.hardware, run.segments, run.bases, run.price, run.over).items():
+            propose(run, run.known[key], own)
+    value, worthwhile = run.value(), True
+    while worthwhile and not run.over():
+        complete = list_candidates(run)
+        _evaluate_hopeful(run)
+        if complete and not run.over():
+            around = [(part.nodes, part.plan.group) for part in best_known_plan(run)]
+            for key, own in reshaped(run.hardware, around, run.chains, run.segments, run.bases, run.price,
+                                     run.over).items():
+                propose(run, run.known[key], own)
+            _evaluate_hopeful(run)
+        before, value = value, run.value(best_known_plan(run))
+        worthwhile = not complete or value < before * (1 - WORTH)
     plan = best_known_plan(run)
     if plan and not run.over():
         _refine_groups(run, {part.nodes for part in plan})
-    while run.options.gap is not None and run.enumerates and not run.over() and _gone_on(run):
-        pass
     plan = best_known_plan(run)
     return tuple(plan), layers_alone(run, plan) if explain else ()
 
 
-def _gone_on(run: PlanningRun) -> bool:
-    """Lists all segments at the prices of the plan, evaluates further candidates of each, and refines the plan;
-    whether that brought anything."""
-    before = best_known_plan(run)
-    run.total = covered_total(run.alone, before, run.joined)
-    for state in run.known.values():
-        state.listed, state.rounds = False, state.rounds + 1
-    _propose_listed(run)
-    _propose_reshaped(run)
-    if not run.over():
-        _refine_groups(run, {part.nodes for part in best_known_plan(run)})
-    return run.value(best_known_plan(run)) < run.value(before)
-
-
-def _propose_listed(run: PlanningRun) -> None:
-    """Takes up the candidates of all segments that are yet to be enumerated."""
-    while left := unlisted(run):
-        _take_up(run, listed_candidates(run, left))
-
-
-def _propose_reshaped(run: PlanningRun) -> None:
-    """Takes up candidates around the plan as long as that is worth it."""
-    for _ in range(RESHAPED):
-        plan = best_known_plan(run)
-        if run.over() or not _take_up(run, reshaped(
-                run.hardware, [(part.nodes, part.plan.group) for part in plan], run.chains, run.segments, run.bases,
-                run.price, run.over)) < run.value(plan) * (1 - WORTH):
-            break
-
-
-def _take_up(run: PlanningRun, proposed: Mapping[Any, Sequence[Candidate]]) -> float:
-    """Evaluates candidates as long as they promise something and gains do not stall; the metric of the best plan."""
-    for key, own in proposed.items():
-        propose(run, run.known[key], own)
-    values = [run.value(best_known_plan(run))]
+def _evaluate_hopeful(run: PlanningRun) -> None:
+    """Evaluates the plan that would be best if estimates held, until it consists of evaluated groups."""
     while not run.over() and (picked := _hopeful(run)):
         evaluate_candidates(run, picked, LIGHT, "groups")
-        values.append(run.value(best_known_plan(run)))
-        if len(values) > PATIENCE and values[-1] > values[-1 - PATIENCE] * (1 - STALLED):
-            break
-    return values[-1]
 
 
 # Which segments are enumerated.
 
-def grown_candidates(run: PlanningRun) -> dict[Any, list[Candidate]]:
-    """Enumerates the candidates of segments from short to long, and notes that all segments are done with.
+def list_candidates(run: PlanningRun) -> bool:
+    """Enumerates, from short to long, candidates of segments whose layers are known better than when they were last.
+
+    A segment of more than `LOOPED` layers, which has one loop at most, is left out unless it grows from one that is
+    cheaper than the best division of the same layers.
 
     Returns:
-        Candidates by the key of their segment. Segments of more than `LOOPED` layers, with one loop at most, are left
-        out where their best candidate without the first layer, and that without the last one, is dearer than the best
-        division of the same layers into candidates and single layers.
+        Whether none is left; with a time limit some may be, of which the next call takes up one at least.
     """
-    proposed, price = dict[Any, list[Candidate]](), run.price
-    prices: dict[tuple[str, ...], float] = {(name,): price(point) for name, point in run.alone.items()}
-    worthwhile = set[tuple[str, ...]]()
-    by_length: dict[int, list[Segment]] = {}
-    for segment in run.segments:
-        by_length.setdefault(len(segment.nodes), []).append(segment)
-    for length, same in sorted(by_length.items()):
-        if run.over():
-            break
-        grown: dict[Hashable, Segment] = {
-            segment.key: run.known[segment.key].segment for segment in same
-            if length <= LOOPED or {segment.nodes[1:], segment.nodes[:-1]} & worthwhile}
-        proposed |= _enumerated(run, grown, run.over)
-        promised = {segment.nodes: price(found[0].estimate) for segment in same
-                    if (found := proposed.get(segment.key))}
-        for nodes, together in promised.items():
-            divided = [0.0]     # the least price of the first layers in any division
-            for stop in range(1, len(nodes) + 1):
-                divided.append(min(divided[start] + prices.get(nodes[start:stop], inf) for start in range(stop)))
-            if together < divided[-1]:
-                worthwhile.add(nodes)
-        prices |= promised
-    for state in run.known.values():
-        state.listed = True
-    return proposed
-
-
-def unlisted(run: PlanningRun) -> dict[Any, Segment]:
-    """The distinct segments yet to be enumerated, by key, all places and lengths mixed; none once time is over."""
-    if not run.enumerates or run.over():
-        return {}
-    return {key: run.known[key].segment for key in _mixed(run.known) if not run.known[key].listed}
-
-
-def listed_candidates(run: PlanningRun, left: Mapping[Any, Segment]) -> dict[Any, list[Candidate]]:
-    """Enumerates and notes as many segments as a part of the time left allows, one at least: candidates by key."""
-    proposed = _enumerated(run, left, run.over_in(LISTING))
-    for key in proposed:
-        run.known[key].listed = True
-    return proposed
-
-
-def near_plan(run: PlanningRun, plan: Sequence[CoverPart[EvaluatedGroup]]) -> list[SegmentState]:
-    """The distinct segments with a candidate or a group near a plan, at the prices of the run as they are now.
-
-    Returns:
-        Segments whose best candidate or group is dearer than the plan on the same layers by less than `DEARER`, those
-        of all places and lengths mixed.
-    """
-    price = run.price
-    spent = {name: price(point) for name, point in run.alone.items()}
-    for part in plan:
-        rate = price(part.point) / sum(spent[name] for name in part.nodes)
-        spent |= {name: rate * spent[name] for name in part.nodes}
-    near = {segment.key for segment, state in run.every if min(
-        [state.least(price), *(price(candidate.estimate) for candidate in state.waiting)]
-        ) < (1 + DEARER) * sum(spent[name] for name in segment.nodes)}
-    return [run.known[key] for key in _mixed([key for key in run.known if key in near])]
-
-
-def _mixed(keys: Iterable[Any]) -> list[Any]:
-    """Keys in an order of which every part is spread evenly over all of them."""
-    return [key for _, key in sorted(enumerate(keys), key=lambda item: item[0] * GOLDEN % 1)]
-
-
-def _enumerated(run: PlanningRun, left: Mapping[Hashable, Segment],
-                stopped: Callable[[], bool]) -> dict[Hashable, list[Candidate]]:
-    """The candidates of segments that promise a gain; `stopped`: asked before every segment but the first."""
-    proposed: dict[Hashable, list[Candidate]] = {}
-    known: Translated = {}
-    price = run.price
-    for key, segment in left.items():
-        if stopped() and proposed:
-            break
-        own = group_bases(segment, run.bases)
-        proposed[key] = candidates(run.hardware, segment, own, price, price(one_by_one(segment, own)), known)
-    return proposed
+    if run.descended and run.descended.alone:
+        return True
+    stopped, translated, price, begun = run.over_in(LISTING), Translated(), run.price, False
+    for state in sorted(run.known.values(), key=lambda state: len(state.segment.nodes)):
+        nodes = state.segment.nodes
+        known = tuple(run.bases[name] for name in nodes)
+        if known == state.listed_for or not (len(nodes) <= LOOPED or any(
+                part in run.by_nodes and run.by_nodes[part].grows for part in (nodes[1:], nodes[:-1]))):
+            continue
+        if begun and stopped():
+            return False
+        own, begun = group_bases(state.segment, run.bases), True
+        propose(run, state, candidates(run.hardware, state.segment, own, price,
+                                       price(one_by_one(state.segment, own)), translated))
+        state.listed_for = known
+        divided = [0.0]     # the least price of the first layers in any division
+        for stop in range(1, len(nodes) + 1):
+            divided.append(min(divided[start] + run.hoped(nodes[start:stop]) for start in range(stop)
+                               if stop - start < len(nodes)))
+        state.grows = state.hoped(price) < divided[-1]
+    return True
 
 
 def one_by_one(segment: Segment, bases: Sequence[LayerBase]) -> OperatingPoint:
@@ -488,18 +352,16 @@ def propose(run: PlanningRun, state: SegmentState, proposed: Sequence[Candidate]
 
 
 def _hopeful(run: PlanningRun) -> list[Candidate]:
-    """The unevaluated candidates of the plan that would be best if estimates held; none where it promises too little.
+    """The unevaluated candidates of the plan that would be best if estimates held; none where it has none.
 
     Only the best waiting candidate of a segment takes part: the next one cannot promise more. Where time is too short
     to write all of the plan, the candidates that save least are left out.
     """
     parts, price = _evaluated_parts(run), run.price
     for segment, state in run.every:
-        if state.left and state.waiting and state.promises(price, state.waiting[0], EXACT_TO):
+        if state.hoped(price) < state.least(price):
             parts.append(CoverPart(segment.nodes, state.waiting[0].estimate, state.waiting[0]))
     hoped = _best_plan(run, parts)
-    if run.value(hoped) > run.value(best_known_plan(run)) * (1 - PROMISE):
-        return []
     plans = {id(part.plan): part.plan for part in hoped}    # equal segments share a candidate
     picked = [plan for plan in plans.values() if isinstance(plan, Candidate)]
     saved = dict.fromkeys(plans, 0.0)
@@ -562,7 +424,7 @@ def evaluate_candidates(run: PlanningRun, chosen: list[Candidate], effort: TileE
     price = run.price
     short = [candidate for candidate, group in pairs
              if (group is None or price(group.point) > (1 + SHORT) * price(candidate.estimate))
-             and run.known[candidate.segment.key].promises(price, candidate, 0.0)]
+             and price(candidate.estimate) < run.known[candidate.segment.key].least(price)]
     new = {} if effort.deep else {id(candidate): candidate for candidate in short
                                   if not strategies_known(candidate.group, run.strategies)}
     for candidate in short:
@@ -611,12 +473,9 @@ def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[
 
 
 def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
-    """Refines groups of the plan, given by their layers: further candidates, a descent over tile sizes, and a longer
-    search of mappings."""
+    """Refines groups of the plan, given by their layers: a descent over tile sizes, and a longer search of mappings."""
     used = {segment.key: state for segment, state in run.every if segment.nodes in planned}
     price = run.price
-    evaluate_candidates(run, [candidate for state in used.values() for candidate in state.waiting[:state.left]
-                              if state.promises(price, candidate, -EXACT_TO)], LIGHT, REFINED)
     climbing = dict.fromkeys(used, inf)
     for _ in range(CLIMBS):
         now = {key: used[key].least(price) for key in climbing}
@@ -631,13 +490,13 @@ def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
             if best.group.second_reads:
                 found = [kept for one in found for kept in with_second_reads(run.hardware, one, run.word_costs)]
             near += [candidate for candidate in found
-                     if candidate.group not in state.tried and state.promises(price, candidate, EXACT_TO)]
+                     if candidate.group not in state.tried and price(candidate.estimate) < state.least(price)]
         evaluate_candidates(run, near, LIGHT, REFINED)
     short = []
     for state in used.values():
         best = state.best(price)
         bare: FusedGroup = replace(best.group, layers=tuple(replace(layer, mappings={}) for layer in best.group.layers))
-        if price(best.point) > (1 + EXACT_TO) * price(best.promised) and bare not in state.searched:
+        if price(best.point) > price(best.promised) and bare not in state.searched:
             short.append(Candidate(state.segment, best.group, best.promised, best.left_out))
     evaluate_candidates(run, short, THOROUGH, REFINED)
 

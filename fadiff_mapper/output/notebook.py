@@ -165,10 +165,11 @@ def plan_html(result: NetworkResult) -> str:
     The frame's `srcdoc` keeps the page's style sheet off the notebook, and `sandbox` forbids scripts. Tables come
     before the frame, because viewers that do not trust a notebook leave frames out.
     """
+    besides = "operators by themselves" if result.operators else "joined operands"
     totals = [(name, total.energy_pj, total.cycles, total.edp)
               for name, total in (("plan", result.stats), ("layers one by one", result.unfused_stats),
-                                  ("of the plan, joined operands", result.planned_joined),
-                                  ("of the layers, joined operands", result.joined)) if total.energy_pj or total.cycles]
+                                  (f"of the plan, {besides}", result.planned_joined),
+                                  (f"of the layers, {besides}", result.joined)) if total.energy_pj or total.cycles]
     groups = [(number, " + ".join(group.nodes),
                ", ".join(f"{loop.dim} in tiles of {loop.tile}" for loop in group.group.loops) or "none",
                group.cost.energy_pj, group.cost.cycles, group.cost.edp, group.unfused.edp)

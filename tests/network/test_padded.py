@@ -28,7 +28,7 @@ def test_a_layer_of_7_x_7_points_could_run_faster_in_tiles() -> None:
     result = mapped("dw3x3_1024_7_s1")
     (found,) = padded_layers([result], SearchOptions(effort="light"), lambda: False)
     assert [(own.spec.problem.bounds["P"], own.spec.problem.bounds["Q"]) for own in found] == [(8, 8), (8, 7), (7, 8)]
-    alone, known = layer_base(result), layer_base(result, (), found)
+    alone, known = layer_base(result), layer_base(result, found)
     assert known.known[0].compute < alone.known[0].compute / 2
     assert known.known[-1] == alone.known[0]
     assert known.whole == alone.whole

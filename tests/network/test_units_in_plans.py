@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from fadiff_mapper import NetworkOptions, NetworkResult, Workload, map_network
+from fadiff_mapper import NetworkOptions, NetworkResult, Workload, load_network, map_network
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.fusion import evaluate_group
 from fadiff_mapper.fusion.segments import segments
 from fadiff_mapper.inputs.yaml.load import load_file
 from fadiff_mapper.model.vector_cost import vector_cost
+from fadiff_mapper.output.network_files import plan_yaml
+from fadiff_mapper.output.network_page import network_html
 from fadiff_mapper.output.terminal.networks import print_plan
 from fadiff_mapper.workload import Node, build_workload, make_operator
 from fadiff_mapper.workload.operations import in_words
@@ -103,12 +105,34 @@ def test_without_units_operators_cost_nothing() -> None:
     assert not any(link.operators for segment in segments(attention(), 2) for link in segment.links)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("network", "design", "energy", "cycles"), [
+    ("mobilenet_v1", "gemmini_large", 1135519211.9566903, 1433021),
+    ("resnet18", "gemmini_small", 4291577113.469413, 9393407)])
+def test_plans_without_units_and_softmax_are_those_of_the_time_before_units(network: str, design: str, energy: float,
+                                                                            cycles: int) -> None:
+    found = map_network(load_network(f"bundled:networks/{network}"), f"bundled:arch/{design}",
+                        NetworkOptions(threads=1))
+    assert (found.stats.energy_pj, found.stats.cycles) == (energy, cycles)
+
+
 def test_an_operation_that_no_unit_can_do_is_refused_by_name() -> None:
     spec = plan().layers[0].spec
     (unit,) = spec.arch.units
     poor = replace(unit, operations={"add": unit.operations["add"]})
     with pytest.raises(FadiffError, match=r"norm \(layernorm\): no unit of the design does div, mac, mul, sqrt "):
         map_network(attention(), replace(spec, arch=replace(spec.arch, units=(poor,))))
+
+
+def test_without_a_unit_for_its_corrections_a_softmax_takes_whole_rows() -> None:
+    spec = plan().layers[0].spec
+    (unit,) = spec.arch.units
+    poor = replace(unit, operations={name: own for name, own in unit.operations.items() if name != "mul"})
+    nodes = [node for node in attention().nodes if node.name not in ("norm", "scaled")]
+    bare = build_workload("bare", [replace(node, inputs=tuple(
+        {"norm": "x", "scaled": "qk"}.get(name, name) for name in node.inputs)) for node in nodes])
+    (group,) = map_network(bare, replace(spec, arch=replace(spec.arch, units=(poor,)))).groups
+    assert not group.group.one_pass and group.cost.operators
 
 
 @pytest.mark.parametrize(("also", "running"), [("", {"M"}), ("relu", set()), ("dequantize", set())])
@@ -125,3 +149,18 @@ def test_long_attention_is_fused_in_one_pass() -> None:
     assert group.group.one_pass and fused.gain > 0.7
     assert group.cost == evaluate_group(fused.hardware, group.group)
     assert fused.gap is not None and fused.gap >= 0
+    assert "these words alone are charged, as this design has no compute units" in network_html(fused)
+    assert "softmax: in one pass over C" in plan_yaml(fused)
+
+
+def test_query_heads_that_share_keys_and_values_are_rows_of_one_group() -> None:
+    torch = pytest.importorskip("torch")
+
+    class Attention(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, q: object, k: object, v: object) -> object:
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+    q, k = (torch.empty(1, heads, 8192, 128, device="meta") for heads in (32, 8))
+    (group,) = map_network(load_network(Attention(), (q, k, k)), GEMMINI, NetworkOptions(threads=1)).groups
+    assert (group.group.repeat, group.group.layers[0].problem.bounds["N"]) == (8, 4 * 8192)
+    assert group.group.one_pass and group.cost.edp < group.unfused.edp * 0.75

@@ -1,0 +1,116 @@
+"""Time tables of a model's layers on one device, in the form of LLMServingSim's profiles.
+
+LLMServingSim (github.com/casys-kaist/LLMServingSim, docs/profiler/output-bundle) interpolates in tables of
+microseconds: layers over tokens, the head over sequences, attention over a chunk of a prompt and sequences that decode
+beside it, experts over tokens. Chunk and decoding sequences run in turn here, so their times add up. The sampler costs
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+from fadiff_mapper.base.deadline import Over, never
+from fadiff_mapper.base.errors import FadiffError
+from fadiff_mapper.base.text_formats import csv_text
+from fadiff_mapper.inference.blocks import ends_network, layer_network
+from fadiff_mapper.inference.infer import ATTENTION, OperatorShare, Step, step_costs
+from fadiff_mapper.inference.language_model import LanguageModel
+from fadiff_mapper.inputs.yaml.dump import dump
+from fadiff_mapper.network.one_design import Design
+
+FEWEST = 16  # tokens of the smallest chunk, and of the smallest cache but none: as in LLMServingSim's own profiles
+NORMS = ("attention.norm", "attention.sum", "mlp.norm", "mlp.sum")
+"""The two norms of a layer, each with the sum before it, of which LLMServingSim has one entry that runs twice."""
+DENSE = {"qkv_proj": ("attention.q", "attention.k", "attention.v"), "qk_norm": ("attention.q_norm", "attention.k_norm"),
+         "rotary_emb": ("attention.q_rotary", "attention.k_rotary"), "o_proj": ("attention.out",)}
+FEED_FORWARD = {"gate_up_proj": ("mlp.up", "mlp.gate"), "act_fn": ("mlp.gated",), "down_proj": ("mlp.down",)}
+"""Names of layers there -> operators of `blocks.layer_network`; parts of an operator bear its name and a dot."""
+
+
+FILES = {"": ("meta.yaml",), "tp1": ("dense.csv", "per_sequence.csv", "attention.csv", "moe.csv")}
+"""Folder -> files of a profile; the last only where there are experts."""
+
+
+def check_describable(model: LanguageModel) -> None:
+    """Raises FadiffError for a model whose layers LLMServingSim cannot describe: unlike ones, latent attention, norms
+    behind parts, no gate, positions that are added."""
+    if model.latent or model.sandwich or not model.rotary or not model.gated or len(model.layers) > 1:
+        raise FadiffError(f"{model.name}: no profile of LLMServingSim can describe its layers; accepted: layers that "
+                          "are all alike, with rotary positions and a gate, without latent attention or norms behind "
+                          "parts")
+
+
+def doubled(first: int, last: int) -> list[int]:
+    """Numbers from the first, each twice the one before, and the last."""
+    numbers = [first]
+    while 2 * numbers[-1] < last:
+        numbers.append(2 * numbers[-1])
+    return numbers if last <= first else [*numbers, last]
+
+
+def serving_profile(model: LanguageModel, design: Design, *, sequences: int, prompt: int, generate: int,
+                    frequency: float | None = None, metric: str = "edp", seed: int = 0, jobs: int | None = None,
+                    energy: str = "bundled", strict: bool = True, bits: Mapping[str, Any] | None = None,
+                    stopped: Over = never) -> dict[str, dict[str, str]]:
+    """Folder -> name -> text of the tables, up to so many sequences, tokens of a prompt, and tokens generated.
+
+    Arguments and errors are those of `api.infer`; `check_describable` tells of which models.
+    """
+    layers, = model.layers
+    tokens, batches = doubled(1, prompt), doubled(1, sequences)
+    chunks, caches = doubled(FEWEST, prompt), [0, *doubled(FEWEST, prompt + generate - 1)]
+    wanted = [("tokens", 1, count, 0) for count in tokens] + [
+        ("chunk", 1, count, cached) for count in chunks for cached in caches] + [
+        ("decode", batch, 1, cached) for batch in batches for cached in caches[1:]]
+    steps = [Step(kind, batch, cached, 1, layers.name, layer_network(model, layers, batch, count, cached), 1)
+             for kind, batch, count, cached in wanted]
+    steps += [Step("ends", 1, 0, 1, "ends", ends_network(model, 1, count), 1) for count in tokens]
+    steps += [Step("ends", batch, 0, 1, "ends", ends_network(model, batch, 1), 1) for batch in [*batches, *tokens]]
+    found = step_costs(model, design, steps, {step.batch: prompt + generate - 1 for step in steps}, frequency=frequency,
+                       metric=metric, seed=seed, jobs=jobs, energy=energy, strict=strict, bits=bits, stopped=stopped)
+
+    def time(shares: Sequence[OperatorShare], names: Sequence[str]) -> float:
+        """Microseconds of operators by name, or by the beginning of the name before a dot."""
+        return sum(share.cycles for share in shares for name in names
+                   if share.operator == name or share.operator.startswith(f"{name}.")) * found.cycle_s * 1e6
+
+    of = dict(zip(wanted, found.shares, strict=False))
+    rest = found.shares[len(wanted):]
+    ends, heads, norms = rest[:len(tokens)], rest[len(tokens):-len(tokens)], rest[-len(tokens):]
+
+    def dense() -> Iterator[tuple[str, int, float]]:
+        for count, end, norm in zip(tokens, ends, norms, strict=True):
+            own = of["tokens", 1, count, 0]
+            yield "embedding", count, time(end, ("embedding",))
+            yield "layernorm", count, time(own, NORMS) / 2
+            yield "final_layernorm", count, time(norm, ("head.norm",))
+            for name, parts in (DENSE if layers.experts else DENSE | FEED_FORWARD).items():
+                if name != "qk_norm" or model.head_norms:
+                    yield name, count, time(own, (*parts, f"mlp.{model.activation}") if name == "act_fn" else parts)
+
+    def attention() -> Iterator[tuple[int, int, int, int, float]]:
+        alone = {key: time(shares, ATTENTION) for key, shares in of.items() if key[0] != "tokens"}
+        prefills = [(0, 0, 0.0), *((chunk, cached, alone["chunk", 1, chunk, cached])
+                                   for chunk, cached in product(chunks, caches))]
+        decodes = [(0, 0, 0.0), *((batch, cached, alone["decode", batch, 1, cached])
+                                  for batch, cached in product(batches, caches[1:]))]
+        for (chunk, before, first), (batch, cached, second) in product(prefills, decodes):
+            if chunk or batch:
+                yield chunk, before, batch, cached, first + second
+    tables = {
+        "dense.csv": csv_text(("layer", "tokens", "time_us"), sorted(dense())),
+        "per_sequence.csv": csv_text(("layer", "sequences", "time_us"), [
+            *(("lm_head", batch, time(head, ("head",)) - time(head, ("head.norm",)))
+              for batch, head in zip(batches, heads, strict=True)), *(("sampler", batch, 0.0) for batch in batches)]),
+        "attention.csv": csv_text(("prefill_chunk", "kv_prefill", "n_decode", "kv_decode", "time_us"), attention())}
+    if layers.experts:
+        tables["moe.csv"] = csv_text(("tokens", "activated_experts", "time_us"), (
+            (count, min(count * layers.used, layers.experts),
+             time([share for share in of["tokens", 1, count, 0] if share.operator not in NORMS], ("mlp", "shared")))
+            for count in tokens))
+    meta = {"hardware": found.arch.name, "model": model.name, "tp_degrees": [1], "skew_fit": {"enabled": False},
+            "engine_effective": {"max_num_batched_tokens": prompt, "max_num_seqs": sequences}}
+    return {"": {"meta.yaml": dump(meta)}, "tp1": tables}
