@@ -6,7 +6,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from fadiff_mapper.base.text_formats import csv_text, json_text
-from fadiff_mapper.inference.infer import PHASES, BatchOutcome, InferenceResult, OperatorShare
+from fadiff_mapper.inference.infer import PHASES, BatchOutcome, InferenceResult, OperatorShare, cached_words
 from fadiff_mapper.output.drawing import (
     COLOURS,
     COUNT,
@@ -105,14 +105,26 @@ def per_token(outcome: BatchOutcome) -> tuple[float, float] | None:
     return (outcome.steps[0][1], outcome.steps[-1][1]) if outcome.steps else None
 
 
-def draw_curves(result: InferenceResult) -> Drawing | None:
+def draw_times(result: InferenceResult) -> Drawing | None:
     """Milliseconds per token against the length of the cache, a line for each batch; None without further tokens."""
-    curves = [(outcome, [(length, 1e3 * seconds) for length, seconds, _ in outcome.steps])
-              for outcome in result.batches if outcome.steps]
-    if not curves:
+    return _draw_curves(result, {outcome.batch: [(length, 1e3 * seconds) for length, seconds, _ in outcome.steps]
+                                 for outcome in result.batches}, "ms per token", "milliseconds per token")
+
+
+def draw_memory(result: InferenceResult) -> Drawing | None:
+    """Words of weights and cache against the length of the cache, a line per batch; None without further tokens."""
+    return _draw_curves(result, {outcome.batch: [
+        (length, 1e-9 * (outcome.weight_words + cached_words(result.model, outcome.batch, length)))
+        for length, *_ in outcome.steps] for outcome in result.batches}, "G words", "weights and cache in 10^9 words")
+
+
+def _draw_curves(result: InferenceResult, curves: dict[int, list[tuple[int, float]]], unit: str,
+                 title: str) -> Drawing | None:
+    """A line for each batch over the length of the cache; None without further tokens."""
+    if not all(curves.values()):
         return None
     low, high = result.prompt, result.prompt + result.generate
-    y = axis_of([value for _, curve in curves for _, value in curve], BOTTOM, TOP)
+    y = axis_of([value for curve in curves.values() for _, value in curve], BOTTOM, TOP)
     scale = (RIGHT - LEFT) / (high - low)
     shapes: list[Shape] = [level_line(LEFT, BOTTOM, RIGHT, "rule"), upright_line(LEFT, TOP, BOTTOM, "rule")]
     for tick in y.ticks():
@@ -120,14 +132,14 @@ def draw_curves(result: InferenceResult) -> Drawing | None:
                    Label(LEFT - 8, y.at(tick) + 4, f"{tick:.4g}", "value", "end")]
     shapes += [Label(LEFT + (tick - low) * scale, BOTTOM + 16, f"{tick:g}", "value", "middle")
                for tick in round_ticks(low, high)]
-    shapes += [Label(RIGHT, BOTTOM + 34, "tokens before", "head", "end"), Label(4, TOP - 8, "ms per token", "head")]
-    for outcome, curve in curves:
+    shapes += [Label(RIGHT, BOTTOM + 34, "tokens before", "head", "end"), Label(4, TOP - 8, unit, "head")]
+    for batch, curve in curves.items():
         points = [(LEFT + (length - low) * scale, y.at(value)) for length, value in curve]
         shapes.append(Stroke("M" + "L".join(f"{x:.1f} {at:.1f}" for x, at in points), "course"))
         (x, at), value = points[-1], curve[-1][1]
-        shapes += [Dot(x, at, 3, "chosen", f"batch {outcome.batch}: {value:.4g} ms"),
-                   Label(x + 8, at + 4, f"batch {outcome.batch}", "value")]
-    return Drawing(WIDTH, HEIGHT, "milliseconds per token over the length of the cache", tuple(shapes))
+        shapes += [Dot(x, at, 3, "chosen", f"batch {batch}: {value:.4g} {unit}"),
+                   Label(x + 8, at + 4, f"batch {batch}", "value")]
+    return Drawing(WIDTH, HEIGHT, f"{title} over the length of the cache", tuple(shapes))
 
 
 def draw_roofline(result: InferenceResult) -> Drawing | None:
@@ -187,6 +199,6 @@ def inference_html(result: InferenceResult) -> str:
     operators = [(outcome, list(result.shares(outcome.batch, "phase", "operator", "unit").items())[:MOST_OPERATORS])
                  for outcome in result.batches]
     return page_template("inference.html.jinja").render(
-        result=result, versions=versions(), colours=COLOURS, curves=draw_curves(result),
-        roofline=draw_roofline(result), bounds=bounds, legend=legend,
+        result=result, versions=versions(), colours=COLOURS, times=draw_times(result),
+        memory=draw_memory(result), roofline=draw_roofline(result), bounds=bounds, legend=legend,
         operators=operators, per_token=per_token, uncounted=result.uncounted())

@@ -120,6 +120,8 @@ def test_files_have_every_number(tmp_path: Path) -> None:
         assert sum(event["name"].endswith("mlp.down") for event in own) == 2 * 2  # layers and steps
     page = (tmp_path / "out" / "inference.html").read_text()
     assert f'value="{result.batches[0].first_token_s}"' in page
+    for outcome in result.batches:  # the ends of the curves of memory
+        assert f"batch {outcome.batch}: {1e-9 * (outcome.weight_words + outcome.cache_words):.4g} G words" in page
     assert result.batches[0].tokens == 80
 
 
