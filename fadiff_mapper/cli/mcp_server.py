@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ from fadiff_mapper.base.bundled_files import PREFIX, WITHIN
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.program_start import module_path, python_command
 from fadiff_mapper.base.run_program import TimeLimitPassed, run
+from fadiff_mapper.base.standard_streams import say_error
 from fadiff_mapper.base.version import __version__
 
 CODE = "from fadiff_mapper.base.program_start import run_main; sys.exit(run_main('fadiff_mapper.cli'))"
@@ -107,5 +107,5 @@ def serve(folder: Path, most: float) -> None:
     """Serves on standard input and output until they end. Raises FadiffError if there is no such folder."""
     if not folder.is_dir():
         raise FadiffError(f"{folder}: is no folder; accepted: the folder that tools read and write")
-    print(f"fadiff-mapper {__version__}: tools read and write below {folder.resolve()}", file=sys.stderr)
+    say_error(f"fadiff-mapper {__version__}: tools read and write below {folder.resolve()}", "")
     make_server(folder, most).run()
