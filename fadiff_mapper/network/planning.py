@@ -81,6 +81,9 @@ SHORT = 0.04
 NARROWED = 3
 """How often candidates of a segment that fall short are proposed again in smaller tiles. A limit of time."""
 
+NEARLY = 5e-3
+"""Candidates of the plan's groups are evaluated up to this part above them, as estimates may be off by it. By hand."""
+
 NEAR, CLIMBS = 3, 5
 """Neighbouring tile sizes of each group of the plan that are tried in one step of its descent, and such steps at
 most."""
@@ -473,9 +476,12 @@ def evaluated(hardware: Hardware, chosen: Sequence[Candidate], results: Mapping[
 
 
 def _refine_groups(run: PlanningRun, planned: set[tuple[str, ...]]) -> None:
-    """Refines groups of the plan, given by their layers: a descent over tile sizes, and a longer search of mappings."""
+    """Refines groups of the plan, given by their layers: other candidates that are nearly as good, a descent over tile
+    sizes, and a longer search of mappings."""
     used = {segment.key: state for segment, state in run.every if segment.nodes in planned}
     price = run.price
+    evaluate_candidates(run, [candidate for state in used.values() for candidate in state.waiting[:NEAR]
+                              if price(candidate.estimate) < (1 + NEARLY) * state.least(price)], LIGHT, REFINED)
     climbing = dict.fromkeys(used, inf)
     for _ in range(CLIMBS):
         now = {key: used[key].least(price) for key in climbing}
