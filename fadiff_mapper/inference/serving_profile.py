@@ -16,7 +16,7 @@ from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.base.errors import FadiffError
 from fadiff_mapper.base.text_formats import csv_text
 from fadiff_mapper.inference.blocks import ends_network, layer_network
-from fadiff_mapper.inference.infer import ATTENTION, OperatorShare, Step, step_costs
+from fadiff_mapper.inference.infer import ATTENTION, Step, step_costs
 from fadiff_mapper.inference.language_model import LanguageModel
 from fadiff_mapper.inputs.yaml.dump import dump
 from fadiff_mapper.network.one_design import Design
@@ -62,40 +62,37 @@ def serving_profile(model: LanguageModel, design: Design, *, sequences: int, pro
     layers, = model.layers
     tokens, batches = doubled(1, prompt), doubled(1, sequences)
     chunks, caches = doubled(FEWEST, prompt), [0, *doubled(FEWEST, prompt + generate - 1)]
-    wanted = [("tokens", 1, count, 0) for count in tokens] + [
-        ("chunk", 1, count, cached) for count in chunks for cached in caches] + [
-        ("decode", batch, 1, cached) for batch in batches for cached in caches[1:]]
-    steps = [Step(kind, batch, cached, 1, layers.name, layer_network(model, layers, batch, count, cached), 1)
-             for kind, batch, count, cached in wanted]
-    steps += [Step("ends", 1, 0, 1, "ends", ends_network(model, 1, count), 1) for count in tokens]
-    steps += [Step("ends", batch, 0, 1, "ends", ends_network(model, batch, 1), 1) for batch in [*batches, *tokens]]
+    runs = [*((1, count, 0) for count in tokens), *((1, *each) for each in product(chunks, caches)),
+            *((batch, 1, cached) for batch, cached in product(batches, caches[1:]))]
+    ends = [*((1, count) for count in tokens), *((batch, 1) for batch in (*batches, *tokens))]
+    networks = {("layer", *run): layer_network(model, layers, *run) for run in runs} | {
+        ("ends", *end, 0): ends_network(model, *end) for end in ends}
+    steps = [Step(kind, batch, cached, 1, kind, network, 1) for (kind, batch, _, cached), network in networks.items()]
     found = step_costs(model, design, steps, {step.batch: prompt + generate - 1 for step in steps}, frequency=frequency,
                        metric=metric, seed=seed, jobs=jobs, energy=energy, strict=strict, bits=bits, stopped=stopped)
+    shares = dict(zip(networks, found.shares, strict=True))
 
-    def time(shares: Sequence[OperatorShare], names: Sequence[str]) -> float:
+    def time(kind: str, batch: int, count: int, cached: int, names: Sequence[str],
+             without: Sequence[str] = ()) -> float:
         """Microseconds of operators by name, or by the beginning of the name before a dot."""
-        return sum(share.cycles for share in shares for name in names
-                   if share.operator == name or share.operator.startswith(f"{name}.")) * found.cycle_s * 1e6
-
-    of = dict(zip(wanted, found.shares, strict=False))
-    rest = found.shares[len(wanted):]
-    ends, heads, norms = rest[:len(tokens)], rest[len(tokens):-len(tokens)], rest[-len(tokens):]
+        return sum(share.cycles for share in shares[kind, batch, count, cached] if share.operator not in without
+                   for name in names if share.operator == name or share.operator.startswith(f"{name}.")
+                   ) * found.cycle_s * 1e6
 
     def dense() -> Iterator[tuple[str, int, float]]:
-        for count, end, norm in zip(tokens, ends, norms, strict=True):
-            own = of["tokens", 1, count, 0]
-            yield "embedding", count, time(end, ("embedding",))
-            yield "layernorm", count, time(own, NORMS) / 2
-            yield "final_layernorm", count, time(norm, ("head.norm",))
+        for count in tokens:
+            yield "embedding", count, time("ends", 1, count, 0, ("embedding",))
+            yield "layernorm", count, time("layer", 1, count, 0, NORMS) / 2
+            yield "final_layernorm", count, time("ends", count, 1, 0, ("head.norm",))
             for name, parts in (DENSE if layers.experts else DENSE | FEED_FORWARD).items():
                 if name != "qk_norm" or model.head_norms:
-                    yield name, count, time(own, (*parts, f"mlp.{model.activation}") if name == "act_fn" else parts)
+                    yield name, count, time("layer", 1, count, 0, (
+                        *parts, f"mlp.{model.activation}") if name == "act_fn" else parts)
 
     def attention() -> Iterator[tuple[int, int, int, int, float]]:
-        alone = {key: time(shares, ATTENTION) for key, shares in of.items() if key[0] != "tokens"}
-        prefills = [(0, 0, 0.0), *((chunk, cached, alone["chunk", 1, chunk, cached])
+        prefills = [(0, 0, 0.0), *((chunk, cached, time("layer", 1, chunk, cached, ATTENTION))
                                    for chunk, cached in product(chunks, caches))]
-        decodes = [(0, 0, 0.0), *((batch, cached, alone["decode", batch, 1, cached])
+        decodes = [(0, 0, 0.0), *((batch, cached, time("layer", batch, 1, cached, ATTENTION))
                                   for batch, cached in product(batches, caches[1:]))]
         for (chunk, before, first), (batch, cached, second) in product(prefills, decodes):
             if chunk or batch:
@@ -103,13 +100,12 @@ def serving_profile(model: LanguageModel, design: Design, *, sequences: int, pro
     tables = {
         "dense.csv": csv_text(("layer", "tokens", "time_us"), sorted(dense())),
         "per_sequence.csv": csv_text(("layer", "sequences", "time_us"), [
-            *(("lm_head", batch, time(head, ("head",)) - time(head, ("head.norm",)))
-              for batch, head in zip(batches, heads, strict=True)), *(("sampler", batch, 0.0) for batch in batches)]),
+            *(("lm_head", batch, time("ends", batch, 1, 0, ("head",), ("head.norm",))) for batch in batches),
+            *(("sampler", batch, 0.0) for batch in batches)]),
         "attention.csv": csv_text(("prefill_chunk", "kv_prefill", "n_decode", "kv_decode", "time_us"), attention())}
     if layers.experts:
         tables["moe.csv"] = csv_text(("tokens", "activated_experts", "time_us"), (
-            (count, min(count * layers.used, layers.experts),
-             time([share for share in of["tokens", 1, count, 0] if share.operator not in NORMS], ("mlp", "shared")))
+            (count, min(count * layers.used, layers.experts), time("layer", 1, count, 0, ("mlp", "shared"), NORMS))
             for count in tokens))
     meta = {"hardware": found.arch.name, "model": model.name, "tp_degrees": [1], "skew_fit": {"enabled": False},
             "engine_effective": {"max_num_batched_tokens": prompt, "max_num_seqs": sequences}}

@@ -85,8 +85,8 @@ NEARLY = 5e-3
 """Candidates of the plan's groups are evaluated up to this part above them, as estimates may be off by it. By hand."""
 
 NEAR, CLIMBS = 3, 5
-"""Neighbouring tile sizes of each group of the plan that are tried in one step of its descent, and such steps at
-most."""
+"""Other candidates for each group of the plan, and neighbouring tile sizes, that are tried in one step of its descent,
+and such steps at most."""
 
 REFINED = "refined groups"
 """The stage of planning in which the groups of the plan are refined, as told to the user."""
@@ -362,7 +362,7 @@ def _hopeful(run: PlanningRun) -> list[Candidate]:
     """
     parts, price = _evaluated_parts(run), run.price
     for segment, state in run.every:
-        if state.hoped(price) < state.least(price):
+        if state.waiting and price(state.waiting[0].estimate) < state.least(price):
             parts.append(CoverPart(segment.nodes, state.waiting[0].estimate, state.waiting[0]))
     hoped = _best_plan(run, parts)
     plans = {id(part.plan): part.plan for part in hoped}    # equal segments share a candidate
