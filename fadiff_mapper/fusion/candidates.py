@@ -197,7 +197,7 @@ def candidates(hardware: Hardware, segment: Segment, bases: Sequence[LayerBase],
     halves = {home: words / 2 for home, words in compiled.usable.items()}  # so that tiles may be there twice
     found = [candidate for room in (compiled, replace(compiled, usable=halves))
              for sized in _best_sizes(hardware, room, price, limit)
-             for candidate in charged(hardware, sized.candidate())]
+             for candidate in with_operators(hardware, sized.candidate())]
     return distinct(sorted(found, key=lambda candidate: price(candidate.estimate)))
 
 
@@ -268,7 +268,7 @@ def candidates_along(hardware: Hardware, segment: Segment, dims: tuple[str, ...]
     sizes, compiled = _grid(segment, bases, dims, tiles), compiled_segment(hardware, segment, bases, known)
     return [candidate for nest in nests_of(hardware, segment, dims)
             for sized in _best_of(sheet_of(compiled, nest, sizes), price)
-            for candidate in charged(hardware, sized.candidate())]
+            for candidate in with_operators(hardware, sized.candidate())]
 
 
 def _finer(compiled: CompiledSegment, sized: SizedNest, price: NetworkPrice) -> SizedNest:
@@ -296,7 +296,7 @@ def _resized(hardware: Hardware, candidate: Candidate, bases: Sequence[LayerBase
     now = [loop.tile for loop in group.loops]
     return [resized for position, loop in enumerate(group.loops) for size in sizes(loop)
             for sized in _in_sizes(compiled, nest, price, [(*now[:position], size, *now[position + 1:])])
-            for resized in charged(hardware, sized.candidate())]
+            for resized in with_operators(hardware, sized.candidate())]
 
 
 def operators_alone(hardware: Hardware, links: Iterable[FusedLink]) -> OperatingPoint:
@@ -305,7 +305,7 @@ def operators_alone(hardware: Hardware, links: Iterable[FusedLink]) -> Operating
     return summed([OperatingPoint(own.energy_pj, own.cycles) for own in costs])
 
 
-def charged(hardware: Hardware, candidate: Candidate) -> list[Candidate]:
+def with_operators(hardware: Hardware, candidate: Candidate) -> list[Candidate]:
     """A candidate with the costs of the operators between its layers, less those of the same by themselves.
 
     Units and multiply-accumulators work in turn or, as another candidate, side by side, where tiles of intermediates
