@@ -109,13 +109,13 @@ def orders(segment: Segment, loops: int = 3) -> Iterator[tuple[str, ...]]:
     linked = set(segment.links[-1].dims.values())
     dims = [dim for dim, bound in last.bounds.items() if bound > 1 and not cuts_whole(segment, dim)
             and (dim in last.output.dimensions or dim in linked)]
-    alike = [pair for pair in combinations(last.bounds, 2) if pair[1] in dims and _alike(segment, *pair)]
+    equal = [pair for pair in combinations(last.bounds, 2) if pair[1] in dims and alike(segment, *pair)]
     yield ()
     for count in range(1, min(loops, 2) + 1):
         for order in permutations(dims, count):
             # Of two equal dimensions, such as rows and columns, the first is in the order, and before the second.
             if all(first in order and order.index(first) < order.index(second)
-                   for first, second in alike if second in order):
+                   for first, second in equal if second in order):
                 yield order
     inner = [dim for dim in dims if dim in last.output.dimensions and dim in linked]
     for pair in combinations(inner, 2) if loops > 2 else ():
@@ -123,7 +123,7 @@ def orders(segment: Segment, loops: int = 3) -> Iterator[tuple[str, ...]]:
                     for order in ((*pair, dim), (dim, *pair)))
 
 
-def _alike(segment: Segment, first: str, second: str) -> bool:
+def alike(segment: Segment, first: str, second: str) -> bool:
     """Whether two dimensions of the last layer are interchangeable in all layers."""
     for index in reversed(range(len(segment.problems))):
         problem = segment.problems[index]
@@ -153,13 +153,13 @@ def cuts_whole(segment: Segment, dim: str | None) -> bool:
     return False
 
 
-def _halos(segment: Segment, dims: Sequence[str]) -> Iterator[tuple[frozenset[str], ...]]:
-    """For each link the loops along which its words are retained, in every combination that is tried.
+def shared_loops(segment: Segment, dims: Sequence[str]) -> tuple[list[set[str]], set[str]]:
+    """Loops over which dimensions of the last layer share words of intermediates.
 
-    Recomputation is tried along no loop, along one, and along all, as far as these have a halo in some link. Along the
-    other loops, all words that two steps share are retained.
+    Returns, for each link, the loops along which neighbouring steps share words of its intermediate; and the loops along
+    which windows overlap.
     """
-    shared: list[set[str]] = [set() for _ in segment.links]     # loops along which neighbouring steps share words
+    shared: list[set[str]] = [set() for _ in segment.links]
     overlapping = set()
     for dim in dims:
         cut: str | None = dim
@@ -169,6 +169,16 @@ def _halos(segment: Segment, dims: Sequence[str]) -> Iterator[tuple[frozenset[st
             halo = halo or (cut is not None and slides[cut].overlaps)
             own |= {dim} if cut is None or halo else set()
         overlapping |= {dim} if halo else set()
+    return shared, overlapping
+
+
+def _halos(segment: Segment, dims: Sequence[str]) -> Iterator[tuple[frozenset[str], ...]]:
+    """For each link the loops along which its words are retained, in every combination that is tried.
+
+    Recomputation is tried along no loop, along one, and along all, as far as these have a halo in some link. Along the
+    other loops, all words that two steps share are retained.
+    """
+    shared, overlapping = shared_loops(segment, dims)
     again = (set[str](), *({dim} for dim in dims), set(dims))
     yield from dict.fromkeys(tuple(frozenset(own - (recomputed & overlapping)) for own in shared)
                              for recomputed in again)

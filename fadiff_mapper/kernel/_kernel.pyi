@@ -201,6 +201,15 @@ class FusedSegment:
     def refetched(self, layer: int, tile: list[float], passing: int, staying: int, room: float,
                   sums_room: float) -> list[float] | None: ...
 
+class GroupBound:
+    """All groups of a segment in parts; prices as for `NestEstimate`."""
+
+    def __init__(self, segment: FusedSegment, layers: list[dict[str, Any]], usable: float, bandwidth: float,
+                 orders: list[tuple[list[int], bool]], shared: list[list[int]]) -> None: ...
+    def lower(self, energy: float, cycles: float) -> float: ...
+    # Parts that were made until the least price was at least `bar`, or no part with it could be divided.
+    def refine(self, energy: float, cycles: float, bar: float, most: int) -> int: ...
+
 class NestEstimate:
     """One nest with tile sizes [loops, B]; prices are energy / `energy` + cycles / `cycles`."""
 

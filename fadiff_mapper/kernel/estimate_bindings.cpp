@@ -1,6 +1,7 @@
 // Estimates of fused groups for Python.
 
 #include "bindings.hpp"
+#include "group_bound.hpp"
 #include "nest_estimate.hpp"
 
 namespace fadiff {
@@ -142,10 +143,58 @@ static py::object refetch(const FusedSegment& segment, std::size_t layer, const 
     return found.fits ? py::object(py::cast(found.times)) : py::none();
 }
 
+static LayerLeast least_of(const py::dict& table, std::size_t tensors) {
+    LayerLeast least;
+    least.energy = entry<double>(table, "energy");
+    least.cycles = entry<double>(table, "cycles");
+    least.written = entry<double>(table, "written");
+    least.done = entry<double>(table, "done");
+    least.fill = entry<double>(table, "fill");
+    least.unfinished = entry<double>(table, "unfinished");
+    least.streams = entry<bool>(table, "streams");
+    least.through = entry<Spaces>(table, "through");
+    least.once = row<double>(table, "once", tensors);
+    least.inward = row<double>(table, "inward", tensors);
+    return least;
+}
+
+static std::unique_ptr<GroupBound> group_bound_of(const FusedSegment& segment, const std::vector<py::dict>& layers,
+                                                  double usable, double bandwidth,
+                                                  const std::vector<std::pair<std::vector<int>, bool>>& orders,
+                                                  const std::vector<std::vector<int>>& shared) {
+    const FusedLayer& last = segment.layers.back();
+    need(layers.size() == segment.layers.size() && shared.size() == segment.links.size(), "layers, shared",
+         ": wrong number");
+    need(last.home_price.size() == 1, "layers", ": not one home");
+    std::vector<LayerLeast> least;
+    for (std::size_t k = 0; k < layers.size(); ++k)
+        least.push_back(least_of(layers[k], segment.layers[k].spaces.size()));
+    need(!orders.empty(), "orders", ": none");
+    std::vector<LoopOrder> found{{orders[0].first, false, true}};
+    for (const auto& [dims, spilled] : orders) {
+        need(dims.size() <= 16 && dims.size() == orders[0].first.size(), "orders", ": wrong number of loops");
+        for (int dim : dims) need(dim >= 0 && dim < last.dims(), "orders");
+        found.push_back({dims, spilled, false});
+    }
+    return std::make_unique<GroupBound>(segment, std::move(least), HomeLevel{usable, bandwidth}, std::move(found),
+                                        shared);
+}
+
+static std::size_t refine_bound(GroupBound& bound, double energy, double cycles, double bar, std::size_t most) {
+    py::gil_scoped_release release;
+    return bound.refine({energy, cycles}, bar, most);
+}
+
+static double lower_price(const GroupBound& bound, double energy, double cycles) { return bound.lower({energy, cycles}); }
+
 void add_estimates(py::module_& module) {
     py::class_<FusedLayer>(module, "SegmentLayer").def(py::init(&layer_of));
     py::class_<FusedLink>(module, "SegmentLink").def(py::init(&link_of));
     py::class_<FusedSegment>(module, "FusedSegment").def(py::init(&segment_of)).def("refetched", &refetch);
+    py::class_<GroupBound>(module, "GroupBound")
+        .def(py::init(&group_bound_of), py::keep_alive<1, 2>())  // refers to its segment
+        .def("refine", &refine_bound)
+        .def("lower", &lower_price);
     py::class_<NestEstimate>(module, "NestEstimate")
         .def(py::init(&nest_of), py::keep_alive<1, 2>())  // refers to its segment
         .def("lower_prices", &lower_prices)

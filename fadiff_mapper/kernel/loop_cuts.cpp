@@ -26,13 +26,14 @@ static LoopCut cut_before(const FusedSegment& segment, int index, const LoopCut&
     const double extent = segment.layers[index].bounds[cut.dim];
     cut.first = smaller(reach(slide, after.first) - slide.ahead, extent);
     const Lanes later = smaller(reach(slide, after.usual()), extent);
-    const Lanes whole = smaller(reach(slide, after.points) - 2 * slide.ahead, extent);
+    const Lanes stop = reach(slide, after.points) - slide.ahead;    // with padding behind the last point
+    const Lanes whole = smaller(stop, extent);
     cut.advance = slide.advance * after.advance;
     if (retained) {
         cut.points = whole;
         cut.later = smaller(later, cut.advance);
     } else {  // padding shortens the first and the last window; even so, every point is computed at least once
-        const Lanes again = after.steps * reach(slide, after.average()) - 2 * slide.ahead;
+        const Lanes again = after.steps * reach(slide, after.average()) - slide.ahead - (stop - whole);
         cut.points = larger(smaller(again, after.steps * extent), whole);
         cut.later = later;
     }
@@ -60,15 +61,33 @@ Lanes computed(const FusedLayer& layer, const LoopCut* cuts, int loops) {
     return times;
 }
 
-// Points along the rank that a dimension moves, touched by so many of its points.
-static Lanes reach_of(const FusedLayer& layer, const Rank& rank, int dim, Lanes points) {
+// Points along the rank that a dimension moves, touched by so many of its points; without those that its stride leaves
+// out, or with them.
+static Lanes reach_of(const FusedLayer& layer, const Rank& rank, int dim, Lanes points, bool holes) {
+    double width = 1;   // points under one of the dimension's
+    for (const Rank::Term& term : rank.terms)
+        if (term.dim != dim) width += term.coefficient * (layer.bounds[term.dim] - 1);
     Lanes extent = 1;
     for (const Rank::Term& term : rank.terms)
-        extent += term.dim == dim ? term.coefficient * (points - 1) : term.coefficient * (layer.bounds[term.dim] - 1);
+        extent += term.dim != dim ? term.coefficient * (layer.bounds[term.dim] - 1)
+            : (holes ? term.coefficient : std::min(term.coefficient, width)) * (points - 1);
     return extent;
 }
 
-Lanes fetched(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loops, Loops64 across) {
+Lanes distinct_words(const DataSpace& space, const Lanes* extents) {
+    Lanes words = 1;
+    for (const Rank& rank : space.ranks) {  // no hole opens where a stride is no greater than the extent so far
+        std::vector<Rank::Term> terms(rank.terms.begin(), rank.terms.end());
+        std::sort(terms.begin(), terms.end(),
+                  [](const auto& one, const auto& other) { return one.coefficient < other.coefficient; });
+        Lanes extent = 1;
+        for (const Rank::Term& term : terms) extent += smaller(term.coefficient, extent) * (extents[term.dim] - 1);
+        words *= extent;
+    }
+    return words;
+}
+
+Lanes fetched(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loops, Loops64 across, bool holes) {
     const DataSpace& space = layer.spaces[tensor];
     Lanes words = 1;
     for (int loop = 0; loop < loops; ++loop)
@@ -79,7 +98,7 @@ Lanes fetched(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loop
         for (int loop = 0; loop < loops; ++loop)
             if (cuts[loop].dim >= 0 && rank.dims >> cuts[loop].dim & 1 && !(across >> loop & 1)) walking = loop;
         words *= walking < 0 ? Lanes(extent_of(rank, layer.bounds.data()))
-            : cuts[walking].steps * reach_of(layer, rank, cuts[walking].dim, cuts[walking].average());
+            : cuts[walking].steps * reach_of(layer, rank, cuts[walking].dim, cuts[walking].average(), holes);
     }
     return words;
 }

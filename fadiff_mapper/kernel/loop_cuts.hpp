@@ -47,8 +47,12 @@ void cut_layers(const FusedSegment& segment, const std::vector<int>& dims, const
 // How often a layer does its work, averaged over its points: 1 without recomputation. `cuts`: of the layer, [loop].
 Lanes computed(const FusedLayer& layer, const LoopCut* cuts, int loops);
 
-// Words of a data space that come from outside over all steps, where words stay along the loops `across`.
-Lanes fetched(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loops, Loops64 across);
+// Words of a data space that come from outside over all steps, where words stay along the loops `across`; with words that
+// strides leave out between others, which Timeloop's tiles contain, or without.
+Lanes fetched(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loops, Loops64 across, bool holes = true);
+
+// Words of a box of some extents, without those that strides leave out, or fewer.
+Lanes distinct_words(const DataSpace& space, const Lanes* extents);
 
 // Words that lie there at once while a data space stays; with the link that leads out, the next layer's needs count.
 Lanes held(const FusedLayer& layer, int tensor, const LoopCut* cuts, int loops, Loops64 across,

@@ -9,42 +9,43 @@ Loops cut only what the operators in between pass on in tiles.
 
 Layers by themselves are bounded by `search.lower_bound`.
 
-Layers in groups. A layer of a group runs as a sequence of tiles. In each, its arithmetic and the accesses that go with
-it at the innermost level that keeps a tensor cost at least their share of the layer's, at the widest multicast that any
-whole factors reach; each word that a tile touches comes from the next level outside at least once, and the tiles
-together touch all words of the layer. Both sums are those of `search.lower_bound` for factors of any size, where what
-is handed on within the group is kept at its home and at no level outside it. A layer whose sums are handed on reads
-each of them once more for its copy to the home. The words of every tile are rounded by themselves, so windows that
-spatial loops divide may round to nothing, and count as none. Words that come in again for lack of room are those of
-`group_least`. Halos computed again and the order of steps only add to that.
+Groups. Each segment has a bound of its own (`GroupLeast`): a set of points of energy and cycles, of which every group
+of the segment is above one. It begins with a single point: what each layer costs on the chip at least, and each word
+from and to the outermost level once. Where the price of a segment matters, branch and bound over its loops, tile sizes
+and residencies divides the groups further (`kernel/group_bound.hpp`). Designs on which several levels could be homes,
+and layers with packed elements, keep the single point.
 
-Networks. At prices per pJ and per cycle, the cheapest plan is found by a shortest path through every chain, with each
-link fused, in some room, or not; what the plans of a network can reach lies above the line of this least price. The
-least product of energy and cycles above the lines for several prices is at one of the corners of the polygon that
-they enclose. From the two lines of least energy and least cycles on, the corner with the least product is cut off by
-the line that is tangent to its hyperbola, until a line passes through it: a cutting-plane method for the convex hull
-of all plans.
+Networks. At prices per pJ and per cycle, the cheapest plan is a shortest path through every chain, over layers by
+themselves and segments; what the plans of a network can reach lies above the line of this least price. The segments on
+the path are divided, and the path is found again, until no segment on it can be divided or its price is high enough:
+best first, as no other segment can be part of a cheaper plan. The least product of energy and cycles above the lines
+for several prices is at one of the corners of the polygon that they enclose. The corner with the least product is cut
+off by the line that is tangent to its hyperbola, until a line passes through it: a cutting-plane method for the convex
+hull of all plans.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, product
+from functools import partial
+from itertools import combinations, pairwise, permutations
 from math import inf, prod, sqrt
 
 import numpy as np
 
+from fadiff_mapper.base.deadline import Over, never
 from fadiff_mapper.fusion import Hardware
-from fadiff_mapper.fusion.estimates import homes
+from fadiff_mapper.fusion.candidates import alike, cuts_whole, shared_loops
+from fadiff_mapper.fusion.estimates import LayerBase, SideBySide, Translated, compiled_segment, homes
 from fadiff_mapper.fusion.prices import NOTHING, OperatingPoint, WordCosts, other_reads, summed, word_costs
 from fadiff_mapper.fusion.segments import Segment, chains, link_operators, over_all_runs
+from fadiff_mapper.inputs.spec.problem import Problem
 from fadiff_mapper.inputs.spec.spec import Spec
-from fadiff_mapper.inputs.spec.tables import compute_energy
-from fadiff_mapper.model.prepared_layer import element_shares, word_energy
-from fadiff_mapper.network.group_least import GroupRoom, LayerLink, first_traffic, later_traffic
+from fadiff_mapper.kernel._kernel import GroupBound
+from fadiff_mapper.model.prepared_layer import element_shares, prepare_layer, word_energy
 from fadiff_mapper.network.one_design import by_node, repeats_of
-from fadiff_mapper.search.lower_bound import residual_lower_bound
+from fadiff_mapper.search.lower_bound import LeastInSteps, least_in_steps
 from fadiff_mapper.search.lower_bound.least_traffic import touched_words
 from fadiff_mapper.search.mapping_task import mapping_task
 from fadiff_mapper.search.result import Result
@@ -57,11 +58,15 @@ TANGENT, MOST_LINES = 1e-6, 200
 """The part of the least price by which a corner may lie below its own tangent, as more lines gain no more; and lines at
 most, where plans trade energy against cycles all along a hyperbola: a limit of time."""
 
-EARLIER = 6
-"""Layers before a layer that are looked at where its input is made again. A limit of time."""
+LOOPS = 5
+"""Loops of a group at most that are divided by order: 120 orders. A limit of time."""
 
-Pair = tuple[str, str]
-"""The names of two layers with a link between them."""
+MOST_PARTS = 500_000
+"""Parts of groups that are made for a bound unless a gap is asked for: a limit of time, about a second."""
+
+PARTS, RAISED = 4_000, 2e-3
+"""Parts of a segment's groups that are made before the path is found again; and the part by which the price of the
+segment is raised at least until then. Set by hand."""
 
 
 @dataclass(frozen=True)
@@ -83,21 +88,32 @@ class LeastLayer:
         return energy * at + cycles * self.edp / at
 
 
-@dataclass(frozen=True)
-class LeastInGroup:
-    """Values that no group undercuts in one of its layers, as alternatives (last axis), all runs together.
+@dataclass
+class LeastGroup:
+    """Values that no group of a segment undercuts, all repeats together: a single point, and those of all its parts."""
 
-    Axes as those of `LeastTraffic`.
-    """
+    point: OperatingPoint
+    parts: Callable[[], GroupBound | None] = lambda: None   # how the groups are divided; None: no further
+    bound: GroupBound | None = None
+    ended: bool = False     # whether no part with the least price can be divided
 
-    energy_pj: np.ndarray
-    cycles: np.ndarray
+    def price(self, energy: float, cycles: float) -> float:
+        """The least price at prices per pJ and per cycle; infinite where no group fits."""
+        least = energy * self.point.energy_pj + cycles * self.point.cycles
+        return max(least, self.bound.lower(*_sums(energy, cycles))) if self.bound else least
 
-    def price(self, energy: float, cycles: float) -> np.ndarray:
-        """The least price at prices per pJ and per cycle, [4 * S or 1, 2 * S or 1]."""
-        terms = [weight * values for weight, values in ((energy, self.energy_pj), (cycles, self.cycles)) if weight]
-        least: np.ndarray = sum(terms[1:], start=terms[0]).min(axis=-1)
-        return least
+    def raise_price(self, energy: float, cycles: float, goal: float) -> int:
+        """Divides the groups until their least price is a goal, or some parts are made; returns how many were."""
+        if not self.bound:
+            self.bound = self.parts()
+            self.ended = self.bound is None
+            return int(not self.ended)
+        return self.bound.refine(*_sums(energy, cycles), goal, PARTS)
+
+
+def _sums(energy: float, cycles: float) -> tuple[float, float]:
+    """Energy and cycles of a network by which prices are shares of it."""
+    return 1 / energy if energy else inf, 1 / cycles if cycles else inf
 
 
 @dataclass(frozen=True)
@@ -106,72 +122,105 @@ class NetworkLeast:
 
     chains: Sequence[tuple[str, ...]]
     alone: Mapping[str, LeastLayer]
-    fused: Mapping[str, Mapping[tuple[bool, bool], LeastInGroup]]  # by whether its input and its output are handed on
-    credits: Mapping[Pair, OperatingPoint]  # reads of residual operands that a plan with a link may do without
+    groups: Mapping[tuple[str, ...], LeastGroup]  # by the layers of the segment; equal segments share one
+    credits: Mapping[tuple[str, ...], OperatingPoint]  # reads of residual operands that a segment may do without
     besides: OperatingPoint  # what the network takes besides its layers
+
+    def path(self, energy: float, cycles: float) -> tuple[float, list[LeastGroup]]:
+        """The least price of all plans at prices per pJ and per cycle, and the groups of a plan that has it."""
+        known: dict[int, float] = {}
+        total = energy * self.besides.energy_pj + cycles * self.besides.cycles
+        taken = []
+        for names in self.chains:
+            least = [0.0]   # of the first layers, by their number
+            begins = [0]    # where the last part of these begins
+            for stop in range(1, len(names) + 1):
+                best, begin = least[-1] + self.alone[names[stop - 1]].price(energy, cycles), stop - 1
+                for start in range(stop - 2, -1, -1):
+                    if not (group := self.groups.get(names[start:stop])):
+                        continue
+                    if id(group) not in known:
+                        known[id(group)] = group.price(energy, cycles)
+                    credit = self.credits.get(names[start:stop], NOTHING)
+                    value = least[start] + known[id(group)] - energy * credit.energy_pj - cycles * credit.cycles
+                    if value < best:
+                        best, begin = value, start
+                least.append(best)
+                begins.append(begin)
+            total += least[-1]
+            stop = len(names)
+            while stop:
+                if stop - begins[stop] > 1:
+                    taken.append(self.groups[names[begins[stop]:stop]])
+                stop = begins[stop]
+        return total, taken
 
     def price(self, energy: float, cycles: float) -> float:
         """The least price of all plans at prices per pJ and per cycle."""
-        known: dict[int, np.ndarray] = {}
+        return self.path(energy, cycles)[0]
 
-        def priced(name: str, reads: bool, hands: bool) -> np.ndarray | None:
-            least = self.fused[name].get((reads, hands))
-            if least is not None and id(least) not in known:
-                known[id(least)] = least.price(energy, cycles)
-            return None if least is None else known[id(least)]
+    def raise_price(self, energy: float, cycles: float, goal: float, most: int, over: Over = never) -> int:
+        """Divides the groups of plans of the least price until that is a goal, no group of one can be divided, so many
+        parts were made, or time is over; returns how many were made."""
+        made, more = 0, 1
+        while more and made < most and not over():
+            total, taken = self.path(energy, cycles)
+            groups = list({id(group): group for group in taken if not group.ended}.values())
+            if total >= goal or not groups:
+                break
+            more = 0
+            for group in groups:
+                least = group.price(energy, cycles)
+                more += group.raise_price(energy, cycles, least + max((goal - total) / len(groups), RAISED * least))
+            made += more
+        return made
 
-        total = energy * self.besides.energy_pj + cycles * self.besides.cycles
-        for names in self.chains:
-            # of all layers so far: the last one in no group with the next, or handing on, [4 * S] as in `LeastTraffic`
-            apart, handing = 0.0, np.full(1, inf)
-            for name, following in zip(names, (*names[1:], ""), strict=True):
-                first, middle, last = (priced(name, *sides) for sides in ((False, True), (True, True), (True, False)))
-                ends = inf if last is None else float((handing[:, None] + last).min())
-                on = np.full(1, inf)
-                if credit := self.credits.get((name, following)):
-                    begun = np.full(1, inf) if first is None else apart + first[0]
-                    going = np.full(1, inf) if middle is None else (handing[:, None] + middle).min(axis=0)
-                    sides = [side.reshape(-1, max(side.size // 2, 1)) for side in np.broadcast_arrays(begun, going)]
-                    on = np.stack(sides, axis=1).ravel() if begun.size + going.size > 2 else np.minimum(begun, going)
-                    on = on - (energy * credit.energy_pj + cycles * credit.cycles)
-                apart, handing = min(apart + self.alone[name].price(energy, cycles), ends), on
-            total += apart
-        return total
+    def bound(self, metric: str, plan: OperatingPoint | None = None, over: Over | None = None) -> float:
+        """The value of "edp" in pJ * cycles, "energy" in pJ or "delay" in cycles that no plan undercuts.
 
-    def bound(self, metric: str) -> float:
-        """The value of "edp" in pJ * cycles, "energy" in pJ or "delay" in cycles that no plan undercuts."""
-        lines = [(1.0, 0.0, self.price(1.0, 0.0)), (0.0, 1.0, self.price(0.0, 1.0))]
+        Args:
+            metric: The metric.
+            plan: Energy and cycles of a plan: groups are divided until the bound is as high, or can rise no further.
+                None: they are not divided.
+            over: Tells whether time for that is over; None: it ends after `MOST_PARTS` parts.
+        """
+        left, over = (MOST_PARTS, never) if over is None else (1 << 62, over)
         if metric != "edp":
-            return SLACK * lines[metric == "delay"][2]
-        while True:     # lines by falling weight of energy: neighbours meet at the corners
+            energy, cycles = float(metric == "energy"), float(metric == "delay")
+            if plan:
+                self.raise_price(energy, cycles, energy * plan.energy_pj + cycles * plan.cycles, left, over)
+            return SLACK * self.price(energy, cycles)
+        at = [(1.0, 0.0), (0.0, 1.0)]   # prices by falling weight of energy: neighbours meet at the corners
+        if plan and plan.energy_pj and plan.cycles:
+            at.insert(1, (1 / plan.energy_pj, 1 / plan.cycles))
+            left -= self.raise_price(*at[1], 2.0, left, over)
+        while True:
+            lines = [(energy, cycles, self.price(energy, cycles)) for energy, cycles in at]
             corners = [((c * e - b * f) / (a * e - b * d), (a * f - c * d) / (a * e - b * d))
                        for (a, b, c), (d, e, f) in pairwise(lines)]
-            at = min(range(len(corners)), key=lambda index: prod(corners[index]))
-            if not prod(corners[at]):   # a network without energy
+            least = min(range(len(corners)), key=lambda index: prod(corners[index]))
+            if not prod(corners[least]):    # a network without energy
                 return 0.0
-            energy, cycles = 1 / corners[at][0], 1 / corners[at][1]
-            least = self.price(energy, cycles)
-            if least <= 2 * (1 + TANGENT) or len(lines) == MOST_LINES:
-                return SLACK * prod(corners[at])
-            lines.insert(at + 1, (energy, cycles, least))
+            energy, cycles = 1 / corners[least][0], 1 / corners[least][1]
+            if plan:
+                left -= self.raise_price(energy, cycles, 2.0, left, over)
+            if self.price(energy, cycles) <= 2 * (1 + TANGENT) or len(at) == MOST_LINES:
+                return SLACK * prod(corners[least])
+            at.insert(least + 1, (energy, cycles))
 
 
-def least_value(workload: Workload, hardware: Hardware, results: Sequence[Result], segments: Sequence[Segment],
-                metric: str) -> float | None:
-    """The value of a metric that no plan undercuts, None where it has no bound.
-
-    `results` are the mapping of every distinct layer by itself with its bound, in the order of `workload.distinct()`;
-    the other arguments are as of `network_least`.
-    """
+def bounded_network(workload: Workload, hardware: Hardware, results: Sequence[Result],
+                    segments: Sequence[Segment]) -> NetworkLeast | None:
+    """The bound of a network whose distinct layers by themselves have these results with their bounds, in the order of
+    `workload.distinct()`; the other arguments and None as of `network_least`."""
     bounds = [LeastLayer(bound.energy, bound.delay, bound.edp) if (bound := result.bound) else None
               for result in results]
-    least = network_least(workload, hardware, [result.spec for result in results], bounds, segments)
-    return least.bound(metric) if least else None
+    return network_least(workload, hardware, [result.spec for result in results], bounds, segments)
 
 
 def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec], bounds: Sequence[LeastLayer | None],
                   segments: Sequence[Segment]) -> NetworkLeast | None:
-    """The least cost of every layer of a network, by itself and in groups.
+    """The least cost of every layer of a network by itself, and of its groups.
 
     Args:
         workload: The network.
@@ -186,7 +235,6 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
     levels = [hardware.level(name) for name in homes(hardware)]
     segments = segments if levels else ()   # without a home nothing can be handed on
     repeats = repeats_of(workload)
-    operators = {node.name: node.layer for node in workload.layers if node.layer}
     specs = by_node(workload, layers)
     alone: dict[str, LeastLayer] = {}
     for name, bound in by_node(workload, bounds).items():
@@ -194,73 +242,41 @@ def network_least(workload: Workload, hardware: Hardware, layers: Sequence[Spec]
             return None
         alone[name] = LeastLayer(repeats[name] * bound.energy_pj, repeats[name] * bound.cycles,
                                  repeats[name] ** 2 * bound.edp)
-    credits = {pair: NOTHING for segment in segments for pair in pairwise(segment.nodes)}
-    needed: dict[tuple[str, int], tuple[Pair, ...]] = {}    # sum and words -> the fewest links to be fused for the read
-    inside = {segment.nodes[index] for segment in segments for index in segment.read_inside}
-    forms: dict[str, dict[bool, None]] = {name: {} for name in specs}   # whether all runs of a layer are one problem
-    reads: dict[str, str] = {}
-    written: dict[str, bool] = {}
-    part = least_work(segments)
-    links: dict[tuple[str, str, bool], LayerLink] = {}  # by the layers, and whether they are problems of all their runs
+    costs, part = word_costs(layers[0]), least_work(segments)
+    packed = any(space.bits for spec in layers for space in spec.problem.dataspaces)    # words are not elements
+    operators = {node.name: node.layer for node in workload.layers if node.layer}
+    known: dict[Hashable, list[LayerInGroup]] = {}
+    translated: Translated = {}
+    groups: dict[Hashable, LeastGroup] = {}
+    found: dict[tuple[str, ...], LeastGroup] = {}
+    credits: dict[tuple[str, ...], OperatingPoint] = {}
     for segment in segments:
-        for (maker, taker), link in zip(pairwise(segment.nodes), segment.links, strict=True):
-            reads[taker] = link.tensor
-            written[maker] = link.written_whole and maker not in inside
-        for name in segment.nodes:
-            forms[name][segment.batched] = None
-        pairs = tuple(pairwise(segment.nodes))
-        for pair, *own in zip(pairs, segment.links, segment.problems, segment.problems[1:], segment.slides,
-                              segment.whole, strict=False):
-            links.setdefault((*pair, segment.batched), LayerLink(replace(own[0], operators=()), *own[1:]))
-        for other in segment.residuals:
-            first = max(other.read.first - 1, 0)
-            needs = pairs[first:max(other.read.behind, first + 1)]
-            if len(needs) <= len(needed.get((other.node, other.words), needs)):
-                needed[other.node, other.words] = needs
-    if hardware.arch.units:  # which do the sums; what may lie between two layers of a group counts as nothing
-        needed.clear()
-    costs, packed = word_costs(layers[0]), any(space.bits for spec in layers for space in spec.problem.dataspaces)
-    for (_, words), needs in needed.items():
-        saved = costs.fetched(words)
-        less = 0.0 if packed else min(words * costs.read[level] for level in levels)
-        share = OperatingPoint((saved.energy_pj - less) / len(needs), saved.cycles / len(needs))
-        credits |= {pair: summed([credits[pair], share]) for pair in needs}
-    room = {} if packed else group_room(hardware, levels, specs)  # which counts a word per element
-    before, after = ({pair[k]: pair[1 - k] for pair in credits} for k in (1, 0))
-    fused: dict[str, dict[tuple[bool, bool], LeastInGroup]] = {name: {} for name in specs}
-    known: dict[tuple[object, ...], LeastInGroup] = {}
-    work = {name: least * repeats[name] * specs[name].problem.computes * compute_energy(
-        specs[name].arch.arithmetic, specs[name].tables)[0] for name, least in part.items()}
-    for name, (operand, output) in product(specs, ((False, True), (True, False), (True, True))):
-        if (operand and name not in reads) or (output and name not in written):
-            continue
-        found = []
-        for together in forms[name]:
-            spec = over_all_runs(specs[name], operators[name], ()) if together and repeats[name] > 1 else specs[name]
-            handed = {reads[name]: False} if operand else {}     # tensors, with whether levels outside keep them, too
-            handed |= {spec.problem.output.name: written[name]} if output else {}
-            runs = 1 if together else repeats[name]
-            done = part[name] if output else 1.0
-            back = [name]   # the layer, and those before as far as the group may have them, the nearest first
-            while operand and len(back) <= EARLIER and (before.get(back[-1], ""), back[-1], together) in links:
-                back.append(before[back[-1]])
-            into = [links[pair[1], pair[0], together] for pair in pairwise(back)]
-            onward = links.get((name, after[name], together)) if output else None
-            if (operand and not into) or (output and onward is None):
-                continue    # groups with these links have the layers in the other form
-            costs_before = tuple(work[other] for other in back[1:])
-            key = (id(specs[name]), together, runs, done, *handed.items(), repr((into, onward)), costs_before)
-            if key not in known:
-                known[key] = _in_group(spec, _least_in_group(spec, levels, handed, runs), room.get(name), into, onward,
-                                       runs, done, costs, costs_before)
-            found.append(known[key])
-        if not found:
-            continue
-        shape = np.broadcast_shapes(*(one.cycles.shape[:2] for one in found))
-        fused[name][operand, output] = LeastInGroup(*(
-            np.concatenate([np.broadcast_to(each, (*shape, each.shape[-1])) for each in values], axis=-1)
-            for values in ([one.energy_pj for one in found], [one.cycles for one in found])))
-    return NetworkLeast([names for names, _ in chains(workload)], alone, fused, credits,
+        if segment.key not in groups:
+            own = []
+            for index, (name, problem) in enumerate(zip(segment.nodes, segment.problems, strict=True)):
+                handed = {segment.links[index - 1].tensor: False} if index else {}
+                if index + 1 < len(segment.nodes):
+                    handed[problem.output.name] = (segment.links[index].written_whole
+                                                   and index not in segment.read_inside)
+                key = id(specs[name]), problem.dimensions, tuple(handed.items()), part.get(name, 1.0)
+                if key not in known:
+                    spec = over_all_runs(specs[name], operators[name], problem.dimensions)
+                    known[key] = [in_group(spec, home, handed, part[name] if problem.output.name in handed else 1.0)
+                                  for home in levels]
+                own.append(known[key])
+            groups[segment.key] = LeastGroup(OperatingPoint(
+                *(segment.repeat * sum(min(getattr(layer.once, value) for layer in homed) for homed in own)
+                  for value in ("energy_pj", "cycles"))))
+            if len(levels) == 1 and not packed:
+                groups[segment.key].parts = partial(divided, hardware, segment, [layer for layer, in own], costs,
+                                                    translated)
+        found[segment.nodes] = groups[segment.key]
+        if segment.residuals and not hardware.arch.units:   # units do the sums
+            reads = {(other.node, other.words): costs.fetched(other.words) for other in segment.residuals}
+            less = [0.0 if packed else min(words * costs.read[level] for level in levels) for _, words in reads]
+            credits[segment.nodes] = summed([OperatingPoint(read.energy_pj - inside, read.cycles)
+                                             for read, inside in zip(reads.values(), less, strict=True)])
+    return NetworkLeast([names for names, _ in chains(workload)], alone, found, credits,
                         other_reads(workload, layers[0], link_operators(workload) if segments else ()))
 
 
@@ -277,80 +293,134 @@ def least_work(segments: Sequence[Segment]) -> dict[str, float]:
     return part
 
 
-def group_room(hardware: Hardware, levels: Sequence[int], specs: Mapping[str, Spec]) -> dict[str, GroupRoom]:
-    """The room for groups, by layer; none where several levels could be homes, or one without a limit."""
-    if len(levels) != 1 or hardware.arch.levels[levels[0]].usable is None:
-        return {}
-    home, every = levels[0], hardware.arch.levels
+@dataclass(frozen=True)
+class LayerInGroup:
+    """A layer in a group whose intermediates have one home."""
 
-    size = float(every[home].usable or 0)
+    spec: Spec
+    home: int
+    done: float  # the part of its work that the group has to do
+    written: bool  # whether its output goes to the outermost level
+    least: LeastInSteps | None  # of all its work; None: nothing is known
+    copied: float  # pJ of reading finished sums once more where they lie, for their copy to the home
 
-    def sums(spec: Spec, most: int, otherwise: float) -> float:
-        """Words of output that the largest of the first levels holds, or another where none of them need keep any."""
-        own = [(inf if every[level].usable is None else float(every[level].usable or 0) * every[level].instances, here)
-               for level, here in enumerate(spec.constraints.levels[:most])
-               if spec.problem.output.name not in here.bypass]
-        must = any(spec.problem.output.name in here.keep for _, here in own)
-        return max([words for words, _ in own] + ([] if must else [otherwise]))
+    @property
+    def once(self) -> OperatingPoint:
+        """The least energy and cycles of one run where each word comes from outside once."""
+        if self.least is None:
+            return NOTHING
+        inward = float(self.least.inward @ self.home_read)
+        return OperatingPoint(self.done * (self.least.energy + self.copied + inward + self.least.outside),
+                              self.done * max(self.least.cycles, self.least.crossing))
 
-    return {name: GroupRoom(size, frozenset(spec.constraints.levels[home].keep), sums(spec, home, size),
-                            sums(spec, len(every) - 1, inf)) for name, spec in specs.items()}
+    @property
+    def home_read(self) -> np.ndarray:
+        """pJ per word that the home reads, of each data space, [T]."""
+        machine = prepare_layer(self.spec.arch, self.spec.problem, self.spec.tables).machine
+        share = element_shares(self.spec.arch, self.spec.problem)[0]
+        return np.asarray((word_energy(machine).read * share)[self.home])
 
 
-def _in_group(spec: Spec, once: LeastLayer, room: GroupRoom | None, into: Sequence[LayerLink],
-              onward: LayerLink | None, runs: int, done: float, costs: WordCosts,
-              work_before: Sequence[float]) -> LeastInGroup:
-    """The least cost of a layer in a group, all runs together.
+def in_group(spec: Spec, home: int, handed: Mapping[str, bool], done: float) -> LayerInGroup:
+    """A layer in a group.
 
     Args:
         spec: The layer on its design.
-        once: Its cost where each word comes in once.
-        room: The room for groups; None where it is not known.
-        into: The link to the layer, and those to layers before, the nearest first; none for a group's first layer.
-        onward: The link from the layer; None for a group's last one.
-        runs: Runs of its problem.
+        home: The index of the home of what it reads and makes.
+        handed: The operand that an earlier layer hands on and the layer's own output, as far as they stay in the group,
+            each with whether all of it goes to the outermost level, too.
         done: The part of its work that the group has to do.
+    """
+    output, keeping = spec.problem.output, list(spec.constraints.levels)
+    for name, written in handed.items():
+        keeping[home] = replace(keeping[home], keep=keeping[home].keep | {name}, bypass=keeping[home].bypass - {name})
+        keeping[home + 1:] = [here if written else replace(here, keep=here.keep - {name}, bypass=here.bypass | {name})
+                              for here in keeping[home + 1:]]
+    task = mapping_task(spec, replace(spec.constraints, levels=tuple(keeping)))
+    copied = 0.0    # unless the home itself may add sums up
+    inside = [level for level in range(home) if output.name not in spec.constraints.levels[level].bypass]
+    if output.name in handed and any(output.name in spec.constraints.levels[level].keep for level in inside):
+        read = word_energy(task.layer.machine).read * element_shares(spec.arch, spec.problem)[0]
+        copied = min(float(read[level].min()) for level in inside) * spec.problem.tensor_size(output)
+    return LayerInGroup(spec, home, done, handed.get(output.name, True),
+                        least_in_steps(task.layer, task.space, home), copied)
+
+
+def divided(hardware: Hardware, segment: Segment, layers: Sequence[LayerInGroup], costs: WordCosts,
+            translated: Translated) -> GroupBound | None:
+    """The groups of a segment, to be divided; None where nothing but the words that come in once is known.
+
+    Args:
+        hardware: The design, with one level that can be a home.
+        segment: The segment.
+        layers: Its layers.
         costs: Costs of words.
-        work_before: pJ of the arithmetic of the layers before, all runs together, the nearest first.
+        translated: Links of other segments on the design in the kernel's form; those of this one are added.
     """
-    traffic = None
-    if room and into:
-        traffic = later_traffic(spec.problem, into, onward, room, costs, [work / runs for work in work_before])
-    elif room and onward:
-        traffic = first_traffic(spec.problem, onward, room, costs)
-    if traffic is None:
-        return LeastInGroup(*(np.full((1, 1, 1), done * value) for value in (once.energy_pj, once.cycles)))
-    handed = {into[0].link.tensor if into else "", spec.problem.output.name if onward else ""}
-    least = done * sum(touched_words(space, spec.problem.bounds) for space in spec.problem.dataspaces
-                       if space.name not in handed)
-    energy = done * once.energy_pj + runs * traffic.energy
-    cycles = np.maximum(done * once.cycles, runs * (least + traffic.words) / costs.most)
-    return LeastInGroup(energy, cycles)
+    home, last = layers[0].home, segment.problems[-1]
+    usable, linked = hardware.arch.levels[home].usable, set(segment.links[-1].dims.values())
+    dims = [dim for dim, bound in last.bounds.items() if bound > 1 and not cuts_whole(segment, dim)
+            and (dim in last.output.dimensions or dim in linked)]
+    if usable is None or not 0 < len(dims) <= LOOPS or any(layer.least is None for layer in layers):
+        return None
+    machine = prepare_layer(layers[0].spec.arch, last, layers[0].spec.tables).machine
+    bandwidth = float(min(machine.shared_bandwidth[home, 0], machine.read_bandwidth[home, 0]))
+    fill = word_energy(machine).fill[home]
+    tables, bases = [], []
+    for index, (layer, problem) in enumerate(zip(layers, segment.problems, strict=True)):
+        assert layer.least
+        keep = layer.spec.constraints.levels[home].keep
+        read = {segment.links[index - 1].tensor} if index else set()
+        outside = [space for space in problem.dataspaces if space is not problem.output and space.name not in read]
+        # windows that spatial loops divide may round to nothing
+        through = [t for t, space in enumerate(problem.dataspaces) if space is not problem.output
+                   and (space.name in keep or space.name in read) and all(len(rank) == 1 for rank in space.ranks)]
+        tables.append({
+            "energy": layer.done * (layer.least.energy + layer.copied), "cycles": layer.done * layer.least.cycles,
+            "written": layer.done * problem.tensor_size(problem.output) * layer.written, "done": layer.done,
+            "fill": float(fill.min()) if all(space.name in keep for space in outside) else 0.0,
+            "unfinished": sums_room(layer.spec, home, float(usable)),
+            "streams": index == 0 and all(space.name in keep for space in outside) and streams(problem),
+            "through": sum(1 << t for t in through),
+            "once": [layer.done * touched_words(space, problem.bounds) for space in problem.dataspaces],
+            "inward": [layer.done * float(words) for words in layer.least.inward]})
+        bases.append(LayerBase(0.0, {}, sums_room(layer.spec, len(hardware.arch.levels) - 1, inf),
+                               (SideBySide(0.0, {}),), replace(costs, bandwidth=costs.most), NOTHING))
+    compiled = compiled_segment(hardware, segment, bases, translated)
+    shared, _ = shared_loops(segment, dims)
+    for index, slides in enumerate(segment.slides):     # points that stand for several are not made again by halves
+        resized = {dim for dim in dims if any(slide.shrink > 1 or slide.block > 1 for slide in slides.values())}
+        shared[index] -= resized
+    number = {dim: index for index, dim in enumerate(last.dimensions)}
+    equal = [pair for pair in combinations(dims, 2) if alike(segment, *pair)]
+    adding = {dim for dim in dims if dim not in last.output.dimensions}
+    orders = []
+    for order in permutations(dims):
+        if any(order.index(first) > order.index(second) for first, second in equal):
+            continue
+        # sums that stay: the loops that add to them are the innermost ones
+        if set(order[len(dims) - len(adding):]) == adding:
+            orders.append(([number[dim] for dim in order], False))
+        if adding:
+            orders.append(([number[dim] for dim in order], True))
+    return GroupBound(compiled.tables, tables, float(usable), bandwidth, orders,
+                      [[number[dim] for dim in dims if dim in own] for own in shared])
 
 
-def _least_in_group(spec: Spec, levels: Sequence[int], handed: Mapping[str, bool], runs: int) -> LeastLayer:
-    """The least cost of a layer in a group, over all homes, of so many runs.
+def streams(problem: Problem) -> bool:
+    """Whether a layer multiplies two operands, one without windows, and each dimension of its output moves one."""
+    product = [space for space in problem.dataspaces if all(
+        len(rank) == 1 and abs(rank[0].coefficient) == 1 for rank in space.ranks)]
+    operands = [space for space in problem.dataspaces if space is not problem.output]
+    return (len(operands) == 2 and problem.output in product and any(space in product for space in operands)
+            and problem.output.dimensions <= operands[0].dimensions | operands[1].dimensions)
 
-    `handed`: the operand that an earlier layer hands on and the layer's own output, as far as they stay in the group,
-    each with whether all of it goes to the outermost level, too.
-    """
-    output, points = spec.problem.output, []
-    for home in levels:
-        keeping = list(spec.constraints.levels)
-        for name, written in handed.items():
-            keeping[home] = replace(keeping[home], keep=keeping[home].keep | {name},
-                                    bypass=keeping[home].bypass - {name})
-            keeping[home + 1:] = [here if written else replace(here, keep=here.keep - {name},
-                                                               bypass=here.bypass | {name})
-                                  for here in keeping[home + 1:]]
-        task = mapping_task(spec, replace(spec.constraints, levels=tuple(keeping)))
-        bound = residual_lower_bound(task.layer, task.space, in_steps=True)
-        if bound is None:
-            return LeastLayer(0.0, 0.0)
-        copied = 0.0    # finished sums are read once more where they lie, unless the home itself may add them up
-        inside = [level for level in range(home) if output.name not in spec.constraints.levels[level].bypass]
-        if output.name in handed and any(output.name in spec.constraints.levels[level].keep for level in inside):
-            read = word_energy(task.layer.machine).read * element_shares(spec.arch, spec.problem)[0]
-            copied = min(float(read[level].min()) for level in inside) * spec.problem.tensor_size(output)
-        points.append(LeastLayer(runs * (bound.energy + copied), runs * bound.delay))
-    return LeastLayer(min(point.energy_pj for point in points), min(point.cycles for point in points))
+
+def sums_room(spec: Spec, most: int, otherwise: float) -> float:
+    """Words of output that the largest of the first `most` levels holds, or another number where none of them need keep
+    any."""
+    own = [(inf if level.usable is None else float(level.usable) * level.instances, here)
+           for level, here in list(zip(spec.arch.levels, spec.constraints.levels, strict=True))[:most]
+           if spec.problem.output.name not in here.bypass]
+    must = any(spec.problem.output.name in here.keep for _, here in own)
+    return max([words for words, _ in own] + ([] if must else [otherwise]))

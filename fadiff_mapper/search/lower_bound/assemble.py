@@ -153,12 +153,11 @@ def sparse_lower_bound(design: SparseDesign, space: MapSpace, over: Over = never
 
 
 def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | None = None, *,
-                tiled: bool = True, in_steps: bool = False, over: Over = never) -> LowerBound | None:
+                tiled: bool = True, over: Over = never) -> LowerBound | None:
     """Bounds all metrics of one layer from below.
 
     `shares`: least shares of the dense accesses and computes that zeros leave; None: everything. `tiled`: whether
-    factors divide their dimensions, so that all tiles are known; else every word is sent once. `in_steps`: the layer
-    runs in any number of parts, each with a mapping of its own.
+    factors divide their dimensions, so that all tiles are known; else every word is sent once.
 
     Returns None where no bound is proven: for an output whose rank is a sum of dimensions, since Timeloop's count of
     the words that need not be read back can exceed those that are written there. Raises OutOfTime.
@@ -166,12 +165,27 @@ def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | Non
     if any(windowed and written for windowed, written
            in zip(layer.projection.windowed, layer.projection.read_write, strict=True)):
         return None
-    inputs, every = bound_inputs(space, tiled, in_steps), np.ones((len(space.levels), len(space.problem.dataspaces)))
+    inputs, every = bound_inputs(space, tiled), np.ones((len(space.levels), len(space.problem.dataspaces)))
     shares = shares or LeastShares(every, every, every, 1.0, 1.0)
-    states = cache(partial(parallelism, space, inputs.spread, over=over))
-    # For each data space every set of levels that may hold it, innermost first; none is empty. Levels that keep it
-    # without coalescing, outside of every one that coalesces it, hold nothing (`model/access_counts.py:holding`). Where
-    # there are too many sets, an empty one alone: what is sent of the data space is left out of the bound.
+    states, kept = cache(partial(parallelism, space, inputs.spread, over=over)), _keepers(layer, space, over)
+    if math.prod(map(len, kept)) <= MOST_CHOICES:
+        bounds = [_joint_bound(layer, inputs, _keep_choice(inputs, states, keepers), shares)
+                  for keepers in in_time(itertools.product(*kept), over)]
+    else:
+        bounds = [_separate_bound(layer, replace(inputs, tiles=(None,) * len(inputs.tiles)), states, kept, shares,
+                                  over)]
+    edp, energy, delay, accesses = (min(getattr(bound, name) for bound in bounds) * SLACK
+                                    for name in ("edp", "energy", "delay", "last_level_accesses"))
+    return LowerBound(edp, energy, delay, accesses, min(bounds, key=lambda bound: bound.edp).parts)
+
+
+def _keepers(layer: PreparedLayer, space: MapSpace, over: Over) -> list[list[tuple[int, ...]]]:
+    """For each data space every set of levels that may hold it, innermost first; none is empty.
+
+    Levels that keep it without coalescing, outside of every one that coalesces it, hold nothing
+    (`model/access_counts.py:holding`). Where there are too many sets, an empty one alone: what is sent of the data
+    space is left out of the bound.
+    """
     kept: list[list[tuple[int, ...]]] = []
     for t, name in enumerate(in_time(space.problem.dataspace_names(), over)):
         each = [(True,) if name in level.keep else (False,) if name in level.bypass else (False, True)
@@ -183,15 +197,7 @@ def lower_bound(layer: PreparedLayer, space: MapSpace, shares: LeastShares | Non
         held = dict.fromkeys(tuple(i for i in row if any(layer.reuse.coalesced[j, t] for j in row if j >= i))
                              for row in rows)
         kept.append([row for row in held if row])
-    if math.prod(map(len, kept)) <= MOST_CHOICES:
-        bounds = [_joint_bound(layer, inputs, _keep_choice(inputs, states, keepers), shares)
-                  for keepers in in_time(itertools.product(*kept), over)]
-    else:
-        bounds = [_separate_bound(layer, replace(inputs, tiles=(None,) * len(inputs.tiles)), states, kept, shares,
-                                  over)]
-    edp, energy, delay, accesses = (min(getattr(bound, name) for bound in bounds) * SLACK
-                                    for name in ("edp", "energy", "delay", "last_level_accesses"))
-    return LowerBound(edp, energy, delay, accesses, min(bounds, key=lambda bound: bound.edp).parts)
+    return kept
 
 
 def _keep_choice(inputs: BoundInputs, states: States, keepers: Keepers) -> KeepChoice:
@@ -321,15 +327,84 @@ def _cycle_limits(layer: PreparedLayer, inputs: BoundInputs, choice: KeepChoice,
 # faults of rounding (`model.evaluate.UNROUNDED`): Timeloop rounds the instances in use on average down and may
 # print less.
 
-def residual_lower_bound(layer: PreparedLayer, space: MapSpace, in_steps: bool = False,
-                         over: Over = never) -> LowerBound | None:
+def residual_lower_bound(layer: PreparedLayer, space: MapSpace, over: Over = never) -> LowerBound | None:
     """Bounds all metrics of one layer from below, whatever whole numbers its factors are.
 
-    Returns None where none is proven, see `lower_bound`, also for `in_steps`. Raises OutOfTime.
+    Returns None where none is proven, see `lower_bound`. Raises OutOfTime.
     """
-    # every whole spatial factor that constraints and fan-outs allow
+    return lower_bound(layer, _any_factors(space), tiled=False, over=over)
+
+
+def _any_factors(space: MapSpace) -> MapSpace:
+    """A map space with every whole spatial factor that constraints and fan-outs allow."""
     ranges = [table[0::2].astype(int) for table in factor_ranges(space)]
     levels = tuple(replace(level, spatial=replace(level.spatial, choices={
         name: tuple(range(least, most + 1)) for name, least, most in zip(space.problem.bounds, *own, strict=True)}))
         for level, *own in zip(space.levels, *ranges, strict=True))
-    return lower_bound(layer, replace(space, levels=levels), tiled=False, in_steps=in_steps, over=over)
+    return replace(space, levels=levels)
+
+
+@dataclass(frozen=True)
+class LeastInSteps:
+    """Values that no mapping of a layer undercuts, part by part, whatever the steps in which the layer runs.
+
+    Attributes:
+        energy: pJ on the chip, besides the words that the home reads.
+        cycles: Cycles that the arithmetic and all levels but the outermost one need.
+        outside: pJ of the outermost level, and of filling the home from there.
+        crossing: Cycles that the outermost level needs.
+        inward: Words that the home reads of each data space, [T].
+    """
+
+    energy: float
+    cycles: float
+    outside: float
+    crossing: float
+    inward: np.ndarray
+
+
+def least_in_steps(layer: PreparedLayer, space: MapSpace, home: int) -> LeastInSteps | None:
+    """Bounds a layer that runs in steps, each with a mapping of its own, from below.
+
+    On the chip a part of the layer that runs again costs as much again at least: smaller tiles touch no fewer words
+    for each multiply-accumulate.
+
+    `home`: the index of a level. Returns None where no bound is proven: see `lower_bound`, and where too many sets of
+    levels could keep the data spaces.
+    """
+    space, shape = _any_factors(space), (len(space.levels), len(space.problem.dataspaces))
+    inputs, kept = bound_inputs(space, False, True), _keepers(layer, space, never)
+    if math.prod(map(len, kept)) > MOST_CHOICES or any(windowed and written for windowed, written in zip(
+            layer.projection.windowed, layer.projection.read_write, strict=True)):
+        return None
+    every, none = np.ones(shape), np.zeros(shape)
+    whole = _energies(layer, inputs, LeastShares(every, every, every, 1.0, 1.0))
+    top, filled, here = none.copy(), none.copy(), none.copy()
+    top[-1], filled[-1], filled[home], here[home] = 1.0, 1.0, 1.0, 1.0
+    outer = AccessPrices(whole.read * top, whole.fill * filled, whole.update * top, whole.sums * top)
+    inner = AccessPrices(whole.read * (1 - top - here), whole.fill * (1 - filled), whole.update * (1 - top),
+                         whole.sums * (1 - top))
+    shares = LeastShares(every, every, every, 1.0, 1.0)
+    states = cache(partial(parallelism, space, inputs.spread, over=never))
+    found = []
+    for keepers in itertools.product(*kept):
+        choice = _keep_choice(inputs, states, keepers)
+
+        def total(prices: AccessPrices, choice: KeepChoice = choice) -> np.ndarray:
+            return np.asarray(sum((addend.value for addend in least_total(layer, inputs, choice, prices)),
+                                  np.zeros_like(choice.states.macs)))
+        limits = _cycle_limits(layer, inputs, choice, shares)
+        outermost = layer.arch.levels[-1].name
+        cycles, crossing = (np.maximum.reduce([np.zeros_like(choice.states.macs), *(
+            limit.value for limit in limits if (limit.where == outermost) == outside)]) for outside in (False, True))
+        arithmetic = _compute_and_leakage(layer, inputs, choice.states.macs, cycles, shares)
+        inward = []
+        for t in range(shape[1]):
+            own = none.copy()
+            own[home, t] = 1.0
+            inward.append(total(AccessPrices(own, none, none, none)).min())
+        found.append((total(inner) + sum(addend.value for addend in arithmetic), cycles, total(outer), crossing,
+                      np.array(inward)))
+    energy, cycles, outside, crossing = (min(float(values.min()) for values in part) * SLACK
+                                         for part in list(zip(*found, strict=True))[:4])
+    return LeastInSteps(energy, cycles, outside, crossing, np.min([own[-1] for own in found], axis=0))
