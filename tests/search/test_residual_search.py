@@ -27,7 +27,7 @@ from fadiff_mapper.search.mapping_task import MappingTask, mapping_task
 from fadiff_mapper.search.mapspace import build_mapspace, check_mapping
 from fadiff_mapper.search.mapspace.build import factor_ranges
 from fadiff_mapper.search.options import ILLEGAL, Effort
-from fadiff_mapper.search.refinement import compiled_objective, compiled_space
+from fadiff_mapper.search.refinement import chains_of, compiled_space
 
 OPTIONS = SearchOptions(threads=1, imperfect=True, effort=Effort(chains=16, rounds=20, extra_rounds=0))
 
@@ -166,8 +166,7 @@ def test_a_mapping_is_as_good_as_the_worse_of_two_values() -> None:
     assert len(rows) > 20 and (counted[rows] < task.space.problem.computes).any()
     space = compiled_space(task.family, 0, residuals=True)
     for row in rows:
-        chains = _kernel.Chains(task.layer.compiled, space, room_words=None, room_counted=None, seed=0,
-                                **compiled_objective(("edp",)))
+        chains = chains_of(task, SearchOptions(), space)
         chains.start_at(nest_arrays(found.take([row])))
         assert chains.best_value == pytest.approx(values[row], rel=1e-13)
         assert unpack(Nest(*chains.best()), 0, task.space.problem) == unpack(found, row, task.space.problem)
