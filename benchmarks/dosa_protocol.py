@@ -187,7 +187,7 @@ def loss_of(parts: Sequence[Descended], curves: HardwareCurves, loads: Sequence[
     for part, run in zip(parts, runs, strict=True):
         levels = len(part.family.layer.arch.levels)
         machine = relaxed_design(curves.at(place), levels).machine.for_members(len(part.layers))
-        paid = cost(run.counts, run.use, machine.put_into(part.family.layer).machine, run.use.computes, SMOOTH)
+        paid = cost(run.counts, run.use, machine.put_into(part.family.layer).machine, SMOOTH)
         often = torch.tensor([loads[number] for number in part.layers], dtype=torch.float64)[:, None]
         energy = energy + (often * part.split(paid.energy)).sum(dim=0)
         cycles = cycles + (often * part.split(paid.cycles)).sum(dim=0)

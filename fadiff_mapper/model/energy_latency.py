@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fadiff_mapper.model.access_counts import Counts, Rounding
 from fadiff_mapper.model.loop_nest import Array, array_namespace
 from fadiff_mapper.model.prepared_layer import UNLIMITED, Machine, in_namespace
-from fadiff_mapper.model.tiles import AverageUsage, Usage, total
+from fadiff_mapper.model.tiles import Usage, total
 
 
 @dataclass(frozen=True)
@@ -34,20 +34,20 @@ class Cost:
     clusters: Array        # [L, 1 or T, B]. Clusters in use
 
 
-def cost(counts: Counts, use: Usage, machine: Machine, computes: Array | float, rounding: Rounding) -> Cost:
+def cost(counts: Counts, use: Usage, machine: Machine, rounding: Rounding) -> Cost:
     """Cycles and energy of a batch.
 
     Words of tensors with bits of their own are counted in words of the levels. Accesses spread evenly over the compute
     cycles; block sizes play no role for bandwidths, as in Timeloop. They are paid per block of words, rounded up over
     the whole run (FADiff eq. (19), per vector access instead of per word), and the energy of an access is shared by the
-    used members of a cluster. `computes` are the multiply-accumulates of the problem, a number or [B].
+    used members of a cluster.
     """
     xp = array_namespace(counts.reads)
     if counts.words is not None:
         counts = replace(counts, **{name: counts.words.of(getattr(counts, name)) for name in (
             "reads", "fills", "updates", "address_generations")})
     reads, writes = counts.reads, counts.updates + counts.fills
-    if isinstance(use, AverageUsage):  # an average instance is asked for less, where some are idle
+    if use.average is not None:  # an average instance is asked for less, where some are idle
         busy = (use.laid_out / use.instances)[:, None]
         reads, writes = rounding.up(reads / busy), rounding.up(writes / busy)
     read, write = reads / use.compute_cycles, writes / use.compute_cycles
@@ -60,7 +60,7 @@ def cost(counts: Counts, use: Usage, machine: Machine, computes: Array | float, 
         (counts.reads, counts.fills, counts.updates), prices, strict=True)]) / (use.laid_out / clusters)[:, None]
     clusters = clusters[:, None]
     address = addr_gen * counts.address_generations * clusters if machine.addr_gen.any() else xp.zeros_like(access)
-    arithmetic = computes * machine.compute_energy * xp.ones_like(use.compute_cycles)
+    arithmetic = use.computes * machine.compute_energy
     return summed_cost(read, write, access, use.instances[:, None], address, arithmetic, use, machine, clusters,
                        rounding)
 

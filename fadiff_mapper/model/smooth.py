@@ -65,9 +65,9 @@ def evaluate_smooth(layer: PreparedLayer, nest: Nest, active: Active | None = No
     if layer.shares is None:
         return shared
     counts = layer.shares.of(shared.counts)
-    busy = replace(shared.use, compute_cycles=shared.use.compute_cycles * layer.shares.cycles)
-    computes = shared.use.computes * layer.shares.computes
-    return replace(shared, counts=counts, price=lambda: cost(counts, busy, layer.machine, computes, SMOOTH))
+    busy = replace(shared.use, compute_cycles=shared.use.compute_cycles * layer.shares.cycles,
+                   computes=shared.use.computes * layer.shares.computes)
+    return replace(shared, counts=counts, price=lambda: cost(counts, busy, layer.machine, SMOOTH))
 
 
 def _traffic(layer: PreparedLayer, nest: Nest, tile: Tiles, active: Active) -> Delivery:

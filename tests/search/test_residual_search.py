@@ -20,6 +20,7 @@ from fadiff_mapper.kernel import _kernel
 from fadiff_mapper.model.evaluate import EXACT, UNROUNDED, evaluate_nest, score
 from fadiff_mapper.model.evaluate_spec import layer_of
 from fadiff_mapper.model.loop_nest import Nest, cut_off, nest_arrays, unpack
+from fadiff_mapper.model.tiles import average_usage
 from fadiff_mapper.search import residual_search
 from fadiff_mapper.search.best_so_far import exact_value
 from fadiff_mapper.search.lower_bound import lower_bound, residual_lower_bound
@@ -160,7 +161,7 @@ def test_a_mapping_is_as_good_as_the_worse_of_two_values() -> None:
     task, found = near("eyeriss_like", 2)
     exact, unrounded = (evaluate_nest(task.layer, found, rounding=rounding) for rounding in (EXACT, UNROUNDED))
     values = np.maximum(*(exact_value(scores_of(of), ("edp",)) for of in (exact, unrounded)))
-    counted = exact.use.units * exact.use.iterations
+    _, _, counted = average_usage(found)
     values += np.log(np.maximum(task.space.problem.computes / np.maximum(counted, 1), 1))
     rows = np.flatnonzero(values < ILLEGAL)
     assert len(rows) > 20 and (counted[rows] < task.space.problem.computes).any()
