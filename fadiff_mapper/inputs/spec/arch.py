@@ -175,14 +175,3 @@ class Architecture:
     def level_names(self) -> tuple[str, ...]:
         """Names of the storage levels, innermost first."""
         return tuple(level.name for level in self.levels)
-
-    def interconnect_latency(self) -> float:
-        """Cycles to fill and drain all interconnects, by the level's attributes where it refers to none by name."""
-        cycles = sum(level.interconnect.fill_latency + level.interconnect.drain_latency for level in self.levels)
-        for named in self.named_interconnects:
-            latency = named.wires.fill_latency
-            if named.inwards is not None:
-                cycles += latency - self.levels[named.inwards].interconnect.fill_latency
-            if named.outwards is not None:
-                cycles += latency - self.levels[named.outwards].interconnect.drain_latency
-        return cycles
