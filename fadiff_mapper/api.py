@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from fadiff_mapper.design.result import DesignResult
     from fadiff_mapper.design.search_design import OnDesign
     from fadiff_mapper.design.space import DesignSpace, is_space, read_space
-    from fadiff_mapper.dropin.calls import call_mapper, call_model
-    from fadiff_mapper.dropin.shim import remove_launchers, write_launchers
     from fadiff_mapper.inference.infer import InferenceResult
     from fadiff_mapper.inference.language_model import LanguageModel, read_model
     from fadiff_mapper.inputs.load import Source, load, load_mapping, read_document, refuse_missing_energies
@@ -48,7 +46,9 @@ if TYPE_CHECKING:
     from fadiff_mapper.search.explanation.explain_run import explain_run, read_run
     from fadiff_mapper.search.options import Progress
     from fadiff_mapper.search.result import Result
+    from fadiff_mapper.timeloop.calls import call_mapper, call_model
     from fadiff_mapper.timeloop.doctor import examine
+    from fadiff_mapper.timeloop.launchers import remove_launchers, write_launchers
     from fadiff_mapper.timeloop.verify import real_model, verify
     from fadiff_mapper.workload import Workload
     from fadiff_mapper.workload.coverage import require_coverage
@@ -61,14 +61,14 @@ _HOME = {
     "base.version": ("__version__",), "calibration.calibrate": ("calibrate",),
     "calibration.correction": ("Calibration", "calibration_text", "read_calibration"),
     "calibration.measured_points": ("read_measured",), "design.result": ("DesignResult",),
-    "design.space": ("DesignSpace", "is_space", "read_space"), "dropin.calls": ("call_mapper", "call_model"),
-    "dropin.shim": ("remove_launchers", "write_launchers"),
+    "design.space": ("DesignSpace", "is_space", "read_space"),
     "inference.infer": ("InferenceResult",), "inference.language_model": ("LanguageModel", "read_model"),
     "inputs.load": ("load", "load_mapping", "read_document", "refuse_missing_energies"),
     "inputs.load_layers": ("files_of",), "inputs.spec.mapping": ("Mapping",), "model.stats": ("Stats",),
     "model.evaluate_spec": ("evaluate",), "network.options": ("NetworkOptions",),
     "network.result": ("NetworkResult",), "search.explanation.explain_run": ("explain_run", "read_run"),
-    "search.result": ("Result",), "timeloop.doctor": ("examine",), "timeloop.verify": ("real_model", "verify"),
+    "search.result": ("Result",), "timeloop.calls": ("call_mapper", "call_model"), "timeloop.doctor": ("examine",),
+    "timeloop.launchers": ("remove_launchers", "write_launchers"), "timeloop.verify": ("real_model", "verify"),
     "workload": ("Workload",), "workload.coverage": ("require_coverage",),
     "workload.readers.load_network": ("load_network",),
     "workload.readers.network_text": ("network_text", "save_network")}
