@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fadiff_mapper.inference.infer import InferenceResult
     from fadiff_mapper.inference.language_model import LanguageModel, read_model
     from fadiff_mapper.inputs.load import Source, load, load_mapping, read_document, refuse_missing_energies
-    from fadiff_mapper.inputs.load_layers import files_of
+    from fadiff_mapper.inputs.load_layers import files_of, load_layers
     from fadiff_mapper.inputs.spec.mapping import Mapping
     from fadiff_mapper.model.evaluate_spec import evaluate
     from fadiff_mapper.model.stats import Stats
@@ -64,7 +64,7 @@ _HOME = {
     "design.space": ("DesignSpace", "is_space", "read_space"),
     "inference.infer": ("InferenceResult",), "inference.language_model": ("LanguageModel", "read_model"),
     "inputs.load": ("load", "load_mapping", "read_document", "refuse_missing_energies"),
-    "inputs.load_layers": ("files_of",), "inputs.spec.mapping": ("Mapping",), "model.stats": ("Stats",),
+    "inputs.load_layers": ("files_of", "load_layers"), "inputs.spec.mapping": ("Mapping",), "model.stats": ("Stats",),
     "model.evaluate_spec": ("evaluate",), "network.options": ("NetworkOptions",),
     "network.result": ("NetworkResult",), "search.explanation.explain_run": ("explain_run", "read_run"),
     "search.result": ("Result",), "timeloop.calls": ("call_mapper", "call_model"), "timeloop.doctor": ("examine",),
@@ -97,28 +97,6 @@ SUMMARY = "fadiff.summary.json"
 
 CHECKPOINT = "fadiff.checkpoint.json"
 """The mappings of a network found so far, in its output folder: a run that was killed goes on from there."""
-
-
-def load_layers(*files: Path_, jinja_data: AnyMapping[str, Any] | None = None, energy: str = "bundled",
-                strict: bool = True, bits: AnyMapping[str, Any] | None = None) -> dict[str, Spec]:
-    """Reads one spec for every problem among some files, each together with all files that are no problem.
-
-    Args:
-        *files: Files in any order, folders or patterns of them, or names with `bundled:` in front.
-        jinja_data: Variables of the files' Jinja2 templates.
-        energy: As in `load`.
-        strict: As in `load`.
-        bits: As in `load`, in all problems.
-
-    Returns:
-        The specs by unique names, taken from the problems' files.
-
-    Raises:
-        FadiffError: As in `load`.
-    """
-    from fadiff_mapper.inputs import load_layers as reader
-    return reader.load_layers(reader.files_of(list(map(str, files))), jinja_data=jinja_data, energy=energy,
-                              strict=strict, bits=bits)
 
 
 def map_layer(spec: Spec, options: SearchOptions | None = None, *, metric: str | Sequence[str] | None = None,

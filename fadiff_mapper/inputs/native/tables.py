@@ -111,17 +111,12 @@ def _areas(arch: Architecture, tables: Tables) -> dict[str, tuple[float, str]]:
     """The areas of `areas`, each with its source in words."""
     in_table = {component_name(name): (area, tables.area_source.get(name, AREAS_IN_INPUT))
                 for name, area in (tables.art.items() if tables.ert or tables.area_source else ())}
-    return {name: in_table.get(name, (area, IN_ARCHITECTURE if area else NO_AREA))
-            for name, area in written_areas(arch).items()}
-
-
-def written_areas(arch: Architecture) -> dict[str, float]:
-    """um^2 per instance that the architecture states, 0 where it does not, by component name, outermost first."""
-    components, areas = written_components(arch), {}
+    components, found = written_components(arch), {}
     for name, key, sharers in (*((level.name, "cluster_area", level.cluster_size) for level in reversed(arch.levels)),
                                (arch.arithmetic.name, "area", 1)):
-        areas[name] = ((written_number(components[name].own, key) if name in components else None) or 0.0) / sharers
-    return areas
+        area = ((written_number(components[name].own, key) if name in components else None) or 0.0) / sharers
+        found[name] = in_table.get(name, (area, IN_ARCHITECTURE if area else NO_AREA))
+    return found
 
 
 def total_areas(arch: Architecture, tables: Tables) -> tuple[dict[str, float], dict[str, str]]:
