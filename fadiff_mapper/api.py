@@ -150,7 +150,10 @@ def map_layers(specs: Sequence[Spec] | AnyMapping[str, Spec], options: SearchOpt
     from fadiff_mapper.gradient import with_layer_descent
     from fadiff_mapper.output import RESULT_FILES
     from fadiff_mapper.search import map_layers as layer_search
-    options = with_layer_descent(options or SearchOptions())
+    given: dict[str, Any] = {"metrics": (metric,) if isinstance(metric, str) else metric, "seed": seed,
+                             "time_limit": time_limit, "prove": prove, "gap": gap}
+    options = with_layer_descent(replace(options or SearchOptions(), **{
+        name: value for name, value in given.items() if value not in (None, ())}))
     names = list(specs) if isinstance(specs, AnyMapping) else []
     problems = list(specs.values() if isinstance(specs, AnyMapping) else specs)
     if sensitivities:
@@ -160,8 +163,7 @@ def map_layers(specs: Sequence[Spec] | AnyMapping[str, Spec], options: SearchOpt
                               "derivatives")
         for spec in problems:
             refuse_sparse(spec)
-    limit = options.time_limit if time_limit is None else time_limit
-    deadline = None if limit is None or begun is None else begun + limit
+    deadline = None if options.time_limit is None or begun is None else begun + options.time_limit
     root = Path(output or ".")
     folders = [root / name for name in names] if len(problems) > 1 else [root]
     if output is not None and len(folders) != len(problems):
@@ -177,9 +179,8 @@ def map_layers(specs: Sequence[Spec] | AnyMapping[str, Spec], options: SearchOpt
 
     with nullcontext() if output is None else _held(
             root, dict.fromkeys(folders, RESULT_FILES), (file for spec in problems for file in spec.files)):
-        results = layer_search.map_layers(
-            problems, options, metric=metric, seed=seed, time_limit=time_limit, prove=prove, gap=gap,
-            warm_starts=warm_starts, on_progress=on_progress, on_better=keep, stopped=stopped, deadline=deadline)
+        results = layer_search.map_layers(problems, options, warm_starts=warm_starts, on_progress=on_progress,
+                                          on_better=keep, stopped=stopped, deadline=deadline)
         late = with_grace(inf if deadline is None else deadline, stopped)
         for index, result in enumerate(results if sensitivities else ()):
             found, lost = attempted("sensitivities", lambda: mapping_sensitivities(

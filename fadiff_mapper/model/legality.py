@@ -16,9 +16,9 @@ import numpy as np
 from fadiff_mapper.base.errors import InvalidMapping
 from fadiff_mapper.inputs.spec.arch import Architecture, Arithmetic, StorageLevel
 from fadiff_mapper.kernel import _kernel
-from fadiff_mapper.model.access_counts import Delivery, from_outside, sum_kinds
+from fadiff_mapper.model.access_counts import Delivery, from_outside
 from fadiff_mapper.model.loop_nest import Nest, Projection
-from fadiff_mapper.model.tiles import Usage
+from fadiff_mapper.model.tiles import Usage, total
 
 NOWHERE = "one of the tensors is bypassed in all storage levels"
 
@@ -145,7 +145,7 @@ def untouched_sums(projection: Projection, arch: Architecture, nest: Nest, held:
         terms = [term for rank in ranks for term in rank]
         if projection.read_write[t] and (nest.residual or len(terms) > len(ranks) or any(c > 1 for _, c in terms)
                                          or len({d for d, _ in terms}) < len(ranks)):
-            touched = sum_kinds(tally.words[:, :, t]) + from_outside(tally.links[:, t]) / instances
+            touched = total(tally.words[:, :, t]) + from_outside(tally.links[:, t]) / instances
             missing = (partition[:, t] - touched) * held[:, t]
             checks += [LegalityCheck("untouched", level.name, missing[index], 0, missing[index] > 0)
                        for index, level in enumerate(arch.levels)]

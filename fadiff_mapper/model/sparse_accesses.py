@@ -170,10 +170,11 @@ def evaluate_sparse(design: SparseDesign, dense: Evaluation, mapping: Mapping) -
         asked = [np.where(used > 0, np.ceil(way / spread) / cycles * machine.bandwidth_scale[..., 0], 0.0)
                  for way in (read, written)]
         # pJ of all actions of one cluster, added up in Timeloop's order
-        data, metadata, conversions = design.prices
+        data, metadata = design.energies
         blocks = np.where(words > 0, (stored_words // block + (stored_words % block > 0)) * block_ratios * data, 0.0)
         lines = np.ceil((bits.astype(object) / width.astype(object)).astype(np.float64)) * metadata
-        actions = np.concatenate([*blocks, *np.moveaxis(lines, 1, 0), [decompressions, compressions] * conversions])
+        actions = np.concatenate([*blocks, *np.moveaxis(lines, 1, 0),
+                                  [decompressions, compressions] * design.conversions])
         energy = np.where((used > 0) & (clusters > 0), np.add.accumulate(actions)[-1] / members, 0.0)
     addresses = np.where(layer.projection.read_write, busy[UPDATE], busy[READ]) + busy[FILL]
     actual, gated, never = (done * price for done, price in zip(computes, design.compute_energies, strict=True))

@@ -6,7 +6,7 @@ The first step of the shared equations, see `access_counts.py` for the others an
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -85,8 +85,9 @@ def product(factors: Sequence[Array]) -> Array:
     return reduce(operator.mul, factors)
 
 
-def total(terms: Sequence[Array]) -> Array:
-    """The sum in the given order, on which the last bit may depend, of at least one term."""
+def total(terms: Iterable[Array]) -> Array:
+    """The sum in the given order, on which the last bit may depend, of at least one term; along an array's first axis.
+    """
     return reduce(operator.add, terms)
 
 
